@@ -1,0 +1,49 @@
+# The LibTorch of a `torch` wheel as one imported target, `torch`.
+# Not find_package(Torch): with a CUDA wheel that one demands nvcc and a GPU even for a CPU build.
+
+execute_process(
+  COMMAND "${PROJECT_SOURCE_DIR}/scripts/find_torch.sh"
+  OUTPUT_VARIABLE NSVQ_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE
+  ERROR_VARIABLE NSVQ_TORCH_ERROR ERROR_STRIP_TRAILING_WHITESPACE
+  RESULT_VARIABLE NSVQ_TORCH_STATUS)
+if(NOT NSVQ_TORCH_STATUS EQUAL 0 OR NSVQ_TORCH_DIR STREQUAL "")
+  message(FATAL_ERROR "nsvq: no LibTorch; run `make setup` or set NSVQ_TORCH. ${NSVQ_TORCH_ERROR}")
+endif()
+
+# CUDA is built when it can be: nvcc, and a torch that was built with CUDA.
+find_program(NSVQ_NVCC nvcc HINTS ENV CUDACXX /usr/local/cuda/bin)
+if(NSVQ_CUDA STREQUAL "AUTO")
+  if(NSVQ_NVCC AND EXISTS "${NSVQ_TORCH_DIR}/lib/libtorch_cuda.so")
+    set(NSVQ_WITH_CUDA ON)
+  else()
+    set(NSVQ_WITH_CUDA OFF)
+  endif()
+else()
+  set(NSVQ_WITH_CUDA ${NSVQ_CUDA})
+endif()
+
+if(NSVQ_WITH_CUDA)
+  if(NOT NSVQ_NVCC OR NOT EXISTS "${NSVQ_TORCH_DIR}/lib/libtorch_cuda.so")
+    message(FATAL_ERROR "nsvq: NSVQ_CUDA=ON needs nvcc (found: ${NSVQ_NVCC}) and a torch with CUDA (${NSVQ_TORCH_DIR}); use NSVQ_CUDA=OFF without them")
+  endif()
+  set(CMAKE_CUDA_COMPILER "${NSVQ_NVCC}")
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+add_library(torch INTERFACE)
+target_include_directories(torch SYSTEM INTERFACE
+  "${NSVQ_TORCH_DIR}/include" "${NSVQ_TORCH_DIR}/include/torch/csrc/api/include")
+target_link_directories(torch INTERFACE "${NSVQ_TORCH_DIR}/lib")
+# libstdc++ first: the aarch64 libtorch_cpu exports parts of its own std::filesystem.
+target_link_libraries(torch INTERFACE stdc++ torch_cpu c10)
+if(NSVQ_WITH_CUDA)
+  # Nothing refers to torch_cuda by symbol, but its kernels must be loaded.
+  target_link_libraries(torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
+endif()
+list(APPEND CMAKE_BUILD_RPATH "${NSVQ_TORCH_DIR}/lib")
+message(STATUS "nsvq: LibTorch ${NSVQ_TORCH_DIR}, CUDA ${NSVQ_WITH_CUDA}")

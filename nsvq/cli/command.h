@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace nsvq {
+
+/// A command of the program: its name, a line about it, and what adds its arguments to a parser and sets
+/// the function that runs once they are parsed.
+struct Command {
+  std::string name;
+  std::string summary;
+  void (*declare)(CLI::App& app);
+};
+
+const std::vector<Command>& commands();
+
+void declare_train(CLI::App& app);
+void declare_eval(CLI::App& app);
+void declare_reconstruct(CLI::App& app);
+void declare_config(CLI::App& app);
+void declare_info(CLI::App& app);
+
+}  // namespace nsvq

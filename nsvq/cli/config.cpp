@@ -1,0 +1,41 @@
+#include "nsvq/core/config.h"
+
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+namespace {
+
+struct ConfigArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool reference = false;
+};
+
+void run_config(const ConfigArguments& arguments) {
+  if (arguments.reference) {
+    fmt::print("{}", config_reference());
+    return;
+  }
+  if (arguments.recipe.empty()) {
+    throw UserError("config: name a recipe, or ask for all keys with --reference");
+  }
+  fmt::print("{}", to_yaml(load_config(arguments.recipe, arguments.overrides)));
+}
+
+}  // namespace
+
+void declare_config(CLI::App& app) {
+  const auto arguments = std::make_shared<ConfigArguments>();
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML)");
+  app.add_option("key=value", arguments->overrides, "settings that override the recipe's");
+  app.add_flag("--reference", arguments->reference,
+               "every key with its type, default, range and meaning");
+  app.callback([arguments] { run_config(*arguments); });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,3 @@
+#include "nsvq/cli/program.h"
+
+int main(int argc, char** argv) { return nsvq::run_program(argc, argv); }

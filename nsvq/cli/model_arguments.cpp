@@ -1,0 +1,35 @@
+#include "nsvq/cli/model_arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "nsvq/core/device.h"
+#include "nsvq/train/evaluate.h"
+#include "nsvq/train/setup.h"
+
+namespace nsvq {
+
+void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
+  app.add_option("RUN_OR_CHECKPOINT", arguments.model,
+                 "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
+      ->required();
+  app.add_option("--data", arguments.data,
+                 "images: a folder, a file, tar shards (photos-{00..03}.tar) or builtin:dead-leaves")
+      ->required();
+  app.add_option("--device", arguments.device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--batch-size", arguments.batch_size, "images at a time (default: as in training)")
+      ->check(CLI::Range(1, 65536));
+}
+
+ModelOnData open(const ModelArguments& arguments, const Group& group) {
+  auto model = load_model(arguments.model);
+  prepare_torch(model.config);
+  const auto device = choose_device(arguments.device);
+  model.tokenizer->to(device);
+  auto options = evaluation_options(model.config, group);
+  if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
+  return {std::move(model), device, open_source(arguments.data), options};
+}
+
+}  // namespace nsvq

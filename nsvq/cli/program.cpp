@@ -1,0 +1,81 @@
+#include "nsvq/cli/program.h"
+
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/core/version.h"
+
+namespace nsvq {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"train", "train a tokenizer from a recipe", declare_train},
+      {"eval", "measure a tokenizer on images", declare_eval},
+      {"reconstruct", "show images after their way through the tokens", declare_reconstruct},
+      {"config", "print a recipe with all its settings, or the reference of all keys", declare_config},
+      {"info", "tell what is in a checkpoint", declare_info},
+  };
+  return table;
+}
+
+namespace {
+
+constexpr int kUserError = 2;
+constexpr int kRunError = 3;
+
+int fail(int code, std::string message) {
+  message = message.substr(0, message.find('\n'));
+  log_line("nsvq: " + message);
+  return code;
+}
+
+/// CLI11 would call a mistyped command an unexpected argument.
+void check_command_name(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const auto& command : commands()) names.push_back(command.name);
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  throw UserError("unknown command '{}'; did you mean '{}'? (nsvq --help lists them)", argv[1],
+                  nearest(argv[1], names));
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
+  app.set_version_flag("--version", std::string("nsvq ") + kVersion);
+  app.require_subcommand(1);
+  for (const auto& command : commands()) {
+    command.declare(*app.add_subcommand(command.name, command.summary));
+  }
+  try {
+    check_command_name(argc, argv);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return fail(kUserError, std::string(error.what()) + " (nsvq --help, nsvq COMMAND --help)");
+  }
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const UserError& error) {
+    return fail(kUserError, error.what());
+  } catch (const c10::Error& error) {
+    return fail(kRunError, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(kRunError, error.what());
+  }
+}
+
+}  // namespace nsvq

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// Every setting of a run. Keys, ranges and help are in options.cpp, one row a field.
+struct DataConfig {
+  std::string train = "builtin:dead-leaves?size=64&count=2048";
+  std::string val = "builtin:dead-leaves?size=64&count=256&seed=1";
+  int64_t size = 128;
+  std::string crop = "random";
+  bool flip = false;
+  std::string on_error = "skip";
+  int64_t threads = 2;
+  int64_t prefetch = 4;
+};
+
+struct ModelConfig {
+  int64_t width = 128;
+  std::vector<int64_t> multipliers = {1, 2, 2, 4};
+  int64_t blocks = 2;
+  int64_t latent_dim = 128;
+  std::vector<int64_t> attention;
+  bool mid_attention = false;
+
+  /// Pixels per latent along each side.
+  int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
+};
+
+struct QuantizerConfig {
+  std::string type = "nsvq";
+  int64_t codes = 65536;
+  std::string init = "gaussian";
+  double beta = 0.25;
+  double alpha = 0.1;
+  double tau = 0.35;
+};
+
+struct LossConfig {
+  double l1 = 1;
+  double l2 = 0;
+  double vq = 1;
+};
+
+struct OptimizerConfig {
+  double lr = 1e-4;
+  double beta1 = 0.5;
+  double beta2 = 0.9;
+  double eps = 1e-8;
+  double ema_decay = 0.999;
+};
+
+struct ReplacementConfig {
+  bool enabled = true;
+  int64_t exempt_epochs = 5;
+  double threshold = 1;
+  double sigma = 0.001;
+  std::string source = "usage";
+  bool reset_moments = true;
+};
+
+struct ScheduleConfig {
+  std::vector<std::string> phases = {"stage1", "warmup", "stage2"};
+  std::string freeze = "plateau";
+  int64_t patience = 10;
+  int64_t freeze_epoch = 0;
+  int64_t latest_epoch = 0;
+  int64_t warmup_epochs = 3;
+};
+
+struct TrainConfig {
+  int64_t epochs = 70;
+  int64_t batch_size = 32;
+  int64_t log_every = 20;
+  int64_t eval_every = 1;
+  int64_t samples_every = 1;
+  int64_t samples = 8;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 0;
+  int64_t keep = 3;
+};
+
+struct Config {
+  int64_t seed = 0;
+  std::string device = "auto";
+  int64_t threads = 0;
+  DataConfig data;
+  ModelConfig model;
+  QuantizerConfig quantizer;
+  LossConfig loss;
+  OptimizerConfig optimizer;
+  ReplacementConfig replacement;
+  ScheduleConfig schedule;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+};
+
+/// Reads a YAML recipe (empty path: defaults alone), then applies `key=value` overrides. Unknown
+/// key, wrong type, value out of range: UserError in one line with file, line, key and the nearest
+/// valid name.
+Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The same from a recipe's text, as a checkpoint carries it; `source` is what errors call it.
+Config parse_config(const std::string& text, const std::string& source);
+
+/// The configuration as a YAML recipe that load_config reads back to the same values.
+std::string to_yaml(const Config& config);
+
+/// Every key with type, default, range and meaning, as text for `nsvq config --reference`.
+std::string config_reference();
+
+}  // namespace nsvq

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace nsvq {
+
+/// The device a recipe's `device` means: "cpu", "cuda", or "auto" (a GPU if this build and this machine
+/// have one). Throws UserError saying why there is no GPU to use.
+c10::Device choose_device(const std::string& name);
+
+/// For people: "cpu, 2 threads" or "NVIDIA H200".
+std::string describe(c10::Device device);
+
+// With CUDA (device_cuda.cpp) or without it (device_no_cuda.cpp):
+
+/// Number of GPUs that can be used.
+int gpu_count();
+/// Why there is none, as an ending of a sentence.
+std::string why_no_gpu();
+std::string gpu_name(c10::Device device);
+
+}  // namespace nsvq

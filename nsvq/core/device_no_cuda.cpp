@@ -1,0 +1,11 @@
+#include "nsvq/core/device.h"
+
+namespace nsvq {
+
+int gpu_count() { return 0; }
+
+std::string why_no_gpu() { return "this nsvq was built without CUDA (NSVQ_CUDA)"; }
+
+std::string gpu_name(c10::Device /*device*/) { return {}; }
+
+}  // namespace nsvq

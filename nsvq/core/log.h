@@ -1,0 +1,18 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+namespace nsvq {
+
+/// One line to standard error, first clearing a progress bar that stands there.
+void log_line(std::string_view line);
+
+template <typename... Args>
+void log(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace nsvq

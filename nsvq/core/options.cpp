@@ -1,0 +1,165 @@
+#include "nsvq/core/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace nsvq {
+
+namespace {
+
+Range at_least(double low) {
+  Range range;
+  range.text = fmt::format(">= {}", low);
+  range.low = low;
+  return range;
+}
+
+Range above(double low) {
+  Range range = at_least(low);
+  range.text = fmt::format("> {}", low);
+  range.above_low = true;
+  return range;
+}
+
+Range between(double low, double high) {
+  Range range = at_least(low);
+  range.text = fmt::format("{}..{}", low, high);
+  range.high = high;
+  return range;
+}
+
+Range from_to_below(double low, double high) {
+  Range range = between(low, high);
+  range.text = fmt::format(">= {}, < {}", low, high);
+  range.below_high = true;
+  return range;
+}
+
+Range one_of(std::vector<std::string> choices) {
+  Range range;
+  range.text = fmt::format("{}", fmt::join(choices, "|"));
+  range.choices = std::move(choices);
+  return range;
+}
+
+Range not_empty() {
+  Range range;
+  range.text = "not empty";
+  range.fewest = 1;
+  return range;
+}
+
+Range yes_no() { return one_of({"true", "false"}); }
+
+Range list(size_t fewest, size_t most, Range each) {
+  each.text = fmt::format("{} to {}, each {}", fewest, most, each.text);
+  each.fewest = fewest;
+  each.most = most;
+  return each;
+}
+
+}  // namespace
+
+std::vector<Option> options(Config& config) {
+  auto& [seed, device, threads, data, model, quantizer, loss, optimizer, replacement, schedule,
+         train, checkpoint] = config;
+  return {
+      {"seed", &seed, "seed of everything random in a run", at_least(0)},
+      {"device", &device, "where to compute; auto: the GPU if there is one",
+       one_of({"auto", "cpu", "cuda"})},
+      {"threads", &threads, "CPU threads for computing; 0: all cores", between(0, 1024)},
+
+      {"data.train", &data.train, "training images: builtin:..., a folder or tar shards",
+       not_empty()},
+      {"data.val", &data.val, "evaluation images, given likewise", not_empty()},
+      {"data.size", &data.size, "side in pixels to which images are scaled and cropped",
+       between(8, 4096)},
+      {"data.crop", &data.crop, "which square of a training image to take",
+       one_of({"random", "center"})},
+      {"data.flip", &data.flip, "mirror half of the training images", yes_no()},
+      {"data.on_error", &data.on_error, "what to do about an unreadable image",
+       one_of({"skip", "stop"})},
+      {"data.threads", &data.threads, "threads that read and decode images", between(1, 256)},
+      {"data.prefetch", &data.prefetch, "batches kept ready", between(1, 64)},
+
+      {"model.width", &model.width, "channels of the first level", between(1, 4096)},
+      {"model.multipliers", &model.multipliers,
+       "channels of each level as multiples of the width; each level after the first halves the "
+       "resolution",
+       list(1, 8, between(1, 64))},
+      {"model.blocks", &model.blocks, "residual blocks per level", between(1, 16)},
+      {"model.latent_dim", &model.latent_dim, "channels of a latent, and so of a code",
+       between(1, 4096)},
+      {"model.attention", &model.attention, "levels with attention, counted from 0",
+       list(0, 8, between(0, 7))},
+      {"model.mid_attention", &model.mid_attention, "attention between encoder levels and latents",
+       yes_no()},
+
+      {"quantizer.type", &quantizer.type, "quantizer, by its registered name", not_empty()},
+      {"quantizer.codes", &quantizer.codes, "size K of the codebook", between(1, 16777216)},
+      {"quantizer.init", &quantizer.init,
+       "first values of the codebook; data: latents of the first batches",
+       one_of({"gaussian", "uniform", "data"})},
+      {"quantizer.beta", &quantizer.beta, "weight of the commitment loss", at_least(0)},
+      {"quantizer.alpha", &quantizer.alpha, "weight of the non-stationary (NS) loss", at_least(0)},
+      {"quantizer.tau", &quantizer.tau, "temperature of the NS loss", above(0)},
+
+      {"loss.l1", &loss.l1, "weight of the absolute reconstruction error", at_least(0)},
+      {"loss.l2", &loss.l2, "weight of the squared reconstruction error", at_least(0)},
+      {"loss.vq", &loss.vq, "weight of the quantizer's loss", at_least(0)},
+
+      {"optimizer.lr", &optimizer.lr, "Adam: learning rate", above(0)},
+      {"optimizer.beta1", &optimizer.beta1, "Adam: decay of the first moment", from_to_below(0, 1)},
+      {"optimizer.beta2", &optimizer.beta2, "Adam: decay of the second moment",
+       from_to_below(0, 1)},
+      {"optimizer.eps", &optimizer.eps, "Adam: term that keeps the division finite", above(0)},
+      {"optimizer.ema_decay", &optimizer.ema_decay, "decay of the averaged weights; 0: no average",
+       from_to_below(0, 1)},
+
+      {"replacement.enabled", &replacement.enabled,
+       "replace unused codes after each epoch of stage1", yes_no()},
+      {"replacement.exempt_epochs", &replacement.exempt_epochs,
+       "first epochs, in which no code is replaced", at_least(0)},
+      {"replacement.threshold", &replacement.threshold,
+       "a code used less often than this in an epoch is replaced", at_least(0)},
+      {"replacement.sigma", &replacement.sigma, "noise added to the copy of the source code",
+       at_least(0)},
+      {"replacement.source", &replacement.source,
+       "the code to copy: drawn in proportion to usage, or the most used",
+       one_of({"usage", "most_used"})},
+      {"replacement.reset_moments", &replacement.reset_moments,
+       "clear Adam's moments of replaced codes", yes_no()},
+
+      {"schedule.phases", &schedule.phases, "phases in order",
+       list(1, 3, one_of({"stage1", "warmup", "stage2"}))},
+      {"schedule.freeze", &schedule.freeze, "when stage1 ends and the encoder freezes",
+       one_of({"plateau", "epoch", "never"})},
+      {"schedule.patience", &schedule.patience, "plateau: epochs without a lower commitment loss",
+       at_least(1)},
+      {"schedule.freeze_epoch", &schedule.freeze_epoch,
+       "freeze: epoch: freeze at the end of this epoch", at_least(0)},
+      {"schedule.latest_epoch", &schedule.latest_epoch,
+       "plateau: freeze at the end of this epoch at the latest; 0: no limit", at_least(0)},
+      {"schedule.warmup_epochs", &schedule.warmup_epochs, "length of the warmup phase",
+       at_least(0)},
+
+      {"train.epochs", &train.epochs, "passes over the training images", at_least(1)},
+      {"train.batch_size", &train.batch_size, "images in a step, per process", at_least(1)},
+      {"train.log_every", &train.log_every, "steps between lines of the log", at_least(1)},
+      {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
+       at_least(0)},
+      {"train.samples_every", &train.samples_every,
+       "epochs between grids of reconstructions; 0: never", at_least(0)},
+      {"train.samples", &train.samples, "images in such a grid", at_least(1)},
+
+      {"checkpoint.every_steps", &checkpoint.every_steps,
+       "steps between checkpoints; 0: at the end of each epoch only", at_least(0)},
+      {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", at_least(1)},
+  };
+}
+
+}  // namespace nsvq

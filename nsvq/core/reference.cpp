@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/options.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr size_t kColumns = 5;
+constexpr std::array<size_t, kColumns> kWidths = {25, 8, 12, 21, 36};
+
+/// Lines of at most `width` bytes, broken at spaces; a longer word gets a line of its own.
+std::vector<std::string> wrap(const std::string& text, size_t width) {
+  std::vector<std::string> lines(1);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width)
+      lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// One row of the table, on as many lines as its longest cell takes.
+std::string row(const std::array<std::string, kColumns>& cells) {
+  std::array<std::vector<std::string>, kColumns> wrapped;
+  size_t height = 0;
+  for (size_t i = 0; i < kColumns; ++i) {
+    wrapped[i] = wrap(cells[i], kWidths[i]);
+    height = std::max(height, wrapped[i].size());
+  }
+  std::string text;
+  for (size_t line = 0; line < height; ++line) {
+    std::string joined;
+    for (size_t i = 0; i < kColumns; ++i) {
+      const std::string cell = line < wrapped[i].size() ? wrapped[i][line] : "";
+      joined += fmt::format("{:<{}}  ", cell, kWidths[i]);
+    }
+    text += joined.substr(0, joined.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string config_reference() {
+  Config defaults;
+  std::string text = row({"key", "type", "default", "range", "meaning"}), section = "-";
+  for (const auto& option : options(defaults)) {
+    if (option.section() != section) text += "\n";
+    section = option.section();
+    // A path does not fit its column and must not be broken: it goes below the meaning.
+    const std::string value = option.value();
+    const bool fits = value.size() <= kWidths[2] || value.find(' ') != std::string::npos;
+    text +=
+        row({option.key, option.type(), fits ? value : "(below)", option.range.text, option.help});
+    if (!fits) text += fmt::format("{:>{}}{}\n", "", kWidths[0] + 2, value);
+  }
+  return text;
+}
+
+}  // namespace nsvq

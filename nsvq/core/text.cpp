@@ -1,0 +1,131 @@
+#include "nsvq/core/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <set>
+
+namespace nsvq {
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; }
+
+/// Bytes of the character at the start of `text`; 0 if it is no valid UTF-8 or a control character.
+size_t character_size(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  if (first < 0x80) {
+    const bool control = first < 0x20 || first == 0x7f;
+    return control && first != '\t' && first != '\n' && first != '\r' ? 0 : 1;
+  }
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  uint32_t code = first & (0x7f >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if (!is_continuation(text[i])) return 0;
+    code = code << 6 | (static_cast<uint8_t>(text[i]) & 0x3f);
+  }
+  const bool overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return overlong || surrogate || code < 0xa0 || code > 0x10ffff ? 0 : size;
+}
+
+}  // namespace
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  // Rows of the usual table: row[j] is the distance of the first i bytes of a to the first j of b.
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(above);
+    above.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t differs = lower(a[i - 1]) != lower(b[j - 1]);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + differs});
+      const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                           lower(a[i - 2]) == lower(b[j - 1]);
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t least = SIZE_MAX;
+  word = word.substr(0, 200);  // longer words are no misspelt names, and the table is quadratic
+  for (const auto& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance >= least) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string best = nearest(word, candidates);
+  // One slip in three letters is a misspelling; more is another word.
+  if (best.empty() || edit_distance(word.substr(0, 200), best) > (word.size() + 2) / 3) return "";
+  return fmt::format("; did you mean '{}'?", best);
+}
+
+std::string quote(std::string_view text, size_t most) {
+  std::string shown = "'";
+  size_t at = 0;
+  while (at < text.size() && at < most) {
+    const size_t size = character_size(text.substr(at));
+    if (size > 0 && static_cast<uint8_t>(text[at]) >= 0x20) {
+      shown += text.substr(at, size);
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[at]));
+    }
+    at += std::max<size_t>(size, 1);
+  }
+  return shown + (at < text.size() ? "...'" : "'");
+}
+
+size_t text_prefix(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t size = character_size(text.substr(at));
+    if (size == 0) break;
+    at += size;
+  }
+  return at;
+}
+
+std::string yaml_text(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto safe = [&](char c) {
+    return letter(c) ||
+           std::string_view("0123456789_/.-+:?&=%@~").find(c) != std::string_view::npos;
+  };
+  static const std::set<std::string> kWords = {"true", "false", "null", "yes", "no", "on", "off"};
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // A letter or slash first rules out numbers and YAML indicators; a colon last would make a key.
+  const bool plain = !text.empty() && (letter(text[0]) || text[0] == '/') &&
+                     std::all_of(text.begin(), text.end(), safe) && text.back() != ':' &&
+                     !kWords.count(lower);
+  if (plain) return std::string(text);
+
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += fmt::format("\\{}", c);
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+}  // namespace nsvq

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nsvq/data/source.h"
+#include "nsvq/data/transform.h"
+
+namespace nsvq {
+
+enum class OnError { skip, stop };
+
+struct LoaderOptions {
+  TransformOptions transform;
+  int64_t batch_size = 32;
+  bool shuffle = true;  ///< a new order each epoch; also fixes the size of every batch
+  uint64_t seed = 0;
+  int threads = 2;
+  int prefetch = 4;  ///< batches made ahead
+  OnError on_error = OnError::skip;
+  int rank = 0;  ///< this process takes every world-th image of the epoch's order
+  int world = 1;
+};
+
+struct Batch {
+  torch::Tensor images;          ///< [B, 3, size, size] fp32 in [-1, 1]
+  std::vector<int64_t> indices;  ///< position of each image in the source
+};
+
+/// Makes batches with native threads. What comes out depends only on (seed, epoch, position), not
+/// on the number of threads.
+///
+/// Training (`shuffle`): every batch is full, the incomplete last one is left out, and a broken
+/// image is replaced by the next usable one of the epoch's order. Evaluation: images in order, the
+/// last batch may be short, a broken image is left out.
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  int64_t batches_per_epoch() const;
+  /// The next batch will be number `batch` of `epoch`.
+  void start(int64_t epoch, int64_t batch = 0);
+  /// Empty at the end of the epoch.
+  std::optional<Batch> next();
+  /// Distinct images that could not be decoded so far.
+  int64_t broken() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nsvq

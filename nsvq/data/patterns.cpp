@@ -1,0 +1,137 @@
+#include "nsvq/data/patterns.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <system_error>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr int64_t most_paths = 1'000'000;
+
+std::optional<int64_t> parse_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+/// "08..10" as 08, 09, 10; empty if it is no range.
+std::vector<std::string> expand_range(std::string_view text, const std::string& pattern) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return {};
+  const std::string_view first = text.substr(0, dots), last = text.substr(dots + 2);
+  const auto from = parse_number(first), to = parse_number(last);
+  if (!from || !to) return {};
+  if (std::max(*from, *to) - std::min(*from, *to) >= most_paths) {
+    throw UserError("the range {{{}}} in '{}' has more than {} members", text, pattern, most_paths);
+  }
+  const bool padded = (first.size() > 1 && first[0] == '0') || (last.size() > 1 && last[0] == '0');
+  const size_t width = padded ? std::max(first.size(), last.size()) : 0;
+  std::vector<std::string> members;
+  for (int64_t i = *from;; i += *from <= *to ? 1 : -1) {
+    members.push_back(fmt::format("{:0{}}", i, width));
+    if (i == *to) return members;
+  }
+}
+
+/// Place of the brace that closes the one at `open`.
+size_t closing_brace(const std::string& pattern, size_t open) {
+  int depth = 0;
+  for (size_t i = open; i < pattern.size(); ++i) {
+    if (pattern[i] == '{') ++depth;
+    if (pattern[i] == '}' && --depth == 0) return i;
+  }
+  throw UserError("'{{' without '}}' in '{}'", pattern);
+}
+
+std::vector<std::filesystem::path> match_wildcards(const std::string& pattern) {
+  glob_t found{};
+  const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::filesystem::path> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (status != 0 && status != GLOB_NOMATCH) throw UserError("cannot look up '{}'", pattern);
+  if (paths.empty()) throw UserError("no file fits '{}'", pattern);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::vector<std::string> expand_braces(const std::string& pattern) {
+  const size_t open = pattern.find('{');
+  if (pattern.find('}') < open) throw UserError("'}}' without '{{' in '{}'", pattern);
+  if (open == std::string::npos) return {pattern};
+  const size_t close = closing_brace(pattern, open);
+  const std::string inside = pattern.substr(open + 1, close - open - 1);
+  std::vector<std::string> members = expand_range(inside, pattern);
+  if (members.empty()) {
+    members = split_list(inside);
+    if (members.size() == 1) {
+      throw UserError("{{{}}} in '{}' is neither a list {{a,b}} nor a range {{00..03}}", inside,
+                      pattern);
+    }
+  }
+  std::vector<std::string> expanded;
+  const auto tails = expand_braces(pattern.substr(close + 1));
+  for (const auto& member : members) {
+    for (const auto& head : expand_braces(member)) {
+      for (const auto& tail : tails) expanded.push_back(pattern.substr(0, open) + head + tail);
+    }
+    if (std::ssize(expanded) > most_paths) throw UserError("'{}' names too many files", pattern);
+  }
+  return expanded;
+}
+
+std::vector<std::filesystem::path> expand_paths(const std::string& patterns) {
+  // A name that is there is taken as it is, whatever characters it has.
+  if (exists(patterns)) return {patterns};
+  std::vector<std::filesystem::path> paths;
+  for (const auto& part : split_list(patterns)) {
+    if (part.empty()) throw UserError("an empty name between the commas of '{}'", patterns);
+    for (const auto& path : expand_braces(part)) {
+      if (exists(path)) {
+        paths.emplace_back(path);
+      } else if (path.find_first_of("*?[") != std::string::npos) {
+        const auto matches = match_wildcards(path);
+        paths.insert(paths.end(), matches.begin(), matches.end());
+      } else if (path == patterns) {
+        throw UserError("'{}' does not exist", path);
+      } else {
+        throw UserError("'{}' does not exist (from '{}')", path, patterns);
+      }
+    }
+  }
+  return paths;
+}
+
+}  // namespace nsvq

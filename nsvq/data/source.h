@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nsvq/io/image.h"
+
+namespace nsvq {
+
+/// A numbered collection of images; every method may be called from many threads.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual int64_t size() const = 0;
+  /// Name of an image within the source, such as "cats/0001.jpg".
+  virtual std::string key(int64_t index) const = 0;
+  /// Class number (by sorted folder name), or -1 where there are no classes.
+  virtual int64_t label(int64_t index) const = 0;
+  /// Throws UserError naming the image if it cannot be decoded.
+  virtual Image load(int64_t index) const = 0;
+};
+
+/// Opens what `spec` describes: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of
+/// JPEG/PNG files, one image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several
+/// separated by commas). Throws UserError when there is nothing, saying what was looked for.
+std::unique_ptr<Source> open_source(const std::string& spec);
+
+}  // namespace nsvq

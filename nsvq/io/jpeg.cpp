@@ -1,0 +1,247 @@
+#include "nsvq/io/jpeg.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include <jpeglib.h>  // needs <cstdio> before it
+
+#include <jerror.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/exif.h"
+
+namespace nsvq {
+
+namespace {
+
+// libjpeg reports errors by longjmp. It lands only in the small functions below that call setjmp:
+// their frames hold plain values, so no destructor is skipped.
+struct ErrorTrap {
+  jpeg_error_mgr manager;  // first, so that libjpeg's pointer to it is a pointer to the trap
+  jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void fail(j_common_ptr info) {
+  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
+  trap->manager.format_message(info, trap->message);
+  std::longjmp(trap->jump, 1);
+}
+
+/// Warnings after which libjpeg goes on with made-up pixels are errors here; others, such as stray
+/// bytes between segments, are harmless.
+void on_message(j_common_ptr info, int level) {
+  if (level >= 0) return;
+  switch (info->err->msg_code) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+      fail(info);
+    default:
+      break;
+  }
+}
+
+void set_trap(ErrorTrap& trap) {
+  jpeg_std_error(&trap.manager);
+  trap.manager.error_exit = fail;
+  trap.manager.emit_message = on_message;
+  trap.message[0] = 0;
+}
+
+// libjpeg's own memory source answers the end of the data with a made-up end marker.
+boolean fill_input(j_decompress_ptr info) {
+  info->err->msg_code = JERR_INPUT_EOF;
+  fail(reinterpret_cast<j_common_ptr>(info));
+}
+
+void skip_input(j_decompress_ptr info, long count) {
+  if (count <= 0) return;
+  if (static_cast<size_t>(count) > info->src->bytes_in_buffer) fill_input(info);
+  info->src->next_input_byte += count;
+  info->src->bytes_in_buffer -= static_cast<size_t>(count);
+}
+
+/// Each scan of a progressive file costs a pass over the image; a small file can hold thousands.
+void limit_scans(j_common_ptr info) {
+  constexpr int kMostScans = 500;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  info->err->msg_code = JERR_BAD_PROGRESSION;
+  fail(info);
+}
+
+struct Decoder {
+  Decoder() { std::memset(&info, 0, sizeof(info)); }
+  ~Decoder() { jpeg_destroy_decompress(&info); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  jpeg_decompress_struct info;
+  ErrorTrap trap;
+  jpeg_source_mgr source;
+  jpeg_progress_mgr progress;
+};
+
+bool read_header(Decoder& decoder, const uint8_t* data, size_t size) {
+  jpeg_decompress_struct* info = &decoder.info;
+  set_trap(decoder.trap);
+  info->err = &decoder.trap.manager;
+  if (setjmp(decoder.trap.jump)) return false;
+  jpeg_create_decompress(info);
+  decoder.source = {data,
+                    size,
+                    [](j_decompress_ptr) {},  // init_source
+                    fill_input,
+                    skip_input,
+                    jpeg_resync_to_restart,  // resync_to_restart
+                    [](j_decompress_ptr) {}};
+  info->src = &decoder.source;
+  std::memset(&decoder.progress, 0, sizeof(decoder.progress));
+  decoder.progress.progress_monitor = limit_scans;
+  info->progress = &decoder.progress;
+  jpeg_save_markers(info, JPEG_APP0 + 1, 0xffff);
+  jpeg_read_header(info, TRUE);
+  return true;
+}
+
+/// Adobe writes CMYK inverted, and so does everybody else; the arithmetic is Pillow's.
+void cmyk_to_rgb(const uint8_t* cmyk, uint8_t* rgb, JDIMENSION width) {
+  for (JDIMENSION x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
+    const int light = cmyk[3];
+    for (int c = 0; c < 3; ++c) {
+      const int product = (255 - cmyk[c]) * light + 128;
+      rgb[c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
+    }
+  }
+}
+
+/// `cmyk_row` is room for one row of four components, used for CMYK only.
+bool read_pixels(Decoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
+  jpeg_decompress_struct* info = &decoder.info;
+  if (setjmp(decoder.trap.jump)) return false;
+  const bool cmyk = info->num_components == 4;
+  info->out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+  jpeg_start_decompress(info);
+  while (info->output_scanline < info->output_height) {
+    uint8_t* out = pixels + static_cast<size_t>(info->output_scanline) * info->output_width * 3;
+    JSAMPROW row = cmyk ? cmyk_row : out;
+    jpeg_read_scanlines(info, &row, 1);
+    if (cmyk) cmyk_to_rgb(cmyk_row, out, info->output_width);
+  }
+  jpeg_finish_decompress(info);
+  return true;
+}
+
+[[noreturn]] void report(const Decoder& decoder, const std::string& name) {
+  switch (decoder.trap.manager.msg_code) {
+    case JERR_INPUT_EOF:
+    case JWRN_HIT_MARKER:
+      throw UserError("{}: truncated JPEG (premature end of data); replace or remove the file",
+                      name);
+    case JERR_EMPTY_IMAGE:
+      throw UserError("{}: JPEG of zero size; replace or remove the file", name);
+    default:
+      throw UserError("{}: cannot decode JPEG ({}); replace or remove the file", name,
+                      decoder.trap.message);
+  }
+}
+
+void check_size(const jpeg_decompress_struct& info, size_t bytes, const std::string& name) {
+  const uint64_t pixels = uint64_t{info.image_width} * info.image_height;
+  if (pixels > kMaxImagePixels)
+    throw UserError("{}: JPEG of {} x {} pixels, more than the limit of {}; make it smaller", name,
+                    info.image_width, info.image_height, kMaxImagePixels);
+  // A block of at most 32 x 32 pixels takes a bit or more, so a far larger size is a broken header.
+  // (Arithmetic coding has no such bound.)
+  if (!info.arith_code && pixels / (32 * 32) > uint64_t{bytes} * 8)
+    throw UserError(
+        "{}: truncated JPEG ({} bytes cannot hold {} x {} pixels); replace or remove the file",
+        name, bytes, info.image_width, info.image_height);
+  if (info.num_components == 2 || info.num_components > 4)
+    throw UserError("{}: JPEG with {} components; only grey, RGB and CMYK are supported", name,
+                    info.num_components);
+}
+
+int orientation(const jpeg_decompress_struct& info) {
+  for (const auto* marker = info.marker_list; marker; marker = marker->next)
+    if (marker->data_length >= 6 && std::memcmp(marker->data, "Exif\0\0", 6) == 0)
+      return exif_orientation(
+          {reinterpret_cast<const std::byte*>(marker->data), marker->data_length});
+  return 1;
+}
+
+}  // namespace
+
+Image decode_jpeg(std::span<const std::byte> bytes, const std::string& name) {
+  Decoder decoder;
+  if (!read_header(decoder, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))
+    report(decoder, name);
+  const jpeg_decompress_struct& info = decoder.info;
+  check_size(info, bytes.size(), name);
+  Image image{static_cast<int>(info.image_width), static_cast<int>(info.image_height), {}};
+  image.pixels.resize(size_t{3} * info.image_width * info.image_height);
+  std::vector<uint8_t> cmyk_row(info.num_components == 4 ? size_t{4} * info.image_width : 0);
+  const int turn = orientation(info);  // finishing the decoder frees the markers
+  if (!read_pixels(decoder, image.pixels.data(), cmyk_row.data())) report(decoder, name);
+  return turn_upright(std::move(image), turn);
+}
+
+namespace {
+
+struct Encoder {
+  Encoder() { std::memset(&info, 0, sizeof(info)); }
+  ~Encoder() {
+    jpeg_destroy_compress(&info);
+    std::free(data);
+  }
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  jpeg_compress_struct info;
+  ErrorTrap trap;
+  unsigned char* data = nullptr;  // allocated by libjpeg
+  unsigned long size = 0;
+};
+
+bool encode(Encoder& encoder, const Image& image, int quality) {
+  jpeg_compress_struct* info = &encoder.info;
+  set_trap(encoder.trap);
+  info->err = &encoder.trap.manager;
+  if (setjmp(encoder.trap.jump)) return false;
+  jpeg_create_compress(info);
+  jpeg_mem_dest(info, &encoder.data, &encoder.size);
+  info->image_width = static_cast<JDIMENSION>(image.width);
+  info->image_height = static_cast<JDIMENSION>(image.height);
+  info->input_components = 3;
+  info->in_color_space = JCS_RGB;
+  jpeg_set_defaults(info);
+  jpeg_set_quality(info, quality, TRUE);
+  jpeg_start_compress(info, TRUE);
+  while (info->next_scanline < info->image_height) {
+    JSAMPROW row = const_cast<JSAMPROW>(image.pixels.data()) +
+                   static_cast<size_t>(info->next_scanline) * info->image_width * 3;
+    jpeg_write_scanlines(info, &row, 1);
+  }
+  jpeg_finish_compress(info);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
+  Encoder encoder;
+  if (!encode(encoder, image, quality))
+    throw UserError("cannot encode {} x {} pixels as JPEG ({})", image.width, image.height,
+                    encoder.trap.message);
+  const auto* first = reinterpret_cast<const std::byte*>(encoder.data);
+  return {first, first + encoder.size};
+}
+
+}  // namespace nsvq

@@ -1,0 +1,117 @@
+#include "nsvq/io/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/safetensors_header.h"
+
+namespace nsvq {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr uint64_t longest_header = 100'000'000;  // the official reader's limit
+
+SafetensorsHeader read_header(const InputFile& file, uint64_t& data_start) {
+  uint64_t length = 0;
+  if (file.size() < sizeof(length)) {
+    throw UserError("cannot read {}: too short to be a safetensors file", file.path().string());
+  }
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > longest_header || length > file.size() - sizeof(length)) {
+    throw UserError("cannot read {}: a header of {} bytes in {} (truncated, or not safetensors?)",
+                    file.path().string(), length, file.size());
+  }
+  std::string text(length, '\0');
+  file.read(sizeof(length), std::as_writable_bytes(std::span(text)));
+  data_start = sizeof(length) + length;
+  try {
+    return parse_safetensors_header(text, file.size() - data_start);
+  } catch (const UserError& error) {
+    throw UserError("cannot read {}: {}", file.path().string(), error.what());
+  }
+}
+
+std::span<std::byte> bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+torch::Tensor read_tensor(const InputFile& file, uint64_t data_start, const TensorEntry& entry) {
+  torch::Tensor tensor = torch::empty(entry.shape, entry.type);
+  const std::span<std::byte> bytes = bytes_of(tensor);
+  file.read(data_start + entry.begin, bytes);
+  // Any other byte in a bool is undefined behaviour for its users.
+  const auto is_bool = [](std::byte byte) { return byte <= std::byte{1}; };
+  if (entry.type == torch::kBool && !std::all_of(bytes.begin(), bytes.end(), is_bool)) {
+    throw UserError("cannot read {}: tensor {}: a bool is neither 0 nor 1", file.path().string(),
+                    shown_name(entry.name));
+  }
+  return tensor;
+}
+
+SafetensorsHeader lay_out(const TensorFile& file) {
+  SafetensorsHeader header{file.metadata, {}};
+  for (const auto& [name, tensor] : file.tensors) {
+    if (!tensor.defined() || tensor.layout() != torch::kStrided) {
+      throw RunError("tensor {} is undefined or not dense", shown_name(name));
+    }
+    header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  }
+  // Names come sorted from the map; a stable sort keeps them so within one element size.
+  const auto larger = [](const TensorEntry& a, const TensorEntry& b) {
+    return torch::elementSize(a.type) > torch::elementSize(b.type);
+  };
+  std::stable_sort(header.entries.begin(), header.entries.end(), larger);
+  uint64_t position = 0;
+  for (TensorEntry& entry : header.entries) {
+    entry.begin = position;
+    position += file.tensors.at(entry.name).numel() * torch::elementSize(entry.type);
+    entry.end = position;
+  }
+  return header;
+}
+
+}  // namespace
+
+TensorFile read_safetensors(const std::filesystem::path& path) {
+  const InputFile input(path);
+  uint64_t data_start = 0;
+  SafetensorsHeader header = read_header(input, data_start);
+  TensorFile file;
+  file.metadata = std::move(header.metadata);
+  for (const TensorEntry& entry : header.entries) {
+    file.tensors[entry.name] = read_tensor(input, data_start, entry);
+  }
+  return file;
+}
+
+void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
+  SafetensorsHeader header;
+  std::string text;
+  try {
+    header = lay_out(file);
+    text = format_safetensors_header(header);
+  } catch (const RunError& error) {
+    throw RunError("cannot write {}: {}", path.string(), error.what());
+  }
+  AtomicFile output(path);
+  const auto length = static_cast<uint64_t>(text.size());
+  output.write(std::as_bytes(std::span(&length, 1)));
+  output.write(std::as_bytes(std::span(text)));
+  for (const TensorEntry& entry : header.entries) {
+    const torch::Tensor& tensor = file.tensors.at(entry.name);
+    // A negated view keeps its sign beside the data.
+    output.write(bytes_of(tensor.detach().cpu().resolve_neg().contiguous()));
+  }
+  output.commit();
+}
+
+}  // namespace nsvq

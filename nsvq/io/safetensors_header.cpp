@@ -1,0 +1,207 @@
+#include "nsvq/io/safetensors_header.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+using nlohmann::json;
+using Wrong = UserError;
+
+constexpr const char* metadata_key = "__metadata__";
+constexpr size_t most_dimensions = 64;  // torch's limit
+
+struct Dtype {
+  const char* name;
+  torch::ScalarType type;
+};
+
+constexpr std::array<Dtype, 11> dtypes{{{"F64", torch::kFloat64},
+                                        {"F32", torch::kFloat32},
+                                        {"F16", torch::kFloat16},
+                                        {"BF16", torch::kBFloat16},
+                                        {"I64", torch::kInt64},
+                                        {"I32", torch::kInt32},
+                                        {"I16", torch::kInt16},
+                                        {"U16", torch::kUInt16},
+                                        {"I8", torch::kInt8},
+                                        {"U8", torch::kUInt8},
+                                        {"BOOL", torch::kBool}}};
+
+json parse_json(std::string_view text) {
+  std::vector<std::set<std::string>> open_objects;
+  const auto check = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > 3) throw Wrong("the header is nested too deep");
+    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
+    if (event == json::parse_event_t::object_end) open_objects.pop_back();
+    // The parser alone would keep the last of two tensors of one name.
+    if (event == json::parse_event_t::key &&
+        !open_objects.back().insert(value.get<std::string>()).second) {
+      throw Wrong("the name {} occurs twice", shown_name(value.get<std::string>()));
+    }
+    return true;
+  };
+  try {
+    json header = json::parse(text.begin(), text.end(), check);
+    if (!header.is_object()) throw Wrong("the header is not a JSON object");
+    return header;
+  } catch (const json::parse_error& error) {
+    throw Wrong("the header is not valid JSON (at its byte {})", error.byte);
+  } catch (const json::exception&) {
+    throw Wrong("the header is not valid JSON (a number out of range)");
+  }
+}
+
+std::map<std::string, std::string> parse_metadata(const json& object) {
+  std::map<std::string, std::string> metadata;
+  if (!object.is_object()) throw Wrong("{} is not an object", metadata_key);
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_string()) throw Wrong("the metadata {} is not a string", shown_name(key));
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// The unsigned integers of an array field of a tensor's description.
+std::vector<uint64_t> numbers(const json& tensor, const char* field, const std::string& name) {
+  const auto found = tensor.find(field);
+  bool good = found != tensor.end() && found->is_array();
+  for (const auto& number : good ? *found : json::array()) good &= number.is_number_unsigned();
+  if (!good) throw Wrong("tensor {}: '{}' is not a list of whole numbers", shown_name(name), field);
+  return found->get<std::vector<uint64_t>>();
+}
+
+torch::ScalarType parse_dtype(const json& tensor, const std::string& name) {
+  const auto found = tensor.find("dtype");
+  if (found == tensor.end() || !found->is_string()) {
+    throw Wrong("tensor {}: 'dtype' is missing", shown_name(name));
+  }
+  const auto text = found->get<std::string>();
+  for (const Dtype& dtype : dtypes) {
+    if (text == dtype.name) return dtype.type;
+  }
+  throw Wrong("tensor {}: dtype {} is not supported", shown_name(name), shown_name(text));
+}
+
+// The shape and its bytes, refusing what torch's own products would overflow on.
+uint64_t set_shape(TensorEntry& entry, const std::vector<uint64_t>& sizes) {
+  if (sizes.size() > most_dimensions) {
+    throw Wrong("tensor {}: {} dimensions are too many", shown_name(entry.name), sizes.size());
+  }
+  uint64_t span = torch::elementSize(entry.type);
+  bool empty = false;
+  for (const uint64_t size : sizes) {
+    const uint64_t factor = std::max<uint64_t>(size, 1);
+    if (factor > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / span) {
+      throw Wrong("tensor {}: its shape is too large", shown_name(entry.name));
+    }
+    span *= factor;
+    empty |= size == 0;
+    entry.shape.push_back(static_cast<int64_t>(size));
+  }
+  return empty ? 0 : span;
+}
+
+TensorEntry parse_entry(const std::string& name, const json& tensor) {
+  if (!tensor.is_object()) throw Wrong("tensor {}: its description is no object", shown_name(name));
+  TensorEntry entry;
+  entry.name = name;
+  entry.type = parse_dtype(tensor, name);
+  const uint64_t bytes = set_shape(entry, numbers(tensor, "shape", name));
+  const std::vector<uint64_t> offsets = numbers(tensor, "data_offsets", name);
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    throw Wrong("tensor {}: 'data_offsets' is not a begin and an end", shown_name(name));
+  }
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  if (entry.end - entry.begin != bytes) {
+    throw Wrong("tensor {}: {} bytes by its offsets, {} by its shape and dtype", shown_name(name),
+                entry.end - entry.begin, bytes);
+  }
+  return entry;
+}
+
+// Every byte after the header belongs to one tensor.
+void check_cover(std::vector<TensorEntry>& entries, uint64_t bytes) {
+  std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  uint64_t position = 0;
+  for (const TensorEntry& entry : entries) {
+    if (entry.begin != position) {
+      throw Wrong("tensor {} begins at {}, where {} was due (overlap or gap)",
+                  shown_name(entry.name), entry.begin, position);
+    }
+    if (entry.end > bytes) {
+      throw Wrong("tensor {} ends at {}, the data at {} (a truncated file?)",
+                  shown_name(entry.name), entry.end, bytes);
+    }
+    position = entry.end;
+  }
+  if (position != bytes) throw Wrong("{} bytes follow the last tensor", bytes - position);
+}
+
+const char* dtype_name(torch::ScalarType type) {
+  for (const Dtype& dtype : dtypes) {
+    if (type == dtype.type) return dtype.name;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes) {
+  const json object = parse_json(text);
+  SafetensorsHeader header;
+  for (const auto& [name, value] : object.items()) {
+    if (name == metadata_key) {
+      header.metadata = parse_metadata(value);
+    } else {
+      header.entries.push_back(parse_entry(name, value));
+    }
+  }
+  check_cover(header.entries, data_bytes);
+  return header;
+}
+
+std::string format_safetensors_header(const SafetensorsHeader& header) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  if (!header.metadata.empty()) object[metadata_key] = header.metadata;
+  for (const TensorEntry& entry : header.entries) {
+    const char* dtype = dtype_name(entry.type);
+    if (entry.name == metadata_key) throw RunError("a tensor cannot be named {}", metadata_key);
+    if (!dtype) {
+      throw RunError("tensor {}: type {} is not supported", shown_name(entry.name),
+                     torch::toString(entry.type));
+    }
+    object[entry.name] = {
+        {"dtype", dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+  }
+  try {
+    std::string text = object.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    return text;
+  } catch (const json::exception&) {
+    throw RunError("a name or a metadata text is not UTF-8");
+  }
+}
+
+// A name from a corrupt file, fit for one line of an error.
+std::string shown_name(std::string_view name) {
+  std::string text = "'";
+  for (const char c : name.substr(0, 80)) {
+    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return text + (name.size() > 80 ? "...'" : "'");
+}
+
+}  // namespace nsvq

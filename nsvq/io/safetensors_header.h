@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nsvq {
+
+/// Where a tensor lies in a safetensors file; offsets count from the end of the header.
+struct TensorEntry {
+  std::string name;
+  torch::ScalarType type{};
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+
+struct SafetensorsHeader {
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorEntry> entries;  ///< in the order of their data
+};
+
+/// Checks everything against the `data_bytes` that follow the header. Throws UserError, without the
+/// file's name.
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes);
+
+/// The header's JSON, padded with spaces to a multiple of 8. Throws RunError.
+std::string format_safetensors_header(const SafetensorsHeader& header);
+
+/// A tensor's name in quotes, cut and cleaned so that an error about a corrupt file is one line.
+std::string shown_name(std::string_view name);
+
+}  // namespace nsvq

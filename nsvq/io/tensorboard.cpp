@@ -1,0 +1,174 @@
+#include "nsvq/io/tensorboard.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/crc32c.h"
+
+namespace nsvq {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+// Field numbers of event.proto, summary.proto, tensor.proto and tensor_shape.proto.
+namespace field {
+constexpr int event_wall_time = 1, event_step = 2, event_file_version = 3, event_summary = 5;
+constexpr int summary_value = 1;
+constexpr int value_tag = 1, value_simple = 2, value_image = 4, value_tensor = 8;
+constexpr int value_metadata = 9;
+constexpr int image_height = 1, image_width = 2, image_colorspace = 3, image_encoded = 4;
+constexpr int metadata_plugin = 1, metadata_data_class = 4;
+constexpr int plugin_name = 1;
+constexpr int tensor_dtype = 1, tensor_shape = 2, tensor_string = 8;
+}  // namespace field
+
+constexpr int rgb = 3;
+constexpr int string_dtype = 7;       // DT_STRING
+constexpr int tensor_data_class = 2;  // DATA_CLASS_TENSOR
+
+/// A protobuf message under construction.
+class Message {
+ public:
+  Message& integer(int field, int64_t value) {
+    key(field, 0);
+    varint(static_cast<uint64_t>(value));
+    return *this;
+  }
+  Message& number(int field, double value) {
+    key(field, 1);
+    return raw(&value, sizeof(value));
+  }
+  Message& number(int field, float value) {
+    key(field, 5);
+    return raw(&value, sizeof(value));
+  }
+  Message& bytes(int field, std::string_view value) {
+    key(field, 2);
+    varint(value.size());
+    return raw(value.data(), value.size());
+  }
+  Message& message(int field, const Message& value) { return bytes(field, value.text_); }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void key(int field, int wire_type) { varint(static_cast<uint64_t>(field << 3 | wire_type)); }
+  void varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
+    text_ += static_cast<char>(value);
+  }
+  Message& raw(const void* data, size_t size) {
+    text_.append(static_cast<const char*>(data), size);
+    return *this;
+  }
+
+  std::string text_;
+};
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string file_name() {
+  static std::atomic<int> counter{0};
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "localhost");
+  return fmt::format("events.out.tfevents.{}.{}.{}.{}", static_cast<int64_t>(wall_time()),
+                     host.data(), ::getpid(), counter++);
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / file_name()) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
+  errno = 0;
+  out_.open(path_, std::ios::binary);
+  write_record(Message()
+                   .number(field::event_wall_time, wall_time())
+                   .bytes(field::event_file_version, "brain.Event:2")
+                   .text());
+  flush();
+}
+
+void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
+  add_value(step, Message()
+                      .bytes(field::value_tag, tag)
+                      .number(field::value_simple, static_cast<float>(value))
+                      .text());
+}
+
+void EventWriter::image(const std::string& tag, int64_t step, const Image& image) {
+  const std::vector<std::byte> png = encode_png(image);
+  const auto* data = reinterpret_cast<const char*>(png.data());
+  add_value(step,
+            Message()
+                .bytes(field::value_tag, tag)
+                .message(field::value_image, Message()
+                                                 .integer(field::image_height, image.height)
+                                                 .integer(field::image_width, image.width)
+                                                 .integer(field::image_colorspace, rgb)
+                                                 .bytes(field::image_encoded, {data, png.size()}))
+                .text());
+}
+
+// A string tensor without dimensions that the text plugin claims.
+void EventWriter::text(const std::string& tag, int64_t step, const std::string& markdown) {
+  const Message plugin = Message().bytes(field::plugin_name, "text");
+  add_value(step, Message()
+                      .bytes(field::value_tag, tag)
+                      .message(field::value_tensor, Message()
+                                                        .integer(field::tensor_dtype, string_dtype)
+                                                        .message(field::tensor_shape, Message())
+                                                        .bytes(field::tensor_string, markdown))
+                      .message(field::value_metadata,
+                               Message()
+                                   .message(field::metadata_plugin, plugin)
+                                   .integer(field::metadata_data_class, tensor_data_class))
+                      .text());
+}
+
+void EventWriter::flush() {
+  errno = 0;
+  if (!out_.flush()) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
+}
+
+void EventWriter::add_value(int64_t step, const std::string& value) {
+  write_record(Message()
+                   .number(field::event_wall_time, wall_time())
+                   .integer(field::event_step, step)
+                   .message(field::event_summary, Message().bytes(field::summary_value, value))
+                   .text());
+}
+
+// A TFRecord: length, its CRC, the data, its CRC.
+void EventWriter::write_record(const std::string& event) {
+  const auto length = static_cast<uint64_t>(event.size());
+  const uint32_t length_crc = masked_crc32c(std::as_bytes(std::span(&length, 1)));
+  const uint32_t data_crc = masked_crc32c(bytes_of(event));
+  errno = 0;
+  out_.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  out_.write(reinterpret_cast<const char*>(&length_crc), sizeof(length_crc));
+  out_.write(event.data(), static_cast<std::streamsize>(event.size()));
+  out_.write(reinterpret_cast<const char*>(&data_crc), sizeof(data_crc));
+  if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
+}
+
+}  // namespace nsvq

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+
+namespace nsvq {
+
+/// A term that compares reconstructions with images, both [B, 3, H, W] in [-1, 1].
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  /// Scalar, differentiable with respect to the reconstructions.
+  virtual torch::Tensor operator()(const torch::Tensor& reconstructions,
+                                   const torch::Tensor& images) = 0;
+};
+
+/// A member of the family: its name in logs, its weight in a recipe, and how to make one.
+struct LossKind {
+  std::string name;
+  double LossConfig::*weight;
+  std::function<std::unique_ptr<Loss>()> make;
+};
+
+const std::vector<LossKind>& loss_kinds();
+
+/// A term of a run's objective.
+struct WeightedLoss {
+  std::string name;
+  double weight;
+  std::unique_ptr<Loss> loss;
+};
+
+/// The members whose weight in the recipe is not zero.
+std::vector<WeightedLoss> make_losses(const LossConfig& config);
+
+}  // namespace nsvq

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+
+// torch/nn/modules/{conv,normalization}.h are slow to parse; only sources that call these include
+// them.
+namespace torch::nn {
+class Conv2dImpl;
+class GroupNormImpl;
+}  // namespace torch::nn
+
+namespace nsvq {
+
+struct ConvShape {
+  int64_t inputs, outputs;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  bool bias = true;
+};
+
+/// A square convolution, padded so that stride 1 keeps the size.
+std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
+
+/// GroupNorm of 32 groups; where 32 does not divide the channels (narrow models), of as many groups
+/// as the largest divisor of the channels below 32.
+std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
+
+/// [B, 4C, H, W] to [B, C, 2H, 2W] in DCR order: channel (dy * 2 + dx) * C + c becomes channel c at
+/// offset (dy, dx), unlike pixel_shuffle. Keeps channels-last memory.
+torch::Tensor depth_to_space(const torch::Tensor& x);
+
+}  // namespace nsvq

@@ -1,0 +1,17 @@
+// What most translation units include, parsed once (cmake/folder.cmake). Sources still include what
+// they use.
+#pragma once
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>

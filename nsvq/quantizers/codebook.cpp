@@ -1,0 +1,43 @@
+#include "nsvq/quantizers/codebook.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+
+namespace nsvq {
+
+torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim) {
+  if (init == "uniform") return at::rand({codes, dim}).mul_(2).sub_(1).div_(codes);
+  return at::randn({codes, dim}).mul_(1 / std::sqrt(static_cast<double>(dim)));
+}
+
+void sample_codes(torch::Tensor codebook, const torch::Tensor& latents, uint64_t seed) {
+  TORCH_CHECK(latents.dim() == 2 && latents.size(0) > 0 && latents.size(1) == codebook.size(1),
+              "sample_codes: latents must be [N, ", codebook.size(1), "] with N > 0, but they are ",
+              latents.sizes());
+  const torch::NoGradGuard no_grad;
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const int64_t codes = codebook.size(0), n = latents.size(0);
+  const auto order = at::randperm(n, generator);
+  const auto rows = order.index({at::arange(codes).remainder(n)}).to(latents.device());
+  auto drawn = latents.index_select(0, rows);
+  if (codes > n) {
+    const auto noise = at::randn(drawn.sizes(), generator).to(drawn.device());
+    drawn = drawn + noise * (1e-3 * latents.std().item<double>());
+  }
+  codebook.copy_(drawn);
+}
+
+torch::Tensor flatten_latents(const torch::Tensor& latents) {
+  TORCH_CHECK(latents.dim() == 4, "quantizer: latents must be [B, d, h, w], but they are ",
+              latents.sizes());
+  return latents.permute({0, 2, 3, 1}).reshape({-1, latents.size(1)});
+}
+
+torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices) {
+  TORCH_CHECK(indices.dim() == 3, "quantizer: indices must be [B, h, w], but they are ",
+              indices.sizes());
+  return at::embedding(codebook, indices).permute({0, 3, 1, 2});
+}
+
+}  // namespace nsvq

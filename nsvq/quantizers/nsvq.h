@@ -1,0 +1,15 @@
+#pragma once
+
+#include "nsvq/quantizers/vq.h"
+
+namespace nsvq {
+
+/// The paper's quantizer: plain vector quantization plus the non-stationary embedding loss, weight
+/// alpha, which lets codes near a latent follow it although another code won.
+class NonStationaryQuantizer : public VectorQuantizer {
+ public:
+  using VectorQuantizer::VectorQuantizer;
+  Quantized quantize(const torch::Tensor& latents, const QuantizerTerms& terms) override;
+};
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#include <fmt/ranges.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/quantizers/nsvq.h"
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/vq.h"
+
+namespace nsvq {
+
+namespace {
+
+template <typename Member>
+QuantizerKind kind(std::string name, std::string summary) {
+  return {std::move(name), std::move(summary), [](const QuantizerConfig& config, int64_t latent_dim) {
+            return std::make_shared<Member>(config, latent_dim);
+          }};
+}
+
+}  // namespace
+
+const std::vector<QuantizerKind>& quantizer_kinds() {
+  static const std::vector<QuantizerKind> kinds = {
+      kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
+      kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss"),
+  };
+  return kinds;
+}
+
+std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {
+  std::vector<std::string> names;
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.name == config.type) return kind.make(config, latent_dim);
+    names.push_back(kind.name);
+  }
+  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})", config.type,
+                  nearest(config.type, names), fmt::join(names, ", "));
+}
+
+}  // namespace nsvq

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+/// Plain vector quantization (VQ-VAE, VQGAN): nearest code, straight-through gradients, codebook and
+/// commitment terms, beta on the commitment.
+class VectorQuantizer : public Quantizer {
+ public:
+  VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+  Quantized quantize(const torch::Tensor& latents, const QuantizerTerms& terms) override;
+  torch::Tensor encode(const torch::Tensor& latents) override;
+  torch::Tensor decode(const torch::Tensor& indices) override;
+  int64_t codes() const override { return codebook_.size(0); }
+  torch::Tensor codebook() override { return codebook_; }
+  bool wants_data() const override { return config_.init == "data"; }
+  void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
+
+ protected:
+  QuantizerConfig config_;
+  torch::Tensor codebook_;  ///< [K, d]
+};
+
+}  // namespace nsvq

@@ -1,0 +1,104 @@
+#include "nsvq/report/grid.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <sstream>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+namespace {
+
+constexpr uint8_t white = 255;
+
+Image blank(int64_t width, int64_t height) {
+  Image image;
+  image.width = static_cast<int>(width);
+  image.height = static_cast<int>(height);
+  image.pixels.assign(static_cast<size_t>(width * height * 3), white);
+  return image;
+}
+
+void check_image(const Image& image, const char* where) {
+  const bool whole = image.width >= 0 && image.height >= 0 &&
+                     image.pixels.size() == size_t{3} * image.width * image.height;
+  if (!whole)
+    throw UserError("{}: an image of {} x {} has {} bytes of pixels", where, image.width,
+                    image.height, image.pixels.size());
+}
+
+void paste(const Image& image, Image& onto, int64_t left, int64_t top) {
+  for (int64_t y = 0; y < image.height && image.width > 0; ++y)
+    std::memcpy(&onto.pixels[((top + y) * onto.width + left) * 3],
+                &image.pixels[y * image.width * 3], size_t{3} * image.width);
+}
+
+int64_t span_of(int64_t count, int64_t size, int64_t gap) {
+  return count == 0 ? 0 : count * size + (count - 1) * gap;
+}
+
+}  // namespace
+
+Image to_image(const torch::Tensor& chw) {
+  if (!chw.defined() || chw.dim() != 3 || chw.size(0) != 3) {
+    std::ostringstream shape;
+    if (chw.defined()) shape << chw.sizes();
+    throw UserError("to_image: expected a tensor [3, H, W], got {}",
+                    chw.defined() ? shape.str() : "none");
+  }
+  // Half goes up, as in torchvision's save_image.
+  const torch::Tensor bytes = chw.detach()
+                                  .to(torch::kCPU, torch::kFloat)
+                                  .add(1)
+                                  .mul(127.5)
+                                  .add(0.5)
+                                  .floor()
+                                  .nan_to_num(0, 255, 0)
+                                  .clamp(0, 255)
+                                  .to(torch::kByte)
+                                  .permute({1, 2, 0})
+                                  .contiguous();
+  Image image;
+  image.height = static_cast<int>(bytes.size(0));
+  image.width = static_cast<int>(bytes.size(1));
+  const uint8_t* data = bytes.data_ptr<uint8_t>();
+  image.pixels.assign(data, data + bytes.numel());
+  return image;
+}
+
+Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
+  if (gap < 0) throw UserError("make_grid: the gap is {}, expected 0 or more", gap);
+  const Image* first = nullptr;
+  size_t columns = 0;
+  for (const auto& row : rows) {
+    columns = std::max(columns, row.size());
+    for (const Image& image : row) {
+      check_image(image, "make_grid");
+      if (!first) first = &image;
+      if (image.width != first->width || image.height != first->height)
+        throw UserError("make_grid: images of {} x {} and {} x {} in one grid", first->width,
+                        first->height, image.width, image.height);
+    }
+  }
+  if (!first) return {};
+  Image grid = blank(span_of(columns, first->width, gap), span_of(rows.size(), first->height, gap));
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t c = 0; c < rows[r].size(); ++c)
+      paste(rows[r][c], grid, c * (first->width + gap), r * (first->height + gap));
+  return grid;
+}
+
+Image enlarge(const Image& image, int factor) {
+  if (factor < 1) throw UserError("enlarge: the factor is {}, expected 1 or more", factor);
+  check_image(image, "enlarge");
+  Image out = blank(int64_t{image.width} * factor, int64_t{image.height} * factor);
+  for (int64_t y = 0; y < out.height; ++y)
+    for (int64_t x = 0; x < out.width; ++x)
+      std::memcpy(&out.pixels[(y * out.width + x) * 3],
+                  &image.pixels[(y / factor * image.width + x / factor) * 3], 3);
+  return out;
+}
+
+}  // namespace nsvq

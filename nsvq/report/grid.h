@@ -1,0 +1,22 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "nsvq/io/image.h"
+
+namespace nsvq {
+
+/// `chw` [3, H, W] in [-1, 1], on any device and of any type: rounded, clamped to 8 bits. NaN
+/// becomes black.
+Image to_image(const torch::Tensor& chw);
+
+/// Rows of images of one size, in columns, with `gap` white pixels between them. Shorter rows end
+/// in white.
+Image make_grid(const std::vector<std::vector<Image>>& rows, int gap = 2);
+
+/// Every pixel becomes a block of `factor` by `factor`.
+Image enlarge(const Image& image, int factor);
+
+}  // namespace nsvq

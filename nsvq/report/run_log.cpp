@@ -1,0 +1,115 @@
+#include "nsvq/report/run_log.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+namespace nsvq {
+namespace {
+
+std::optional<Record> parse_record(const std::string& line) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return {};
+  Record record;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_string()) {
+      if (key == "kind") record.kind = value;
+      if (key == "phase") record.phase = value;
+      if (key == "reason") record.reason = value;
+    } else if (value.is_number()) {
+      record.values[key] = value;
+    } else if (value.is_null()) {
+      record.values[key] = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+  const auto step = record.values.extract("step");
+  const auto epoch = record.values.extract("epoch");
+  if (record.kind.empty() || !step || !(step.mapped() >= 0)) return {};
+  record.step = step.mapped();
+  if (epoch && epoch.mapped() >= 0) record.epoch = epoch.mapped();
+  return record;
+}
+
+/// Whether `later` says anew what `earlier`, of the same kind, said: then the run was resumed in
+/// between.
+bool repeats(const Record& later, const Record& earlier) {
+  if (later.step != earlier.step) return later.step < earlier.step;
+  return later.kind != "phase" || later.phase == earlier.phase;
+}
+
+/// Drops what a resumed run is about to write again.
+void forget_repeated(std::vector<Record>& records, const Record& next) {
+  const auto last = std::find_if(records.rbegin(), records.rend(),
+                                 [&](const Record& record) { return record.kind == next.kind; });
+  if (last == records.rend() || !repeats(next, *last)) return;
+  std::erase_if(records, [&](const Record& record) {
+    return record.step > next.step || (record.kind == next.kind && repeats(next, record));
+  });
+}
+
+}  // namespace
+
+RunLog parse_run_log(const std::string& text) {
+  RunLog log;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    auto record = parse_record(line);
+    if (!record) {
+      ++log.unreadable;
+      continue;
+    }
+    forget_repeated(log.records, *record);
+    log.records.push_back(std::move(*record));
+  }
+  return log;
+}
+
+std::vector<std::pair<double, double>> RunLog::values(const std::string& kind,
+                                                      const std::string& key) const {
+  std::vector<std::pair<double, double>> out;
+  for (const Record& record : records) {
+    if (record.kind != kind) continue;
+    const auto found = record.values.find(key);
+    if (found != record.values.end()) out.emplace_back(record.step, found->second);
+  }
+  return out;
+}
+
+std::vector<const Record*> RunLog::of_kind(const std::string& kind) const {
+  std::vector<const Record*> out;
+  for (const Record& record : records)
+    if (record.kind == kind) out.push_back(&record);
+  return out;
+}
+
+std::vector<Record> RunLog::phases() const {
+  std::vector<Record> out;
+  for (const Record& record : records) {
+    const bool named = !record.phase.empty();
+    if (out.empty() && record.kind != "phase" && named) {
+      Record first;
+      first.phase = record.phase;
+      first.epoch = std::min(record.epoch, 1.0);
+      out.push_back(first);
+    }
+    if (record.kind == "phase") out.push_back(record);
+  }
+  return out;
+}
+
+double RunLog::last_step() const {
+  double last = 0;
+  for (const Record& record : records) last = std::max(last, record.step);
+  return last;
+}
+
+double RunLog::last_epoch() const {
+  double last = 0;
+  for (const Record& record : records) last = std::max(last, record.epoch);
+  return last;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nsvq {
+
+/// One line of metrics.jsonl.
+struct Record {
+  std::string kind;  ///< step, epoch, eval, phase, or one of later days
+  std::string phase;
+  std::string reason;
+  double step = 0;
+  double epoch = 0;
+  std::map<std::string, double> values;  ///< every other number; null (not finite) is NaN
+};
+
+/// What a run has written down so far.
+struct RunLog {
+  std::vector<Record> records;
+  int unreadable = 0;  ///< lines that were no record
+
+  /// (step, value) of a key in the records of a kind.
+  std::vector<std::pair<double, double>> values(const std::string& kind,
+                                                const std::string& key) const;
+  std::vector<const Record*> of_kind(const std::string& kind) const;
+  /// Where each phase began. A run that noted only the later ones has its first added from the
+  /// records.
+  std::vector<Record> phases() const;
+  double last_step() const;
+  double last_epoch() const;
+};
+
+/// Lines that do not parse are counted and left out (a killed run tears its last one). Where a
+/// resumed run repeats steps, the later writing counts.
+RunLog parse_run_log(const std::string& text);
+
+}  // namespace nsvq

@@ -1,0 +1,146 @@
+#include "nsvq/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "nsvq/report/html.h"
+
+namespace nsvq {
+namespace {
+
+enum class Better { higher, lower, unknown };
+
+struct Quantity {
+  std::string key, name;
+  Better better;
+  double scale;
+  int decimals;
+  std::string unit;
+};
+
+std::vector<Quantity> quantities(const std::vector<const Record*>& evals) {
+  std::vector<Quantity> out = {
+      {"psnr", "PSNR", Better::higher, 1, 2, " dB"},
+      {"psnr_pooled", "PSNR, pooled", Better::higher, 1, 2, " dB"},
+      {"ssim", "SSIM", Better::higher, 1, 4, ""},
+      {"lpips", "LPIPS", Better::lower, 1, 4, ""},
+      {"rfid", "rFID", Better::lower, 1, 2, ""},
+      {"utilisation", "Codebook utilisation", Better::higher, 100, 1, " %"},
+      {"perplexity", "Codebook perplexity", Better::higher, 1, 1, ""},
+      {"loss", "Loss", Better::lower, 1, 4, ""},
+      {"l1", "L1", Better::lower, 1, 4, ""},
+      {"l2", "L2", Better::lower, 1, 4, ""},
+  };
+  std::set<std::string> known, seen;
+  for (const Quantity& quantity : out) known.insert(quantity.key);
+  for (const Record* eval : evals)
+    for (const auto& [key, value] : eval->values) seen.insert(key);
+  std::erase_if(out, [&](const Quantity& quantity) { return !seen.contains(quantity.key); });
+  for (const std::string& key : seen)
+    if (!known.contains(key)) out.push_back({key, key, Better::unknown, 1, 4, ""});
+  return out;
+}
+
+double value_of(const Record& record, const std::string& key) {
+  const auto found = record.values.find(key);
+  return found == record.values.end() ? std::nan("") : found->second;
+}
+
+/// Null where nothing is finite or nobody knows which way is up.
+const Record* best_of(const std::vector<const Record*>& evals, const Quantity& quantity) {
+  const Record* best = nullptr;
+  for (const Record* eval : evals) {
+    const double value = value_of(*eval, quantity.key);
+    if (!std::isfinite(value)) continue;
+    const double record = best ? value_of(*best, quantity.key) : value;
+    if (!best || (quantity.better == Better::higher ? value > record : value < record)) best = eval;
+  }
+  return quantity.better == Better::unknown ? nullptr : best;
+}
+
+std::string format_value(double value, const Quantity& quantity) {
+  if (std::isnan(value)) return "–";
+  if (std::isinf(value)) return value > 0 ? "∞" : "-∞";
+  return fmt::format("{:.{}f}{}", value * quantity.scale, quantity.decimals, quantity.unit);
+}
+
+std::string grouped(double number) {
+  const std::string digits = fmt::format("{:.0f}", number);
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string result_row(const std::vector<const Record*>& evals, const Quantity& quantity) {
+  const Record* best = best_of(evals, quantity);
+  std::string best_text = "–";
+  if (best)
+    best_text = fmt::format("{} <span class=\"quiet\">epoch {:.0f}</span>",
+                            format_value(value_of(*best, quantity.key), quantity), best->epoch);
+  return fmt::format(
+      "<tr><th scope=\"row\">{}</th><td class=\"main\">{}</td><td>{}</td><td>{}</td></tr>\n",
+      escape_html(quantity.name), format_value(value_of(*evals.back(), quantity.key), quantity),
+      best_text, format_value(value_of(*evals.front(), quantity.key), quantity));
+}
+
+}  // namespace
+
+std::string duration_in_words(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e12)) return "unknown time";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 100) return fmt::format("{} s", whole);
+  const int64_t minutes = (whole + 30) / 60;
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+std::string run_facts(const RunLog& log) {
+  if (log.records.empty()) return {};
+  double seconds = 0;
+  for (const auto& [step, value] : log.values("epoch", "seconds"))
+    if (std::isfinite(value)) seconds += value;
+  std::string facts = fmt::format("{} epoch{}, {} steps", grouped(log.last_epoch()),
+                                  log.last_epoch() == 1 ? "" : "s", grouped(log.last_step()));
+  if (seconds > 0) facts += ", " + duration_in_words(seconds) + " of training";
+  const auto phases = log.phases();
+  if (!phases.empty()) facts += ", phase " + phases.back().phase;
+  return facts;
+}
+
+std::string result_table(const RunLog& log) {
+  const auto evals = log.of_kind("eval");
+  if (evals.empty()) return {};
+  std::string out = fmt::format(
+      "<table>\n<thead><tr><th scope=\"col\">Validation</th><th scope=\"col\">Last, epoch "
+      "{:.0f}</th>"
+      "<th scope=\"col\">Best</th><th scope=\"col\">First, epoch "
+      "{:.0f}</th></tr></thead>\n<tbody>\n",
+      evals.back()->epoch, evals.front()->epoch);
+  for (const Quantity& quantity : quantities(evals)) out += result_row(evals, quantity);
+  return out + "</tbody>\n</table>\n";
+}
+
+std::string phase_table(const RunLog& log) {
+  const auto phases = log.phases();
+  if (phases.empty()) return {};
+  std::string out =
+      "<table class=\"phases\">\n<thead><tr><th scope=\"col\">Phase</th><th scope=\"col\">From "
+      "epoch</th>"
+      "<th scope=\"col\">From step</th><th scope=\"col\" "
+      "class=\"text\">Reason</th></tr></thead>\n<tbody>\n";
+  for (const Record& phase : phases)
+    out += fmt::format(
+        "<tr><th scope=\"row\">{}</th><td>{:.0f}</td><td>{}</td><td class=\"text\">{}</td></tr>\n",
+        escape_html(phase.phase), phase.epoch, grouped(phase.step), escape_html(phase.reason));
+  return out + "</tbody>\n</table>\n";
+}
+
+}  // namespace nsvq

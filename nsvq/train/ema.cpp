@@ -1,0 +1,29 @@
+#include "nsvq/train/ema.h"
+
+namespace nsvq {
+
+Ema::Ema(const Config& config, Tokenizer model)
+    : decay_(config.optimizer.ema_decay), model_(std::move(model)), average_(config) {
+  for (auto& parameter : average_->parameters()) parameter.set_requires_grad(false);
+  average_->to(model_->parameters().front().device());
+  copy_all();
+}
+
+void Ema::update() {
+  const torch::NoGradGuard no_grad;
+  at::_foreach_lerp_(average_->parameters(), model_->parameters(), 1 - decay_);
+  const auto buffers = model_->buffers();
+  const auto averages = average_->buffers();
+  for (size_t i = 0; i < buffers.size(); ++i) averages[i].copy_(buffers[i]);
+}
+
+void Ema::copy_codes(const torch::Tensor& rows) {
+  const torch::NoGradGuard no_grad;
+  const auto codebook = model_->quantizer->codebook();
+  const auto index = rows.to(codebook.device());
+  average_->quantizer->codebook().index_copy_(0, index, codebook.index_select(0, index));
+}
+
+void Ema::copy_all() { load_tensors(*average_, named_tensors(*model_), "the model"); }
+
+}  // namespace nsvq

@@ -1,0 +1,61 @@
+#include "nsvq/train/evaluate.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/metrics/metric.h"
+
+namespace nsvq {
+
+LoaderOptions evaluation_options(const Config& config, const Group& group) {
+  LoaderOptions options;
+  options.transform = {.size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};
+  options.batch_size = config.train.batch_size;
+  options.shuffle = false;
+  options.threads = static_cast<int>(config.data.threads);
+  options.prefetch = static_cast<int>(config.data.prefetch);
+  options.on_error = config.data.on_error == "stop" ? OnError::stop : OnError::skip;
+  options.rank = group.rank();
+  options.world = group.size();
+  return options;
+}
+
+std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& group,
+                                       c10::Device device, const std::string& title) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::unique_ptr<Metric>> metrics;
+  for (const auto& kind : metric_kinds()) metrics.push_back(kind.make(model->quantizer->codes()));
+
+  auto count = at::zeros({}, at::kLong);
+  Progress progress(title, loader.batches_per_epoch(), "batches");
+  loader.start(0);
+  for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
+    const auto images = batch->images.to(device);
+    const auto indices = model->encode(images);
+    const auto reconstructions = model->decode(indices);
+    for (auto& metric : metrics) metric->add({images, reconstructions, indices});
+    count += images.size(0);
+  }
+  progress.finish();
+
+  group.sum({count});
+  if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");
+  std::map<std::string, double> values = {{"images", count.item<double>()}};
+  for (auto& metric : metrics) {
+    group.sum(metric->sums());
+    values.merge(metric->values());
+  }
+  return values;
+}
+
+Image sample_grid(Tokenizer& model, const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const auto reconstructions = model->decode(model->encode(images));
+  std::vector<std::vector<Image>> rows(2);
+  for (int64_t i = 0; i < images.size(0); ++i) {
+    rows[0].push_back(to_image(images[i]));
+    rows[1].push_back(to_image(reconstructions[i]));
+  }
+  return make_grid(rows);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,75 @@
+#include "nsvq/train/phase.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+const Phase& phase_by_name(const std::string& name) {
+  static const std::vector<Phase> phases = {
+      {.name = "stage1",
+       .train_encoder = true,
+       .commitment = true,
+       .ns_loss = true,
+       .adversarial = true,
+       .replacement = true,
+       .end = PhaseEnd::freeze},
+      {.name = "warmup",
+       .train_encoder = false,
+       .commitment = false,
+       .ns_loss = false,
+       .adversarial = false,
+       .replacement = false,
+       .end = PhaseEnd::warmup},
+      {.name = "stage2",
+       .train_encoder = false,
+       .commitment = false,
+       .ns_loss = false,
+       .adversarial = true,
+       .replacement = false,
+       .end = PhaseEnd::budget},
+  };
+  for (const auto& phase : phases) {
+    if (phase.name == name) return phase;
+  }
+  throw UserError("schedule.phases: '{}' is no phase (there are: stage1, warmup, stage2)", name);
+}
+
+namespace {
+
+/// The least value, NaN left out; infinity for none.
+double least(std::vector<double>::const_iterator begin, std::vector<double>::const_iterator end) {
+  double result = std::numeric_limits<double>::infinity();
+  for (auto it = begin; it != end; ++it) {
+    if (!std::isnan(*it)) result = std::min(result, *it);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool on_plateau(const std::vector<double>& commitment, int64_t patience) {
+  if (static_cast<int64_t>(commitment.size()) <= patience) return false;
+  const auto split = commitment.end() - patience;
+  return least(split, commitment.end()) >= least(commitment.begin(), split);
+}
+
+std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
+                                         const std::vector<double>& commitment) {
+  const auto epoch = static_cast<int64_t>(commitment.size());
+  if (schedule.freeze == "plateau" && on_plateau(commitment, schedule.patience)) {
+    return fmt::format("commitment loss has not decreased for {} epochs", schedule.patience);
+  }
+  if (schedule.freeze == "epoch" && epoch >= schedule.freeze_epoch) {
+    return fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch);
+  }
+  if (schedule.freeze != "never" && schedule.latest_epoch > 0 && epoch >= schedule.latest_epoch) {
+    return fmt::format("schedule.latest_epoch is {}", schedule.latest_epoch);
+  }
+  return std::nullopt;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,64 @@
+#include "nsvq/train/setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/utils.h>
+
+#include <thread>
+
+#include "nsvq/core/random.h"
+#include "nsvq/train/evaluate.h"
+
+namespace nsvq {
+
+uint64_t seed_for(const Config& config, Draw draw, int64_t epoch) {
+  return combine_seeds({static_cast<uint64_t>(config.seed), static_cast<uint64_t>(draw),
+                        static_cast<uint64_t>(epoch)});
+}
+
+void prepare_torch(const Config& config) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
+  at::globalContext().setDeterministicCuDNN(true);
+}
+
+LoaderOptions training_options(const Config& config, const Group& group) {
+  auto options = evaluation_options(config, group);
+  options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
+  options.transform.flip = config.data.flip;
+  options.shuffle = true;
+  options.seed = seed_for(config, Draw::batches);
+  return options;
+}
+
+Tokenizer make_model(const Config& config, c10::Device device) {
+  torch::manual_seed(seed_for(config, Draw::weights));
+  Tokenizer model(config);
+  model->to(device);
+  return model;
+}
+
+Adam::Named named_parameters(const torch::nn::Module& module) {
+  Adam::Named parameters;
+  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  return parameters;
+}
+
+torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& config,
+                           const Group& group) {
+  auto options = evaluation_options(config, group);
+  options.batch_size = std::max<int64_t>(config.train.samples, 1);
+  Loader loader(std::move(source), options);
+  loader.start(0);
+  return loader.next().value().images;
+}
+
+std::string describe_scalars(const std::map<std::string, double>& scalars) {
+  std::string text;
+  for (const auto& [name, value] : scalars) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+}  // namespace nsvq

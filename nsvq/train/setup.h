@@ -1,0 +1,34 @@
+#pragma once
+
+#include "nsvq/core/config.h"
+#include "nsvq/data/loader.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/train/adam.h"
+#include "nsvq/train/tokenizer.h"
+
+namespace nsvq {
+
+/// What a run's seed is combined with, so that its parts draw independently.
+enum class Draw : uint64_t { weights = 1, batches = 2, codebook = 3, replacement = 4 };
+uint64_t seed_for(const Config& config, Draw draw, int64_t epoch = 0);
+
+/// Threads as in the recipe; convolution algorithms whose results repeat.
+void prepare_torch(const Config& config);
+
+/// How images reach training: shuffled, cropped and flipped as in the recipe.
+LoaderOptions training_options(const Config& config, const Group& group);
+
+/// A model with fresh weights that depend on the seed alone, on `device`.
+Tokenizer make_model(const Config& config, c10::Device device);
+
+/// The names are the ones of the model's files.
+Adam::Named named_parameters(const torch::nn::Module& module);
+
+/// The first config.train.samples usable images of a source, [n, 3, H, W].
+torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& config,
+                           const Group& group);
+
+/// "l1 0.2, vq 0.1" for messages.
+std::string describe_scalars(const std::map<std::string, double>& scalars);
+
+}  // namespace nsvq

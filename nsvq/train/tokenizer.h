@@ -1,0 +1,40 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "nsvq/core/config.h"
+#include "nsvq/nn/autoencoder.h"
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+/// Encoder, quantizer and decoder together: images to tokens and back.
+struct TokenizerImpl : torch::nn::Module {
+  explicit TokenizerImpl(const Config& config);
+
+  /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
+  torch::Tensor encode(const torch::Tensor& images);
+  /// Indices [B, h, w] to images [B, 3, H, W].
+  torch::Tensor decode(const torch::Tensor& indices);
+
+  Encoder encoder;
+  std::shared_ptr<Quantizer> quantizer;
+  Decoder decoder;
+};
+TORCH_MODULE(Tokenizer);
+
+/// Parameters and buffers by the names that files use, such as "encoder.conv_in.weight".
+std::map<std::string, torch::Tensor> named_tensors(const torch::nn::Module& module);
+
+/// Copies tensors into a module's parameters and buffers. Throws UserError, calling the tensors' origin
+/// `from`, when one is missing, left over, or of another shape.
+void load_tensors(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
+                  const std::string& from);
+
+}  // namespace nsvq

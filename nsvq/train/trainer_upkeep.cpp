@@ -1,0 +1,110 @@
+// What surrounds the method in trainer.cpp: start, logs, evaluation, pictures, checkpoints.
+
+#include <cmath>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/report/report.h"
+#include "nsvq/train/evaluate.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/trainer.h"
+
+namespace nsvq {
+
+namespace {
+
+int64_t count(const torch::nn::Module& module) {
+  int64_t numbers = 0;
+  for (const auto& parameter : module.parameters()) numbers += parameter.numel();
+  return numbers;
+}
+
+}  // namespace
+
+void Trainer::report_start() const {
+  log("{}", to_yaml(config_));
+  log("device       {}", describe(device_));
+  log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
+  log("parameters   encoder {}, decoder {}, quantizer {}", count(*model_->encoder),
+      count(*model_->decoder), count(*model_->quantizer));
+  log("steps        {} an epoch, {} epochs", train_loader_.batches_per_epoch(), config_.train.epochs);
+  log("run          {}", run_.path().string());
+}
+
+/// A codebook that starts from data gets the latents of as many batches as it has codes for.
+void Trainer::initialise_codebook() {
+  if (!model_->quantizer->wants_data()) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> latents;
+  int64_t count = 0;
+  train_loader_.start(0);
+  for (auto batch = train_loader_.next(); batch && count < model_->quantizer->codes();
+       batch = train_loader_.next()) {
+    latents.push_back(flatten_latents(model_->encoder->forward(batch->images.to(device_))));
+    count += latents.back().size(0);
+  }
+  model_->quantizer->initialise_from(at::cat(latents), seed_for(config_, Draw::codebook));
+  ema_.copy_all();
+}
+
+void Trainer::check_finite(const std::map<std::string, torch::Tensor>& scalars) const {
+  if (std::isfinite(scalars.at("loss").item<double>())) return;
+  std::map<std::string, double> values;
+  for (const auto& [name, scalar] : scalars) values[name] = scalar.item<double>();
+  throw RunError("step {} (epoch {}, {}): the loss is not finite: {}; lower optimizer.lr and start again",
+                 at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
+}
+
+void Trainer::after_step(Progress& progress) {
+  if (at_.step % config_.train.log_every == 0) {
+    auto values = step_meter_.means(*group_);
+    progress.update(at_.batch, fmt::format("loss {:.4f}", values.at("loss")));
+    values["images_per_second"] = step_meter_.images_per_second() * group_->size();
+    auto at = at_;
+    ++at.epoch;  // The epoch under way, counted from one like the finished ones.
+    run_.record("step", at, phase_.name, values);
+    step_meter_.reset();
+  } else {
+    progress.update(at_.batch);
+  }
+  const int64_t every = config_.checkpoint.every_steps;
+  if (every > 0 && at_.step % every == 0) save_checkpoint();
+}
+
+void Trainer::finish_epoch(int64_t replaced) {
+  auto values = epoch_meter_.means(*group_);
+  const auto share = usage_.to(at::kDouble) / usage_.sum();
+  values["utilisation"] = usage_.gt(0).to(at::kDouble).mean().item<double>();
+  values["perplexity"] = at::special_entr(share).sum().exp().item<double>();
+  values["replaced"] = static_cast<double>(replaced);
+  values["seconds"] = epoch_meter_.seconds();
+  run_.record("epoch", at_, phase_.name, values);
+  log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}", at_.epoch,
+      phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"], replaced);
+
+  const auto due = [&](int64_t every) { return last_epoch() || (every > 0 && at_.epoch % every == 0); };
+  if (due(config_.train.eval_every)) run_evaluation();
+  if (due(config_.train.samples_every) && config_.train.samples > 0) save_samples();
+  if (config_.checkpoint.every_steps == 0 || last_epoch()) save_checkpoint();
+  write_report(run_.path());
+}
+
+void Trainer::run_evaluation() {
+  evaluation_ = evaluate(ema_.average(), val_loader_, *group_, device_, "evaluation");
+  run_.record("eval", at_, phase_.name, evaluation_);
+  log("          evaluation: {}", describe_scalars(evaluation_));
+}
+
+void Trainer::save_samples() { run_.save_samples(at_, sample_grid(ema_.average(), fixed_images_)); }
+
+void Trainer::save_checkpoint() {
+  Checkpoint checkpoint{config_, at_, named_tensors(*ema_.average()), {}};
+  for (const auto& [name, tensor] : named_tensors(*model_)) checkpoint.training["model." + name] = tensor;
+  for (const auto& [name, tensor] : optimizer_.state()) checkpoint.training["adam." + name] = tensor;
+  checkpoint.training["usage"] = usage_;
+  run_.save(checkpoint, config_.checkpoint.keep);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Formatting and the order of folders: check.sh, or check.sh --fix to format in place.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nsvq}
+clang_format=$cache/test-tools/bin/clang-format
+failed=0
+
+sources() { git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh'; }
+
+[ -x "$clang_format" ] || { echo "check: no clang-format; run \`make test\` once, which installs it" >&2; exit 1; }
+if [ "${1:-}" = --fix ]; then
+  sources | xargs -0 "$clang_format" -i
+else
+  sources | xargs -0 "$clang_format" --dry-run --Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort -u |
+    sed 's/^/check: not formatted (make format): /' | tee /dev/stderr | grep -q . && failed=1
+fi
+
+# A folder includes only itself and folders above it in nsvq/README.md.
+folders=$(sed -n 's/^- `\([a-z]*\)\/`.*/\1/p' nsvq/README.md)
+allowed=" "
+for folder in $folders; do
+  allowed="$allowed$folder "
+  while IFS=: read -r file _ line; do
+    used=$(sed -E 's|.*"nsvq/([a-z]+)/.*|\1|' <<<"$line")
+    case "$allowed" in
+      *" $used "*) ;;
+      *) echo "check: $file includes nsvq/$used, which stands below $folder in nsvq/README.md" >&2; failed=1 ;;
+    esac
+  done < <(grep -rnE '#include "nsvq/[a-z]+/' "nsvq/$folder")
+done
+for folder in nsvq/*/; do
+  case "$allowed" in
+    *" $(basename "$folder") "*) ;;
+    *) echo "check: $folder is not in nsvq/README.md" >&2; failed=1 ;;
+  esac
+done
+[ $failed = 0 ] && echo "check: formatting and folders are in order"
+exit $failed

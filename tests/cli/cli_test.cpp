@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/program.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/train/checkpoint.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Result {
+  int code;
+  std::string out, error;
+};
+
+Result run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "nsvq");
+  std::vector<char*> argv;
+  for (auto& argument : arguments) argv.push_back(argument.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_program(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+/// Exit code 2 and one line that holds each of the words.
+void expect_user_error(const Result& result, const std::vector<std::string>& words) {
+  EXPECT_EQ(result.code, 2) << result.error;
+  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
+  for (const auto& word : words) EXPECT_NE(result.error.find(word), std::string::npos) << result.error;
+}
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override { write_text(recipe_, to_yaml(tiny_config())); }
+
+  TemporaryFolder folder_;
+  std::string recipe_ = (folder_.path() / "tiny.yaml").string();
+  std::string run_ = (folder_.path() / "a run").string();  // A path with a space.
+};
+
+TEST_F(Cli, HelpAndVersionOnEverything) {
+  EXPECT_EQ(run({"--version"}).code, 0);
+  EXPECT_EQ(run({"--version"}).out.rfind("nsvq ", 0), 0u);
+  for (const auto& command : commands()) {
+    EXPECT_NE(run({"--help"}).out.find(command.name), std::string::npos);
+    const auto help = run({command.name, "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_NE(help.out.find(command.summary), std::string::npos);
+  }
+}
+
+TEST_F(Cli, TrainEvaluateReconstructInform) {
+  const auto trained = run({"train", recipe_, "train.epochs=2", "--run", run_});
+  ASSERT_EQ(trained.code, 0) << trained.error;
+  EXPECT_NE(trained.out.find("PSNR"), std::string::npos);
+  EXPECT_NE(trained.out.find("report.html"), std::string::npos);
+
+  const auto json = (folder_.path() / "figures.json").string();
+  const auto data = tiny_config().data.val;
+  const auto evaluated = run({"eval", run_, "--data", data, "--json", json});
+  ASSERT_EQ(evaluated.code, 0) << evaluated.error;
+  const auto figures = nlohmann::json::parse(read_text(json));
+  EXPECT_GT(figures.at("psnr").get<double>(), 3);
+  EXPECT_EQ(figures.at("images"), 7);
+  EXPECT_GT(figures.at("utilisation").get<double>(), 0);
+
+  const auto grid = (folder_.path() / "grid.png").string();
+  ASSERT_EQ(run({"reconstruct", run_, "--data", data, "--out", grid, "--limit", "3"}).code, 0);
+  EXPECT_GE(read_image(grid).width, 48);
+  const auto out = folder_.path() / "pictures";
+  ASSERT_EQ(run({"reconstruct", run_, "--data", data, "--out", out.string()}).code, 0);
+  const auto files = std::distance(fs::recursive_directory_iterator(out), {});
+  EXPECT_EQ(files, 7);
+
+  const auto info = run({"info", run_});
+  EXPECT_EQ(info.code, 0);
+  EXPECT_NE(info.out.find("step         6"), std::string::npos) << info.out;
+}
+
+TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
+  const auto printed = run({"config", recipe_, "train.epochs=7"});
+  EXPECT_EQ(printed.code, 0);
+  auto expected = tiny_config();
+  expected.train.epochs = 7;
+  EXPECT_EQ(printed.out, to_yaml(expected));
+  EXPECT_NE(run({"config", "--reference"}).out.find("checkpoint.every_steps"), std::string::npos);
+}
+
+TEST_F(Cli, MistakesGetOneLine) {
+  expect_user_error(run({}), {});
+  expect_user_error(run({"trian"}), {"trian", "did you mean 'train'"});
+  expect_user_error(run({"train"}), {"CONFIG"});
+  expect_user_error(run({"train", recipe_, "--rum", run_}), {"--rum"});
+  expect_user_error(run({"train", recipe_, "train.epoch=3"}), {"train.epoch", "train.epochs"});
+  expect_user_error(run({"train", recipe_, "train.epochs=many"}), {"train.epochs", "many"});
+  expect_user_error(run({"train", recipe_, "train.epochs=0"}), {"train.epochs", "0"});
+  expect_user_error(run({"train", recipe_, "quantizer.type=nsqv", "--run", run_}), {"nsvq"});
+  expect_user_error(run({"train", "missing.yaml"}), {"missing.yaml"});
+  expect_user_error(run({"eval", run_, "--data", "builtin:dead-leaves"}), {run_});
+  expect_user_error(run({"config"}), {"--reference"});
+  expect_user_error(run({"info", recipe_}), {recipe_});
+  EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(Cli, DamagedModelFilesGetOneLine) {
+  ASSERT_EQ(run({"train", recipe_, "train.epochs=1", "--run", run_}).code, 0);
+  const auto good = read_file(find_model(run_));
+  const auto path = folder_.path() / "model.safetensors";
+  auto wrong_magic = good;
+  for (int i = 0; i < 16; ++i) wrong_magic[i] = std::byte{0x5a};
+  auto huge_header = good;
+  for (int i = 0; i < 7; ++i) huge_header[i] = std::byte{0xff};
+  const std::vector<std::vector<std::byte>> damaged = {
+      {}, {good.begin(), good.begin() + 5}, {good.begin(), good.begin() + good.size() / 2}, wrong_magic, huge_header};
+  for (const auto& bytes : damaged) {
+    write_file(path, bytes);
+    expect_user_error(run({"eval", path.string(), "--data", "builtin:dead-leaves?size=16&count=2"}), {path.string()});
+    expect_user_error(run({"info", path.string()}), {path.string()});
+  }
+}
+
+TEST_F(Cli, SeveralProcessesAreRefused) {
+  setenv("WORLD_SIZE", "2", 1);
+  expect_user_error(run({"train", recipe_, "--run", run_}), {"WORLD_SIZE"});
+  unsetenv("WORLD_SIZE");
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,69 @@
+#include "nsvq/core/text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+using namespace nsvq;
+
+TEST(Text, EditDistanceCountsSlips) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("epoch", "epochs"), 1u);
+  EXPECT_EQ(edit_distance("ephocs", "epochs"), 2u);
+  EXPECT_EQ(edit_distance("wdith", "width"), 1u);  // neighbours swapped
+  EXPECT_EQ(edit_distance("Width", "width"), 0u);
+}
+
+TEST(Text, EditDistanceIsSymmetric) {
+  const std::vector<std::string> words = {"",    "a",   "ab",           "ba",
+                                          "abc", "acb", "train.epochs", "epochs"};
+  for (const auto& a : words)
+    for (const auto& b : words)
+      EXPECT_EQ(edit_distance(a, b), edit_distance(b, a)) << a << " " << b;
+}
+
+TEST(Text, NearestTakesTheFirstOfEquals) {
+  EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest("vg", {"vq", "va", "nsvq"}), "vq");
+  EXPECT_EQ(nearest("fsk", {"vq", "fsq", "lfq"}), "fsq");
+  EXPECT_EQ(nearest(std::string(100000, 'a'), {"b", "a"}), "a");
+}
+
+TEST(Text, SuggestsOnlyCloseWords) {
+  EXPECT_EQ(did_you_mean("centre", {"random", "center"}), "; did you mean 'center'?");
+  EXPECT_EQ(did_you_mean("elephant", {"random", "center"}), "");
+  EXPECT_EQ(did_you_mean("", {"random"}), "");
+  EXPECT_EQ(did_you_mean("x", {}), "");
+}
+
+TEST(Text, QuoteStaysOnOneLine) {
+  EXPECT_EQ(quote(""), "''");
+  EXPECT_EQ(quote("plain"), "'plain'");
+  EXPECT_EQ(quote("a\nb\tc"), "'a\\x0ab\\x09c'");
+  EXPECT_EQ(quote("caf\xc3\xa9"), "'caf\xc3\xa9'");
+  EXPECT_EQ(quote("\xff\x01"), "'\\xff\\x01'");
+  EXPECT_EQ(quote(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
+  EXPECT_EQ(quote(std::string(60, 'x')), "'" + std::string(60, 'x') + "'");
+}
+
+TEST(Text, FindsWhereTextEnds) {
+  for (const std::string good : {"", "a\tb\r\n", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    EXPECT_EQ(text_prefix(good), good.size()) << good;
+  const std::vector<std::string> bad = {std::string(1, '\0'),
+                                        "\x04",
+                                        "\x7f",
+                                        "\x80",
+                                        "\xc0\xaf",
+                                        "\xc3",
+                                        "\xc2\x85",
+                                        "\xed\xa0\x80",
+                                        "\xe0\x80\x80",
+                                        "\xf0\x80\x80\x80",
+                                        "\xf5\x80\x80\x80",
+                                        "\xf4\x90\x80\x80"};
+  for (const auto& bytes : bad) EXPECT_EQ(text_prefix("ok" + bytes + "z"), 2u) << quote(bytes);
+}

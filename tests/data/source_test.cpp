@@ -1,0 +1,245 @@
+#include "nsvq/data/source.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/data/patterns.h"
+#include "tests/data/files.h"
+
+namespace nsvq {
+namespace {
+
+using testing_files::make_tar;
+using testing_files::plain_image;
+using testing_files::png_text;
+using testing_files::TempFolder;
+using testing_files::write_png;
+using Names = std::vector<std::string>;
+
+Names keys_of(const Source& source) {
+  Names keys;
+  for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
+  return keys;
+}
+
+std::vector<int64_t> labels_of(const Source& source) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < source.size(); ++i) labels.push_back(source.label(i));
+  return labels;
+}
+
+/// The message of the UserError that opening `spec` throws; one line.
+std::string error_of(const std::string& spec) {
+  try {
+    open_source(spec);
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << spec << " was opened";
+  return "";
+}
+
+void expect_error(const std::string& spec, const Names& words) {
+  const std::string message = error_of(spec);
+  for (const auto& word : words) {
+    EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' in: " << message;
+  }
+}
+
+TEST(Patterns, BracesExpand) {
+  EXPECT_EQ(expand_braces("a"), Names({"a"}));
+  EXPECT_EQ(expand_braces(""), Names({""}));
+  EXPECT_EQ(expand_braces("x{00..03}.tar"), Names({"x00.tar", "x01.tar", "x02.tar", "x03.tar"}));
+  EXPECT_EQ(expand_braces("{8..11}"), Names({"8", "9", "10", "11"}));
+  EXPECT_EQ(expand_braces("{008..010}"), Names({"008", "009", "010"}));
+  EXPECT_EQ(expand_braces("{2..0}"), Names({"2", "1", "0"}));
+  EXPECT_EQ(expand_braces("{5..5}"), Names({"5"}));
+  EXPECT_EQ(expand_braces("{a,b}{0..1}"), Names({"a0", "a1", "b0", "b1"}));
+  EXPECT_EQ(expand_braces("{a,b{0..1}}c"), Names({"ac", "b0c", "b1c"}));
+  EXPECT_EQ(expand_braces("{,x}y"), Names({"y", "xy"}));
+}
+
+TEST(Patterns, BadBracesAreErrors) {
+  for (const char* text : {"{", "}", "a{b", "a}b", "{a}", "{}", "{a..c}", "}{", "{1..}", "{..2}",
+                           "{-1..2}", "{0..999999999999}", "{0..9999}{0..9999}"}) {
+    EXPECT_THROW(expand_braces(text), UserError) << text;
+  }
+}
+
+TEST(Patterns, ListsSplitOutsideBraces) {
+  EXPECT_EQ(split_list("a,b"), Names({"a", "b"}));
+  EXPECT_EQ(split_list("a{1,2},b[,]"), Names({"a{1,2}", "b[,]"}));
+  EXPECT_EQ(split_list("a,"), Names({"a", ""}));
+}
+
+TEST(Builtin, ParametersAndDefaults) {
+  const auto source = open_source("builtin:dead-leaves");
+  EXPECT_EQ(source->size(), 2048);
+  EXPECT_EQ(source->load(0).width, 64);
+  EXPECT_EQ(source->label(0), -1);
+  const auto small = open_source("builtin:dead-leaves?size=9&count=3&seed=5");
+  EXPECT_EQ(small->size(), 3);
+  EXPECT_EQ(small->load(2).height, 9);
+  EXPECT_EQ(small->load(2).pixels.size(), 9U * 9 * 3);
+  const auto same = open_source("builtin:dead-leaves?seed=0");
+  EXPECT_EQ(source->load(7).pixels, same->load(7).pixels);
+  const auto other = open_source("builtin:dead-leaves?seed=1");
+  EXPECT_NE(source->load(7).pixels, other->load(7).pixels);
+}
+
+TEST(Builtin, ErrorsNameTheParameter) {
+  expect_error("builtin:dead-leafs", {"dead-leafs", "builtin:dead-leaves"});
+  expect_error("builtin:dead-leaves?sise=64", {"sise", "nearest is size"});
+  expect_error("builtin:dead-leaves?cuont=64", {"cuont", "nearest is count"});
+  expect_error("builtin:dead-leaves?size", {"size", "value"});
+  for (const char* value : {"7", "4097", "", "x", "6 4", "64.5", "-1", "99999999999999999999"}) {
+    expect_error(std::string("builtin:dead-leaves?size=") + value, {"size", "8 to 4096", value});
+  }
+  expect_error("builtin:dead-leaves?count=0", {"count", "from 1"});
+  expect_error("builtin:dead-leaves?seed=-1", {"seed", "from 0"});
+  expect_error("builtin:dead-leaves?size=64&&seed=1", {"no parameter"});
+}
+
+TEST(Folder, SortedWithClasses) {
+  TempFolder folder;
+  for (const char* name : {"dogs/2.png", "dogs/1.PNG", "cats/deep/er/9.png", "cats/1.jpeg",
+                           ".hidden/1.png", "dogs/.1.png", "dogs/notes.txt"}) {
+    write_png(folder / name, plain_image(3, 2, 7));
+  }
+  const auto source = open_source(folder.text());
+  EXPECT_EQ(keys_of(*source),
+            Names({"cats/1.jpeg", "cats/deep/er/9.png", "dogs/1.PNG", "dogs/2.png"}));
+  EXPECT_EQ(labels_of(*source), std::vector<int64_t>({0, 0, 1, 1}));
+  EXPECT_EQ(source->load(3).width, 3);
+  EXPECT_EQ(source->load(3).pixels[0], 7);
+  EXPECT_EQ(keys_of(*open_source(folder.text() + "/")), keys_of(*source));
+}
+
+TEST(Folder, FlatHasNoClasses) {
+  TempFolder folder;
+  write_png(folder / "b.png", plain_image(1, 1, 1));
+  write_png(folder / "a.png", plain_image(1, 1, 2));
+  const auto source = open_source(folder.text());
+  EXPECT_EQ(keys_of(*source), Names({"a.png", "b.png"}));
+  EXPECT_EQ(labels_of(*source), std::vector<int64_t>({-1, -1}));
+  EXPECT_EQ(source->load(0).pixels[0], 2);
+}
+
+TEST(Folder, FollowsLinksButNotInCircles) {
+  TempFolder folder, elsewhere;
+  write_png(elsewhere / "1.png", plain_image(1, 1, 1));
+  write_png(folder / "own/1.png", plain_image(1, 1, 2));
+  std::filesystem::create_directory_symlink(elsewhere.text(), folder / "linked");
+  std::filesystem::create_directory_symlink(folder.text(), folder / "own/circle");
+  EXPECT_EQ(keys_of(*open_source(folder.text())), Names({"linked/1.png", "own/1.png"}));
+}
+
+TEST(Folder, NothingFoundSaysWhatWasSought) {
+  TempFolder folder;
+  expect_error(folder.text(), {folder.text(), ".jpg", ".png"});
+  write_text(folder / "a.tar", make_tar({}));
+  expect_error(folder.text(), {"*.tar"});
+  expect_error(folder.text("missing"), {"missing", "does not exist"});
+  expect_error("", {"no images given"});
+}
+
+TEST(Folder, BrokenImageIsNamedWhenLoaded) {
+  TempFolder folder;
+  write_text(folder / "empty.png", "");
+  write_text(folder / "text.jpg", "not an image");
+  const auto source = open_source(folder.text());
+  for (int64_t i = 0; i < source->size(); ++i) {
+    try {
+      source->load(i);
+      ADD_FAILURE() << source->key(i);
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(source->key(i)), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(SingleFiles, ImagesAndLists) {
+  TempFolder folder;
+  write_png(folder / "a.png", plain_image(4, 5, 9));
+  write_png(folder / "odd{1,2}.png", plain_image(2, 2, 8));
+  const auto one = open_source(folder.text("a.png"));
+  EXPECT_EQ(keys_of(*one), Names({"a.png"}));
+  EXPECT_EQ(one->load(0).height, 5);
+  // A name that exists is taken as it is.
+  EXPECT_EQ(open_source(folder.text("odd{1,2}.png"))->load(0).pixels[0], 8);
+  EXPECT_EQ(open_source(folder.text("*.png"))->size(), 2);
+  write_text(folder / "a.txt", "x");
+  expect_error(folder.text("a.txt"), {"a.txt", "neither"});
+  write_text(folder / "a.tar", make_tar({{"x.png", png_text(plain_image(1, 1, 1))}}));
+  expect_error(folder.text("a.tar") + "," + folder.text("a.png"), {"mixes"});
+  expect_error(folder.text("a.tar") + "," + folder.text(), {"folder"});
+}
+
+TEST(Tar, PatternsKeysAndClasses) {
+  TempFolder folder;
+  const std::string png = png_text(plain_image(2, 3, 50));
+  write_text(folder / "s-00.tar", make_tar({{"zoo/1.png", png}, {"./ant/2.PNG", png}}));
+  write_text(folder / "s-01.tar", make_tar({{"bee/3.png", png}, {"bee/._3.png", "x"}, {"r", "x"}}));
+  const Names keys = {"zoo/1.png", "ant/2.PNG", "bee/3.png"};
+  for (const char* pattern : {"s-{00..01}.tar", "s-*.tar", "s-0?.tar", "s-0[0-1].tar"}) {
+    const auto source = open_source(folder.text(pattern));
+    EXPECT_EQ(keys_of(*source), keys) << pattern;
+    EXPECT_EQ(labels_of(*source), std::vector<int64_t>({2, 0, 1}));
+    EXPECT_EQ(source->load(2).height, 3);
+  }
+  const auto list = open_source(folder.text("s-01.tar") + "," + folder.text("s-00.tar"));
+  EXPECT_EQ(list->key(0), "bee/3.png");
+}
+
+TEST(Tar, ClassFilesWinOverFolders) {
+  TempFolder folder;
+  const std::string png = png_text(plain_image(1, 1, 1));
+  write_text(folder / "w.tar", make_tar({{"a/1.cls", "17\n"},
+                                         {"a/1.png", png},
+                                         {"a/2.png", png},
+                                         {"3.x.png", png},
+                                         {"3.x.cls", "4"},
+                                         {"4.png", png},
+                                         {"4.cls", "cat"},
+                                         {"5.png", png},
+                                         {"5.cls", ""}}));
+  const auto source = open_source(folder.text("w.tar"));
+  ASSERT_EQ(source->size(), 5);
+  EXPECT_EQ(source->label(0), 17);
+  EXPECT_EQ(source->label(1), 0);
+  EXPECT_EQ(source->label(2), 4);
+  EXPECT_THROW(source->label(3), UserError);
+  EXPECT_THROW(source->label(4), UserError);
+}
+
+TEST(Tar, MissingAndEmptyShardsAreErrors) {
+  TempFolder folder;
+  const std::string png = png_text(plain_image(1, 1, 1));
+  write_text(folder / "s-00.tar", make_tar({{"1.png", png}}));
+  expect_error(folder.text("s-{00..02}.tar"), {"s-01.tar", "does not exist"});
+  expect_error(folder.text("t-*.tar"), {"t-*.tar", "no file"});
+  expect_error(folder.text("s-00.tar") + ",", {"empty name"});
+  write_text(folder / "none.tar", make_tar({{"readme.txt", "x"}}));
+  expect_error(folder.text("none.tar"), {"none.tar", ".jpg"});
+  write_text(folder / "cut.tar", make_tar({{"1.png", png}}).substr(0, 520));
+  expect_error(folder.text("cut.tar"), {"cut.tar"});
+}
+
+TEST(Tar, BrokenEntryIsNamedWithItsShard) {
+  TempFolder folder;
+  write_text(folder / "s.tar", make_tar({{"a/bad.jpg", "nonsense"}}));
+  const auto source = open_source(folder.text("s.tar"));
+  try {
+    source->load(0);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("s.tar:a/bad.jpg"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,228 @@
+#include "nsvq/io/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "tests/temporary_folder.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The message of the error that `action` throws, which must be of type Error and one line.
+template <typename Error, typename Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  ADD_FAILURE() << "nothing of the expected type was thrown";
+  return "";
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+size_t entries_in(const fs::path& folder) {
+  return static_cast<size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(File, ReadsWhatWasWritten) {
+  TemporaryFolder folder;
+  for (const size_t size : {0, 1, 31, 33, 4096, 100001}) {
+    std::vector<std::byte> bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 % 256);
+    write_file(folder / "bytes", bytes);
+    EXPECT_EQ(read_file(folder / "bytes"), bytes);
+  }
+  write_text(folder / "text", "one\0two\n");
+  write_text(folder / "text", std::string("one\0two\n", 8));
+  EXPECT_EQ(read_text(folder / "text"), std::string("one\0two\n", 8));
+  EXPECT_EQ(entries_in(folder.path()), 2u) << "a temporary file was left";
+}
+
+TEST(File, MakesMissingFolders) {
+  TemporaryFolder folder;
+  write_text(folder / "a/b/c.txt", "text");
+  EXPECT_EQ(read_text(folder / "a/b/c.txt"), "text");
+  append_line(folder / "d/e.jsonl", "{}");
+  EXPECT_EQ(read_text(folder / "d/e.jsonl"), "{}\n");
+}
+
+TEST(File, ReadsFilesWithoutASize) { EXPECT_FALSE(read_text("/proc/self/status").empty()); }
+
+TEST(File, ReadErrorsNameThePath) {
+  TemporaryFolder folder;
+  const std::string missing = folder / "missing.txt";
+  EXPECT_EQ(message_of<UserError>([&] { read_text(missing); }),
+            "cannot read " + missing + ": No such file or directory");
+  EXPECT_TRUE(holds(message_of<UserError>([&] { read_file(folder.path()); }), "Is a directory"));
+}
+
+TEST(File, WriteErrorsNameThePath) {
+  TemporaryFolder folder;
+  EXPECT_EQ(message_of<RunError>([] { write_text("/dev/full", "text"); }),
+            "cannot write /dev/full: No space left on device");
+  EXPECT_EQ(message_of<RunError>([] { append_line("/dev/full", "text"); }),
+            "cannot write /dev/full: No space left on device");
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  EXPECT_TRUE(
+      holds(message_of<RunError>([&] { write_text(folder.path(), "x"); }), "Is a directory"));
+  write_text(folder / "file", "text");
+  EXPECT_TRUE(holds(message_of<RunError>([&] { write_text(folder / "file/below", "x"); }),
+                    (folder / "file").string()));
+}
+
+TEST(File, NoPermission) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  TemporaryFolder folder;
+  fs::create_directory(folder / "closed");
+  ::chmod((folder / "closed").c_str(), 0555);
+  EXPECT_TRUE(holds(message_of<RunError>([&] { write_text(folder / "closed/file", "x"); }),
+                    "Permission denied"));
+}
+
+TEST(File, WritesDevicesDirectly) {
+  write_text("/dev/null", "text");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(AtomicFile, AppearsWithCommit) {
+  TemporaryFolder folder;
+  write_text(folder / "file", "old");
+  {
+    AtomicFile file(folder / "file");
+    file.write(std::vector<std::byte>(10));
+    EXPECT_EQ(read_text(folder / "file"), "old");
+  }
+  EXPECT_EQ(read_text(folder / "file"), "old");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+  AtomicFile file(folder / "file");
+  file.write(std::vector<std::byte>(3, std::byte{'a'}));
+  file.write(std::vector<std::byte>(2, std::byte{'b'}));
+  file.commit();
+  EXPECT_EQ(read_text(folder / "file"), "aaabb");
+}
+
+TEST(AtomicFile, TemporaryNamesAreHidden) {
+  TemporaryFolder folder;
+  AtomicFile one(folder / "name"), two(folder / "name");
+  const std::string start = ".name.tmp-" + std::to_string(::getpid()) + "-";
+  EXPECT_EQ(entries_in(folder.path()), 2u);
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    EXPECT_EQ(entry.path().filename().string().find(start), 0u) << entry.path();
+  }
+}
+
+TEST(AppendLine, LinesOfThreadsStayWhole) {
+  TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (char letter : {'a', 'b', 'c'}) {
+    threads.emplace_back([&, letter] {
+      for (int i = 0; i < 50; ++i) append_line(folder / "lines", std::string(1000, letter));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::ifstream file(folder / "lines");
+  int count = 0;
+  for (std::string line; std::getline(file, line); ++count) {
+    EXPECT_EQ(line, std::string(1000, line.empty() ? '?' : line[0]));
+  }
+  EXPECT_EQ(count, 150);
+}
+
+TEST(InputFile, ReadsAnywhere) {
+  TemporaryFolder folder;
+  write_text(folder / "file", "0123456789");
+  const InputFile file(folder / "file");
+  EXPECT_EQ(file.size(), 10u);
+  std::string part(3, '\0');
+  file.read(4, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(part, "456");
+  EXPECT_TRUE(
+      holds(message_of<UserError>([&] { file.read(8, std::as_writable_bytes(std::span(part))); }),
+            "it ends at byte 10"));
+  EXPECT_TRUE(holds(message_of<UserError>([&] { InputFile(folder.path()); }), "Is a directory"));
+  EXPECT_TRUE(holds(message_of<UserError>([] { InputFile("/dev/null"); }), "not a file"));
+}
+
+TEST(AtomicFolder, AppearsWithCommit) {
+  TemporaryFolder folder;
+  AtomicFolder output(folder / "runs/one/");
+  write_text(output.path() / "sub/file", "text");
+  EXPECT_FALSE(fs::exists(folder / "runs/one"));
+  output.commit();
+  EXPECT_EQ(read_text(folder / "runs/one/sub/file"), "text");
+  EXPECT_EQ(entries_in(folder / "runs"), 1u);
+}
+
+TEST(AtomicFolder, ReplacesAnOlderOne) {
+  TemporaryFolder folder;
+  write_text(folder / "one/old", "old");
+  {
+    AtomicFolder output(folder / "one");
+    write_text(output.path() / "new", "new");
+    output.commit();
+  }
+  EXPECT_FALSE(fs::exists(folder / "one/old"));
+  EXPECT_EQ(read_text(folder / "one/new"), "new");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+}
+
+TEST(AtomicFolder, ReplacesAnEmptyOne) {
+  TemporaryFolder folder;
+  fs::create_directory(folder / "one");
+  AtomicFolder output(folder / "one");
+  write_text(output.path() / "new", "new");
+  output.commit();
+  EXPECT_EQ(read_text(folder / "one/new"), "new");
+}
+
+TEST(AtomicFolder, VanishesWithoutCommit) {
+  TemporaryFolder folder;
+  write_text(folder / "one/old", "old");
+  {
+    AtomicFolder output(folder / "one");
+    write_text(output.path() / "new", "new");
+  }
+  EXPECT_EQ(read_text(folder / "one/old"), "old");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+}
+
+TEST(AtomicFolder, DoesNotReplaceAFile) {
+  TemporaryFolder folder;
+  write_text(folder / "one", "a file");
+  {
+    AtomicFolder output(folder / "one");
+    EXPECT_TRUE(holds(message_of<RunError>([&] { output.commit(); }), "a file has that name"));
+  }
+  EXPECT_EQ(read_text(folder / "one"), "a file");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+}
+
+TEST(AtomicFolder, CannotBeMadeBelowAFile) {
+  TemporaryFolder folder;
+  write_text(folder / "file", "text");
+  message_of<RunError>([&] { AtomicFolder(folder / "file/below"); });
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,37 @@
+#include "nsvq/losses/loss.h"
+
+#include <gtest/gtest.h>
+
+namespace nsvq {
+namespace {
+
+TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
+  torch::manual_seed(0);
+  const auto images = at::rand({2, 3, 8, 6}) * 2 - 1;
+  for (const auto& kind : loss_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const auto loss = kind.make();
+    EXPECT_EQ((*loss)(images, images).item<double>(), 0);
+    const auto other = (images + at::randn_like(images) * 0.1).requires_grad_();
+    const auto value = (*loss)(other, images);
+    value.backward();
+    EXPECT_GT(value.item<double>(), 0);
+    EXPECT_LT((*loss)((other - 0.01 * other.grad() / other.grad().abs().max()).detach(), images).item<double>(),
+              value.item<double>());
+  }
+}
+
+TEST(Losses, ValuesByHand) {
+  const auto images = at::zeros({1, 3, 1, 2});
+  const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
+  const auto losses = make_losses({.l1 = 1, .l2 = 2, .vq = 1});
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
+  EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
+  EXPECT_EQ(losses[1].weight, 2);
+}
+
+TEST(Losses, WeightZeroLeavesATermOut) { EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}).at(0).name, "l2"); }
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,87 @@
+#include "nsvq/quantizers/replacement.h"
+
+#include <gtest/gtest.h>
+
+namespace nsvq {
+namespace {
+
+torch::Tensor rows_numbered(int64_t codes) {
+  return at::arange(codes, at::kFloat).unsqueeze(1).repeat({1, 3}) * 10;
+}
+
+/// Which row each row is now a copy of.
+torch::Tensor origins(const torch::Tensor& codebook) {
+  return codebook.select(1, 0).div(10).round().to(at::kLong);
+}
+
+TEST(Replacement, DeadCodesBecomeCopiesOfActiveOnes) {
+  auto codebook = rows_numbered(6);
+  const auto usage = at::tensor({5, 0, 3, 0, 0, 1}, at::kLong);
+  const auto rows = replace_dead_codes(codebook, usage, {}, 1);
+  EXPECT_TRUE(at::equal(rows, at::tensor({1, 3, 4}, at::kLong)));
+  const auto origin = origins(codebook);
+  for (const int64_t active : {0, 2, 5}) {
+    EXPECT_EQ(origin[active].item<int64_t>(), active);
+    EXPECT_TRUE(at::equal(codebook[active], rows_numbered(6)[active])) << "an active code moved";
+  }
+  for (const int64_t dead : {1, 3, 4}) {
+    const auto source = origin[dead].item<int64_t>();
+    EXPECT_GT(usage[source].item<int64_t>(), 0);
+    const double noise = (codebook[dead] - rows_numbered(6)[source]).abs().max().item<double>();
+    EXPECT_GT(noise, 0);
+    EXPECT_LT(noise, 0.006);
+  }
+}
+
+TEST(Replacement, SourcesAreDrawnInProportionToUsage) {
+  const int64_t codes = 20003;
+  auto codebook = rows_numbered(codes);
+  auto usage = at::zeros({codes}, at::kLong);
+  usage[0] = 1;
+  usage[1] = 3;
+  usage[2] = 6;
+  EXPECT_EQ(replace_dead_codes(codebook, usage, {}, 7).numel(), codes - 3);
+  const auto origin = origins(codebook).slice(0, 3);
+  for (const auto& [source, share] : {std::pair{0, 0.1}, {1, 0.3}, {2, 0.6}}) {
+    EXPECT_NEAR(origin.eq(source).to(at::kDouble).mean().item<double>(), share, 0.015);
+  }
+}
+
+TEST(Replacement, MostUsedIsTheOtherSource) {
+  auto codebook = rows_numbered(4);
+  ReplacementConfig config;
+  config.source = "most_used";
+  config.sigma = 0;
+  replace_dead_codes(codebook, at::tensor({2, 0, 9, 0}, at::kLong), config, 1);
+  EXPECT_TRUE(at::equal(origins(codebook), at::tensor({0, 2, 2, 2}, at::kLong)));
+}
+
+TEST(Replacement, ThresholdDecidesWhatIsDead) {
+  auto codebook = rows_numbered(4);
+  ReplacementConfig config;
+  config.threshold = 3;
+  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({2, 3, 9, 0}, at::kLong), config, 1).numel(), 2);
+  config.threshold = 0;
+  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({0, 0, 9, 0}, at::kLong), config, 1).numel(), 0);
+}
+
+TEST(Replacement, NothingToDoAndNothingToCopy) {
+  auto codebook = rows_numbered(3);
+  EXPECT_EQ(replace_dead_codes(codebook, at::ones({3}, at::kLong), {}, 1).numel(), 0);
+  EXPECT_EQ(replace_dead_codes(codebook, at::zeros({3}, at::kLong), {}, 1).numel(), 0);
+  EXPECT_TRUE(at::equal(codebook, rows_numbered(3)));
+}
+
+TEST(Replacement, TheSeedAloneDecides) {
+  const auto usage = at::tensor({5, 0, 3, 0, 0, 1}, at::kLong);
+  auto a = rows_numbered(6), b = rows_numbered(6), c = rows_numbered(6);
+  replace_dead_codes(a, usage, {}, 1);
+  torch::manual_seed(99);
+  replace_dead_codes(b, usage, {}, 1);
+  replace_dead_codes(c, usage, {}, 2);
+  EXPECT_TRUE(at::equal(a, b));
+  EXPECT_FALSE(at::equal(a, c));
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,133 @@
+#include "nsvq/report/run_log.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nsvq/report/curves.h"
+#include "nsvq/report/summary.h"
+
+namespace nsvq {
+namespace {
+
+std::vector<double> steps(const RunLog& log, const std::string& kind) {
+  std::vector<double> out;
+  for (const Record* record : log.of_kind(kind)) out.push_back(record->step);
+  return out;
+}
+
+TEST(RunLog, ReadsRecords) {
+  const RunLog log = parse_run_log(
+      "{\"kind\":\"step\",\"step\":20,\"epoch\":1,\"phase\":\"stage1\",\"loss\":0.5,\"note\":\"x\","
+      "\"deep\":[1]}\n"
+      "\n"
+      "{\"kind\":\"epoch\",\"step\":32,\"epoch\":1,\"loss\":null}\r\n");
+  ASSERT_EQ(log.records.size(), 2u);
+  EXPECT_EQ(log.unreadable, 0);
+  EXPECT_EQ(log.records[0].phase, "stage1");
+  EXPECT_EQ(log.records[0].values, (std::map<std::string, double>{{"loss", 0.5}}));
+  EXPECT_TRUE(std::isnan(log.records[1].values.at("loss")));
+  EXPECT_EQ(log.last_step(), 32);
+  EXPECT_EQ(log.last_epoch(), 1);
+}
+
+TEST(RunLog, CountsWhatItCannotRead) {
+  for (const char* bad :
+       {"{\"kind\":\"step\",\"st", "[]", "7", "null", "{}", "{\"kind\":\"step\"}", "{\"step\":3}",
+        "{\"kind\":3,\"step\":3}", "{\"kind\":\"step\",\"step\":null}",
+        "{\"kind\":\"step\",\"step\":-1}", "{\"kind\":\"step\",\"step\":\"3\"}", "\xff\xfe",
+        "{\"kind\":\"\xff\",\"step\":3}"}) {
+    const RunLog log = parse_run_log(std::string("{\"kind\":\"step\",\"step\":1}\n") + bad);
+    EXPECT_EQ(log.records.size(), 1u) << bad;
+    EXPECT_EQ(log.unreadable, 1) << bad;
+  }
+  EXPECT_EQ(parse_run_log("").unreadable, 0);
+}
+
+TEST(RunLog, EveryCutOfTheLastLineIsTolerated) {
+  const std::string whole =
+      "{\"kind\":\"step\",\"step\":20}\n{\"kind\":\"step\",\"step\":40,\"loss\":1}\n";
+  for (size_t size = 27; size < whole.size(); ++size)
+    EXPECT_GE(parse_run_log(whole.substr(0, size)).records.size(), 1u);
+}
+
+TEST(RunLog, AResumedRunOverwritesWhatItRepeats) {
+  const RunLog log = parse_run_log(R"({"kind":"step","step":20}
+{"kind":"epoch","step":32,"loss":1}
+{"kind":"eval","step":32}
+{"kind":"step","step":40}
+{"kind":"step","step":60}
+{"kind":"epoch","step":64,"loss":2}
+{"kind":"phase","step":64,"phase":"warmup"}
+{"kind":"step","step":40}
+{"kind":"step","step":60}
+{"kind":"epoch","step":64,"loss":3}
+{"kind":"epoch","step":64,"loss":4}
+)");
+  EXPECT_EQ(steps(log, "step"), (std::vector<double>{20, 40, 60}));
+  EXPECT_EQ(steps(log, "epoch"), (std::vector<double>{32, 64}));
+  EXPECT_EQ(steps(log, "eval"), (std::vector<double>{32}));
+  EXPECT_EQ(steps(log, "phase"), (std::vector<double>{}));
+  EXPECT_EQ(log.values("epoch", "loss").back().second, 4);
+}
+
+TEST(RunLog, PhasesIncludeTheUnannouncedFirst) {
+  const RunLog silent = parse_run_log(R"({"kind":"step","step":20,"epoch":1,"phase":"stage1"}
+{"kind":"phase","step":64,"epoch":3,"phase":"warmup","reason":"r"}
+{"kind":"phase","step":64,"epoch":3,"phase":"stage2","reason":"s"}
+)");
+  const auto phases = silent.phases();
+  ASSERT_EQ(phases.size(), 3u);
+  EXPECT_EQ(phases[0].phase, "stage1");
+  EXPECT_EQ(phases[0].step, 0);
+  EXPECT_EQ(phases[2].reason, "s");
+  EXPECT_EQ(parse_run_log(R"({"kind":"phase","step":0,"phase":"stage1"}
+{"kind":"step","step":1,"phase":"stage1"})")
+                .phases()
+                .size(),
+            1u);
+}
+
+TEST(Curves, KnownAndUnknownKeys) {
+  const RunLog log =
+      parse_run_log(R"({"kind":"step","step":1,"phase":"p","l1":0.2,"l2":0,"speedup":3}
+{"kind":"epoch","step":2,"seconds":5,"utilisation":0.5}
+{"kind":"eval","step":2,"psnr":20,"utilisation":0.4,"lpips":0.3}
+)");
+  std::vector<std::string> titles;
+  for (const Chart& chart : make_curves(log)) {
+    titles.push_back(chart.title);
+    EXPECT_EQ(chart.marks.size(), 1u);
+    EXPECT_EQ(chart.series.size(), chart.title == "Codebook utilisation" ? 2u : 1u) << chart.title;
+  }
+  EXPECT_EQ(titles,
+            (std::vector<std::string>{"PSNR", "Codebook utilisation",
+                                      "Loss and reconstruction terms", "lpips", "speedup"}));
+  EXPECT_TRUE(make_curves(RunLog{}).empty());
+}
+
+TEST(Curves, TermsOfDifferentSizeGetALogScale) {
+  const char* wide = R"({"kind":"step","step":1,"commitment":0.5,"ns":0.001})";
+  const char* narrow = R"({"kind":"step","step":1,"commitment":0.5,"ns":0.1})";
+  EXPECT_TRUE(make_curves(parse_run_log(wide)).at(0).log_y);
+  EXPECT_FALSE(make_curves(parse_run_log(narrow)).at(0).log_y);
+}
+
+TEST(Summary, Durations) {
+  EXPECT_EQ(duration_in_words(0), "0 s");
+  EXPECT_EQ(duration_in_words(99.4), "99 s");
+  EXPECT_EQ(duration_in_words(100), "2 min");
+  EXPECT_EQ(duration_in_words(59.5 * 60), "1 h 0 min");
+  EXPECT_EQ(duration_in_words(9060), "2 h 31 min");
+  EXPECT_EQ(duration_in_words(std::nan("")), "unknown time");
+}
+
+TEST(Summary, FactsGroupDigits) {
+  EXPECT_EQ(run_facts(parse_run_log(
+                R"({"kind":"epoch","step":1234567,"epoch":1,"phase":"p","seconds":3})")),
+            "1 epoch, 1,234,567 steps, 3 s of training, phase p");
+  EXPECT_EQ(run_facts(RunLog{}), "");
+}
+
+}  // namespace
+}  // namespace nsvq

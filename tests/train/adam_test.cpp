@@ -1,0 +1,71 @@
+#include "nsvq/train/adam.h"
+
+#include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+
+namespace nsvq {
+namespace {
+
+torch::Tensor objective(const std::vector<torch::Tensor>& p) {
+  return (p[0].pow(2) * 3 + p[0]).sum() + (p[1] - 2).abs().pow(1.5).sum() + p[2].sin().sum();
+}
+
+std::vector<torch::Tensor> parameters() {
+  torch::manual_seed(0);
+  return {at::randn({3, 4}).requires_grad_(), at::randn({33}).requires_grad_(),
+          at::randn({2, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_()};
+}
+
+Adam::Named named(const std::vector<torch::Tensor>& p) { return {{"a", p[0]}, {"b", p[1]}, {"c", p[2]}}; }
+
+TEST(Adam, FollowsTorchsAdam) {
+  OptimizerConfig config;
+  config.lr = 0.05;
+  auto ours = parameters(), theirs = parameters();
+  Adam adam(named(ours), config);
+  torch::optim::Adam reference(
+      theirs, torch::optim::AdamOptions(config.lr).betas({config.beta1, config.beta2}).eps(config.eps));
+  for (int step = 0; step < 30; ++step) {
+    adam.clear_gradients();
+    objective(ours).backward();
+    adam.step();
+    reference.zero_grad();
+    objective(theirs).backward();
+    reference.step();
+  }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), 1e-5) << i;
+  }
+}
+
+TEST(Adam, LeavesFrozenParametersAndTheirMomentsAlone) {
+  const auto p = parameters();
+  Adam adam(named(p), {});
+  objective(p).backward();
+  adam.step();
+  p[0].set_requires_grad(false);
+  const auto before = p[0].clone();
+  const auto moment = adam.state().at("a.moment1").clone();
+  adam.clear_gradients();
+  objective(p).backward();
+  adam.step();
+  EXPECT_TRUE(at::equal(p[0], before));
+  EXPECT_TRUE(at::equal(adam.state().at("a.moment1"), moment));
+  EXPECT_EQ(adam.state().at("a.steps").item<float>(), 1);
+  EXPECT_EQ(adam.state().at("b.steps").item<float>(), 2);
+}
+
+TEST(Adam, ForgetsOverwrittenRows) {
+  const auto p = parameters();
+  Adam adam(named(p), {});
+  objective(p).backward();
+  adam.step();
+  adam.reset_rows(p[0], at::tensor({1}, at::kLong));
+  const auto moment = adam.state().at("a.moment2");
+  EXPECT_EQ(moment[1].abs().max().item<double>(), 0);
+  EXPECT_GT(moment[0].abs().max().item<double>(), 0);
+  EXPECT_GT(adam.state().at("b.moment1").abs().max().item<double>(), 0);
+}
+
+}  // namespace
+}  // namespace nsvq

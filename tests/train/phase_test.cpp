@@ -1,0 +1,58 @@
+#include "nsvq/train/phase.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+namespace {
+
+TEST(Plateau, NeedsMoreEpochsThanThePatience) {
+  EXPECT_FALSE(on_plateau({}, 3));
+  EXPECT_FALSE(on_plateau({1, 1, 1}, 3));
+  EXPECT_TRUE(on_plateau({1, 1, 1, 1}, 3));  // A tie is no decrease.
+}
+
+TEST(Plateau, ANewMinimumWithinThePatiencePutsItOff) {
+  EXPECT_FALSE(on_plateau({3, 2, 1, 2, 2}, 3));
+  EXPECT_TRUE(on_plateau({3, 2, 1, 2, 2, 1}, 3));
+  EXPECT_FALSE(on_plateau({3, 2, 1, 2, 2, 0.99}, 3));
+  EXPECT_TRUE(on_plateau({1, 5, 4, 3}, 3));  // Falling again, but not below the least so far.
+}
+
+TEST(Plateau, NaNIsNoDecrease) {
+  EXPECT_TRUE(on_plateau({1, NAN, NAN, NAN}, 3));
+  EXPECT_FALSE(on_plateau({NAN, 1, 1, 1}, 3));
+  EXPECT_TRUE(on_plateau({NAN, NAN, NAN, NAN}, 3));
+}
+
+TEST(Freeze, EachRuleGivesItsReason) {
+  ScheduleConfig schedule;
+  schedule.patience = 2;
+  EXPECT_EQ(freeze_reason(schedule, {3, 2, 1}), std::nullopt);
+  EXPECT_EQ(freeze_reason(schedule, {1, 2, 3}), "commitment loss has not decreased for 2 epochs");
+  schedule.latest_epoch = 3;
+  EXPECT_EQ(freeze_reason(schedule, {3, 2, 1}), "schedule.latest_epoch is 3");
+  schedule.freeze = "never";
+  EXPECT_EQ(freeze_reason(schedule, {1, 2, 3}), std::nullopt);
+  schedule.freeze = "epoch";
+  schedule.freeze_epoch = 2;
+  EXPECT_EQ(freeze_reason(schedule, {1}), std::nullopt);
+  EXPECT_EQ(freeze_reason(schedule, {1, 2}), "schedule.freeze_epoch is 2");
+}
+
+TEST(Phases, AreThePapers) {
+  const auto& first = phase_by_name("stage1");
+  EXPECT_TRUE(first.train_encoder && first.commitment && first.ns_loss && first.replacement);
+  for (const auto* name : {"warmup", "stage2"}) {
+    const auto& phase = phase_by_name(name);
+    EXPECT_FALSE(phase.train_encoder || phase.commitment || phase.ns_loss || phase.replacement);
+    EXPECT_EQ(phase.adversarial, phase.name == "stage2");
+  }
+  EXPECT_THROW(phase_by_name("stage3"), UserError);
+}
+
+}  // namespace
+}  // namespace nsvq

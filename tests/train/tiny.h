@@ -1,0 +1,32 @@
+#pragma once
+
+#include "nsvq/core/config.h"
+
+namespace nsvq {
+
+/// A configuration that trains through all phases in a second or two.
+inline Config tiny_config() {
+  Config config;
+  config.data.train = "builtin:dead-leaves?size=16&count=24";
+  config.data.val = "builtin:dead-leaves?size=16&count=7&seed=1";
+  config.data.size = 16;
+  config.model.width = 8;
+  config.model.multipliers = {1, 2};
+  config.model.blocks = 1;
+  config.model.latent_dim = 8;
+  config.quantizer.codes = 32;
+  config.optimizer.lr = 1e-3;
+  config.optimizer.ema_decay = 0.9;
+  config.replacement.exempt_epochs = 1;
+  config.schedule.freeze = "epoch";
+  config.schedule.freeze_epoch = 3;
+  config.schedule.warmup_epochs = 1;
+  config.train.epochs = 6;
+  config.train.batch_size = 8;
+  config.train.log_every = 1;
+  config.train.samples = 3;
+  config.threads = 1;
+  return config;
+}
+
+}  // namespace nsvq
