@@ -32,7 +32,7 @@ void run_config(const ConfigArguments& arguments) {
 void declare_config(CLI::App& app) {
   const auto arguments = std::make_shared<ConfigArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML)");
-  app.add_option("key=value", arguments->overrides, "settings that override the recipe's");
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   app.add_flag("--reference", arguments->reference,
                "every key with its type, default, range and meaning");
   app.callback([arguments] { run_config(*arguments); });

@@ -40,8 +40,8 @@ void run_train(const TrainArguments& arguments) {
 void declare_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML), such as configs/quickstart.yaml")->required();
-  app.add_option("key=value", arguments->overrides,
-                 "settings that override the recipe's, such as train.epochs=10");
+  app.add_option("SETTINGS", arguments->overrides,
+                 "key=value ..., overriding the recipe, such as train.epochs=10");
   app.add_option("--run", arguments->run,
                  "folder for what the run writes (default: runs/ and the recipe's name, numbered)");
   app.callback([arguments] { run_train(*arguments); });

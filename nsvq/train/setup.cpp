@@ -20,6 +20,11 @@ void prepare_torch(const Config& config) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
   at::globalContext().setDeterministicCuDNN(true);
+#if defined(__aarch64__)
+  // There oneDNN falls back to its reference matrix product for the gradients of convolutions, which
+  // PyTorch's own convolution beats by a third (bench/convolution.py).
+  at::globalContext().setUserEnabledMkldnn(false);
+#endif
 }
 
 LoaderOptions training_options(const Config& config, const Group& group) {

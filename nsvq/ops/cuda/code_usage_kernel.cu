@@ -1,8 +1,10 @@
+// ATen's single headers: nvcc would parse torch/types.h for half a minute per architecture.
+#include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
-#include <torch/types.h>
 
 #include <algorithm>
 
@@ -22,7 +24,7 @@ __global__ void count_codes(const int64_t* __restrict__ indices, int64_t n, int6
   }
 }
 
-torch::Tensor code_usage_cuda(const torch::Tensor& indices, int64_t codes) {
+at::Tensor code_usage_cuda(const at::Tensor& indices, int64_t codes) {
   TORCH_CHECK(indices.scalar_type() == at::kLong, "code_usage: indices must be int64");
   const c10::cuda::CUDAGuard guard(indices.device());
   auto counts = at::zeros({codes}, indices.options());
