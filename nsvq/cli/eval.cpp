@@ -22,9 +22,11 @@ void run_eval(const EvalArguments& arguments) {
   Loader loader(opened.source, opened.options);
   auto values = evaluate(opened.model.tokenizer, loader, *group, opened.device, "evaluation");
   values["broken_images"] = static_cast<double>(loader.broken());
-  fmt::print("{} on {}\n{}", opened.model.file.string(), arguments.model.data, metric_table(values));
+  fmt::print("{} on {}\n{}", opened.model.file.string(), arguments.model.data,
+             metric_table(values));
   if (arguments.json.empty()) return;
-  nlohmann::ordered_json json = {{"model", opened.model.file.string()}, {"data", arguments.model.data}};
+  nlohmann::ordered_json json = {{"model", opened.model.file.string()},
+                                 {"data", arguments.model.data}};
   for (const auto& [name, value] : values) json[name] = value;
   write_text(arguments.json, json.dump(2) + "\n");
 }

@@ -9,11 +9,13 @@
 namespace nsvq {
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
-  app.add_option("RUN_OR_CHECKPOINT", arguments.model,
-                 "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
+  app.add_option(
+         "RUN_OR_CHECKPOINT", arguments.model,
+         "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
       ->required();
-  app.add_option("--data", arguments.data,
-                 "images: a folder, a file, tar shards (photos-{00..03}.tar) or builtin:dead-leaves")
+  app.add_option(
+         "--data", arguments.data,
+         "images: a folder, a file, tar shards (photos-{00..03}.tar) or builtin:dead-leaves")
       ->required();
   app.add_option("--device", arguments.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))

@@ -19,7 +19,8 @@ const std::vector<Command>& commands() {
       {"train", "train a tokenizer from a recipe", declare_train},
       {"eval", "measure a tokenizer on images", declare_eval},
       {"reconstruct", "show images after their way through the tokens", declare_reconstruct},
-      {"config", "print a recipe with all its settings, or the reference of all keys", declare_config},
+      {"config", "print a recipe with all its settings, or the reference of all keys",
+       declare_config},
       {"info", "tell what is in a checkpoint", declare_info},
   };
   return table;

@@ -2,8 +2,8 @@
 
 namespace nsvq {
 
-/// Runs the program and returns its exit code: 0, 2 for what the user can mend (arguments, configuration, input
-/// files), 3 for a failure at run time. Errors are one line on standard error.
+/// Runs the program and returns its exit code: 0, 2 for what the user can mend (arguments,
+/// configuration, input files), 3 for a failure at run time. Errors are one line on standard error.
 int run_program(int argc, char** argv);
 
 }  // namespace nsvq

@@ -71,7 +71,8 @@ void declare_reconstruct(CLI::App& app) {
                  "FILE.png or FILE.jpg: one grid, images above their reconstructions; "
                  "anything else: a folder with a PNG for each image")
       ->required();
-  app.add_option("--limit", arguments->limit, "at most this many images (default: 8 in a grid, else all)")
+  app.add_option("--limit", arguments->limit,
+                 "at most this many images (default: 8 in a grid, else all)")
       ->check(CLI::PositiveNumber);
   app.callback([arguments] { run_reconstruct(*arguments); });
 }

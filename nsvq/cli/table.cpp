@@ -33,7 +33,8 @@ std::string metric_table(const std::map<std::string, double>& values) {
   for (const auto& row : kRows) {
     const auto value = rest.find(row.key);
     if (value == rest.end()) continue;
-    text += fmt::format("  {:28}", row.title) + fmt::format(fmt::runtime(row.format), value->second * row.scale) + "\n";
+    text += fmt::format("  {:28}", row.title) +
+            fmt::format(fmt::runtime(row.format), value->second * row.scale) + "\n";
     rest.erase(value);
   }
   for (const auto& [name, value] : rest) text += fmt::format("  {:28}{:10.4g}\n", name, value);

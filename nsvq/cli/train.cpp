@@ -22,7 +22,8 @@ struct TrainArguments {
 void run_train(const TrainArguments& arguments) {
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto name = std::filesystem::path(arguments.recipe).stem().string();
-  const auto run = arguments.run.empty() ? free_run_path(name) : std::filesystem::path(arguments.run);
+  const auto run =
+      arguments.run.empty() ? free_run_path(name) : std::filesystem::path(arguments.run);
   prepare_torch(config);
   Trainer trainer(config, run, make_group());
   const auto evaluation = trainer.train();
@@ -39,7 +40,8 @@ void run_train(const TrainArguments& arguments) {
 
 void declare_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
-  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), such as configs/quickstart.yaml")->required();
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), such as configs/quickstart.yaml")
+      ->required();
   app.add_option("SETTINGS", arguments->overrides,
                  "key=value ..., overriding the recipe, such as train.epochs=10");
   app.add_option("--run", arguments->run,

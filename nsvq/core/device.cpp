@@ -9,7 +9,8 @@ namespace nsvq {
 c10::Device choose_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   if (gpu_count() > 0) return c10::Device(c10::kCUDA, 0);
-  if (name == "cuda") throw UserError("device: cuda is not to be had: {}; use device=cpu", why_no_gpu());
+  if (name == "cuda")
+    throw UserError("device: cuda is not to be had: {}; use device=cpu", why_no_gpu());
   return c10::Device(c10::kCPU);
 }
 

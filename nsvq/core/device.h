@@ -6,8 +6,8 @@
 
 namespace nsvq {
 
-/// The device a recipe's `device` means: "cpu", "cuda", or "auto" (a GPU if this build and this machine
-/// have one). Throws UserError saying why there is no GPU to use.
+/// The device a recipe's `device` means: "cpu", "cuda", or "auto" (a GPU if this build and this
+/// machine have one). Throws UserError saying why there is no GPU to use.
 c10::Device choose_device(const std::string& name);
 
 /// For people: "cpu, 2 threads" or "NVIDIA H200".

@@ -86,7 +86,9 @@ std::vector<Option> options(Config& config) {
       {"data.threads", &data.threads, "threads that read and decode images", between(1, 256)},
       {"data.prefetch", &data.prefetch, "batches kept ready", between(1, 64)},
 
-      {"model.width", &model.width, "channels of the first level", between(1, 4096)},
+      {"model.width", &model.width,
+       "channels of the first level (normalised in 32 groups if a multiple of 32, else by fours)",
+       between(1, 4096)},
       {"model.multipliers", &model.multipliers,
        "channels of each level as multiples of the width; each level after the first halves the "
        "resolution",
@@ -96,7 +98,7 @@ std::vector<Option> options(Config& config) {
        between(1, 4096)},
       {"model.attention", &model.attention, "levels with attention, counted from 0",
        list(0, 8, between(0, 7))},
-      {"model.mid_attention", &model.mid_attention, "attention between encoder levels and latents",
+      {"model.mid_attention", &model.mid_attention, "attention between the two middle blocks",
        yes_no()},
 
       {"quantizer.type", &quantizer.type, "quantizer, by its registered name", not_empty()},
@@ -157,7 +159,7 @@ std::vector<Option> options(Config& config) {
       {"train.samples", &train.samples, "images in such a grid", at_least(1)},
 
       {"checkpoint.every_steps", &checkpoint.every_steps,
-       "steps between checkpoints; 0: at the end of each epoch only", at_least(0)},
+       "steps between checkpoints; 0: one after each epoch; always one at the end", at_least(0)},
       {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", at_least(1)},
   };
 }

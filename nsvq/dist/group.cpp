@@ -23,7 +23,8 @@ std::shared_ptr<Group> make_group() {
   const char* world = std::getenv("WORLD_SIZE");
   if (world && std::string(world) != "1") {
     // Each would train the same model on its own and write to the same folder.
-    throw UserError("WORLD_SIZE is {}, but nsvq trains in one process; start it without torchrun", world);
+    throw UserError("WORLD_SIZE is {}, but nsvq trains in one process; start it without torchrun",
+                    world);
   }
   return std::make_shared<SingleGroup>();
 }

@@ -7,8 +7,8 @@
 
 namespace nsvq {
 
-/// The processes that train together. One process is a group of one, so nothing else asks whether it
-/// runs alone.
+/// The processes that train together. One process is a group of one, so nothing else asks whether
+/// it runs alone.
 class Group {
  public:
   virtual ~Group() = default;

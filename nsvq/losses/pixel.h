@@ -7,7 +7,8 @@ namespace nsvq {
 /// Mean absolute difference.
 class L1Loss : public Loss {
  public:
-  torch::Tensor operator()(const torch::Tensor& reconstructions, const torch::Tensor& images) override {
+  torch::Tensor operator()(const torch::Tensor& reconstructions,
+                           const torch::Tensor& images) override {
     return at::l1_loss(reconstructions, images);
   }
 };
@@ -15,7 +16,8 @@ class L1Loss : public Loss {
 /// Mean squared difference.
 class L2Loss : public Loss {
  public:
-  torch::Tensor operator()(const torch::Tensor& reconstructions, const torch::Tensor& images) override {
+  torch::Tensor operator()(const torch::Tensor& reconstructions,
+                           const torch::Tensor& images) override {
     return at::mse_loss(reconstructions, images);
   }
 };

@@ -1,5 +1,7 @@
 #include "nsvq/nn/layers.h"
 
+#include <algorithm>
+
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
@@ -15,7 +17,10 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
 
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
   int64_t groups = 32;
-  while (channels % groups != 0) --groups;
+  if (channels % groups != 0) {
+    groups = std::clamp<int64_t>(channels / 4, 1, 32);
+    while (channels % groups != 0) --groups;
+  }
   return std::make_shared<torch::nn::GroupNormImpl>(
       torch::nn::GroupNormOptions(groups, channels).eps(1e-6));
 }

@@ -24,8 +24,9 @@ struct ConvShape {
 /// A square convolution, padded so that stride 1 keeps the size.
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 
-/// GroupNorm of 32 groups; where 32 does not divide the channels (narrow models), of as many groups
-/// as the largest divisor of the channels below 32.
+/// GroupNorm of 32 groups; where 32 does not divide the channels (narrow models), of groups of at
+/// least 4 channels, as the full model has them. Groups of one channel would take every picture's
+/// mean out of every channel, and its colours with it.
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
 /// [B, 4C, H, W] to [B, C, 2H, 2W] in DCR order: channel (dy * 2 + dx) * C + c becomes channel c at

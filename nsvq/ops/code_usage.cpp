@@ -14,8 +14,8 @@ torch::Tensor code_usage_cpu(const torch::Tensor& indices, int64_t codes) {
   const auto* index = contiguous.const_data_ptr<int64_t>();
   auto* count = counts.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < contiguous.numel(); ++i) {
-    TORCH_CHECK(index[i] >= 0 && index[i] < codes, "code_usage: index ", index[i], " is outside [0, ",
-                codes, ")");
+    TORCH_CHECK(index[i] >= 0 && index[i] < codes, "code_usage: index ", index[i],
+                " is outside [0, ", codes, ")");
     ++count[index[i]];
   }
   return counts;

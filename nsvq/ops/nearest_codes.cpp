@@ -12,8 +12,8 @@ constexpr int64_t kDistancesAtATime = int64_t{1} << 24;
 
 void check_shapes(const torch::Tensor& latents, const torch::Tensor& codebook) {
   TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1),
-              "nearest_codes: latents must be [N, d] and codebook [K, d], but they are ", latents.sizes(),
-              " and ", codebook.sizes());
+              "nearest_codes: latents must be [N, d] and codebook [K, d], but they are ",
+              latents.sizes(), " and ", codebook.sizes());
   TORCH_CHECK(codebook.size(0) > 0, "nearest_codes: codebook is empty");
 }
 
@@ -29,8 +29,10 @@ torch::Tensor squared_distances(const torch::Tensor& latents, const torch::Tenso
 torch::Tensor nearest_codes(const torch::Tensor& latents, const torch::Tensor& codebook) {
   check_shapes(latents, codebook);
   const torch::NoGradGuard no_grad;
-  TORCH_CHECK(at::isfinite(codebook).all().item<bool>(), "nearest_codes: codebook holds NaN or infinity");
-  TORCH_CHECK(at::isfinite(latents).all().item<bool>(), "nearest_codes: latents hold NaN or infinity");
+  TORCH_CHECK(at::isfinite(codebook).all().item<bool>(),
+              "nearest_codes: codebook holds NaN or infinity");
+  TORCH_CHECK(at::isfinite(latents).all().item<bool>(),
+              "nearest_codes: latents hold NaN or infinity");
   // The latents' own norms are the same for every code and only cost precision: left out.
   const auto code_norms = codebook.square().sum(1);
   const int64_t rows = std::max<int64_t>(1, kDistancesAtATime / codebook.size(0));

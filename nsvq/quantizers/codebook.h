@@ -6,13 +6,13 @@
 
 namespace nsvq {
 
-/// A fresh codebook [codes, dim]: "gaussian" is N(0, 1/dim), the scale at which the paper's tau = 0.35
-/// is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "data" starts gaussian and is
-/// overwritten by sample_codes.
+/// A fresh codebook [codes, dim]: "gaussian" is N(0, 1/dim), the scale at which the paper's tau =
+/// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "data" starts
+/// gaussian and is overwritten by sample_codes.
 torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim);
 
-/// Overwrites the codebook's rows with latents [N, dim] drawn without replacement where N allows it. Drawn twice,
-/// a latent gets a little noise, so that the copies can part.
+/// Overwrites the codebook's rows with latents [N, dim] drawn without replacement where N allows
+/// it. Drawn twice, a latent gets a little noise, so that the copies can part.
 void sample_codes(torch::Tensor codebook, const torch::Tensor& latents, uint64_t seed);
 
 /// [B, d, h, w] to [B * h * w, d].

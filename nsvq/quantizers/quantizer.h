@@ -39,9 +39,11 @@ class Quantizer : public torch::nn::Module {
   /// Number of distinct indices.
   virtual int64_t codes() const = 0;
 
-  /// The learned codebook [K, d] whose rows replacement may overwrite; undefined where there is none.
+  /// The learned codebook [K, d] whose rows replacement may overwrite; undefined where there is
+  /// none.
   virtual torch::Tensor codebook() { return {}; }
-  /// Called once, before training, with latents [N, d] of the first batches, if `wants_data` says so.
+  /// Called once, before training, with latents [N, d] of the first batches, if `wants_data` says
+  /// so.
   virtual bool wants_data() const { return false; }
   virtual void initialise_from(const torch::Tensor& /*latents*/, uint64_t /*seed*/) {}
 };

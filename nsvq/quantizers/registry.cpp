@@ -12,7 +12,8 @@ namespace {
 
 template <typename Member>
 QuantizerKind kind(std::string name, std::string summary) {
-  return {std::move(name), std::move(summary), [](const QuantizerConfig& config, int64_t latent_dim) {
+  return {std::move(name), std::move(summary),
+          [](const QuantizerConfig& config, int64_t latent_dim) {
             return std::make_shared<Member>(config, latent_dim);
           }};
 }
@@ -33,8 +34,8 @@ std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t
     if (kind.name == config.type) return kind.make(config, latent_dim);
     names.push_back(kind.name);
   }
-  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})", config.type,
-                  nearest(config.type, names), fmt::join(names, ", "));
+  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})",
+                  config.type, nearest(config.type, names), fmt::join(names, ", "));
 }
 
 }  // namespace nsvq

@@ -4,8 +4,8 @@
 
 namespace nsvq {
 
-/// Plain vector quantization (VQ-VAE, VQGAN): nearest code, straight-through gradients, codebook and
-/// commitment terms, beta on the commitment.
+/// Plain vector quantization (VQ-VAE, VQGAN): nearest code, straight-through gradients, codebook
+/// and commitment terms, beta on the commitment.
 class VectorQuantizer : public Quantizer {
  public:
   VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim);

@@ -27,8 +27,9 @@ void Adam::step() {
   }
   if (parameters.empty()) return;
   at::_foreach_add_(steps, 1);
-  at::_fused_adam_(parameters, gradients, moments1, moments2, /*max_exp_avg_sqs=*/{}, steps, config_.lr,
-                   config_.beta1, config_.beta2, /*weight_decay=*/0, config_.eps, /*amsgrad=*/false,
+  at::_fused_adam_(parameters, gradients, moments1, moments2, /*max_exp_avg_sqs=*/{}, steps,
+                   config_.lr, config_.beta1, config_.beta2, /*weight_decay=*/0, config_.eps,
+                   /*amsgrad=*/false,
                    /*maximize=*/false);
 }
 

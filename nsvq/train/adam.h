@@ -11,8 +11,8 @@
 
 namespace nsvq {
 
-/// Adam over named parameters, all of them in one fused call. A parameter without a gradient (frozen, or not
-/// part of the step) is left alone and keeps its moments.
+/// Adam over named parameters, all of them in one fused call. A parameter without a gradient
+/// (frozen, or not part of the step) is left alone and keeps its moments.
 class Adam {
  public:
   using Named = std::vector<std::pair<std::string, torch::Tensor>>;
@@ -22,9 +22,11 @@ class Adam {
   void step();
   /// Sets the gradients to nothing.
   void clear_gradients();
-  /// Forgets what is known of the gradient of some rows of a parameter, since the rows were overwritten.
+  /// Forgets what is known of the gradient of some rows of a parameter, since the rows were
+  /// overwritten.
   void reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows);
-  /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint keeps.
+  /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint
+  /// keeps.
   std::map<std::string, torch::Tensor> state() const;
 
  private:

@@ -19,12 +19,8 @@ namespace {
 constexpr int kFormat = 1;
 
 std::string to_json(const Progression& at) {
-  return json{{"format", kFormat},
-              {"step", at.step},
-              {"epoch", at.epoch},
-              {"batch", at.batch},
-              {"phase", at.phase},
-              {"phase_start", at.phase_start},
+  return json{{"format", kFormat},          {"step", at.step},   {"epoch", at.epoch},
+              {"batch", at.batch},          {"phase", at.phase}, {"phase_start", at.phase_start},
               {"commitment", at.commitment}}
       .dump(1);
 }
@@ -74,9 +70,10 @@ fs::path find_model(const fs::path& run_or_checkpoint) {
   if (const auto folders = list_checkpoints(folder); !folders.empty()) folder = folders.back();
   const auto file = folder / "model.safetensors";
   if (!fs::exists(file)) {
-    throw UserError("{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
-                    "checkpoint yet?",
-                    run_or_checkpoint.string());
+    throw UserError(
+        "{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
+        "checkpoint yet?",
+        run_or_checkpoint.string());
   }
   return file;
 }
@@ -87,8 +84,9 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   auto file = read_safetensors(loaded.file);
   const auto config = file.metadata.find("nsvq.config");
   if (config == file.metadata.end()) {
-    throw UserError("{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",
-                    loaded.file.string());
+    throw UserError(
+        "{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",
+        loaded.file.string());
   }
   loaded.config = parse_config(config->second, loaded.file.string());
   loaded.metadata = std::move(file.metadata);
@@ -106,8 +104,8 @@ Progression load_progression(const fs::path& folder) {
       throw UserError("{}: written in format {}, this nsvq reads {}", path.string(),
                       state.at("format").dump(), kFormat);
     }
-    return {state.at("step"),        state.at("epoch"),       state.at("batch"), state.at("phase"),
-            state.at("phase_start"), state.at("commitment")};
+    return {state.at("step"),  state.at("epoch"),       state.at("batch"),
+            state.at("phase"), state.at("phase_start"), state.at("commitment")};
   } catch (const json::exception& error) {
     throw UserError("{}: not a checkpoint's state ({})", path.string(), error.what());
   }

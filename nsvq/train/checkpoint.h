@@ -34,8 +34,8 @@ struct Checkpoint {
 /// Writes `folder` whole or not at all.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-/// The model file behind what a user names: a run directory (its newest checkpoint), a checkpoint folder, or
-/// a model file itself. Throws UserError saying what is missing.
+/// The model file behind what a user names: a run directory (its newest checkpoint), a checkpoint
+/// folder, or a model file itself. Throws UserError saying what is missing.
 std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
 
 /// Checkpoint folders of a run, oldest first.

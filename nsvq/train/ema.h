@@ -4,15 +4,17 @@
 
 namespace nsvq {
 
-/// Exponential moving average of a model's weights, itself a model to evaluate with. Decay 0 keeps a plain copy.
+/// Exponential moving average of a model's weights, itself a model to evaluate with. Decay 0 keeps
+/// a plain copy.
 class Ema {
  public:
   Ema(const Config& config, Tokenizer model);
 
-  /// average <- decay * average + (1 - decay) * model, frozen parts included: those it then approaches.
+  /// average <- decay * average + (1 - decay) * model, frozen parts included: those it then
+  /// approaches.
   void update();
-  /// Makes some rows of the average's codebook equal to the model's: an overwritten code has no past to
-  /// average over.
+  /// Makes some rows of the average's codebook equal to the model's: an overwritten code has no
+  /// past to average over.
   void copy_codes(const torch::Tensor& rows);
   void copy_all();
 

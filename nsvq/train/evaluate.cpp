@@ -8,7 +8,8 @@ namespace nsvq {
 
 LoaderOptions evaluation_options(const Config& config, const Group& group) {
   LoaderOptions options;
-  options.transform = {.size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};
+  options.transform = {
+      .size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};
   options.batch_size = config.train.batch_size;
   options.shuffle = false;
   options.threads = static_cast<int>(config.data.threads);

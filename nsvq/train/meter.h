@@ -10,8 +10,8 @@
 
 namespace nsvq {
 
-/// Means of named scalars over steps, kept on the device until they are asked for, and the time since
-/// the last reset.
+/// Means of named scalars over steps, kept on the device until they are asked for, and the time
+/// since the last reset.
 class Meter {
  public:
   void add(const std::map<std::string, torch::Tensor>& scalars, int64_t images);

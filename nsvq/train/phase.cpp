@@ -66,7 +66,7 @@ std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
   if (schedule.freeze == "epoch" && epoch >= schedule.freeze_epoch) {
     return fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch);
   }
-  if (schedule.freeze != "never" && schedule.latest_epoch > 0 && epoch >= schedule.latest_epoch) {
+  if (schedule.freeze == "plateau" && schedule.latest_epoch > 0 && epoch >= schedule.latest_epoch) {
     return fmt::format("schedule.latest_epoch is {}", schedule.latest_epoch);
   }
   return std::nullopt;

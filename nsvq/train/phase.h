@@ -29,8 +29,8 @@ struct Phase {
 /// The phase called `name`: "stage1", "warmup" or "stage2".
 const Phase& phase_by_name(const std::string& name);
 
-/// Why the encoder is to be frozen now, after epoch `commitment.size()`, or nothing. `commitment` is the
-/// mean commitment loss of each epoch so far.
+/// Why the encoder is to be frozen now, after epoch `commitment.size()`, or nothing. `commitment`
+/// is the mean commitment loss of each epoch so far.
 std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
                                          const std::vector<double>& commitment);
 

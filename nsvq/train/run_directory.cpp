@@ -20,7 +20,8 @@ nlohmann::ordered_json line_of(const std::string& kind, const Progression& at,
 
 RunDirectory::RunDirectory(fs::path path, const Config& config) : path_(std::move(path)) {
   if (fs::exists(path_ / "config.yaml")) {
-    throw UserError("{}: already holds a run; choose another folder with --run or remove it", path_.string());
+    throw UserError("{}: already holds a run; choose another folder with --run or remove it",
+                    path_.string());
   }
   std::error_code error;
   fs::create_directories(path_ / "samples", error);

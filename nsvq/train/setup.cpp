@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/train/evaluate.h"
 
@@ -21,8 +22,8 @@ void prepare_torch(const Config& config) {
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
   at::globalContext().setDeterministicCuDNN(true);
 #if defined(__aarch64__)
-  // There oneDNN falls back to its reference matrix product for the gradients of convolutions, which
-  // PyTorch's own convolution beats by a third (bench/convolution.py).
+  // There oneDNN falls back to its reference matrix product for the gradients of convolutions,
+  // which PyTorch's own convolution beats by a third (bench/convolution.py).
   at::globalContext().setUserEnabledMkldnn(false);
 #endif
 }
@@ -45,7 +46,8 @@ Tokenizer make_model(const Config& config, c10::Device device) {
 
 Adam::Named named_parameters(const torch::nn::Module& module) {
   Adam::Named parameters;
-  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_parameters())
+    parameters.emplace_back(item.key(), item.value());
   return parameters;
 }
 
@@ -55,7 +57,9 @@ torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& c
   options.batch_size = std::max<int64_t>(config.train.samples, 1);
   Loader loader(std::move(source), options);
   loader.start(0);
-  return loader.next().value().images;
+  const auto batch = loader.next();
+  if (!batch) throw UserError("data.val: {}: no usable image", config.data.val);
+  return batch->images;
 }
 
 std::string describe_scalars(const std::map<std::string, double>& scalars) {

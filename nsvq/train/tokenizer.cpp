@@ -8,8 +8,8 @@ namespace nsvq {
 
 TokenizerImpl::TokenizerImpl(const Config& config)
     : encoder(register_module("encoder", Encoder(config.model))),
-      quantizer(register_module("quantizer",
-                                make_quantizer(config.quantizer, config.model.latent_dim))),
+      quantizer(
+          register_module("quantizer", make_quantizer(config.quantizer, config.model.latent_dim))),
       decoder(register_module("decoder", Decoder(config.model))) {}
 
 torch::Tensor TokenizerImpl::encode(const torch::Tensor& images) {
@@ -34,11 +34,13 @@ void load_tensors(torch::nn::Module& module, const std::map<std::string, torch::
   for (const auto& [name, value] : tensors) {
     const auto target = targets.find(name);
     if (target == targets.end()) {
-      throw UserError("{}: tensor '{}' has no place in this model; is it of another recipe?", from, name);
+      throw UserError("{}: tensor '{}' has no place in this model; is it of another recipe?", from,
+                      name);
     }
     if (target->second.sizes() != value.sizes()) {
       throw UserError("{}: tensor '{}' is [{}], but the recipe asks for [{}]", from, name,
-                      fmt::join(value.sizes().vec(), ", "), fmt::join(target->second.sizes().vec(), ", "));
+                      fmt::join(value.sizes().vec(), ", "),
+                      fmt::join(target->second.sizes().vec(), ", "));
     }
     target->second.copy_(value);
     targets.erase(target);

@@ -32,8 +32,8 @@ TORCH_MODULE(Tokenizer);
 /// Parameters and buffers by the names that files use, such as "encoder.conv_in.weight".
 std::map<std::string, torch::Tensor> named_tensors(const torch::nn::Module& module);
 
-/// Copies tensors into a module's parameters and buffers. Throws UserError, calling the tensors' origin
-/// `from`, when one is missing, left over, or of another shape.
+/// Copies tensors into a module's parameters and buffers. Throws UserError, calling the tensors'
+/// origin `from`, when one is missing, left over, or of another shape.
 void load_tensors(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
                   const std::string& from);
 

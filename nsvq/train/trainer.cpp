@@ -30,17 +30,19 @@ std::map<std::string, double> Trainer::train() {
   report_start();
   initialise_codebook();
   enter_phase(0, "the run begins");
+  Progress progress("training", config_.train.epochs * train_loader_.batches_per_epoch(), "steps");
   while (!last_epoch()) {
-    train_epoch();
+    train_epoch(progress);
     const int64_t replaced = phase_.replacement ? replace_codes() : 0;
     finish_epoch(replaced);
     if (const auto reason = reason_to_leave_phase()) enter_phase(at_.phase + 1, *reason);
   }
+  progress.finish();
   return evaluation_;
 }
 
-/// A phase changes what trains and on which terms, and nothing else: weights, moments and learning rates
-/// go on as they are.
+/// A phase changes what trains and on which terms, and nothing else: weights, moments and learning
+/// rates go on as they are.
 void Trainer::enter_phase(int64_t position, const std::string& reason) {
   at_.phase = position;
   at_.phase_start = at_.epoch;
@@ -52,13 +54,10 @@ void Trainer::enter_phase(int64_t position, const std::string& reason) {
   run_.record_phase(at_, phase_.name, reason);
 }
 
-void Trainer::train_epoch() {
+void Trainer::train_epoch(Progress& progress) {
   usage_.zero_();
   epoch_meter_.reset();
   step_meter_.reset();
-  const int64_t batches = train_loader_.batches_per_epoch();
-  Progress progress(fmt::format("epoch {}/{} {}", at_.epoch + 1, config_.train.epochs, phase_.name),
-                    batches, "steps");
   train_loader_.start(at_.epoch, at_.batch);
   while (const auto batch = train_loader_.next()) {
     train_step(batch->images.to(device_));
@@ -66,7 +65,6 @@ void Trainer::train_epoch() {
     ++at_.batch;
     after_step(progress);
   }
-  progress.finish();
   at_.batch = 0;
   ++at_.epoch;
   at_.commitment.push_back(epoch_meter_.means(*group_).at("commitment"));
@@ -103,11 +101,13 @@ void Trainer::train_step(const torch::Tensor& images) {
   step_meter_.add(scalars, images.size(0));
 }
 
-/// At the end of an epoch of stage 1, codes that (almost) nothing chose become copies of active ones.
+/// At the end of an epoch of stage 1, codes that (almost) nothing chose become copies of active
+/// ones.
 int64_t Trainer::replace_codes() {
   auto codebook = model_->quantizer->codebook();
   const auto& replacement = config_.replacement;
-  if (!replacement.enabled || !codebook.defined() || at_.epoch <= replacement.exempt_epochs) return 0;
+  if (!replacement.enabled || !codebook.defined() || at_.epoch <= replacement.exempt_epochs)
+    return 0;
   const auto rows = replace_dead_codes(codebook, usage_, replacement,
                                        seed_for(config_, Draw::replacement, at_.epoch));
   if (replacement.reset_moments) optimizer_.reset_rows(codebook, rows);
@@ -115,8 +115,8 @@ int64_t Trainer::replace_codes() {
   return rows.numel();
 }
 
-/// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of the
-/// schedule lasts as long as the budget.
+/// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of
+/// the schedule lasts as long as the budget.
 std::optional<std::string> Trainer::reason_to_leave_phase() const {
   const bool last = at_.phase + 1 == static_cast<int64_t>(config_.schedule.phases.size());
   if (last || last_epoch()) return std::nullopt;

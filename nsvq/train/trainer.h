@@ -21,7 +21,8 @@
 
 namespace nsvq {
 
-/// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up, stage 2.
+/// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
+/// stage 2.
 class Trainer {
  public:
   Trainer(Config config, const std::filesystem::path& run, std::shared_ptr<Group> group);
@@ -32,7 +33,7 @@ class Trainer {
  private:
   // The method, in the order of the paper.
   void enter_phase(int64_t position, const std::string& reason);
-  void train_epoch();
+  void train_epoch(Progress& progress);
   void train_step(const torch::Tensor& images);
   int64_t replace_codes();
   std::optional<std::string> reason_to_leave_phase() const;
@@ -63,6 +64,7 @@ class Trainer {
   Phase phase_;
   torch::Tensor usage_;  ///< [K], how often each code won in the epoch under way
   Meter epoch_meter_, step_meter_;
+  std::string note_;  ///< behind the progress bar
   std::map<std::string, double> evaluation_;
   RunDirectory run_;  ///< last, so that a recipe that cannot run leaves no folder behind
 };

@@ -29,7 +29,8 @@ void Trainer::report_start() const {
   log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
   log("parameters   encoder {}, decoder {}, quantizer {}", count(*model_->encoder),
       count(*model_->decoder), count(*model_->quantizer));
-  log("steps        {} an epoch, {} epochs", train_loader_.batches_per_epoch(), config_.train.epochs);
+  log("steps        {} an epoch, {} epochs", train_loader_.batches_per_epoch(),
+      config_.train.epochs);
   log("run          {}", run_.path().string());
 }
 
@@ -53,47 +54,55 @@ void Trainer::check_finite(const std::map<std::string, torch::Tensor>& scalars) 
   if (std::isfinite(scalars.at("loss").item<double>())) return;
   std::map<std::string, double> values;
   for (const auto& [name, scalar] : scalars) values[name] = scalar.item<double>();
-  throw RunError("step {} (epoch {}, {}): the loss is not finite: {}; lower optimizer.lr and start again",
-                 at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
+  throw RunError(
+      "step {} (epoch {}, {}): the loss is not finite: {}; lower optimizer.lr and start again",
+      at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
 }
 
 void Trainer::after_step(Progress& progress) {
   if (at_.step % config_.train.log_every == 0) {
     auto values = step_meter_.means(*group_);
-    progress.update(at_.batch, fmt::format("loss {:.4f}", values.at("loss")));
+    note_ = fmt::format("epoch {}/{} {} loss {:.4f}", at_.epoch + 1, config_.train.epochs,
+                        phase_.name, values.at("loss"));
     values["images_per_second"] = step_meter_.images_per_second() * group_->size();
     auto at = at_;
     ++at.epoch;  // The epoch under way, counted from one like the finished ones.
     run_.record("step", at, phase_.name, values);
     step_meter_.reset();
-  } else {
-    progress.update(at_.batch);
   }
+  progress.update(at_.step, note_);
   const int64_t every = config_.checkpoint.every_steps;
   if (every > 0 && at_.step % every == 0) save_checkpoint();
 }
 
 void Trainer::finish_epoch(int64_t replaced) {
-  auto values = epoch_meter_.means(*group_);
+  const auto means = epoch_meter_.means(*group_);
+  std::map<std::string, double> values = {{"loss", means.at("loss")},
+                                          {"commitment", means.at("commitment")}};
   const auto share = usage_.to(at::kDouble) / usage_.sum();
   values["utilisation"] = usage_.gt(0).to(at::kDouble).mean().item<double>();
   values["perplexity"] = at::special_entr(share).sum().exp().item<double>();
   values["replaced"] = static_cast<double>(replaced);
   values["seconds"] = epoch_meter_.seconds();
   run_.record("epoch", at_, phase_.name, values);
-  log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}", at_.epoch,
-      phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"], replaced);
+  log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}",
+      at_.epoch, phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"],
+      replaced);
 
-  const auto due = [&](int64_t every) { return last_epoch() || (every > 0 && at_.epoch % every == 0); };
-  if (due(config_.train.eval_every)) run_evaluation();
-  if (due(config_.train.samples_every) && config_.train.samples > 0) save_samples();
+  const auto due = [&](int64_t every) {
+    return every > 0 && (last_epoch() || at_.epoch % every == 0);
+  };
+  if (due(config_.train.eval_every) || last_epoch()) run_evaluation();
+  if (due(config_.train.samples_every)) save_samples();
   if (config_.checkpoint.every_steps == 0 || last_epoch()) save_checkpoint();
   write_report(run_.path());
 }
 
 void Trainer::run_evaluation() {
   evaluation_ = evaluate(ema_.average(), val_loader_, *group_, device_, "evaluation");
-  run_.record("eval", at_, phase_.name, evaluation_);
+  auto figures = evaluation_;
+  figures.erase("images");
+  run_.record("eval", at_, phase_.name, figures);
   log("          evaluation: {}", describe_scalars(evaluation_));
 }
 
@@ -101,8 +110,10 @@ void Trainer::save_samples() { run_.save_samples(at_, sample_grid(ema_.average()
 
 void Trainer::save_checkpoint() {
   Checkpoint checkpoint{config_, at_, named_tensors(*ema_.average()), {}};
-  for (const auto& [name, tensor] : named_tensors(*model_)) checkpoint.training["model." + name] = tensor;
-  for (const auto& [name, tensor] : optimizer_.state()) checkpoint.training["adam." + name] = tensor;
+  for (const auto& [name, tensor] : named_tensors(*model_))
+    checkpoint.training["model." + name] = tensor;
+  for (const auto& [name, tensor] : optimizer_.state())
+    checkpoint.training["adam." + name] = tensor;
   checkpoint.training["usage"] = usage_;
   run_.save(checkpoint, config_.checkpoint.keep);
 }

@@ -36,7 +36,8 @@ Result run(std::vector<std::string> arguments) {
 void expect_user_error(const Result& result, const std::vector<std::string>& words) {
   EXPECT_EQ(result.code, 2) << result.error;
   EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
-  for (const auto& word : words) EXPECT_NE(result.error.find(word), std::string::npos) << result.error;
+  for (const auto& word : words)
+    EXPECT_NE(result.error.find(word), std::string::npos) << result.error;
 }
 
 class Cli : public testing::Test {
@@ -122,10 +123,15 @@ TEST_F(Cli, DamagedModelFilesGetOneLine) {
   auto huge_header = good;
   for (int i = 0; i < 7; ++i) huge_header[i] = std::byte{0xff};
   const std::vector<std::vector<std::byte>> damaged = {
-      {}, {good.begin(), good.begin() + 5}, {good.begin(), good.begin() + good.size() / 2}, wrong_magic, huge_header};
+      {},
+      {good.begin(), good.begin() + 5},
+      {good.begin(), good.begin() + good.size() / 2},
+      wrong_magic,
+      huge_header};
   for (const auto& bytes : damaged) {
     write_file(path, bytes);
-    expect_user_error(run({"eval", path.string(), "--data", "builtin:dead-leaves?size=16&count=2"}), {path.string()});
+    expect_user_error(run({"eval", path.string(), "--data", "builtin:dead-leaves?size=16&count=2"}),
+                      {path.string()});
     expect_user_error(run({"info", path.string()}), {path.string()});
   }
 }

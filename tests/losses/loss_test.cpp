@@ -16,7 +16,8 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
     const auto value = (*loss)(other, images);
     value.backward();
     EXPECT_GT(value.item<double>(), 0);
-    EXPECT_LT((*loss)((other - 0.01 * other.grad() / other.grad().abs().max()).detach(), images).item<double>(),
+    EXPECT_LT((*loss)((other - 0.01 * other.grad() / other.grad().abs().max()).detach(), images)
+                  .item<double>(),
               value.item<double>());
   }
 }
@@ -31,7 +32,9 @@ TEST(Losses, ValuesByHand) {
   EXPECT_EQ(losses[1].weight, 2);
 }
 
-TEST(Losses, WeightZeroLeavesATermOut) { EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}).at(0).name, "l2"); }
+TEST(Losses, WeightZeroLeavesATermOut) {
+  EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}).at(0).name, "l2");
+}
 
 }  // namespace
 }  // namespace nsvq

@@ -15,10 +15,11 @@ TEST(Layers, NormGroupsDivideTheChannels) {
   const auto groups = [](int64_t channels) { return make_norm(channels)->options.num_groups(); };
   EXPECT_EQ(groups(128), 32);
   EXPECT_EQ(groups(32), 32);
-  EXPECT_EQ(groups(24), 24);
-  EXPECT_EQ(groups(48), 24);
-  EXPECT_EQ(groups(31), 31);
+  EXPECT_EQ(groups(24), 6);
+  EXPECT_EQ(groups(48), 12);
+  EXPECT_EQ(groups(31), 1);
   EXPECT_EQ(groups(37), 1);
+  EXPECT_EQ(groups(12), 3);
   EXPECT_EQ(groups(1), 1);
   EXPECT_EQ(make_norm(64)->options.eps(), 1e-6);
 }

@@ -17,7 +17,8 @@ void expect_counts_on(c10::Device device) {
     }
   }
   const auto grid = at::randint(7, {4, 6, 5}, at::kLong).permute({2, 0, 1});
-  EXPECT_TRUE(at::equal(code_usage(grid.to(device), 7).to(at::kCPU), at::bincount(grid.flatten(), {}, 7)));
+  EXPECT_TRUE(
+      at::equal(code_usage(grid.to(device), 7).to(at::kCPU), at::bincount(grid.flatten(), {}, 7)));
 }
 
 TEST(CodeUsage, CountsOnTheCpu) { expect_counts_on(at::kCPU); }

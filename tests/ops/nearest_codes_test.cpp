@@ -7,7 +7,8 @@ namespace {
 
 /// Direct differences in fp64, one pair at a time; the lowest index wins ties.
 torch::Tensor by_hand(const torch::Tensor& latents, const torch::Tensor& codebook) {
-  const auto difference = latents.to(at::kDouble).unsqueeze(1) - codebook.to(at::kDouble).unsqueeze(0);
+  const auto difference =
+      latents.to(at::kDouble).unsqueeze(1) - codebook.to(at::kDouble).unsqueeze(0);
   const auto distances = difference.square().sum(2);
   auto indices = at::empty({latents.size(0)}, at::kLong);
   for (int64_t i = 0; i < latents.size(0); ++i) {
@@ -58,7 +59,8 @@ TEST(NearestCodes, ManyPieces) {
   const auto codebook = at::randint(-9, 9, {1 << 16, 2}, at::kFloat);
   const auto indices = nearest_codes(latents, codebook);
   for (const int64_t row : {0, 255, 256, 257, 599}) {
-    EXPECT_TRUE(at::equal(indices.slice(0, row, row + 1), nearest_codes(latents.slice(0, row, row + 1), codebook)));
+    EXPECT_TRUE(at::equal(indices.slice(0, row, row + 1),
+                          nearest_codes(latents.slice(0, row, row + 1), codebook)));
   }
 }
 

@@ -15,7 +15,8 @@ struct Expected {
 };
 
 /// The paper's sums, term by term.
-Expected by_hand(const torch::Tensor& z, const torch::Tensor& c, const torch::Tensor& q, double tau) {
+Expected by_hand(const torch::Tensor& z, const torch::Tensor& c, const torch::Tensor& q,
+                 double tau) {
   const int64_t n = z.size(0), k = c.size(0), d = z.size(1);
   Expected expected{0, at::zeros({k, d}, at::kDouble)};
   for (int64_t i = 0; i < n; ++i) {
@@ -57,7 +58,8 @@ TEST(NsLoss, WeightsAreDetached) {
   torch::manual_seed(1);
   const auto z = at::randn({3, 2}, at::kDouble), c = at::randn({4, 2}, at::kDouble);
   const auto q = nearest_codes(z, c);
-  const auto weights = at::softmax(squared_distances(z, c) / -0.35, 1).scatter(1, q.unsqueeze(1), 0);
+  const auto weights =
+      at::softmax(squared_distances(z, c) / -0.35, 1).scatter(1, q.unsqueeze(1), 0);
   const auto with_fixed_weights = [&](const torch::Tensor& codebook) {
     return ((weights * squared_distances(z, codebook)).sum() / z.numel()).item<double>();
   };
@@ -67,7 +69,8 @@ TEST(NsLoss, WeightsAreDetached) {
     auto up = c.clone(), down = c.clone();
     up[j][1] += 1e-6;
     down[j][1] -= 1e-6;
-    EXPECT_NEAR(parameter.grad()[j][1].item<double>(), (with_fixed_weights(up) - with_fixed_weights(down)) / 2e-6, 1e-8);
+    EXPECT_NEAR(parameter.grad()[j][1].item<double>(),
+                (with_fixed_weights(up) - with_fixed_weights(down)) / 2e-6, 1e-8);
   }
 }
 
@@ -91,7 +94,8 @@ TEST(NsLoss, NoLatents) {
 }
 
 TEST(NsLoss, RefusesAnImpossibleTemperature) {
-  EXPECT_THROW(ns_loss(at::ones({1, 2}), at::ones({3, 2}), at::zeros({1}, at::kLong), 0), c10::Error);
+  EXPECT_THROW(ns_loss(at::ones({1, 2}), at::ones({3, 2}), at::zeros({1}, at::kLong), 0),
+               c10::Error);
 }
 
 }  // namespace

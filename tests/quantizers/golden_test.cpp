@@ -32,7 +32,8 @@ TEST(QuantizerGolden, LossesAndGradientsEqualPyTorchs) {
       quantizer->codebook().copy_(formula({config.codes, shape[1]}, 0.6, 1.7));
     }
     const auto latents = formula(shape, 0.8, 0.1).requires_grad_();
-    const auto result = quantizer->quantize(latents, {expected.at("commitment"), expected.at("neighbours")});
+    const auto result =
+        quantizer->quantize(latents, {expected.at("commitment"), expected.at("neighbours")});
     (result.loss + (result.latents * formula(shape, 1.0, 2.9)).sum()).backward();
 
     EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-12);
@@ -40,8 +41,12 @@ TEST(QuantizerGolden, LossesAndGradientsEqualPyTorchs) {
       return at::tensor(expected.at(key).get<std::vector<double>>(), at::kDouble);
     };
     EXPECT_TRUE(at::equal(result.indices.flatten(), as_tensor("indices").to(at::kLong)));
-    EXPECT_LE((latents.grad().flatten() - as_tensor("latent_gradient")).abs().max().item<double>(), 1e-12);
-    EXPECT_LE((quantizer->codebook().grad().flatten() - as_tensor("codebook_gradient")).abs().max().item<double>(),
+    EXPECT_LE((latents.grad().flatten() - as_tensor("latent_gradient")).abs().max().item<double>(),
+              1e-12);
+    EXPECT_LE((quantizer->codebook().grad().flatten() - as_tensor("codebook_gradient"))
+                  .abs()
+                  .max()
+                  .item<double>(),
               1e-12);
   }
 }

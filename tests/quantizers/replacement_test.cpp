@@ -60,9 +60,11 @@ TEST(Replacement, ThresholdDecidesWhatIsDead) {
   auto codebook = rows_numbered(4);
   ReplacementConfig config;
   config.threshold = 3;
-  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({2, 3, 9, 0}, at::kLong), config, 1).numel(), 2);
+  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({2, 3, 9, 0}, at::kLong), config, 1).numel(),
+            2);
   config.threshold = 0;
-  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({0, 0, 9, 0}, at::kLong), config, 1).numel(), 0);
+  EXPECT_EQ(replace_dead_codes(codebook, at::tensor({0, 0, 9, 0}, at::kLong), config, 1).numel(),
+            0);
 }
 
 TEST(Replacement, NothingToDoAndNothingToCopy) {

@@ -16,7 +16,9 @@ std::vector<torch::Tensor> parameters() {
           at::randn({2, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_()};
 }
 
-Adam::Named named(const std::vector<torch::Tensor>& p) { return {{"a", p[0]}, {"b", p[1]}, {"c", p[2]}}; }
+Adam::Named named(const std::vector<torch::Tensor>& p) {
+  return {{"a", p[0]}, {"b", p[1]}, {"c", p[2]}};
+}
 
 TEST(Adam, FollowsTorchsAdam) {
   OptimizerConfig config;
@@ -24,7 +26,8 @@ TEST(Adam, FollowsTorchsAdam) {
   auto ours = parameters(), theirs = parameters();
   Adam adam(named(ours), config);
   torch::optim::Adam reference(
-      theirs, torch::optim::AdamOptions(config.lr).betas({config.beta1, config.beta2}).eps(config.eps));
+      theirs,
+      torch::optim::AdamOptions(config.lr).betas({config.beta1, config.beta2}).eps(config.eps));
   for (int step = 0; step < 30; ++step) {
     adam.clear_gradients();
     objective(ours).backward();

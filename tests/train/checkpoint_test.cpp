@@ -17,8 +17,14 @@ class CheckpointTest : public testing::Test {
   void SetUp() override {
     torch::manual_seed(0);
     model_ = Tokenizer(config_);
-    at_ = {.step = 12, .epoch = 3, .batch = 1, .phase = 1, .phase_start = 2, .commitment = {0.5, 0.25}};
-    save_checkpoint(checkpoint_, {config_, at_, named_tensors(*model_), {{"usage", at::ones({4})}}});
+    at_ = {.step = 12,
+           .epoch = 3,
+           .batch = 1,
+           .phase = 1,
+           .phase_start = 2,
+           .commitment = {0.5, 0.25}};
+    save_checkpoint(checkpoint_,
+                    {config_, at_, named_tensors(*model_), {{"usage", at::ones({4})}}});
   }
   std::string error_of_loading(const std::filesystem::path& path) {
     try {

@@ -44,9 +44,10 @@ TEST_F(TrainerTest, GoesThroughAllPhasesAndLeavesEverythingBehind) {
   config.checkpoint.keep = 2;
   const auto evaluation = train(config, run_);
 
-  for (const auto* name : {"config.yaml", "metrics.jsonl", "report.html", "samples/epoch-0001.png",
-                           "samples/epoch-0006.png", "checkpoints/step-18/model.safetensors",
-                           "checkpoints/step-18/training.safetensors", "checkpoints/step-18/state.json"}) {
+  for (const auto* name :
+       {"config.yaml", "metrics.jsonl", "report.html", "samples/epoch-0001.png",
+        "samples/epoch-0006.png", "checkpoints/step-18/model.safetensors",
+        "checkpoints/step-18/training.safetensors", "checkpoints/step-18/state.json"}) {
     EXPECT_TRUE(fs::exists(run_ / name)) << name;
   }
   EXPECT_EQ(list_checkpoints(run_).size(), 2u);
@@ -54,7 +55,8 @@ TEST_F(TrainerTest, GoesThroughAllPhasesAndLeavesEverythingBehind) {
 
   std::vector<std::string> phases;
   for (const auto& line : lines_of_kind(run_, "phase")) {
-    phases.push_back(fmt::format("{}@{}", line.at("phase").get<std::string>(), line.at("epoch").get<int>()));
+    phases.push_back(
+        fmt::format("{}@{}", line.at("phase").get<std::string>(), line.at("epoch").get<int>()));
   }
   EXPECT_EQ(phases, (std::vector<std::string>{"stage1@0", "warmup@3", "stage2@4"}));
 
@@ -75,14 +77,17 @@ TEST_F(TrainerTest, TheFrozenEncoderStandsStillWhileTheRestMoves) {
   config.checkpoint.keep = 100;
   train(config, run_);
   const auto weights = [&](int64_t step) {
-    return read_safetensors(run_ / "checkpoints" / fmt::format("step-{}", step) / "training.safetensors").tensors;
+    return read_safetensors(run_ / "checkpoints" / fmt::format("step-{}", step) /
+                            "training.safetensors")
+        .tensors;
   };
   const auto start = weights(3), frozen = weights(9), end = weights(18);
   for (const auto& [name, tensor] : end) {
     const bool same = at::equal(tensor, frozen.at(name));
     if (name.starts_with("model.encoder.")) {
       EXPECT_TRUE(same) << name;
-      EXPECT_FALSE(at::equal(frozen.at(name), start.at(name))) << name << " did not train in stage 1";
+      EXPECT_FALSE(at::equal(frozen.at(name), start.at(name)))
+          << name << " did not train in stage 1";
     }
     if (name.starts_with("adam.encoder.")) EXPECT_TRUE(same) << name;
     if (name.starts_with("model.decoder.")) EXPECT_FALSE(same) << name;
@@ -96,7 +101,8 @@ TEST_F(TrainerTest, EqualSeedsGiveEqualRunsWhateverTheLoaderThreads) {
   config.data.threads = 5;
   train(config, folder_.path() / "again");
   const auto a = read_safetensors(run_ / "checkpoints/step-18/training.safetensors").tensors;
-  const auto b = read_safetensors(folder_.path() / "again/checkpoints/step-18/training.safetensors").tensors;
+  const auto b =
+      read_safetensors(folder_.path() / "again/checkpoints/step-18/training.safetensors").tensors;
   for (const auto& [name, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(name))) << name;
 }
 

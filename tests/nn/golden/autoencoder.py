@@ -25,7 +25,9 @@ DEFAULTS = {
 
 
 def group_norm(channels):
-    groups = max(g for g in range(1, 33) if channels % g == 0)
+    groups = 32
+    if channels % 32 != 0:
+        groups = max(g for g in range(1, 33) if channels % g == 0 and (g == 1 or channels // g >= 4))
     return nn.GroupNorm(groups, channels, eps=1e-6)
 
 
