@@ -15,7 +15,7 @@ test:
 	@scripts/setup.sh test
 	@scripts/build.sh $(PRESET)
 	@scripts/check.sh
-	@ctest --preset $(PRESET)
+	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
 
 build: setup
 	@scripts/build.sh $(PRESET)
@@ -26,6 +26,11 @@ setup:
 format:
 	@scripts/setup.sh test
 	@scripts/check.sh --fix
+
+# The loader against Pillow; the other benchmarks are scripts to run by hand.
+bench: build
+	@scripts/setup.sh test
+	@PYTHON="$$(scripts/test_python.sh)" bench/loader.sh build/$(PRESET)/bench_loader
 
 clean:
 	@rm -rf build

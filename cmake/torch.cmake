@@ -3,6 +3,7 @@
 
 execute_process(
   COMMAND "${PROJECT_SOURCE_DIR}/scripts/find_torch.sh"
+  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   OUTPUT_VARIABLE NSVQ_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE
   ERROR_VARIABLE NSVQ_TORCH_ERROR ERROR_STRIP_TRAILING_WHITESPACE
   RESULT_VARIABLE NSVQ_TORCH_STATUS)
@@ -10,16 +11,34 @@ if(NOT NSVQ_TORCH_STATUS EQUAL 0 OR NSVQ_TORCH_DIR STREQUAL "")
   message(FATAL_ERROR "nsvq: no LibTorch; run `make setup` or set NSVQ_TORCH. ${NSVQ_TORCH_ERROR}")
 endif()
 
-# CUDA is built when it can be: nvcc, and a torch that was built with CUDA.
-find_program(NSVQ_NVCC nvcc HINTS ENV CUDACXX /usr/local/cuda/bin)
-if(NSVQ_CUDA STREQUAL "AUTO")
-  if(NSVQ_NVCC AND EXISTS "${NSVQ_TORCH_DIR}/lib/libtorch_cuda.so")
-    set(NSVQ_WITH_CUDA ON)
-  else()
-    set(NSVQ_WITH_CUDA OFF)
+# CUDA is built when it can be: nvcc, and a torch that was built with the same major version of CUDA.
+if(DEFINED ENV{CUDACXX})
+  set(NSVQ_NVCC "$ENV{CUDACXX}")
+endif()
+find_program(NSVQ_NVCC nvcc HINTS /usr/local/cuda/bin)
+set(nvcc_major none)
+if(NSVQ_NVCC)
+  execute_process(COMMAND "${NSVQ_NVCC}" --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+  if(nvcc_version MATCHES "release ([0-9]+)")
+    set(nvcc_major ${CMAKE_MATCH_1})
   endif()
-else()
+endif()
+set(torch_cuda_major unknown)
+if(EXISTS "${NSVQ_TORCH_DIR}/version.py")
+  file(READ "${NSVQ_TORCH_DIR}/version.py" torch_version)
+  if(torch_version MATCHES "cuda[^=]*= '([0-9]+)")
+    set(torch_cuda_major ${CMAKE_MATCH_1})
+  endif()
+endif()
+if(NSVQ_CUDA STREQUAL "AUTO")
+  set(NSVQ_WITH_CUDA OFF)
+  if(nvcc_major STREQUAL torch_cuda_major AND EXISTS "${NSVQ_TORCH_DIR}/lib/libtorch_cuda.so")
+    set(NSVQ_WITH_CUDA ON)
+  endif()
+elseif(NSVQ_CUDA STREQUAL "ON" OR NSVQ_CUDA STREQUAL "OFF")
   set(NSVQ_WITH_CUDA ${NSVQ_CUDA})
+else()
+  message(FATAL_ERROR "nsvq: NSVQ_CUDA is '${NSVQ_CUDA}'; use AUTO, ON or OFF")
 endif()
 
 if(NSVQ_WITH_CUDA)
@@ -50,4 +69,4 @@ if(NSVQ_WITH_CUDA)
   target_link_libraries(torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
 endif()
 list(APPEND CMAKE_BUILD_RPATH "${NSVQ_TORCH_DIR}/lib")
-message(STATUS "nsvq: LibTorch ${NSVQ_TORCH_DIR}, CUDA ${NSVQ_WITH_CUDA}")
+message(STATUS "nsvq: LibTorch ${NSVQ_TORCH_DIR}, CUDA ${NSVQ_WITH_CUDA} (nvcc ${nvcc_major}, torch ${torch_cuda_major})")

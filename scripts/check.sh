@@ -2,18 +2,18 @@
 # Formatting and the order of folders: check.sh, or check.sh --fix to format in place.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nsvq}
-clang_format=$cache/test-tools/bin/clang-format
+clang_format=$(dirname "$(scripts/test_python.sh)")/clang-format
 failed=0
 
-sources() { git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh'; }
-
+mapfile -d '' -t sources < <(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh')
+[ ${#sources[@]} -gt 0 ] || { echo "check: git lists no sources here; run it in a clone of your own" >&2; exit 1; }
 [ -x "$clang_format" ] || { echo "check: no clang-format; run \`make test\` once, which installs it" >&2; exit 1; }
 if [ "${1:-}" = --fix ]; then
-  sources | xargs -0 "$clang_format" -i
-else
-  sources | xargs -0 "$clang_format" --dry-run --Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort -u |
-    sed 's/^/check: not formatted (make format): /' | tee /dev/stderr | grep -q . && failed=1
+  "$clang_format" -i "${sources[@]}" || exit 1
+elif ! complaints=$("$clang_format" --dry-run --Werror "${sources[@]}" 2>&1); then
+  failed=1
+  echo "check: not formatted (make format puts it right):" >&2
+  grep -oE '^[^:]+:[0-9]+' <<<"$complaints" | head -n 20 >&2
 fi
 
 # A folder includes only itself and folders above it in nsvq/README.md.

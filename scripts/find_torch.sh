@@ -2,7 +2,7 @@
 # Prints the folder of the LibTorch to build with (the one that holds include/ and lib/), or nothing.
 # Order: $NSVQ_TORCH, the active Python's torch if it is 2.9 or newer, the one `make setup` installed.
 set -u
-cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nsvq}
+cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or NSVQ_CACHE}/.cache}/nsvq}
 
 is_libtorch() { [ -e "$1/lib/libtorch_cpu.so" ] && [ -e "$1/include/torch/csrc/api/include/torch/torch.h" ]; }
 
@@ -25,7 +25,9 @@ if spec and spec.origin:
         print(folder)
 PY
 )
-for folder in "$active" "$cache"/torch-2.11.0/lib/python3*/site-packages/torch; do
-  [ -n "$folder" ] && is_libtorch "$folder" && { echo "$folder"; exit 0; }
+[ -n "$active" ] && is_libtorch "$active" && { echo "$active"; exit 0; }
+[ -e "$cache/torch-2.11.0/complete" ] || exit 0
+for folder in "$cache"/torch-2.11.0/lib/python3*/site-packages/torch; do
+  is_libtorch "$folder" && { echo "$folder"; exit 0; }
 done
 exit 0

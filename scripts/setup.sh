@@ -3,7 +3,7 @@
 # Nothing is asked of apt or pip when everything is there, so it also works offline.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nsvq}
+cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or NSVQ_CACHE}/.cache}/nsvq}
 goal=${1:-build}
 torch_version=2.11.0
 
@@ -18,6 +18,7 @@ missing_packages() {
   command -v make >/dev/null || echo make
   command -v cmake >/dev/null || echo cmake
   command -v ninja >/dev/null || echo ninja-build
+  command -v git >/dev/null || echo git
   command -v python3 >/dev/null || echo python3
   python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
   has_header yaml-cpp/yaml.h || echo libyaml-cpp-dev
@@ -27,7 +28,6 @@ missing_packages() {
   has_jpeg || echo libjpeg-dev
   has_header png.h || echo libpng-dev
   has_header gtest/gtest.h || echo libgtest-dev
-  has_header benchmark/benchmark.h || echo libbenchmark-dev
 }
 
 install_packages() {
@@ -43,20 +43,22 @@ install_packages() {
   local log
   log=$(mktemp)
   { $sudo env DEBIAN_FRONTEND=noninteractive apt-get update &&
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1 ||
-    { tail -n 5 "$log" >&2; fail "apt-get could not install: $packages(log: $log)"; }
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages; } >"$log" 2>&1 ||
+    { tail -n 5 "$log" >&2; fail "apt-get could not install: $packages(log: $log); check the network or wait for another apt to end, then run again"; }
   rm -f "$log"
   packages=$(missing_packages | sort -u | tr '\n' ' ')
   [ -z "$packages" ] || fail "still missing after installation: $packages"
 }
 
-# pip_install VENV PACKAGE...: a virtual environment under the cache, complete or not there at all.
+# pip_install VENV ADVICE PACKAGE...: a virtual environment under the cache. The stamp comes last, so that
+# one whose installation was interrupted counts as missing.
 pip_install() {
-  local venv=$1 log; shift
+  local venv=$1 advice=$2 log; shift 2
   log=$(mktemp)
   mkdir -p "$(dirname "$venv")" || fail "cannot create $(dirname "$venv"); set NSVQ_CACHE to a folder you may write to"
-  { python3 -m venv --clear "$venv" && "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; } >"$log" 2>&1 ||
-    { tail -n 3 "$log" >&2; rm -rf "$venv"; fail "pip could not install $* (log: $log); check the network or set NSVQ_TORCH"; }
+  { python3 -m venv --clear "$venv" && "$venv/bin/python" -m pip install --disable-pip-version-check "$@" &&
+    touch "$venv/complete"; } >"$log" 2>&1 ||
+    { tail -n 3 "$log" >&2; fail "pip could not install $* (log: $log); $advice"; }
   rm -f "$log"
 }
 
@@ -65,7 +67,8 @@ install_torch() {
   found=$("$here/find_torch.sh") || exit 1
   if [ -z "$found" ]; then
     echo "setup: installing torch $torch_version into $cache (about 4.6 GB, a minute or two)"
-    pip_install "$cache/torch-$torch_version" "torch==$torch_version" numpy
+    pip_install "$cache/torch-$torch_version" "check the network and 6 GB of free disk, or set NSVQ_TORCH" \
+      "torch==$torch_version" numpy
     found=$("$here/find_torch.sh") || exit 1
     [ -n "$found" ] || fail "torch $torch_version was installed but holds no LibTorch; remove $cache and run again"
   fi
@@ -75,9 +78,9 @@ install_torch() {
 # The tests' Python: packages that read our files back, beside the torch that we build with.
 install_test_tools() {
   local venv=$cache/test-tools found
-  if ! "$venv/bin/python" -c 'import tensorboard, safetensors, numpy, PIL, clang_format' 2>/dev/null; then
+  if ! [ -e "$venv/complete" ]; then
     echo "setup: installing the tests' Python packages into $venv"
-    pip_install "$venv" -r "$here/test-requirements.txt"
+    pip_install "$venv" "check the network and the free disk" -r "$here/test-requirements.txt"
   fi
   found=$("$here/find_torch.sh")
   # A .pth line puts the folder that holds torch/ on this environment's path, where Python versions agree.

@@ -24,7 +24,9 @@ void run_config(const ConfigArguments& arguments) {
   if (arguments.recipe.empty()) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
-  fmt::print("{}", to_yaml(load_config(arguments.recipe, arguments.overrides)));
+  const auto config = load_config(arguments.recipe, arguments.overrides);
+  quantizer_kind(config.quantizer.type);  // Throws if there is none.
+  fmt::print("{}", to_yaml(config));
 }
 
 }  // namespace

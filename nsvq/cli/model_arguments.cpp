@@ -26,6 +26,7 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
 
 ModelOnData open(const ModelArguments& arguments, const Group& group) {
   auto model = load_model(arguments.model);
+  model.config.threads = 0;  // As many as this machine has, not the one that trained.
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   model.tokenizer->to(device);

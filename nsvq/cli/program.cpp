@@ -1,6 +1,7 @@
 #include "nsvq/cli/program.h"
 
 #include <c10/util/Exception.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -47,6 +48,14 @@ void check_command_name(int argc, char** argv) {
                   nearest(argv[1], names));
 }
 
+/// Each tar shard keeps a file open; the usual soft limit of 1,024 is below what large sets have.
+void allow_many_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
   app.set_version_flag("--version", std::string("nsvq ") + kVersion);
@@ -68,6 +77,7 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  allow_many_files();
   try {
     return parse_and_run(argc, argv);
   } catch (const UserError& error) {

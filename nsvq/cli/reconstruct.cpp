@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
@@ -20,7 +22,9 @@ struct ReconstructArguments {
 };
 
 bool names_image(const fs::path& path) {
-  const auto ending = path.extension().string();
+  auto ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
@@ -32,6 +36,20 @@ void write_grid(ModelOnData& opened, const fs::path& out, int64_t limit) {
   const auto batch = loader.next();
   if (!batch) throw UserError("reconstruct: no usable image in the source");
   write_image(out, sample_grid(opened.model.tokenizer, batch->images.to(opened.device)));
+}
+
+/// The file for an image called `key`: below `out`, whatever the key says, and never one that
+/// exists.
+fs::path file_for(const fs::path& out, const std::string& key) {
+  fs::path inside;
+  for (const auto& part : fs::path(key).relative_path()) {
+    if (part != ".." && part != ".") inside /= part;
+  }
+  auto file = (out / inside).replace_extension(".png");
+  if (fs::exists(file)) {
+    throw UserError("{}: exists already; choose a new folder for --out", file.string());
+  }
+  return file;
 }
 
 /// A PNG for each image, under the image's own name.
@@ -46,8 +64,7 @@ void write_folder(ModelOnData& opened, const fs::path& out, int64_t limit) {
     auto& tokenizer = opened.model.tokenizer;
     const auto images = tokenizer->decode(tokenizer->encode(batch->images.to(opened.device)));
     for (int64_t i = 0; i < images.size(0) && done < total; ++i, ++done) {
-      const auto key = fs::path(opened.source->key(batch->indices[i])).relative_path();
-      write_image((out / key).replace_extension(".png"), to_image(images[i]));
+      write_image(file_for(out, opened.source->key(batch->indices[i])), to_image(images[i]));
     }
     progress.update(done);
   }

@@ -147,7 +147,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   try {
     check(config);
   } catch (const UserError& error) {
-    throw UserError("{}{}{}", path, path.empty() ? "" : ": ", error.what());
+    // What does not fit together may come from either place.
+    const char* where = overrides.empty() ? ": " : " with the command line: ";
+    throw UserError("{}{}{}", path, path.empty() ? "" : where, error.what());
   }
   return config;
 }

@@ -146,8 +146,8 @@ std::vector<Option> options(Config& config) {
        "freeze: epoch: freeze at the end of this epoch", at_least(0)},
       {"schedule.latest_epoch", &schedule.latest_epoch,
        "plateau: freeze at the end of this epoch at the latest; 0: no limit", at_least(0)},
-      {"schedule.warmup_epochs", &schedule.warmup_epochs, "length of the warmup phase",
-       at_least(0)},
+      {"schedule.warmup_epochs", &schedule.warmup_epochs, "epochs of the warmup phase",
+       at_least(1)},
 
       {"train.epochs", &train.epochs, "passes over the training images", at_least(1)},
       {"train.batch_size", &train.batch_size, "images in a step, per process", at_least(1)},

@@ -1,6 +1,7 @@
 #include "nsvq/core/progress.h"
 
 #include <fmt/format.h>
+#include <exception>
 
 #include <algorithm>
 #include <cmath>
@@ -79,7 +80,13 @@ Progress::Progress(std::string title, int64_t total, std::string unit, double qu
   if (terminal_) draw(false);
 }
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  if (std::uncaught_exceptions() == 0) {
+    finish();
+  } else if (terminal_) {  // Something failed: its one line should stand alone.
+    clear_status();
+  }
+}
 
 void Progress::update(int64_t done, std::string_view note) {
   const std::lock_guard lock(mutex_);

@@ -101,6 +101,7 @@ EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / f
   if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
   errno = 0;
   out_.open(path_, std::ios::binary);
+  if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
   write_record(Message()
                    .number(field::event_wall_time, wall_time())
                    .bytes(field::event_file_version, "brain.Event:2")

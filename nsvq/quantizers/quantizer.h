@@ -58,7 +58,9 @@ struct QuantizerKind {
 /// All members, in the order in which documents list them.
 const std::vector<QuantizerKind>& quantizer_kinds();
 
-/// Throws UserError naming the valid types if `config.type` is none of them.
+/// Throws UserError naming the valid types if `type` is none of them.
+const QuantizerKind& quantizer_kind(const std::string& type);
+
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);
 
 }  // namespace nsvq

@@ -28,14 +28,18 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
   return kinds;
 }
 
-std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {
+const QuantizerKind& quantizer_kind(const std::string& type) {
   std::vector<std::string> names;
   for (const auto& kind : quantizer_kinds()) {
-    if (kind.name == config.type) return kind.make(config, latent_dim);
+    if (kind.name == type) return kind;
     names.push_back(kind.name);
   }
-  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})",
-                  config.type, nearest(config.type, names), fmt::join(names, ", "));
+  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})", type,
+                  nearest(type, names), fmt::join(names, ", "));
+}
+
+std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {
+  return quantizer_kind(config.type).make(config, latent_dim);
 }
 
 }  // namespace nsvq

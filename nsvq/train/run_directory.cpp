@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/io/file.h"
 
 namespace nsvq {
@@ -62,7 +63,11 @@ fs::path RunDirectory::save_samples(const Progression& at, const Image& grid) {
 void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
   save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.at.step), checkpoint);
   auto folders = list_checkpoints(path_);
-  for (size_t i = 0; i + keep < folders.size(); ++i) fs::remove_all(folders[i]);
+  for (size_t i = 0; i + keep < folders.size(); ++i) {
+    std::error_code error;
+    fs::remove_all(folders[i], error);
+    if (error) log("{}: cannot be removed ({})", folders[i].string(), error.message());
+  }
 }
 
 fs::path free_run_path(const std::string& name) {

@@ -24,7 +24,9 @@ Trainer::Trainer(Config config, const std::filesystem::path& run, std::shared_pt
       fixed_images_(first_images(val_source_, config_, *group_).to(device_)),
       phase_(phase_by_name(config_.schedule.phases.front())),
       usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
-      run_(run, config_) {}
+      run_(run, config_) {
+  add_own_hooks();
+}
 
 std::map<std::string, double> Trainer::train() {
   report_start();
@@ -33,8 +35,8 @@ std::map<std::string, double> Trainer::train() {
   Progress progress("training", config_.train.epochs * train_loader_.batches_per_epoch(), "steps");
   while (!last_epoch()) {
     train_epoch(progress);
-    const int64_t replaced = phase_.replacement ? replace_codes() : 0;
-    finish_epoch(replaced);
+    replaced_ = phase_.replacement ? replace_codes() : 0;
+    for (const auto& hook : epoch_hooks_) hook(at_);
     if (const auto reason = reason_to_leave_phase()) enter_phase(at_.phase + 1, *reason);
   }
   progress.finish();
@@ -63,7 +65,8 @@ void Trainer::train_epoch(Progress& progress) {
     train_step(batch->images.to(device_));
     ++at_.step;
     ++at_.batch;
-    after_step(progress);
+    for (const auto& hook : step_hooks_) hook(at_);
+    progress.update(at_.step, note_);
   }
   at_.batch = 0;
   ++at_.epoch;
@@ -76,6 +79,7 @@ void Trainer::train_epoch(Progress& progress) {
 ///   warm-up, stage 2 L_vq = |sg z - c|^2
 void Trainer::train_step(const torch::Tensor& images) {
   const auto latents = model_->encoder->forward(images);
+  check_finite({{"latents", latents.detach().mean()}});
   const auto quantized = model_->quantizer->quantize(
       latents, {.commitment = phase_.commitment, .neighbours = phase_.ns_loss});
   const auto reconstructions = model_->decoder->forward(quantized.latents);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,11 @@ class Trainer {
  public:
   Trainer(Config config, const std::filesystem::path& run, std::shared_ptr<Group> group);
 
+  using Hook = std::function<void(const Progression&)>;
+  /// Runs `hook` after each step, or after each epoch, behind the trainer's own.
+  void on_step(Hook hook) { step_hooks_.push_back(std::move(hook)); }
+  void on_epoch(Hook hook) { epoch_hooks_.push_back(std::move(hook)); }
+
   /// Trains to the end of the budget and returns the last evaluation.
   std::map<std::string, double> train();
 
@@ -42,8 +48,9 @@ class Trainer {
   void initialise_codebook();
   void report_start() const;
   void check_finite(const std::map<std::string, torch::Tensor>& scalars) const;
-  void after_step(Progress& progress);
-  void finish_epoch(int64_t replaced);
+  void add_own_hooks();
+  void log_step();
+  void log_epoch();
   void run_evaluation();
   void save_samples();
   void save_checkpoint();
@@ -64,7 +71,9 @@ class Trainer {
   Phase phase_;
   torch::Tensor usage_;  ///< [K], how often each code won in the epoch under way
   Meter epoch_meter_, step_meter_;
-  std::string note_;  ///< behind the progress bar
+  int64_t replaced_ = 0;  ///< codes, at the end of the last epoch
+  std::string note_;      ///< behind the progress bar
+  std::vector<Hook> step_hooks_, epoch_hooks_;
   std::map<std::string, double> evaluation_;
   RunDirectory run_;  ///< last, so that a recipe that cannot run leaves no folder behind
 };

@@ -51,51 +51,60 @@ void Trainer::initialise_codebook() {
 }
 
 void Trainer::check_finite(const std::map<std::string, torch::Tensor>& scalars) const {
-  if (std::isfinite(scalars.at("loss").item<double>())) return;
   std::map<std::string, double> values;
-  for (const auto& [name, scalar] : scalars) values[name] = scalar.item<double>();
-  throw RunError(
-      "step {} (epoch {}, {}): the loss is not finite: {}; lower optimizer.lr and start again",
-      at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
-}
-
-void Trainer::after_step(Progress& progress) {
-  if (at_.step % config_.train.log_every == 0) {
-    auto values = step_meter_.means(*group_);
-    note_ = fmt::format("epoch {}/{} {} loss {:.4f}", at_.epoch + 1, config_.train.epochs,
-                        phase_.name, values.at("loss"));
-    values["images_per_second"] = step_meter_.images_per_second() * group_->size();
-    auto at = at_;
-    ++at.epoch;  // The epoch under way, counted from one like the finished ones.
-    run_.record("step", at, phase_.name, values);
-    step_meter_.reset();
+  bool finite = true;
+  for (const auto& [name, scalar] : scalars) {
+    values[name] = scalar.item<double>();
+    finite = finite && std::isfinite(values[name]);
   }
-  progress.update(at_.step, note_);
-  const int64_t every = config_.checkpoint.every_steps;
-  if (every > 0 && at_.step % every == 0) save_checkpoint();
+  if (finite) return;
+  throw RunError("step {} (epoch {}, {}): not finite: {}; lower optimizer.lr and start again",
+                 at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
 }
 
-void Trainer::finish_epoch(int64_t replaced) {
+void Trainer::add_own_hooks() {
+  const auto every = [](int64_t n, int64_t count) { return n > 0 && count % n == 0; };
+  on_step([=, this](const Progression& at) {
+    if (every(config_.train.log_every, at.step)) log_step();
+    if (every(config_.checkpoint.every_steps, at.step)) save_checkpoint();
+  });
+  on_epoch([=, this](const Progression& at) {
+    log_epoch();
+    const auto& train = config_.train;
+    if (every(train.eval_every, at.epoch) || last_epoch()) run_evaluation();
+    if (every(train.samples_every, at.epoch) || (train.samples_every > 0 && last_epoch())) {
+      save_samples();
+    }
+    if (config_.checkpoint.every_steps == 0 || last_epoch()) save_checkpoint();
+    write_report(run_.path());
+  });
+}
+
+void Trainer::log_step() {
+  auto values = step_meter_.means(*group_);
+  note_ = fmt::format("epoch {}/{} {} loss {:.4f}", at_.epoch + 1, config_.train.epochs,
+                      phase_.name, values.at("loss"));
+  values["images_per_second"] = step_meter_.images_per_second() * group_->size();
+  auto at = at_;
+  ++at.epoch;  // The epoch under way, counted from one like the finished ones.
+  run_.record("step", at, phase_.name, values);
+  step_meter_.reset();
+}
+
+void Trainer::log_epoch() {
   const auto means = epoch_meter_.means(*group_);
-  std::map<std::string, double> values = {{"loss", means.at("loss")},
-                                          {"commitment", means.at("commitment")}};
   const auto share = usage_.to(at::kDouble) / usage_.sum();
-  values["utilisation"] = usage_.gt(0).to(at::kDouble).mean().item<double>();
-  values["perplexity"] = at::special_entr(share).sum().exp().item<double>();
-  values["replaced"] = static_cast<double>(replaced);
-  values["seconds"] = epoch_meter_.seconds();
+  std::map<std::string, double> values = {
+      {"loss", means.at("loss")},
+      {"commitment", means.at("commitment")},
+      {"utilisation", usage_.gt(0).to(at::kDouble).mean().item<double>()},
+      {"perplexity", at::special_entr(share).sum().exp().item<double>()},
+      {"replaced", static_cast<double>(replaced_)},
+      {"seconds", epoch_meter_.seconds()}};
   run_.record("epoch", at_, phase_.name, values);
   log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}",
       at_.epoch, phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"],
-      replaced);
-
-  const auto due = [&](int64_t every) {
-    return every > 0 && (last_epoch() || at_.epoch % every == 0);
-  };
-  if (due(config_.train.eval_every) || last_epoch()) run_evaluation();
-  if (due(config_.train.samples_every)) save_samples();
-  if (config_.checkpoint.every_steps == 0 || last_epoch()) save_checkpoint();
-  write_report(run_.path());
+      replaced_);
 }
 
 void Trainer::run_evaluation() {

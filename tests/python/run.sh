@@ -3,11 +3,11 @@
 # installs; without them the test counts as skipped (ctest: SKIP_RETURN_CODE 77).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${NSVQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nsvq}
-python=$cache/test-tools/bin/python
+python=$("$here/../../scripts/test_python.sh")
 
 if ! [ -x "$python" ]; then
   echo "skipped: no $python; run \`make test\`, which installs it"
+  [ -z "${NSVQ_REQUIRE_PYTHON:-}" ] || exit 1
   exit 77
 fi
 script=$1

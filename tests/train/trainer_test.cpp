@@ -138,6 +138,18 @@ TEST_F(TrainerTest, TheLastPhaseLastsUntilTheBudgetIsSpent) {
   EXPECT_EQ(lines_of_kind(run_, "epoch").back().at("phase"), "stage1");
 }
 
+TEST_F(TrainerTest, HooksRunAfterEachStepAndEpoch) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  prepare_torch(config);
+  Trainer trainer(config, run_, make_group());
+  std::vector<std::string> seen;
+  trainer.on_step([&](const Progression& at) { seen.push_back(fmt::format("s{}", at.step)); });
+  trainer.on_epoch([&](const Progression& at) { seen.push_back(fmt::format("e{}", at.epoch)); });
+  trainer.train();
+  EXPECT_EQ(seen, (std::vector<std::string>{"s1", "s2", "s3", "e1", "s4", "s5", "s6", "e2"}));
+}
+
 TEST_F(TrainerTest, CheckpointsEveryNSteps) {
   auto config = tiny_config();
   config.checkpoint = {.every_steps = 4, .keep = 100};
@@ -172,7 +184,12 @@ TEST_F(TrainerTest, ARecipeThatCannotRunLeavesNoFolder) {
 TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheRun) {
   auto config = tiny_config();
   config.optimizer.lr = 1e30;
-  EXPECT_ANY_THROW(train(config, run_));
+  try {
+    train(config, run_);
+    FAIL();
+  } catch (const RunError& error) {
+    EXPECT_NE(std::string(error.what()).find("optimizer.lr"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace
