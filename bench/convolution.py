@@ -1,8 +1,9 @@
-"""Convolutions of the quickstart's size in PyTorch on this CPU, with and without oneDNN.
+"""Convolutions of the quickstart's size in PyTorch on this CPU, by implementation.
 
     python bench/convolution.py [THREADS]
 
-Prints GFLOP/s of forward and backward. On aarch64 nsvq trains without oneDNN because of this table.
+Prints GFLOP/s of forward and backward. On aarch64 nsvq trains without oneDNN and
+NNPACK because of this table.
 """
 
 import platform
@@ -29,10 +30,10 @@ def rates(channels, size, batch=32, repeats=5):
 
 torch.set_num_threads(int(sys.argv[1]) if len(sys.argv) > 1 else torch.get_num_threads())
 print(f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads")
-print(f"{'channels @ size':>16} {'oneDNN':>16} {'without':>16}   (forward / backward, GFLOP/s)")
+print(f"{'channels @ size':>16} {'oneDNN':>16} {'NNPACK':>16} {'own':>16}   (forward / backward, GFLOP/s)")
 for channels, size in [(12, 64), (24, 32), (24, 16), (48, 8), (64, 32), (128, 16)]:
     cells = []
-    for enabled in (True, False):
-        with torch.backends.mkldnn.flags(enabled=enabled):
+    for onednn, nnpack in ((True, False), (False, True), (False, False)):
+        with torch.backends.mkldnn.flags(enabled=onednn), torch.backends.nnpack.flags(enabled=nnpack):
             cells.append("{:7.0f} / {:6.0f}".format(*rates(channels, size)))
     print(f"{channels:>9} @ {size:>4} " + " ".join(f"{cell:>16}" for cell in cells))

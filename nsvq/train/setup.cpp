@@ -22,9 +22,10 @@ void prepare_torch(const Config& config) {
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
   at::globalContext().setDeterministicCuDNN(true);
 #if defined(__aarch64__)
-  // There oneDNN falls back to its reference matrix product for the gradients of convolutions,
-  // which PyTorch's own convolution beats by a third (bench/convolution.py).
+  // There oneDNN falls back to its reference matrix product for the gradients of convolutions, and
+  // NNPACK is slower than PyTorch's own convolution too (bench/convolution.py).
   at::globalContext().setUserEnabledMkldnn(false);
+  at::globalContext().setUserEnabledNNPACK(false);
 #endif
 }
 
