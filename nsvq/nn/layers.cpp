@@ -1,9 +1,9 @@
 #include "nsvq/nn/layers.h"
 
-#include <algorithm>
-
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
+
+#include <algorithm>
 
 namespace nsvq {
 
@@ -35,6 +35,12 @@ torch::Tensor depth_to_space(const torch::Tensor& x) {
     return rows.permute({0, 3, 1, 2});
   }
   return split.permute({0, 3, 4, 1, 5, 2}).reshape({b, c, 2 * h, 2 * w});
+}
+
+int64_t parameter_count(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
 }
 
 }  // namespace nsvq

@@ -10,6 +10,7 @@
 namespace torch::nn {
 class Conv2dImpl;
 class GroupNormImpl;
+class Module;
 }  // namespace torch::nn
 
 namespace nsvq {
@@ -32,5 +33,8 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 /// [B, 4C, H, W] to [B, C, 2H, 2W] in DCR order: channel (dy * 2 + dx) * C + c becomes channel c at
 /// offset (dy, dx), unlike pixel_shuffle. Keeps channels-last memory.
 torch::Tensor depth_to_space(const torch::Tensor& x);
+
+/// Numbers in all parameters of a module.
+int64_t parameter_count(const torch::nn::Module& module);
 
 }  // namespace nsvq

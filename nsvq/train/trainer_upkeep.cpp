@@ -5,6 +5,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/report/report.h"
 #include "nsvq/train/evaluate.h"
@@ -13,22 +14,12 @@
 
 namespace nsvq {
 
-namespace {
-
-int64_t count(const torch::nn::Module& module) {
-  int64_t numbers = 0;
-  for (const auto& parameter : module.parameters()) numbers += parameter.numel();
-  return numbers;
-}
-
-}  // namespace
-
 void Trainer::report_start() const {
   log("{}", to_yaml(config_));
   log("device       {}", describe(device_));
   log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
-  log("parameters   encoder {}, decoder {}, quantizer {}", count(*model_->encoder),
-      count(*model_->decoder), count(*model_->quantizer));
+  log("parameters   encoder {}, decoder {}, quantizer {}", parameter_count(*model_->encoder),
+      parameter_count(*model_->decoder), parameter_count(*model_->quantizer));
   log("steps        {} an epoch, {} epochs", train_loader_.batches_per_epoch(),
       config_.train.epochs);
   log("run          {}", run_.path().string());

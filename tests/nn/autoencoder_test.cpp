@@ -13,12 +13,6 @@
 namespace nsvq {
 namespace {
 
-int64_t parameter_count(const torch::nn::Module& module) {
-  int64_t count = 0;
-  for (const auto& p : module.parameters()) count += p.numel();
-  return count;
-}
-
 ModelConfig small() {
   ModelConfig config;
   config.width = 24;

@@ -1,0 +1,169 @@
+// The table of options: its rows, ranges, overrides, contradictions and reference.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/options.h"
+
+using namespace nsvq;
+
+namespace {
+
+std::string error_of_override(const std::string& text) {
+  try {
+    load_config("", {text});
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Counts the fields of an aggregate: the most initializers it can be braced with.
+struct Anything {
+  template <typename T>
+  operator T() const;
+};
+template <typename T, typename... Fields>
+constexpr size_t field_count() {
+  if constexpr (requires { T{Fields{}..., Anything{}}; }) {
+    return field_count<T, Fields..., Anything>();
+  } else {
+    return sizeof...(Fields);
+  }
+}
+template <typename... Sections>
+constexpr size_t total_fields() {
+  return field_count<Config>() - sizeof...(Sections) + (field_count<Sections>() + ...);
+}
+
+}  // namespace
+
+TEST(Options, EveryFieldHasOneRow) {
+  Config config;
+  std::set<std::string> keys;
+  std::set<const void*> fields;
+  for (const auto& option : options(config)) {
+    EXPECT_TRUE(keys.insert(option.key).second) << option.key;
+    const auto address = [](auto* field) -> const void* { return field; };
+    EXPECT_TRUE(fields.insert(std::visit(address, option.field)).second) << option.key;
+    EXPECT_FALSE(option.help.empty()) << option.key;
+    EXPECT_FALSE(option.range.text.empty()) << option.key;
+  }
+  constexpr size_t kFields =
+      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, OptimizerConfig,
+                   ReplacementConfig, ScheduleConfig, TrainConfig, CheckpointConfig>();
+  static_assert(field_count<LossConfig>() == 3);
+  EXPECT_EQ(keys.size(), kFields);
+}
+
+TEST(Options, DefaultsAreWithinTheirRanges) {
+  Config config;
+  for (const auto& option : options(config)) {
+    Config other;
+    const auto settings = parse_yaml_value(option.key, option.value(), "test");
+    ASSERT_EQ(settings.size(), 1u) << option.key;
+    EXPECT_EQ(option.assign(settings[0].value), "") << option.key;
+  }
+  EXPECT_NO_THROW(check(config));
+}
+
+TEST(Options, RangesAreChecked) {
+  const std::vector<std::string> bad = {"seed=-1",
+                                        "threads=1025",
+                                        "threads=-1",
+                                        "data.size=7",
+                                        "data.size=4097",
+                                        "model.multipliers=[]",
+                                        "model.multipliers=[0]",
+                                        "model.multipliers=[65]",
+                                        "model.multipliers=[1,1,1,1,1,1,1,1,1]",
+                                        "quantizer.codes=0",
+                                        "quantizer.codes=16777217",
+                                        "quantizer.tau=0",
+                                        "quantizer.beta=-0.1",
+                                        "optimizer.lr=0",
+                                        "optimizer.beta1=1",
+                                        "optimizer.eps=0",
+                                        "optimizer.ema_decay=1",
+                                        "train.epochs=0",
+                                        "checkpoint.keep=0",
+                                        "schedule.phases=[]",
+                                        "schedule.phases=[stage3]",
+                                        "data.crop=left",
+                                        "data.train=",
+                                        "optimizer.lr=nan",
+                                        "optimizer.lr=inf",
+                                        "optimizer.lr=1e400",
+                                        "seed=9223372036854775808"};
+  for (const auto& text : bad)
+    EXPECT_EQ(error_of_override(text).rfind("command line: ", 0), 0u)
+        << text << error_of_override(text);
+  const std::vector<std::string> good = {"seed=0",
+                                         "seed=9223372036854775807",
+                                         "threads=0",
+                                         "threads=1024",
+                                         "data.size=8",
+                                         "data.size=4096",
+                                         "model.multipliers=[64]",
+                                         "quantizer.codes=1",
+                                         "quantizer.codes=16777216",
+                                         "quantizer.beta=0",
+                                         "optimizer.beta1=0",
+                                         "optimizer.lr=5e-324",
+                                         "optimizer.ema_decay=0",
+                                         "train.eval_every=0"};
+  for (const auto& text : good) EXPECT_EQ(error_of_override(text), "no error") << text;
+}
+
+TEST(Overrides, ErrorsNameTheCommandLine) {
+  EXPECT_EQ(error_of_override("train.epochs"),
+            "command line: expected key=value, got 'train.epochs'");
+  EXPECT_EQ(error_of_override("=3"), "command line: expected key=value, got '=3'");
+  EXPECT_EQ(error_of_override("a\nb=[3"), "command line: expected key=value, got 'a\\x0ab=[3'");
+  EXPECT_EQ(error_of_override(""), "command line: expected key=value, got ''");
+  EXPECT_EQ(error_of_override("train.epoch=3"),
+            "command line: unknown key 'train.epoch'; did you mean 'train.epochs'?");
+  EXPECT_EQ(error_of_override("epochs=3"),
+            "command line: unknown key 'epochs'; did you mean 'train.epochs'?");
+  EXPECT_EQ(error_of_override("train.epochs="),
+            "command line: train.epochs: expected integer (>= 1), got nothing");
+  EXPECT_EQ(error_of_override("train.epochs=x"),
+            "command line: train.epochs: expected integer (>= 1), got 'x'");
+  for (const std::string text : {"model.multipliers=[1", "model.multipliers=[1]]", "data.train=\"x",
+                                 "seed=1: 2", "seed=\x01", "data.train=\xff", "seed=&a 1",
+                                 "seed=*a", "seed=- 1", "model=3", "base=a.yaml"})
+    EXPECT_EQ(error_of_override(text).rfind("command line: ", 0), 0u)
+        << text << error_of_override(text);
+}
+
+TEST(Check, ContradictionsAreExplained) {
+  const auto has = [](const std::string& override_text, const std::string& part) {
+    const std::string message = error_of_override(override_text);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  has("data.size=100", "data.size 100 is not a multiple of 8");
+  has("model.attention=[4]", "model.attention names level 4");
+  has("schedule.freeze=epoch", "schedule.freeze_epoch must");
+  has("schedule.freeze=never", "warmup is not reached");
+  has("schedule.phases=[stage1, stage1]", "names stage1 twice");
+  has("loss.l1=0", "loss.l1 and loss.l2 are both 0");
+  EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.phases=[stage1]"}));
+  EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.phases=[stage2, warmup]"}));
+  EXPECT_NO_THROW(load_config("", {"schedule.freeze=epoch", "schedule.freeze_epoch=1"}));
+  EXPECT_NO_THROW(load_config("", {"model.attention=[0, 3]"}));
+}
+
+TEST(Reference, ListsEveryOptionWithinTheWidth) {
+  const std::string text = config_reference();
+  Config config;
+  for (const auto& option : options(config)) {
+    EXPECT_NE(text.find("\n" + option.key + "  "), std::string::npos) << option.key;
+    EXPECT_NE(text.find(option.help.substr(0, 12)), std::string::npos) << option.key;
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
+}
