@@ -24,5 +24,6 @@ void declare_eval(CLI::App& app);
 void declare_reconstruct(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
+void declare_weights(CLI::App& app);
 
 }  // namespace nsvq

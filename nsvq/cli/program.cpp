@@ -23,6 +23,7 @@ const std::vector<Command>& commands() {
       {"config", "print a recipe with all its settings, or the reference of all keys",
        declare_config},
       {"info", "tell what is in a checkpoint", declare_info},
+      {"weights", "fetch, import and list pretrained weights", declare_weights},
   };
   return table;
 }

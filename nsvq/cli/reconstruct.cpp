@@ -38,23 +38,27 @@ void write_grid(ModelOnData& opened, const fs::path& out, int64_t limit) {
   write_image(out, sample_grid(opened.model.tokenizer, batch->images.to(opened.device)));
 }
 
-/// The file for an image called `key`: below `out`, whatever the key says, and never one that
-/// exists.
+/// The file for an image called `key`: below `out`, whatever the key says. Where x.jpg has taken
+/// x.png already, that of another x.png is x.png.png.
 fs::path file_for(const fs::path& out, const std::string& key) {
   fs::path inside;
   for (const auto& part : fs::path(key).relative_path()) {
     if (part != ".." && part != ".") inside /= part;
   }
-  auto file = (out / inside).replace_extension(".png");
-  if (fs::exists(file)) {
-    throw UserError("{}: exists already; choose a new folder for --out", file.string());
-  }
-  return file;
+  const auto file = (out / inside).replace_extension(".png");
+  return fs::exists(file) ? fs::path((out / inside).string() + ".png") : file;
+}
+
+void require_empty(const fs::path& out) {
+  std::error_code error;
+  if (!fs::exists(out, error) || (fs::is_directory(out, error) && fs::is_empty(out, error))) return;
+  throw UserError("{}: exists and is not an empty folder; choose another for --out", out.string());
 }
 
 /// A PNG for each image, under the image's own name.
 void write_folder(ModelOnData& opened, const fs::path& out, int64_t limit) {
   const torch::NoGradGuard no_grad;
+  require_empty(out);
   const int64_t total = limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
   Loader loader(opened.source, opened.options);
   Progress progress("reconstruct", total, "images");
@@ -90,7 +94,7 @@ void declare_reconstruct(CLI::App& app) {
       ->required();
   app.add_option("--limit", arguments->limit,
                  "at most this many images (default: 8 in a grid, else all)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
   app.callback([arguments] { run_reconstruct(*arguments); });
 }
 

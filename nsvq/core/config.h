@@ -42,7 +42,20 @@ struct QuantizerConfig {
 struct LossConfig {
   double l1 = 1;
   double l2 = 0;
+  double perceptual = 0;
+  std::string perceptual_net = "vgg";
   double vq = 1;
+};
+
+struct AdversarialConfig {
+  double weight = 0;
+  bool adaptive = false;
+  int64_t start_step = 0;
+  std::string generator_loss = "non_saturating";
+  std::string discriminator_loss = "hinge";
+  double lecam = 0;
+  int64_t width = 64;
+  int64_t layers = 3;
 };
 
 struct OptimizerConfig {
@@ -69,20 +82,38 @@ struct ScheduleConfig {
   int64_t freeze_epoch = 0;
   int64_t latest_epoch = 0;
   int64_t warmup_epochs = 3;
+  int64_t stage2_epochs = 0;
+  double ramp_epochs = 2;
 };
 
 struct TrainConfig {
   int64_t epochs = 70;
+  int64_t steps = 0;
   int64_t batch_size = 32;
+  std::string on_nonfinite = "stop";
+  int64_t nonfinite_limit = 10;
   int64_t log_every = 20;
   int64_t eval_every = 1;
   int64_t samples_every = 1;
   int64_t samples = 8;
 };
 
+/// How far the encoder and its assignments move, on a fixed part of the evaluation images.
+struct DriftConfig {
+  int64_t every_steps = 0;
+  int64_t images = 64;
+};
+
+struct AlarmConfig {
+  int64_t epochs = 3;
+  double utilisation = 0.1;
+  double norm_growth = 10;
+};
+
 struct CheckpointConfig {
   int64_t every_steps = 0;
   int64_t keep = 3;
+  std::string on_error = "stop";
 };
 
 struct Config {
@@ -93,10 +124,13 @@ struct Config {
   ModelConfig model;
   QuantizerConfig quantizer;
   LossConfig loss;
+  AdversarialConfig adversarial;
   OptimizerConfig optimizer;
   ReplacementConfig replacement;
   ScheduleConfig schedule;
   TrainConfig train;
+  DriftConfig drift;
+  AlarmConfig alarm;
   CheckpointConfig checkpoint;
 };
 
@@ -110,6 +144,10 @@ Config parse_config(const std::string& text, const std::string& source);
 
 /// The configuration as a YAML recipe that load_config reads back to the same values.
 std::string to_yaml(const Config& config);
+
+/// The settings that make another run and that differ, each as "key (a here, b there)". Budget,
+/// logs, paths and the like are not among them.
+std::vector<std::string> essential_differences(const Config& here, const Config& there);
 
 /// Every key with type, default, range and meaning, as text for `nsvq config --reference`.
 std::string config_reference();

@@ -1,6 +1,7 @@
 #include "nsvq/core/device.h"
 
 #include <ATen/Parallel.h>
+#include <sys/resource.h>
 
 #include "nsvq/core/error.h"
 
@@ -9,14 +10,21 @@ namespace nsvq {
 c10::Device choose_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   if (gpu_count() > 0) return c10::Device(c10::kCUDA, 0);
-  if (name == "cuda")
-    throw UserError("device: cuda is not to be had: {}; use device=cpu", why_no_gpu());
+  if (name == "cuda") throw UserError("device cuda is not to be had: {}; use cpu", why_no_gpu());
   return c10::Device(c10::kCPU);
 }
 
 std::string describe(c10::Device device) {
   if (device.is_cpu()) return fmt::format("cpu, {} threads", at::get_num_threads());
   return gpu_name(device);
+}
+
+double peak_memory(c10::Device device) {
+  constexpr double gib = 1024. * 1024 * 1024;
+  if (device.is_cuda()) return static_cast<double>(gpu_peak_memory(device)) / gib;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // given in KiB
 }
 
 }  // namespace nsvq

@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <string>
 
 namespace nsvq {
@@ -13,6 +14,9 @@ c10::Device choose_device(const std::string& name);
 /// For people: "cpu, 2 threads" or "NVIDIA H200".
 std::string describe(c10::Device device);
 
+/// The most memory in use so far, in GiB: of the process on a CPU, of tensors on a GPU.
+double peak_memory(c10::Device device);
+
 // With CUDA (device_cuda.cpp) or without it (device_no_cuda.cpp):
 
 /// Number of GPUs that can be used.
@@ -20,5 +24,7 @@ int gpu_count();
 /// Why there is none, as an ending of a sentence.
 std::string why_no_gpu();
 std::string gpu_name(c10::Device device);
+/// Bytes.
+int64_t gpu_peak_memory(c10::Device device);
 
 }  // namespace nsvq

@@ -1,4 +1,5 @@
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "nsvq/core/device.h"
@@ -11,6 +12,12 @@ std::string why_no_gpu() { return "this machine shows no NVIDIA GPU"; }
 
 std::string gpu_name(c10::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;
+}
+
+int64_t gpu_peak_memory(c10::Device device) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
+      .peak;
 }
 
 }  // namespace nsvq

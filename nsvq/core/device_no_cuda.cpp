@@ -8,4 +8,6 @@ std::string why_no_gpu() { return "this nsvq was built without CUDA (NSVQ_CUDA)"
 
 std::string gpu_name(c10::Device /*device*/) { return {}; }
 
+int64_t gpu_peak_memory(c10::Device /*device*/) { return 0; }
+
 }  // namespace nsvq

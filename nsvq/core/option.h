@@ -32,6 +32,8 @@ struct Option {
   Field field;
   std::string help;
   Range range;
+  /// Whether another value makes another run, so that a checkpoint of it cannot be continued.
+  bool essential = true;
 
   /// The part of the key before the dot; empty for a key without one.
   std::string section() const;

@@ -53,6 +53,8 @@ Range not_empty() {
   return range;
 }
 
+constexpr bool harmless = false;  // the last column of a row: not essential
+
 Range yes_no() { return one_of({"true", "false"}); }
 
 Range list(size_t fewest, size_t most, Range each) {
@@ -65,26 +67,27 @@ Range list(size_t fewest, size_t most, Range each) {
 }  // namespace
 
 std::vector<Option> options(Config& config) {
-  auto& [seed, device, threads, data, model, quantizer, loss, optimizer, replacement, schedule,
-         train, checkpoint] = config;
+  auto& [seed, device, threads, data, model, quantizer, loss, adversarial, optimizer, replacement,
+         schedule, train, drift, alarm, checkpoint] = config;
   return {
       {"seed", &seed, "seed of everything random in a run", at_least(0)},
       {"device", &device, "where to compute; auto: the GPU if there is one",
-       one_of({"auto", "cpu", "cuda"})},
-      {"threads", &threads, "CPU threads for computing; 0: all cores", between(0, 1024)},
+       one_of({"auto", "cpu", "cuda"}), harmless},
+      {"threads", &threads, "CPU threads for computing; 0: all cores", between(0, 1024), harmless},
 
       {"data.train", &data.train, "training images: builtin:..., a folder or tar shards",
-       not_empty()},
-      {"data.val", &data.val, "evaluation images, given likewise", not_empty()},
+       not_empty(), harmless},
+      {"data.val", &data.val, "evaluation images, given likewise", not_empty(), harmless},
       {"data.size", &data.size, "side in pixels to which images are scaled and cropped",
        between(8, 4096)},
       {"data.crop", &data.crop, "which square of a training image to take",
        one_of({"random", "center"})},
       {"data.flip", &data.flip, "mirror half of the training images", yes_no()},
       {"data.on_error", &data.on_error, "what to do about an unreadable image",
-       one_of({"skip", "stop"})},
-      {"data.threads", &data.threads, "threads that read and decode images", between(1, 256)},
-      {"data.prefetch", &data.prefetch, "batches kept ready", between(1, 64)},
+       one_of({"skip", "stop"}), harmless},
+      {"data.threads", &data.threads, "threads that read and decode images", between(1, 256),
+       harmless},
+      {"data.prefetch", &data.prefetch, "batches kept ready", between(1, 64), harmless},
 
       {"model.width", &model.width,
        "channels of the first level (normalised in 32 groups if a multiple of 32, else by fours)",
@@ -112,7 +115,29 @@ std::vector<Option> options(Config& config) {
 
       {"loss.l1", &loss.l1, "weight of the absolute reconstruction error", at_least(0)},
       {"loss.l2", &loss.l2, "weight of the squared reconstruction error", at_least(0)},
+      {"loss.perceptual", &loss.perceptual, "weight of the perceptual distance (LPIPS)",
+       at_least(0)},
+      {"loss.perceptual_net", &loss.perceptual_net,
+       "its network; the weights come by `nsvq weights get lpips-NET`",
+       one_of({"vgg", "alex", "squeeze"})},
       {"loss.vq", &loss.vq, "weight of the quantizer's loss", at_least(0)},
+
+      {"adversarial.weight", &adversarial.weight,
+       "weight of the adversarial loss; 0: no discriminator", at_least(0)},
+      {"adversarial.adaptive", &adversarial.adaptive,
+       "scale that weight by the ratio of the gradients at the decoder's last layer", yes_no()},
+      {"adversarial.start_step", &adversarial.start_step,
+       "steps before the discriminator and its loss set in", at_least(0)},
+      {"adversarial.generator_loss", &adversarial.generator_loss,
+       "what the generator minimises: softplus(-logit) or -logit",
+       one_of({"non_saturating", "hinge"})},
+      {"adversarial.discriminator_loss", &adversarial.discriminator_loss,
+       "the discriminator's loss", one_of({"hinge", "vanilla"})},
+      {"adversarial.lecam", &adversarial.lecam, "weight of the LeCAM regulariser; 0: off",
+       at_least(0)},
+      {"adversarial.width", &adversarial.width, "channels of the discriminator's first layer",
+       between(1, 1024)},
+      {"adversarial.layers", &adversarial.layers, "its layers of stride 2", between(1, 8)},
 
       {"optimizer.lr", &optimizer.lr, "Adam: learning rate", above(0)},
       {"optimizer.beta1", &optimizer.beta1, "Adam: decay of the first moment", from_to_below(0, 1)},
@@ -148,19 +173,49 @@ std::vector<Option> options(Config& config) {
        "plateau: freeze at the end of this epoch at the latest; 0: no limit", at_least(0)},
       {"schedule.warmup_epochs", &schedule.warmup_epochs, "epochs of the warmup phase",
        at_least(1)},
-
-      {"train.epochs", &train.epochs, "passes over the training images", at_least(1)},
-      {"train.batch_size", &train.batch_size, "images in a step, per process", at_least(1)},
-      {"train.log_every", &train.log_every, "steps between lines of the log", at_least(1)},
-      {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
+      {"schedule.stage2_epochs", &schedule.stage2_epochs,
+       "epochs of stage2; 0: what is left of the budget", at_least(0)},
+      {"schedule.ramp_epochs", &schedule.ramp_epochs,
+       "first epochs of stage2, over which the adversarial loss rises linearly to its weight",
        at_least(0)},
+
+      {"train.epochs", &train.epochs, "passes over the training images", at_least(1), harmless},
+      {"train.steps", &train.steps, "steps to train, in place of train.epochs; 0: by epochs",
+       at_least(0), harmless},
+      {"train.batch_size", &train.batch_size, "images in a step, per process", at_least(1)},
+      {"train.on_nonfinite", &train.on_nonfinite,
+       "what to do when a loss or a gradient is not finite", one_of({"stop", "skip"}), harmless},
+      {"train.nonfinite_limit", &train.nonfinite_limit,
+       "skip: steps skipped in a run before it stops", at_least(1), harmless},
+      {"train.log_every", &train.log_every, "steps between lines of the log", at_least(1),
+       harmless},
+      {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
+       at_least(0), harmless},
       {"train.samples_every", &train.samples_every,
-       "epochs between grids of reconstructions; 0: never", at_least(0)},
-      {"train.samples", &train.samples, "images in such a grid", at_least(1)},
+       "epochs between grids of reconstructions; 0: never", at_least(0), harmless},
+      {"train.samples", &train.samples, "images in such a grid", at_least(1), harmless},
+
+      {"drift.every_steps", &drift.every_steps,
+       "steps between measurements of encoder drift and assignment churn; 0: one an epoch",
+       at_least(0), harmless},
+      {"drift.images", &drift.images, "first images of data.val to measure them on; 0: never",
+       at_least(0), harmless},
+
+      {"alarm.epochs", &alarm.epochs,
+       "epochs that a sign of collapse must last to raise the alarm; 0: no alarm", at_least(0),
+       harmless},
+      {"alarm.utilisation", &alarm.utilisation, "share of codes used in an epoch: alarm below it",
+       between(0, 1), harmless},
+      {"alarm.norm_growth", &alarm.norm_growth,
+       "norm of the latents, as a multiple of the first epoch's: alarm above it", above(1),
+       harmless},
 
       {"checkpoint.every_steps", &checkpoint.every_steps,
-       "steps between checkpoints; 0: one after each epoch; always one at the end", at_least(0)},
-      {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", at_least(1)},
+       "steps between checkpoints; 0: one after each epoch; always one at the end", at_least(0),
+       harmless},
+      {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", at_least(1), harmless},
+      {"checkpoint.on_error", &checkpoint.on_error,
+       "what to do when one cannot be written (disk full)", one_of({"stop", "continue"}), harmless},
   };
 }
 

@@ -151,7 +151,14 @@ void append_line(const fs::path& path, std::string_view line) {
   make_folders(parent_of(path));
   const Descriptor file{open_or(path, O_WRONLY | O_CREAT | O_APPEND)};
   if (file.value < 0) fail_write(path, errno);
-  write_all(path, file.value, bytes_of(std::string(line) + '\n'));
+  const off_t before = ::lseek(file.value, 0, SEEK_END);
+  try {
+    write_all(path, file.value, bytes_of(std::string(line) + '\n'));
+  } catch (const RunError&) {
+    // Half a line would spoil the next one.
+    [[maybe_unused]] const int ignored = ::ftruncate(file.value, before);
+    throw;
+  }
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "nsvq/core/error.h"
@@ -100,13 +101,25 @@ EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / f
   std::filesystem::create_directories(folder, error);
   if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
   errno = 0;
-  out_.open(path_, std::ios::binary);
+  out_.open(path_, std::ios::binary | std::ios::app);
   if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
   write_record(Message()
                    .number(field::event_wall_time, wall_time())
                    .bytes(field::event_file_version, "brain.Event:2")
                    .text());
   flush();
+}
+
+EventWriter::EventWriter(std::filesystem::path file, uint64_t length)
+    : path_(std::move(file)), length_(length) {
+  std::error_code error;
+  std::filesystem::resize_file(path_, length, error);
+  errno = 0;
+  if (!error) out_.open(path_, std::ios::binary | std::ios::app);
+  if (error || !out_) {
+    throw RunError("cannot write {}: {}", path_.string(),
+                   error ? error.message() : std::strerror(errno));
+  }
 }
 
 void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
@@ -146,9 +159,18 @@ void EventWriter::text(const std::string& tag, int64_t step, const std::string& 
                       .text());
 }
 
+void EventWriter::fail(int error) {
+  out_.clear();
+  unflushed_ = 0;
+  std::error_code ignored;
+  std::filesystem::resize_file(path_, length_, ignored);
+  throw RunError("cannot write {}: {}", path_.string(), std::strerror(error));
+}
+
 void EventWriter::flush() {
   errno = 0;
-  if (!out_.flush()) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
+  if (!out_.flush()) fail(errno);
+  length_ += std::exchange(unflushed_, 0);
 }
 
 void EventWriter::add_value(int64_t step, const std::string& value) {
@@ -169,7 +191,8 @@ void EventWriter::write_record(const std::string& event) {
   out_.write(reinterpret_cast<const char*>(&length_crc), sizeof(length_crc));
   out_.write(event.data(), static_cast<std::streamsize>(event.size()));
   out_.write(reinterpret_cast<const char*>(&data_crc), sizeof(data_crc));
-  if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
+  if (!out_) fail(errno);
+  unflushed_ += sizeof(length) + sizeof(length_crc) + length + sizeof(data_crc);
 }
 
 }  // namespace nsvq

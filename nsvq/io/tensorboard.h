@@ -10,11 +10,13 @@
 namespace nsvq {
 
 /// Writes a TensorBoard event file (`events.out.tfevents...`) into `folder`: TFRecord framing with
-/// masked CRC-32C around hand-encoded protobuf messages. Each writer opens a file of its own, so a
-/// resumed run adds to its folder. Throws RunError when a write fails.
+/// masked CRC-32C around hand-encoded protobuf messages. Throws RunError when a write fails.
 class EventWriter {
  public:
+  /// Opens a new file, with a name of its own.
   explicit EventWriter(const std::filesystem::path& folder);
+  /// Goes on in `file` behind its first `length` bytes and drops the rest.
+  EventWriter(std::filesystem::path file, uint64_t length);
 
   void scalar(const std::string& tag, int64_t step, double value);
   void image(const std::string& tag, int64_t step, const Image& image);
@@ -24,13 +26,18 @@ class EventWriter {
   void flush();
 
   const std::filesystem::path& path() const { return path_; }
+  /// Bytes written and flushed.
+  uint64_t length() const { return length_; }
 
  private:
   void add_value(int64_t step, const std::string& value);
   void write_record(const std::string& event);
+  /// Half a record would end the file for its readers: goes back to the last flush and throws.
+  [[noreturn]] void fail(int error);
 
   std::filesystem::path path_;
   std::ofstream out_;
+  uint64_t length_ = 0, unflushed_ = 0;
 };
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <functional>
@@ -24,7 +25,7 @@ class Loss {
 struct LossKind {
   std::string name;
   double LossConfig::*weight;
-  std::function<std::unique_ptr<Loss>()> make;
+  std::function<std::unique_ptr<Loss>(const LossConfig&, c10::Device)> make;
 };
 
 const std::vector<LossKind>& loss_kinds();
@@ -36,7 +37,7 @@ struct WeightedLoss {
   std::unique_ptr<Loss> loss;
 };
 
-/// The members whose weight in the recipe is not zero.
-std::vector<WeightedLoss> make_losses(const LossConfig& config);
+/// The members whose weight in the recipe is not zero, with what they hold on `device`.
+std::vector<WeightedLoss> make_losses(const LossConfig& config, c10::Device device);
 
 }  // namespace nsvq

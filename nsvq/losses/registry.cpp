@@ -1,21 +1,36 @@
 #include "nsvq/losses/loss.h"
+#include "nsvq/losses/perceptual.h"
 #include "nsvq/losses/pixel.h"
 
 namespace nsvq {
 
+namespace {
+
+template <typename Member>
+std::unique_ptr<Loss> plain(const LossConfig& /*config*/, c10::Device /*device*/) {
+  return std::make_unique<Member>();
+}
+
+std::unique_ptr<Loss> perceptual(const LossConfig& config, c10::Device device) {
+  return std::make_unique<PerceptualLoss>(make_lpips(config.perceptual_net, device));
+}
+
+}  // namespace
+
 const std::vector<LossKind>& loss_kinds() {
   static const std::vector<LossKind> kinds = {
-      {"l1", &LossConfig::l1, [] { return std::make_unique<L1Loss>(); }},
-      {"l2", &LossConfig::l2, [] { return std::make_unique<L2Loss>(); }},
+      {"l1", &LossConfig::l1, plain<L1Loss>},
+      {"l2", &LossConfig::l2, plain<L2Loss>},
+      {"perceptual", &LossConfig::perceptual, perceptual},
   };
   return kinds;
 }
 
-std::vector<WeightedLoss> make_losses(const LossConfig& config) {
+std::vector<WeightedLoss> make_losses(const LossConfig& config, c10::Device device) {
   std::vector<WeightedLoss> losses;
   for (const auto& kind : loss_kinds()) {
     const double weight = config.*kind.weight;
-    if (weight != 0) losses.push_back({kind.name, weight, kind.make()});
+    if (weight != 0) losses.push_back({kind.name, weight, kind.make(config, device)});
   }
   return losses;
 }

@@ -8,67 +8,35 @@
 #include <string>
 #include <utility>
 
+#include "nsvq/report/curve_table.h"
+
 namespace nsvq {
 namespace {
 
-struct Line {
-  std::string kind, key, name;
-};
-
-struct Curve {
-  std::string title, y_label;
-  std::vector<Line> lines;
-  bool terms = false;  ///< of a loss: absent if zero throughout, drawn logarithmic at need
-};
-
-const std::vector<Curve>& known_curves() {
-  static const std::vector<Curve> curves = {
-      {"PSNR", "dB", {{"eval", "psnr", "mean of images"}, {"eval", "psnr_pooled", "pooled"}}},
-      {"SSIM", "", {{"eval", "ssim", "SSIM"}}},
-      {"Codebook utilisation",
-       "share of codes",
-       {{"epoch", "utilisation", "training epoch"}, {"eval", "utilisation", "validation"}}},
-      {"Codebook perplexity",
-       "codes",
-       {{"epoch", "perplexity", "training epoch"}, {"eval", "perplexity", "validation"}}},
-      {"Loss and reconstruction terms",
-       "loss",
-       {{"step", "loss", "total"},
-        {"step", "l1", "L1"},
-        {"step", "l2", "L2"},
-        {"epoch", "loss", "total, epoch mean"}},
-       true},
-      {"Quantizer terms",
-       "loss",
-       {{"step", "vq", "vq"},
-        {"step", "commitment", "commitment"},
-        {"step", "embedding", "embedding"},
-        {"step", "ns", "non-stationary"}},
-       true},
-      {"Commitment, epoch mean", "loss", {{"epoch", "commitment", "commitment"}}},
-      {"Codes replaced", "codes per epoch", {{"epoch", "replaced", "replaced"}}},
-      {"Speed", "images per second", {{"step", "images_per_second", "images per second"}}},
-  };
-  return curves;
+std::set<std::pair<std::string, std::string>> known_keys() {
+  std::set<std::pair<std::string, std::string>> known = {{"epoch", "seconds"}};
+  for (const CurveTopic& topic : known_curves())
+    for (const Curve& curve : topic.curves)
+      for (const CurveLine& line : curve.lines) known.emplace(line.kind, line.key);
+  return known;
 }
 
 /// What no curve names: one curve a key, with a line for every kind of record that has it.
-std::vector<Curve> other_curves(const RunLog& log) {
-  std::set<std::pair<std::string, std::string>> known = {{"epoch", "seconds"}};
-  for (const Curve& curve : known_curves())
-    for (const Line& line : curve.lines) known.emplace(line.kind, line.key);
+CurveTopic other_curves(const RunLog& log) {
+  const auto known = known_keys();
+  const std::set<std::string> events = {"phase", "alarm", "resume"};
   std::map<std::string, std::set<std::string>> kinds_of_key;
   for (const Record& record : log.records)
-    if (record.kind != "phase")
+    if (!events.contains(record.kind))
       for (const auto& [key, value] : record.values)
         if (!known.contains({record.kind, key})) kinds_of_key[key].insert(record.kind);
-  std::vector<Curve> curves;
+  CurveTopic topic{"Other", {}};
   for (const auto& [key, kinds] : kinds_of_key) {
     Curve curve{key, "", {}};
     for (const std::string& kind : kinds) curve.lines.push_back({kind, key, kind});
-    curves.push_back(curve);
+    topic.curves.push_back(std::move(curve));
   }
-  return curves;
+  return topic;
 }
 
 /// Where small terms would lie on the axis. Zeros have no say: they are terms switched off.
@@ -83,8 +51,9 @@ bool wants_log(const std::vector<Series>& series) {
   return low > 0 && high > 50 * low;
 }
 
-bool worth_drawing(const Series& series, bool terms) {
-  return std::any_of(series.y.begin(), series.y.end(), [&](double y) { return !terms || y != 0; });
+bool worth_drawing(const Series& series, bool decades) {
+  return std::any_of(series.y.begin(), series.y.end(),
+                     [&](double y) { return !decades || y != 0; });
 }
 
 Chart make_chart(const RunLog& log, const Curve& curve) {
@@ -92,15 +61,15 @@ Chart make_chart(const RunLog& log, const Curve& curve) {
   chart.title = curve.title;
   chart.x_label = "step";
   chart.y_label = curve.y_label;
-  for (const Line& line : curve.lines) {
+  for (const CurveLine& line : curve.lines) {
     Series series{line.name, {}, {}};
     for (const auto& [step, value] : log.values(line.kind, line.key)) {
       series.x.push_back(step);
       series.y.push_back(value);
     }
-    if (worth_drawing(series, curve.terms)) chart.series.push_back(std::move(series));
+    if (worth_drawing(series, curve.decades)) chart.series.push_back(std::move(series));
   }
-  chart.log_y = curve.terms && wants_log(chart.series);
+  chart.log_y = curve.decades && wants_log(chart.series);
   if (chart.log_y) chart.y_label += ", log scale";
   chart.x_range = {0, log.last_step()};
   for (const Record& phase : log.phases()) chart.marks.push_back({phase.step, phase.phase});
@@ -109,15 +78,19 @@ Chart make_chart(const RunLog& log, const Curve& curve) {
 
 }  // namespace
 
-std::vector<Chart> make_curves(const RunLog& log) {
-  std::vector<Curve> curves = known_curves();
-  for (Curve& curve : other_curves(log)) curves.push_back(std::move(curve));
-  std::vector<Chart> charts;
-  for (const Curve& curve : curves) {
-    Chart chart = make_chart(log, curve);
-    if (!chart.series.empty()) charts.push_back(std::move(chart));
+std::vector<ChartGroup> make_curves(const RunLog& log) {
+  std::vector<CurveTopic> topics = known_curves();
+  topics.push_back(other_curves(log));
+  std::vector<ChartGroup> groups;
+  for (const CurveTopic& topic : topics) {
+    ChartGroup group{topic.title, {}};
+    for (const Curve& curve : topic.curves) {
+      Chart chart = make_chart(log, curve);
+      if (!chart.series.empty()) group.charts.push_back(std::move(chart));
+    }
+    if (!group.charts.empty()) groups.push_back(std::move(group));
   }
-  return charts;
+  return groups;
 }
 
 }  // namespace nsvq

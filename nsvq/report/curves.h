@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "nsvq/report/chart.h"
@@ -7,8 +8,14 @@
 
 namespace nsvq {
 
+/// Charts under one heading.
+struct ChartGroup {
+  std::string title;
+  std::vector<Chart> charts;
+};
+
 /// The curves of a run over its steps, each with the phases marked; those without a value are left
 /// out. Keys that no curve names get one each at the end.
-std::vector<Chart> make_curves(const RunLog& log);
+std::vector<ChartGroup> make_curves(const RunLog& log);
 
 }  // namespace nsvq

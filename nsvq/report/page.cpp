@@ -11,13 +11,13 @@ constexpr const char* style = R"css(
 :root {
   color-scheme: light dark;
   --page: #ffffff; --panel: #f7f7f5; --rule: #e2e2de; --ink: #1f2328; --quiet: #667079;
-  --grid: #e6e6e3; --axis: #9a9fa4; --notice: #fff6df;
+  --grid: #e6e6e3; --axis: #9a9fa4; --notice: #fff6df; --alarm: #fdeae7; --alarm-edge: #c8321f;
   --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b5548a; --c4: #c78500; --c5: #4aa3d8;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #16181b; --panel: #1d2024; --rule: #32363b; --ink: #e4e6e8; --quiet: #9aa3ab;
-    --grid: #2c3035; --axis: #6b737b; --notice: #332c18;
+    --grid: #2c3035; --axis: #6b737b; --notice: #332c18; --alarm: #3a1d1a; --alarm-edge: #f0705c;
     --c0: #5ab0ee; --c1: #ff8c4a; --c2: #35c79b; --c3: #e296c3; --c4: #edb548; --c5: #a5d8f7;
   }
 }
@@ -27,10 +27,14 @@ body { margin: 0; background: var(--page); color: var(--ink);
 main { max-width: 1120px; margin: 0 auto; padding: 32px 24px 64px; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 40px 0 12px; }
+h3 { font-size: 15px; margin: 24px 0 10px; }
 .facts { margin: 4px 0 24px; color: var(--quiet); }
 .quiet, figcaption { color: var(--quiet); font-size: 13px; }
 .quiet { margin-left: 6px; }
 .notice { background: var(--notice); padding: 8px 12px; border-radius: 6px; margin: 8px 0; }
+.alarm { background: var(--alarm); border-left: 5px solid var(--alarm-edge); padding: 10px 14px;
+  border-radius: 4px; margin: 8px 0 16px; }
+.alarm strong { color: var(--alarm-edge); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 6px 12px; border-bottom: 1px solid var(--rule); text-align: right; vertical-align: top;

@@ -10,6 +10,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
+#include "nsvq/report/alarms.h"
 #include "nsvq/report/chart.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/report/html.h"
@@ -69,11 +70,13 @@ std::string sample_section(const std::vector<SampleFile>& samples) {
 }
 
 std::string curve_section(const RunLog& log) {
-  const std::vector<Chart> charts = make_curves(log);
-  if (charts.empty()) return {};
-  std::string out = "<h2>Curves</h2>\n<div class=\"charts\">\n";
-  for (const Chart& chart : charts) out += to_svg(chart) + "\n";
-  return out + "</div>\n";
+  std::string out;
+  for (const ChartGroup& group : make_curves(log)) {
+    out += "<h3>" + escape_html(group.title) + "</h3>\n<div class=\"charts\">\n";
+    for (const Chart& chart : group.charts) out += to_svg(chart) + "\n";
+    out += "</div>\n";
+  }
+  return out.empty() ? out : "<h2>Curves</h2>\n" + out;
 }
 
 std::string config_section(const std::optional<std::string>& config) {
@@ -106,6 +109,7 @@ void write_report(const std::filesystem::path& run) {
   const std::string title = folder_name(run);
   std::string body = "<h1>" + escape_html(title) + "</h1>\n";
   body += "<p class=\"facts\">" + escape_html(run_facts(log)) + "</p>\n";
+  body += alarm_notices(log);
   body += metrics_notices(metrics, log);
   body += table_block(result_table(log));
   body += sample_section(find_samples(run));

@@ -18,6 +18,7 @@ std::optional<Record> parse_record(const std::string& line) {
       if (key == "kind") record.kind = value;
       if (key == "phase") record.phase = value;
       if (key == "reason") record.reason = value;
+      if (key == "sign") record.sign = value;
     } else if (value.is_number()) {
       record.values[key] = value;
     } else if (value.is_null()) {
@@ -33,17 +34,28 @@ std::optional<Record> parse_record(const std::string& line) {
 }
 
 /// Whether `later` says anew what `earlier`, of the same kind, said: then the run was resumed in
-/// between.
+/// between. Several phases may begin at one step, several alarms sound, and a run may be resumed
+/// from one checkpoint more than once.
 bool repeats(const Record& later, const Record& earlier) {
   if (later.step != earlier.step) return later.step < earlier.step;
-  return later.kind != "phase" || later.phase == earlier.phase;
+  if (later.kind == "phase") return later.phase == earlier.phase;
+  if (later.kind == "alarm") return later.sign == earlier.sign;
+  return later.kind != "resume";
+}
+
+/// Whether any record says what `next` says. Records of a kind are in the order of their steps.
+bool repeats_any(const std::vector<Record>& records, const Record& next) {
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (record->kind != next.kind) continue;
+    if (record->step < next.step) return false;
+    if (repeats(next, *record)) return true;
+  }
+  return false;
 }
 
 /// Drops what a resumed run is about to write again.
 void forget_repeated(std::vector<Record>& records, const Record& next) {
-  const auto last = std::find_if(records.rbegin(), records.rend(),
-                                 [&](const Record& record) { return record.kind == next.kind; });
-  if (last == records.rend() || !repeats(next, *last)) return;
+  if (next.kind != "resume" && !repeats_any(records, next)) return;
   std::erase_if(records, [&](const Record& record) {
     return record.step > next.step || (record.kind == next.kind && repeats(next, record));
   });

@@ -9,9 +9,10 @@ namespace nsvq {
 
 /// One line of metrics.jsonl.
 struct Record {
-  std::string kind;  ///< step, epoch, eval, phase, or one of later days
+  std::string kind;  ///< step, epoch, eval, drift, phase, alarm, resume, or one of later days
   std::string phase;
-  std::string reason;
+  std::string reason;  ///< of a phase, an alarm, a resumption
+  std::string sign;    ///< name of an alarm's sign
   double step = 0;
   double epoch = 0;
   std::map<std::string, double> values;  ///< every other number; null (not finite) is NaN

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <vector>
 
+#include "nsvq/report/alarms.h"
 #include "nsvq/report/html.h"
 
 namespace nsvq {
@@ -79,6 +81,11 @@ std::string grouped(double number) {
   return out;
 }
 
+/// "1 epoch", "1,200 epochs".
+std::string counted(double number, const std::string& thing) {
+  return grouped(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
 std::string result_row(const std::vector<const Record*>& evals, const Quantity& quantity) {
   const Record* best = best_of(evals, quantity);
   std::string best_text = "–";
@@ -107,11 +114,14 @@ std::string run_facts(const RunLog& log) {
   double seconds = 0;
   for (const auto& [step, value] : log.values("epoch", "seconds"))
     if (std::isfinite(value)) seconds += value;
-  std::string facts = fmt::format("{} epoch{}, {} steps", grouped(log.last_epoch()),
-                                  log.last_epoch() == 1 ? "" : "s", grouped(log.last_step()));
+  std::string facts =
+      counted(log.last_epoch(), "epoch") + fmt::format(", {} steps", grouped(log.last_step()));
   if (seconds > 0) facts += ", " + duration_in_words(seconds) + " of training";
   const auto phases = log.phases();
   if (!phases.empty()) facts += ", phase " + phases.back().phase;
+  const size_t resumed = log.of_kind("resume").size(), alarms = raised_alarms(log).size();
+  if (resumed > 0) facts += fmt::format(", resumed {}", counted(resumed, "time"));
+  if (alarms > 0) facts += ", " + counted(alarms, "alarm");
   return facts;
 }
 
@@ -129,17 +139,23 @@ std::string result_table(const RunLog& log) {
 }
 
 std::string phase_table(const RunLog& log) {
-  const auto phases = log.phases();
-  if (phases.empty()) return {};
+  auto rows = log.phases();
+  for (const Record* resumption : log.of_kind("resume")) {
+    rows.push_back(*resumption);
+    rows.back().phase = "resumed";
+  }
+  if (rows.empty()) return {};
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Record& a, const Record& b) { return a.step < b.step; });
   std::string out =
       "<table class=\"phases\">\n<thead><tr><th scope=\"col\">Phase</th><th scope=\"col\">From "
       "epoch</th>"
       "<th scope=\"col\">From step</th><th scope=\"col\" "
       "class=\"text\">Reason</th></tr></thead>\n<tbody>\n";
-  for (const Record& phase : phases)
+  for (const Record& row : rows)
     out += fmt::format(
         "<tr><th scope=\"row\">{}</th><td>{:.0f}</td><td>{}</td><td class=\"text\">{}</td></tr>\n",
-        escape_html(phase.phase), phase.epoch, grouped(phase.step), escape_html(phase.reason));
+        escape_html(row.phase), row.epoch, grouped(row.step), escape_html(row.reason));
   return out + "</tbody>\n</table>\n";
 }
 

@@ -1,5 +1,7 @@
 #include "nsvq/train/adam.h"
 
+#include "nsvq/train/state.h"
+
 namespace nsvq {
 
 Adam::Adam(Named parameters, const OptimizerConfig& config) : config_(config) {
@@ -55,6 +57,20 @@ std::map<std::string, torch::Tensor> Adam::state() const {
     state[slot.name + ".steps"] = slot.steps;
   }
   return state;
+}
+
+void Adam::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+  copy_tensors(this->state(), state, from);
+}
+
+torch::Tensor gradient_norm(const torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> gradients;
+  for (const auto& parameter : module.parameters()) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  if (gradients.empty()) return at::zeros({});
+  return at::stack(at::_foreach_norm(gradients)).norm();
 }
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <map>
@@ -28,6 +29,8 @@ class Adam {
   /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint
   /// keeps.
   std::map<std::string, torch::Tensor> state() const;
+  /// Throws UserError, calling the state's origin `from`, when it is of other parameters.
+  void load(const std::map<std::string, torch::Tensor>& state, const std::string& from);
 
  private:
   struct Slot {
@@ -37,5 +40,8 @@ class Adam {
   std::vector<Slot> slots_;
   OptimizerConfig config_;
 };
+
+/// L2 norm of all gradients that a module's parameters have; zero without any.
+torch::Tensor gradient_norm(const torch::nn::Module& module);
 
 }  // namespace nsvq

@@ -2,28 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/train/manifest.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 namespace {
-
-constexpr int kFormat = 1;
-
-std::string to_json(const Progression& at) {
-  return json{{"format", kFormat},          {"step", at.step},   {"epoch", at.epoch},
-              {"batch", at.batch},          {"phase", at.phase}, {"phase_start", at.phase_start},
-              {"commitment", at.commitment}}
-      .dump(1);
-}
 
 /// N of a folder named step-N, or -1.
 int64_t step_of(const fs::path& folder) {
@@ -46,8 +38,24 @@ void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
                       {"nsvq.epoch", std::to_string(checkpoint.at.epoch)},
                       {"nsvq.config", to_yaml(checkpoint.config)}}});
   write_safetensors(out.path() / "training.safetensors", {checkpoint.training, {}});
-  write_text(out.path() / "state.json", to_json(checkpoint.at));
+  write_text(out.path() / "state.json", state_to_json(checkpoint.at, checkpoint.logs));
+  write_manifest(out.path());
   out.commit();
+}
+
+std::optional<std::string> damage_of(const fs::path& folder) {
+  return difference_from_manifest(folder);
+}
+
+Checkpoint load_checkpoint(const fs::path& folder) {
+  Checkpoint checkpoint;
+  const auto source = (folder / "state.json").string();
+  std::tie(checkpoint.at, checkpoint.logs) = state_from_json(read_text(source), source);
+  auto model = read_safetensors(folder / "model.safetensors");
+  checkpoint.config = parse_config(model.metadata["nsvq.config"], folder.string());
+  checkpoint.model = std::move(model.tensors);
+  checkpoint.training = read_safetensors(folder / "training.safetensors").tensors;
+  return checkpoint;
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
@@ -61,13 +69,23 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   return folders;
 }
 
+std::optional<fs::path> newest_checkpoint(const fs::path& run) {
+  auto folders = list_checkpoints(run);
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    const auto damage = damage_of(*folder);
+    if (!damage) return *folder;
+    log("{}: damaged ({}), so the one before it is used", folder->string(), *damage);
+  }
+  return std::nullopt;
+}
+
 fs::path find_model(const fs::path& run_or_checkpoint) {
   if (fs::is_regular_file(run_or_checkpoint)) return run_or_checkpoint;
   if (!fs::exists(run_or_checkpoint)) {
     throw UserError("{}: no such run, checkpoint or model file", run_or_checkpoint.string());
   }
   auto folder = run_or_checkpoint;
-  if (const auto folders = list_checkpoints(folder); !folders.empty()) folder = folders.back();
+  if (const auto newest = newest_checkpoint(folder)) folder = *newest;
   const auto file = folder / "model.safetensors";
   if (!fs::exists(file)) {
     throw UserError(
@@ -97,18 +115,8 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
 }
 
 Progression load_progression(const fs::path& folder) {
-  const auto path = folder / "state.json";
-  try {
-    const auto state = json::parse(read_text(path));
-    if (state.at("format") != kFormat) {
-      throw UserError("{}: written in format {}, this nsvq reads {}", path.string(),
-                      state.at("format").dump(), kFormat);
-    }
-    return {state.at("step"),  state.at("epoch"),       state.at("batch"),
-            state.at("phase"), state.at("phase_start"), state.at("commitment")};
-  } catch (const json::exception& error) {
-    throw UserError("{}: not a checkpoint's state ({})", path.string(), error.what());
-  }
+  const auto path = (folder / "state.json").string();
+  return state_from_json(read_text(path), path).first;
 }
 
 }  // namespace nsvq

@@ -2,31 +2,25 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/train/progression.h"
 #include "nsvq/train/tokenizer.h"
 
 namespace nsvq {
 
-/// Where a run stands, apart from its tensors.
-struct Progression {
-  int64_t step = 0;                ///< optimizer steps taken
-  int64_t epoch = 0;               ///< epochs finished
-  int64_t batch = 0;               ///< batches taken of the epoch under way
-  int64_t phase = 0;               ///< position in schedule.phases
-  int64_t phase_start = 0;         ///< epochs finished when the phase began
-  std::vector<double> commitment;  ///< mean commitment loss of each epoch
-};
-
 /// A checkpoint folder holds
 ///   model.safetensors     the averaged weights with the configuration: all that evaluation needs
-///   training.safetensors  the weights as trained, optimizer moments, usage counts
-///   state.json            the format's version and the Progression
+///   training.safetensors  what else training needs: weights as trained, moments, counts, sums
+///   state.json            the format's version, the Progression and the LogPosition
+///   manifest.json         length and CRC-32C of each of these files
 struct Checkpoint {
   Config config;
   Progression at;
+  LogPosition logs;
   std::map<std::string, torch::Tensor> model;
   std::map<std::string, torch::Tensor> training;
 };
@@ -34,12 +28,22 @@ struct Checkpoint {
 /// Writes `folder` whole or not at all.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-/// The model file behind what a user names: a run directory (its newest checkpoint), a checkpoint
-/// folder, or a model file itself. Throws UserError saying what is missing.
-std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
+/// What is wrong with a checkpoint folder (a file missing, of another length, of other bytes), or
+/// nothing.
+std::optional<std::string> damage_of(const std::filesystem::path& folder);
+
+/// All of an undamaged checkpoint. Throws UserError.
+Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
 /// Checkpoint folders of a run, oldest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+
+/// The newest undamaged one, with a line in the log about each that is passed over.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run);
+
+/// The model file behind what a user names: a run directory (its newest checkpoint), a checkpoint
+/// folder, or a model file itself. Throws UserError saying what is missing.
+std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
 
 /// A model with the configuration it was trained with.
 struct LoadedModel {

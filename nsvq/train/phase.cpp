@@ -15,6 +15,7 @@ const Phase& phase_by_name(const std::string& name) {
        .commitment = true,
        .ns_loss = true,
        .adversarial = true,
+       .ramp = false,
        .replacement = true,
        .end = PhaseEnd::freeze},
       {.name = "warmup",
@@ -22,6 +23,7 @@ const Phase& phase_by_name(const std::string& name) {
        .commitment = false,
        .ns_loss = false,
        .adversarial = false,
+       .ramp = false,
        .replacement = false,
        .end = PhaseEnd::warmup},
       {.name = "stage2",
@@ -29,6 +31,7 @@ const Phase& phase_by_name(const std::string& name) {
        .commitment = false,
        .ns_loss = false,
        .adversarial = true,
+       .ramp = true,
        .replacement = false,
        .end = PhaseEnd::budget},
   };
@@ -50,6 +53,12 @@ double least(std::vector<double>::const_iterator begin, std::vector<double>::con
 }
 
 }  // namespace
+
+double adversarial_factor(const Phase& phase, int64_t step, double ramp_steps) {
+  if (!phase.adversarial) return 0;
+  if (!phase.ramp || ramp_steps <= 0) return 1;
+  return std::min(1.0, static_cast<double>(step + 1) / ramp_steps);
+}
 
 bool on_plateau(const std::vector<double>& commitment, int64_t patience) {
   if (static_cast<int64_t>(commitment.size()) <= patience) return false;

@@ -12,7 +12,7 @@ namespace nsvq {
 enum class PhaseEnd {
   freeze,  ///< when the freeze criterion of the schedule holds
   warmup,  ///< after schedule.warmup_epochs
-  budget,  ///< with the run
+  budget,  ///< after schedule.stage2_epochs, or with the run
 };
 
 /// A phase of training as data: what trains, on which terms, with what upkeep, until when.
@@ -21,13 +21,17 @@ struct Phase {
   bool train_encoder;  ///< otherwise the encoder is frozen
   bool commitment;     ///< beta |z - sg(c)|^2, of use only while the encoder trains
   bool ns_loss;        ///< the quantizer's terms for codes that did not win
-  bool adversarial;    ///< reserved to the losses that need a discriminator
+  bool adversarial;    ///< the discriminator trains, and the generator against it
+  bool ramp;           ///< the adversarial terms rise from nothing over schedule.ramp_epochs
   bool replacement;    ///< dead codes are overwritten at the end of each epoch
   PhaseEnd end;
 };
 
 /// The phase called `name`: "stage1", "warmup" or "stage2".
 const Phase& phase_by_name(const std::string& name);
+
+/// Share of the adversarial terms in step `step` of a phase, the first being 0.
+double adversarial_factor(const Phase& phase, int64_t step, double ramp_steps);
 
 /// Why the encoder is to be frozen now, after epoch `commitment.size()`, or nothing. `commitment`
 /// is the mean commitment loss of each epoch so far.

@@ -12,24 +12,77 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr auto kMetrics = "metrics.jsonl";
+constexpr auto kEvents = "events.out.tfevents.";
+
 nlohmann::ordered_json line_of(const std::string& kind, const Progression& at,
                                const std::string& phase) {
   return {{"kind", kind}, {"step", at.step}, {"epoch", at.epoch}, {"phase", phase}};
 }
 
+uint64_t size_of(const fs::path& file) {
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  return error ? 0 : size;
+}
+
+/// Checkpoints that a killed process left half-written, and event files other than `kept`.
+void remove_leavings(const fs::path& run, const std::string& kept) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
+    if (entry.path().filename().string().starts_with(".step-")) {
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(run, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(kEvents) && name != kept) fs::remove(entry.path(), ignored);
+  }
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(fs::path path, const Config& config) : path_(std::move(path)) {
-  if (fs::exists(path_ / "config.yaml")) {
-    throw UserError("{}: already holds a run; choose another folder with --run or remove it",
-                    path_.string());
-  }
   std::error_code error;
   fs::create_directories(path_ / "samples", error);
   if (!error) fs::create_directories(path_ / "checkpoints", error);
   if (error) throw UserError("{}: cannot be created ({})", path_.string(), error.message());
+  auto lock = FolderLock::try_take(path_);
+  if (!lock) {
+    throw UserError(
+        "{}: another process is training in this folder; wait for it or choose another "
+        "with --run",
+        path_.string());
+  }
+  lock_ = std::make_unique<FolderLock>(std::move(*lock));
   write_text(path_ / "config.yaml", to_yaml(config));
-  events_ = std::make_unique<EventWriter>(path_);
+}
+
+RunDirectory RunDirectory::create(fs::path path, const Config& config) {
+  if (fs::exists(path / "config.yaml")) {
+    throw UserError("{}: already holds a run; choose another folder with --run or remove it",
+                    path.string());
+  }
+  RunDirectory run(std::move(path), config);
+  run.events_ = std::make_unique<EventWriter>(run.path_);
+  return run;
+}
+
+RunDirectory RunDirectory::resume(fs::path path, const Config& config,
+                                  const std::optional<LogPosition>& position) {
+  RunDirectory run(std::move(path), config);
+  const auto kept = position ? *position : LogPosition{};
+  remove_leavings(run.path_, kept.events);
+  const auto metrics = run.path_ / kMetrics, events = run.path_ / kept.events;
+  if (size_of(metrics) > kept.metrics) fs::resize_file(metrics, kept.metrics);
+  const bool events_there = position && size_of(events) >= kept.events_length;
+  run.events_ = events_there ? std::make_unique<EventWriter>(events, kept.events_length)
+                             : std::make_unique<EventWriter>(run.path_);
+  return run;
+}
+
+LogPosition RunDirectory::position() const {
+  return {size_of(path_ / kMetrics), events_->path().filename().string(), events_->length()};
 }
 
 void RunDirectory::record(const std::string& kind, const Progression& at, const std::string& phase,
@@ -39,7 +92,7 @@ void RunDirectory::record(const std::string& kind, const Progression& at, const 
     line[name] = value;
     events_->scalar(kind + "/" + name, at.step, value);
   }
-  append_line(path_ / "metrics.jsonl", line.dump());
+  append_line(path_ / kMetrics, line.dump());
   events_->flush();
 }
 
@@ -47,8 +100,21 @@ void RunDirectory::record_phase(const Progression& at, const std::string& phase,
                                 const std::string& reason) {
   auto line = line_of("phase", at, phase);
   line["reason"] = reason;
-  append_line(path_ / "metrics.jsonl", line.dump());
-  events_->text("phase", at.step, phase + ": " + reason);
+  record_text(line.dump(), "phase", at.step, phase + ": " + reason);
+}
+
+void RunDirectory::record_alarm(const Progression& at, const std::string& phase,
+                                const std::string& sign, const std::string& reason) {
+  auto line = line_of("alarm", at, phase);
+  line["sign"] = sign;
+  line["reason"] = reason;
+  record_text(line.dump(), "alarm", at.step, reason);
+}
+
+void RunDirectory::record_text(const std::string& line, const std::string& tag, int64_t step,
+                               const std::string& text) {
+  append_line(path_ / kMetrics, line);
+  events_->text(tag, step, text);
   events_->flush();
 }
 
@@ -70,10 +136,13 @@ void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
   }
 }
 
-fs::path free_run_path(const std::string& name) {
-  fs::path path = fs::path("runs") / name;
-  for (int n = 2; fs::exists(path); ++n) path = fs::path("runs") / fmt::format("{}-{}", name, n);
-  return path;
+fs::path newest_samples(const fs::path& run) {
+  fs::path newest;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run / "samples", ignored)) {
+    if (entry.path().extension() == ".png") newest = std::max(newest, entry.path());
+  }
+  return newest;
 }
 
 }  // namespace nsvq

@@ -29,6 +29,14 @@ void prepare_torch(const Config& config) {
 #endif
 }
 
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec) {
+  try {
+    return open_source(spec);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
+  }
+}
+
 LoaderOptions training_options(const Config& config, const Group& group) {
   auto options = evaluation_options(config, group);
   options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
@@ -52,10 +60,14 @@ Adam::Named named_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
+void freeze(torch::nn::Module& module, bool frozen) {
+  for (auto& parameter : module.parameters()) parameter.set_requires_grad(!frozen);
+}
+
 torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& config,
-                           const Group& group) {
+                           const Group& group, int64_t count) {
   auto options = evaluation_options(config, group);
-  options.batch_size = std::max<int64_t>(config.train.samples, 1);
+  options.batch_size = count;
   Loader loader(std::move(source), options);
   loader.start(0);
   const auto batch = loader.next();

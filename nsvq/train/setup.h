@@ -9,11 +9,20 @@
 namespace nsvq {
 
 /// What a run's seed is combined with, so that its parts draw independently.
-enum class Draw : uint64_t { weights = 1, batches = 2, codebook = 3, replacement = 4 };
+enum class Draw : uint64_t {
+  weights = 1,
+  batches = 2,
+  codebook = 3,
+  replacement = 4,
+  discriminator = 5
+};
 uint64_t seed_for(const Config& config, Draw draw, int64_t epoch = 0);
 
 /// Threads as in the recipe; convolution algorithms whose results repeat.
 void prepare_torch(const Config& config);
+
+/// The source that a key of the recipe names, in whose errors the key stands.
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);
 
 /// How images reach training: shuffled, cropped and flipped as in the recipe.
 LoaderOptions training_options(const Config& config, const Group& group);
@@ -24,9 +33,12 @@ Tokenizer make_model(const Config& config, c10::Device device);
 /// The names are the ones of the model's files.
 Adam::Named named_parameters(const torch::nn::Module& module);
 
-/// The first config.train.samples usable images of a source, [n, 3, H, W].
+/// Parameters of a frozen module get no gradient, and so no step.
+void freeze(torch::nn::Module& module, bool frozen);
+
+/// The first `count` usable images of a source, or all if there are fewer, [n, 3, H, W].
 torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& config,
-                           const Group& group);
+                           const Group& group, int64_t count);
 
 /// "l1 0.2, vq 0.1" for messages.
 std::string describe_scalars(const std::map<std::string, double>& scalars);

@@ -1,8 +1,6 @@
 #include "nsvq/train/tokenizer.h"
 
-#include <fmt/ranges.h>
-
-#include "nsvq/core/error.h"
+#include "nsvq/train/state.h"
 
 namespace nsvq {
 
@@ -29,26 +27,7 @@ std::map<std::string, torch::Tensor> named_tensors(const torch::nn::Module& modu
 
 void load_tensors(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
                   const std::string& from) {
-  const torch::NoGradGuard no_grad;
-  auto targets = named_tensors(module);
-  for (const auto& [name, value] : tensors) {
-    const auto target = targets.find(name);
-    if (target == targets.end()) {
-      throw UserError("{}: tensor '{}' has no place in this model; is it of another recipe?", from,
-                      name);
-    }
-    if (target->second.sizes() != value.sizes()) {
-      throw UserError("{}: tensor '{}' is [{}], but the recipe asks for [{}]", from, name,
-                      fmt::join(value.sizes().vec(), ", "),
-                      fmt::join(target->second.sizes().vec(), ", "));
-    }
-    target->second.copy_(value);
-    targets.erase(target);
-  }
-  if (!targets.empty()) {
-    throw UserError("{}: tensor '{}' is missing ({} in all)", from, targets.begin()->first,
-                    targets.size());
-  }
+  copy_tensors(named_tensors(module), tensors, from);
 }
 
 }  // namespace nsvq

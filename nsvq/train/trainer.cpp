@@ -1,108 +1,150 @@
+// The training strategy of the paper's section 4. What is around it is in trainer_upkeep.cpp and
+// trainer_state.cpp.
+
 #include "nsvq/train/trainer.h"
 
+#include <cmath>
+
 #include "nsvq/core/device.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/quantizers/replacement.h"
-#include "nsvq/train/evaluate.h"
+#include "nsvq/train/diagnosis.h"
 #include "nsvq/train/setup.h"
 
 namespace nsvq {
 
-Trainer::Trainer(Config config, const std::filesystem::path& run, std::shared_ptr<Group> group)
-    : config_(std::move(config)),
-      group_(std::move(group)),
-      device_(choose_device(config_.device)),
-      train_source_(open_source(config_.data.train)),
-      val_source_(open_source(config_.data.val)),
-      train_loader_(train_source_, training_options(config_, *group_)),
-      val_loader_(val_source_, evaluation_options(config_, *group_)),
-      model_(make_model(config_, device_)),
-      ema_(config_, model_),
-      optimizer_(named_parameters(*model_), config_.optimizer),
-      losses_(make_losses(config_.loss)),
-      fixed_images_(first_images(val_source_, config_, *group_).to(device_)),
-      phase_(phase_by_name(config_.schedule.phases.front())),
-      usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
-      run_(run, config_) {
-  add_own_hooks();
-}
-
-std::map<std::string, double> Trainer::train() {
+Outcome Trainer::train() {
   report_start();
-  initialise_codebook();
-  enter_phase(0, "the run begins");
-  Progress progress("training", config_.train.epochs * train_loader_.batches_per_epoch(), "steps");
-  while (!last_epoch()) {
-    train_epoch(progress);
-    replaced_ = phase_.replacement ? replace_codes() : 0;
-    for (const auto& hook : epoch_hooks_) hook(at_);
-    if (const auto reason = reason_to_leave_phase()) enter_phase(at_.phase + 1, *reason);
+  if (at_.step == 0) {
+    initialise_codebook();
+    enter_phase(0, "the run begins");
+    measure_drift();
+  }
+  Progress progress("training", total_steps(), "steps", 30, at_.step);
+  while (!at_.finished) {
+    if (!train_epoch(progress)) {
+      save_checkpoint();
+      return {at_.evaluation, false};
+    }
+    finish_epoch();
   }
   progress.finish();
-  return evaluation_;
+  return {at_.evaluation, true};
 }
 
-/// A phase changes what trains and on which terms, and nothing else: weights, moments and learning
-/// rates go on as they are.
+/// A phase changes what trains and on which terms, and nothing else: weights, moments, learning
+/// rates and the discriminator go on as they are.
 void Trainer::enter_phase(int64_t position, const std::string& reason) {
   at_.phase = position;
   at_.phase_start = at_.epoch;
+  at_.phase_start_step = at_.step;
   phase_ = phase_by_name(config_.schedule.phases[position]);
-  for (auto& parameter : model_->encoder->parameters()) {
-    parameter.set_requires_grad(phase_.train_encoder);
-  }
+  freeze(*model_->encoder, !phase_.train_encoder);
   log("phase {} from epoch {}: {}", phase_.name, at_.epoch + 1, reason);
-  run_.record_phase(at_, phase_.name, reason);
+  write([&] { run_->record_phase(at_, phase_.name, reason); });
 }
 
-void Trainer::train_epoch(Progress& progress) {
-  usage_.zero_();
-  epoch_meter_.reset();
-  step_meter_.reset();
+/// False if the process was asked to stop before the end of the epoch.
+bool Trainer::train_epoch(Progress& progress) {
   train_loader_.start(at_.epoch, at_.batch);
-  while (const auto batch = train_loader_.next()) {
+  while (at_.step < total_steps()) {
+    const auto batch = train_loader_.next();
+    if (!batch) break;
     train_step(batch->images.to(device_));
     ++at_.step;
     ++at_.batch;
     for (const auto& hook : step_hooks_) hook(at_);
     progress.update(at_.step, note_);
+    if (interrupted()) return false;
   }
-  at_.batch = 0;
-  ++at_.epoch;
-  at_.commitment.push_back(epoch_meter_.means(*group_).at("commitment"));
-  group_->sum({usage_});
+  return true;
 }
 
-/// One step on the phase's objective: reconstruction terms + lambda_vq L_vq, where
-///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
-///   warm-up, stage 2 L_vq = |sg z - c|^2
+/// One step of the generator (encoder, quantizer, decoder) on the phase's objective and, where the
+/// phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
+/// computed before either moves, and neither moves unless all of them are finite.
 void Trainer::train_step(const torch::Tensor& images) {
-  const auto latents = model_->encoder->forward(images);
-  check_finite({{"latents", latents.detach().mean()}});
-  const auto quantized = model_->quantizer->quantize(
-      latents, {.commitment = phase_.commitment, .neighbours = phase_.ns_loss});
-  const auto reconstructions = model_->decoder->forward(quantized.latents);
+  try {
+    const auto latents = model_->encoder->forward(images);
+    require_finite({{"latents", latents.detach().mean()}});
+    const auto quantized = model_->quantizer->quantize(
+        latents, {.commitment = phase_.commitment, .neighbours = phase_.ns_loss});
+    const auto reconstructions = model_->decoder->forward(quantized.latents);
 
-  auto scalars = quantized.terms;
-  scalars["vq"] = quantized.loss.detach();
-  auto loss = config_.loss.vq * quantized.loss;
+    auto scalars = quantized.terms;
+    const double adversarial = adversarial_share();
+    optimizer_.clear_gradients();
+    objective(images, reconstructions, quantized, adversarial, scalars).backward();
+    scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder);
+    scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer);
+    scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder);
+    if (adversarial > 0) {
+      scalars.merge(adversary_->backward(images, reconstructions, adversarial));
+    }
+    require_finite(scalars);
+
+    optimizer_.step();
+    ema_.update();
+    if (adversarial > 0) adversary_->step();
+    usage_ += code_usage(quantized.indices, usage_.size(0));
+    epoch_meter_.add(scalars, images.size(0));
+    step_meter_.add(scalars, images.size(0));
+  } catch (const NotFinite& numbers) {
+    skip_step(images, numbers.what());
+  }
+}
+
+/// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
+///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
+///   warm-up          L_vq = |sg z - c|^2, without L_adv
+///   stage 2          L_vq = |sg z - c|^2, L_adv ramped up
+torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                                 const Quantized& quantized, double adversarial,
+                                 std::map<std::string, torch::Tensor>& scalars) {
+  auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
     const auto value = (*term.loss)(reconstructions, images);
     scalars[term.name] = value.detach();
-    loss = loss + term.weight * value;
+    reconstruction = reconstruction + term.weight * value;
+  }
+  scalars["vq"] = quantized.loss.detach();
+  auto loss = reconstruction + config_.loss.vq * quantized.loss;
+  if (adversarial > 0) {
+    const auto term = adversary_->generator_term(reconstructions);
+    const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
+    const auto weight = adversary_->weight(adversarial, reconstruction, term, last_layer);
+    scalars["generator"] = term.detach();
+    scalars["adversarial_weight"] = weight;
+    loss = loss + weight * term;
   }
   scalars["loss"] = loss.detach();
-  check_finite(scalars);
+  return loss;
+}
 
-  optimizer_.clear_gradients();
-  loss.backward();
-  optimizer_.step();
-  ema_.update();
+/// Between 0 (no adversarial training now) and 1.
+double Trainer::adversarial_share() const {
+  if (!adversary_ || at_.step < config_.adversarial.start_step) return 0;
+  const double ramp_steps =
+      config_.schedule.ramp_epochs * static_cast<double>(train_loader_.batches_per_epoch());
+  return adversarial_factor(phase_, at_.step - at_.phase_start_step, ramp_steps);
+}
 
-  usage_ += code_usage(quantized.indices, usage_.size(0));
-  epoch_meter_.add(scalars, images.size(0));
-  step_meter_.add(scalars, images.size(0));
+void Trainer::finish_epoch() {
+  const bool whole = at_.batch == train_loader_.batches_per_epoch();
+  at_.batch = 0;
+  ++at_.epoch;
+  at_.finished = at_.step >= total_steps();
+  group_->sum({usage_});
+  const auto means = epoch_meter_.means(*group_);
+  at_.commitment.push_back(means.contains("commitment") ? means.at("commitment") : NAN);
+  replaced_ = phase_.replacement && whole ? replace_codes() : 0;
+  for (const auto& hook : epoch_hooks_) hook(at_);
+  if (const auto reason = reason_to_leave_phase()) enter_phase(at_.phase + 1, *reason);
+  usage_.zero_();
+  epoch_meter_.reset();
+  if (config_.checkpoint.every_steps == 0 || at_.finished) save_checkpoint();
 }
 
 /// At the end of an epoch of stage 1, codes that (almost) nothing chose become copies of active
@@ -122,15 +164,22 @@ int64_t Trainer::replace_codes() {
 /// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of
 /// the schedule lasts as long as the budget.
 std::optional<std::string> Trainer::reason_to_leave_phase() const {
-  const bool last = at_.phase + 1 == static_cast<int64_t>(config_.schedule.phases.size());
-  if (last || last_epoch()) return std::nullopt;
-  if (phase_.end == PhaseEnd::freeze) {
-    const auto reason = freeze_reason(config_.schedule, at_.commitment);
-    if (reason) return "encoder frozen: " + *reason;
-  }
-  if (phase_.end == PhaseEnd::warmup &&
-      at_.epoch - at_.phase_start >= config_.schedule.warmup_epochs) {
-    return fmt::format("{} epochs of warm-up are over", config_.schedule.warmup_epochs);
+  const auto& schedule = config_.schedule;
+  const bool last = at_.phase + 1 == static_cast<int64_t>(schedule.phases.size());
+  if (last || at_.finished) return std::nullopt;
+  const int64_t epochs = at_.epoch - at_.phase_start;
+  switch (phase_.end) {
+    case PhaseEnd::freeze:
+      if (const auto reason = freeze_reason(schedule, at_.commitment)) {
+        return "encoder frozen: " + *reason;
+      }
+      return std::nullopt;
+    case PhaseEnd::warmup:
+      if (epochs < schedule.warmup_epochs) return std::nullopt;
+      return fmt::format("the warm-up has had its epochs ({})", epochs);
+    case PhaseEnd::budget:
+      if (epochs < schedule.stage2_epochs) return std::nullopt;
+      return fmt::format("stage 2 has had its epochs ({})", epochs);
   }
   return std::nullopt;
 }

@@ -14,7 +14,9 @@
 #include "nsvq/dist/group.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/train/adam.h"
+#include "nsvq/train/adversary.h"
 #include "nsvq/train/checkpoint.h"
+#include "nsvq/train/drift.h"
 #include "nsvq/train/ema.h"
 #include "nsvq/train/meter.h"
 #include "nsvq/train/phase.h"
@@ -22,39 +24,63 @@
 
 namespace nsvq {
 
+/// How a training ended.
+struct Outcome {
+  std::map<std::string, double> evaluation;  ///< the last one
+  bool finished;                             ///< otherwise it was interrupted and can be resumed
+};
+
+enum class Start { fresh, resume };
+
 /// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
 /// stage 2.
 class Trainer {
  public:
-  Trainer(Config config, const std::filesystem::path& run, std::shared_ptr<Group> group);
+  /// A new run in folder `run`, or the one there from its newest undamaged checkpoint on (without
+  /// one, from its beginning). Throws UserError, before it touches the folder, for a recipe that
+  /// cannot run or that is not the one of the run to resume.
+  Trainer(Config config, const std::filesystem::path& run, std::shared_ptr<Group> group,
+          Start start = Start::fresh);
 
   using Hook = std::function<void(const Progression&)>;
   /// Runs `hook` after each step, or after each epoch, behind the trainer's own.
   void on_step(Hook hook) { step_hooks_.push_back(std::move(hook)); }
   void on_epoch(Hook hook) { epoch_hooks_.push_back(std::move(hook)); }
 
-  /// Trains to the end of the budget and returns the last evaluation.
-  std::map<std::string, double> train();
+  /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
+  Outcome train();
 
  private:
-  // The method, in the order of the paper.
+  // The method, in the order of the paper (trainer.cpp).
   void enter_phase(int64_t position, const std::string& reason);
-  void train_epoch(Progress& progress);
+  bool train_epoch(Progress& progress);
   void train_step(const torch::Tensor& images);
+  torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                          const Quantized& quantized, double adversarial,
+                          std::map<std::string, torch::Tensor>& scalars);
+  double adversarial_share() const;
+  void finish_epoch();
   int64_t replace_codes();
   std::optional<std::string> reason_to_leave_phase() const;
 
-  // Around it.
+  // Around it (trainer_upkeep.cpp).
   void initialise_codebook();
   void report_start() const;
-  void check_finite(const std::map<std::string, torch::Tensor>& scalars) const;
+  void skip_step(const torch::Tensor& images, const std::string& numbers);
   void add_own_hooks();
   void log_step();
   void log_epoch();
+  void measure_drift();
+  void raise_alarms();
   void run_evaluation();
   void save_samples();
+  void write(const std::function<void()>& writing) const;
+  int64_t total_steps() const;
+
+  // What a checkpoint holds (trainer_state.cpp).
   void save_checkpoint();
-  bool last_epoch() const { return at_.epoch == config_.train.epochs; }
+  Checkpoint checkpoint();
+  void load(const Checkpoint& checkpoint, const std::string& from);
 
   Config config_;
   std::shared_ptr<Group> group_;
@@ -65,17 +91,19 @@ class Trainer {
   Ema ema_;
   Adam optimizer_;
   std::vector<WeightedLoss> losses_;
+  std::optional<Adversary> adversary_;
   torch::Tensor fixed_images_;  ///< [n, 3, H, W] of the validation source, for the sample grids
+  std::optional<DriftMeter> drift_;
 
   Progression at_;
   Phase phase_;
   torch::Tensor usage_;  ///< [K], how often each code won in the epoch under way
   Meter epoch_meter_, step_meter_;
-  int64_t replaced_ = 0;  ///< codes, at the end of the last epoch
-  std::string note_;      ///< behind the progress bar
+  int64_t replaced_ = 0;                     ///< codes, at the end of the last epoch
+  std::string note_;                         ///< behind the progress bar
+  std::pair<int64_t, int64_t> saved_{0, 0};  ///< step and epoch of the newest checkpoint
   std::vector<Hook> step_hooks_, epoch_hooks_;
-  std::map<std::string, double> evaluation_;
-  RunDirectory run_;  ///< last, so that a recipe that cannot run leaves no folder behind
+  std::unique_ptr<RunDirectory> run_;
 };
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-// What surrounds the method in trainer.cpp: start, logs, evaluation, pictures, checkpoints.
+// What surrounds the method in trainer.cpp: start, logs, meters, evaluation, pictures.
 
 #include <cmath>
 
@@ -8,6 +8,7 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/report/report.h"
+#include "nsvq/train/diagnosis.h"
 #include "nsvq/train/evaluate.h"
 #include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
@@ -18,11 +19,26 @@ void Trainer::report_start() const {
   log("{}", to_yaml(config_));
   log("device       {}", describe(device_));
   log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
-  log("parameters   encoder {}, decoder {}, quantizer {}", parameter_count(*model_->encoder),
-      parameter_count(*model_->decoder), parameter_count(*model_->quantizer));
-  log("steps        {} an epoch, {} epochs", train_loader_.batches_per_epoch(),
-      config_.train.epochs);
-  log("run          {}", run_.path().string());
+  log("parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
+      parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
+      adversary_ ? fmt::format(", discriminator {}", adversary_->parameters()) : "");
+  log("steps        {} an epoch, {} in all", train_loader_.batches_per_epoch(), total_steps());
+  log("run          {}", run_->path().string());
+  const auto& schedule = config_.schedule;
+  if (schedule.freeze == "epoch" && schedule.phases.front() == "stage1" &&
+      schedule.phases.size() > 1 &&
+      schedule.freeze_epoch * train_loader_.batches_per_epoch() >= total_steps()) {
+    log("note         stage1 lasts to the end: schedule.freeze_epoch is {}, so {} is not reached",
+        schedule.freeze_epoch, schedule.phases[1]);
+  }
+  if (at_.step > 0) {
+    log("continues    after step {}, in epoch {}, phase {}", at_.step, at_.epoch + 1, phase_.name);
+  }
+}
+
+int64_t Trainer::total_steps() const {
+  return config_.train.steps > 0 ? config_.train.steps
+                                 : config_.train.epochs * train_loader_.batches_per_epoch();
 }
 
 /// A codebook that starts from data gets the latents of as many batches as it has codes for.
@@ -41,81 +57,121 @@ void Trainer::initialise_codebook() {
   ema_.copy_all();
 }
 
-void Trainer::check_finite(const std::map<std::string, torch::Tensor>& scalars) const {
-  std::map<std::string, double> values;
-  bool finite = true;
-  for (const auto& [name, scalar] : scalars) {
-    values[name] = scalar.item<double>();
-    finite = finite && std::isfinite(values[name]);
+/// The weights have not moved: the step is left out, or the run ends with what is known of it.
+void Trainer::skip_step(const torch::Tensor& images, const std::string& numbers) {
+  const auto where =
+      fmt::format("step {} (epoch {}, {}): not finite, first at {}; {}", at_.step + 1,
+                  at_.epoch + 1, phase_.name, first_not_finite(model_, images), numbers);
+  optimizer_.clear_gradients();
+  ++at_.skipped;
+  const auto& train = config_.train;
+  if (train.on_nonfinite == "skip" && at_.skipped <= train.nonfinite_limit) {
+    log("{}; skipped ({} of {})", where, at_.skipped, train.nonfinite_limit);
+    return;
   }
-  if (finite) return;
-  throw RunError("step {} (epoch {}, {}): not finite: {}; lower optimizer.lr and start again",
-                 at_.step + 1, at_.epoch + 1, phase_.name, describe_scalars(values));
+  throw RunError("{}; {}the last checkpoint is intact: lower optimizer.lr and start a new run",
+                 where, train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "");
 }
 
 void Trainer::add_own_hooks() {
   const auto every = [](int64_t n, int64_t count) { return n > 0 && count % n == 0; };
   on_step([=, this](const Progression& at) {
+    if (every(config_.drift.every_steps, at.step)) measure_drift();
     if (every(config_.train.log_every, at.step)) log_step();
     if (every(config_.checkpoint.every_steps, at.step)) save_checkpoint();
   });
   on_epoch([=, this](const Progression& at) {
+    if (config_.drift.every_steps == 0) measure_drift();
     log_epoch();
+    raise_alarms();
     const auto& train = config_.train;
-    if (every(train.eval_every, at.epoch) || last_epoch()) run_evaluation();
-    if (every(train.samples_every, at.epoch) || (train.samples_every > 0 && last_epoch())) {
+    if (every(train.eval_every, at.epoch) || at.finished) run_evaluation();
+    if (every(train.samples_every, at.epoch) || (train.samples_every > 0 && at.finished)) {
       save_samples();
     }
-    if (config_.checkpoint.every_steps == 0 || last_epoch()) save_checkpoint();
-    write_report(run_.path());
+    write([&] { write_report(run_->path()); });
   });
+}
+
+/// What cannot be written (a full disk) ends the run or, if the recipe says so, only the writing.
+void Trainer::write(const std::function<void()>& writing) const {
+  try {
+    writing();
+  } catch (const RunError& error) {
+    if (config_.checkpoint.on_error == "stop") {
+      throw RunError("{}; earlier checkpoints are intact: make room and resume", error.what());
+    }
+    log("{}; training goes on without (checkpoint.on_error: continue)", error.what());
+  }
 }
 
 void Trainer::log_step() {
   auto values = step_meter_.means(*group_);
-  note_ = fmt::format("epoch {}/{} {} loss {:.4f}", at_.epoch + 1, config_.train.epochs,
-                      phase_.name, values.at("loss"));
+  if (values.empty()) return;  // every step since the last line was skipped
+  note_ = fmt::format("epoch {} {} loss {:.4f}", at_.epoch + 1, phase_.name, values.at("loss"));
   values["images_per_second"] = step_meter_.images_per_second() * group_->size();
+  values["peak_memory_gib"] = peak_memory(device_);
   auto at = at_;
   ++at.epoch;  // The epoch under way, counted from one like the finished ones.
-  run_.record("step", at, phase_.name, values);
+  write([&] { run_->record("step", at, phase_.name, values); });
   step_meter_.reset();
 }
 
 void Trainer::log_epoch() {
   const auto means = epoch_meter_.means(*group_);
-  const auto share = usage_.to(at::kDouble) / usage_.sum();
+  const auto used = usage_.sum().item<int64_t>();
+  const auto share = usage_.to(at::kDouble) / std::max<int64_t>(used, 1);
   std::map<std::string, double> values = {
-      {"loss", means.at("loss")},
-      {"commitment", means.at("commitment")},
+      {"loss", means.contains("loss") ? means.at("loss") : NAN},
+      {"commitment", at_.commitment.back()},
       {"utilisation", usage_.gt(0).to(at::kDouble).mean().item<double>()},
       {"perplexity", at::special_entr(share).sum().exp().item<double>()},
       {"replaced", static_cast<double>(replaced_)},
+      {"skipped", static_cast<double>(at_.skipped)},
       {"seconds", epoch_meter_.seconds()}};
-  run_.record("epoch", at_, phase_.name, values);
+  const auto measured = [&](const char* name) {
+    return at_.drift.contains(name) ? at_.drift.at(name) : NAN;
+  };
+  at_.health.push_back({values["utilisation"], measured("latent_norm"),
+                        means.contains("ns") ? measured("neighbours") : NAN});
+  write([&] { run_->record("epoch", at_, phase_.name, values); });
   log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}",
       at_.epoch, phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"],
       replaced_);
 }
 
-void Trainer::run_evaluation() {
-  evaluation_ = evaluate(ema_.average(), val_loader_, *group_, device_, "evaluation");
-  auto figures = evaluation_;
-  figures.erase("images");
-  run_.record("eval", at_, phase_.name, figures);
-  log("          evaluation: {}", describe_scalars(evaluation_));
+void Trainer::measure_drift() {
+  if (!drift_) return;
+  at_.drift = drift_->measure(model_);
+  write([&] { run_->record("drift", at_, phase_.name, at_.drift); });
 }
 
-void Trainer::save_samples() { run_.save_samples(at_, sample_grid(ema_.average(), fixed_images_)); }
+void Trainer::raise_alarms() {
+  std::set<std::string> holding;
+  for (const auto& alarm : alarms(config_.alarm, at_.health, model_->quantizer->codes())) {
+    holding.insert(alarm.name);
+    if (at_.alarms.contains(alarm.name)) continue;
+    log("ALARM     {}", alarm.text);
+    write([&] { run_->record_alarm(at_, phase_.name, alarm.name, alarm.text); });
+  }
+  at_.alarms = holding;
+}
 
-void Trainer::save_checkpoint() {
-  Checkpoint checkpoint{config_, at_, named_tensors(*ema_.average()), {}};
-  for (const auto& [name, tensor] : named_tensors(*model_))
-    checkpoint.training["model." + name] = tensor;
-  for (const auto& [name, tensor] : optimizer_.state())
-    checkpoint.training["adam." + name] = tensor;
-  checkpoint.training["usage"] = usage_;
-  run_.save(checkpoint, config_.checkpoint.keep);
+void Trainer::run_evaluation() {
+  at_.evaluation = evaluate(ema_.average(), val_loader_, *group_, device_, "evaluation");
+  if (at_.evaluation.at("psnr") > at_.best_psnr || at_.best_epoch == 0) {
+    at_.best_psnr = at_.evaluation.at("psnr");
+    at_.best_epoch = at_.epoch;
+  }
+  auto figures = at_.evaluation;
+  figures.erase("images");
+  write([&] { run_->record("eval", at_, phase_.name, figures); });
+  log("          evaluation: {}; best PSNR {:.2f} in epoch {}", describe_scalars(at_.evaluation),
+      at_.best_psnr, at_.best_epoch);
+}
+
+void Trainer::save_samples() {
+  write([&] { run_->save_samples(at_, sample_grid(ema_.average(), fixed_images_)); });
 }
 
 }  // namespace nsvq

@@ -84,7 +84,7 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   for (const auto& entry : fs::recursive_directory_iterator(out)) files += entry.is_regular_file();
   EXPECT_EQ(files, 7);
   expect_user_error(run({"reconstruct", run_, "--data", data, "--out", out.string()}),
-                    {"exists already"});
+                    {"not an empty folder"});
 
   const auto info = run({"info", run_});
   EXPECT_EQ(info.code, 0);

@@ -54,9 +54,10 @@ TEST(Options, EveryFieldHasOneRow) {
     EXPECT_FALSE(option.range.text.empty()) << option.key;
   }
   constexpr size_t kFields =
-      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, OptimizerConfig,
-                   ReplacementConfig, ScheduleConfig, TrainConfig, CheckpointConfig>();
-  static_assert(field_count<LossConfig>() == 3);
+      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, AdversarialConfig,
+                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DriftConfig,
+                   AlarmConfig, CheckpointConfig>();
+  static_assert(field_count<LossConfig>() == 5);
   EXPECT_EQ(keys.size(), kFields);
 }
 
@@ -152,7 +153,9 @@ TEST(Check, ContradictionsAreExplained) {
   has("schedule.phases=[stage1, stage1]", "names stage1 twice");
   has("loss.l1=0", "loss.l1 and loss.l2 are both 0");
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.phases=[stage1]"}));
-  EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.phases=[stage2, warmup]"}));
+  has("schedule.phases=[stage2, warmup]", "warmup is not reached; set schedule.stage2_epochs");
+  EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.stage2_epochs=2",
+                                   "schedule.phases=[stage2, warmup]"}));
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=epoch", "schedule.freeze_epoch=1"}));
   EXPECT_NO_THROW(load_config("", {"model.attention=[0, 3]"}));
 }
@@ -166,4 +169,17 @@ TEST(Reference, ListsEveryOptionWithinTheWidth) {
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
+}
+
+TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
+  const auto differences = [](std::vector<std::string> overrides) {
+    return essential_differences(load_config("", overrides), Config{});
+  };
+  EXPECT_TRUE(differences({}).empty());
+  EXPECT_TRUE(differences({"train.epochs=7", "train.log_every=3", "data.train=moved/photos.tar",
+                           "checkpoint.keep=9", "device=cpu"})
+                  .empty());
+  EXPECT_EQ(differences({"optimizer.lr=0.5", "train.epochs=7", "seed=3"}),
+            (std::vector<std::string>{"seed (3 here, 0 there)",
+                                      "optimizer.lr (0.5 here, 0.0001 there)"}));
 }

@@ -53,6 +53,11 @@ TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
   EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8a9136aau);
   EXPECT_EQ(crc32c(bytes_of(std::string(32, '\xff'))), 0x62a8ab43u);
+  const std::string text = "in pieces of any length, the same";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const auto front = crc32c(bytes_of(text.substr(0, cut)));
+    EXPECT_EQ(crc32c(bytes_of(text.substr(cut)), front), crc32c(bytes_of(text))) << cut;
+  }
   const uint32_t crc = 0xe3069283u;
   EXPECT_EQ(masked_crc32c(bytes_of("123456789")), ((crc >> 15) | (crc << 17)) + 0xa282ead8u);
 }
@@ -69,6 +74,27 @@ TEST(EventWriter, FileNameAndFirstRecord) {
   EXPECT_EQ(found[0].substr(9),
             "\x1a\x0d"
             "brain.Event:2");
+}
+
+TEST(EventWriter, GoesOnBehindAGivenLength) {
+  TemporaryFolder folder;
+  EventWriter writer(folder.path());
+  writer.scalar("a", 1, 1);
+  writer.flush();
+  const auto length = writer.length();
+  EXPECT_EQ(length, std::filesystem::file_size(writer.path()));
+  writer.scalar("dropped", 2, 2);
+  writer.flush();
+  EventWriter next(writer.path(), length);
+  EXPECT_EQ(next.length(), length);
+  next.flush();
+  EXPECT_EQ(next.length(), length);
+  next.scalar("b", 2, 2);
+  next.flush();
+  EXPECT_EQ(next.length(), std::filesystem::file_size(writer.path()));
+  const auto text = read_text(writer.path());
+  EXPECT_EQ(records(text).size(), 3u);
+  EXPECT_EQ(text.find("dropped"), std::string::npos);
 }
 
 TEST(EventWriter, ScalarBytes) {

@@ -2,15 +2,29 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/core/error.h"
+#include "nsvq/io/weights.h"
+#include "nsvq/losses/lpips.h"
+#include "tests/environment.h"
+#include "tests/losses/random_lpips.h"
+#include "tests/temporary_folder.h"
+
 namespace nsvq {
 namespace {
 
 TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
+  const TemporaryFolder folder;
+  const Environment store("NSVQ_WEIGHTS", folder.path());
+  const LossConfig config{.perceptual_net = "squeeze"};
+  const auto& net = feature_net_kind("squeeze");
+  save_weights("squeezenet1_1", {random_weights(*net.make()), "test", true});
+  save_weights("lpips-squeeze", {random_weights(LpipsHeads(net.channels)), "test", true});
+
   torch::manual_seed(0);
-  const auto images = at::rand({2, 3, 8, 6}) * 2 - 1;
+  const auto images = at::rand({2, 3, 19, 17}) * 2 - 1;
   for (const auto& kind : loss_kinds()) {
     SCOPED_TRACE(kind.name);
-    const auto loss = kind.make();
+    const auto loss = kind.make(config, at::kCPU);
     EXPECT_EQ((*loss)(images, images).item<double>(), 0);
     const auto other = (images + at::randn_like(images) * 0.1).requires_grad_();
     const auto value = (*loss)(other, images);
@@ -25,15 +39,27 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
 TEST(Losses, ValuesByHand) {
   const auto images = at::zeros({1, 3, 1, 2});
   const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
-  const auto losses = make_losses({.l1 = 1, .l2 = 2, .vq = 1});
+  const auto losses = make_losses({.l1 = 1, .l2 = 2, .vq = 1}, at::kCPU);
   ASSERT_EQ(losses.size(), 2u);
   EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
   EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
   EXPECT_EQ(losses[1].weight, 2);
 }
 
+TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
+  const TemporaryFolder folder;
+  const Environment store("NSVQ_WEIGHTS", folder.path());
+  try {
+    make_losses({.perceptual = 1}, at::kCPU);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("`nsvq weights get lpips-vgg`"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Losses, WeightZeroLeavesATermOut) {
-  EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}).at(0).name, "l2");
+  EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}, at::kCPU).at(0).name, "l2");
 }
 
 }  // namespace

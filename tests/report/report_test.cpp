@@ -89,6 +89,44 @@ TEST_F(Report, ShowsTheRun) {
   }
 }
 
+TEST_F(Report, AlarmsStandAboveEverything) {
+  put("metrics.jsonl", metrics);
+  const std::string well = page();
+  EXPECT_EQ(count(well, "class=\"alarm\"") + count(well, "Alarm, ") + count(well, " alarm"), 0);
+  put("metrics.jsonl",
+      std::string(metrics) +
+          R"({"kind":"alarm","step":96,"epoch":3,"sign":"one_hot","reason":"tau < 1 & so on"}
+{"kind":"alarm","step":96,"epoch":3,"sign":"latent_norm","reason":"the norm"}
+{"kind":"alarm","step":128,"epoch":4,"sign":"latent_norm","reason":"the norm still"}
+)");
+  const std::string html = page();
+  EXPECT_EQ(count(html, "class=\"alarm\""), 2);
+  EXPECT_EQ(count(html, "<strong>Alarm, epoch 3.</strong> tau &lt; 1 &amp; so on</p>"), 1);
+  EXPECT_EQ(count(html, "<strong>Alarm, epochs 3 to 4.</strong> the norm still</p>"), 1);
+  EXPECT_EQ(count(html, "phase warmup, 2 alarms</p>"), 1);
+  EXPECT_LT(html.find("class=\"alarm\""), html.find("<table"));
+}
+
+TEST_F(Report, ResumptionsStandAmongThePhases) {
+  put("metrics.jsonl", std::string(metrics) +
+                           "{\"kind\":\"resume\",\"step\":96,\"epoch\":3,\"phase\":\"warmup\","
+                           "\"reason\":\"on <this>\"}\n");
+  const std::string html = page();
+  EXPECT_EQ(count(html,
+                  "<th scope=\"row\">resumed</th><td>3</td><td>96</td><td class=\"text\">on "
+                  "&lt;this&gt;</td>"),
+            1);
+  EXPECT_EQ(count(html, "phase warmup, resumed 1 time</p>"), 1);
+}
+
+TEST_F(Report, CurvesStandUnderHeadings) {
+  put("metrics.jsonl", metrics);
+  const std::string html = page();
+  for (const std::string title : {"Quality", "Codebook", "Losses", "Gradients and speed", "Other"})
+    EXPECT_EQ(count(html, "<h3>" + title + "</h3>\n<div class=\"charts\">\n<svg"), 1) << title;
+  EXPECT_EQ(count(html, "<h3>"), 5);
+}
+
 TEST_F(Report, PicturesAreInlinedByEpochNotByName) {
   put_sample("epoch-10000.png", 1);
   put_sample("epoch-9999.png", 2);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
+#include "nsvq/report/alarms.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/report/summary.h"
 
@@ -71,6 +73,48 @@ TEST(RunLog, AResumedRunOverwritesWhatItRepeats) {
   EXPECT_EQ(log.values("epoch", "loss").back().second, 4);
 }
 
+TEST(RunLog, TakesKindsItDoesNotKnow) {
+  const RunLog log = parse_run_log(
+      R"({"kind":"alarm","step":64,"epoch":2,"phase":"p","sign":"one_hot","reason":"r"}
+{"kind":"drift","step":64,"epoch":2,"phase":"p","drift":0.5,"churn":null}
+{"kind":"moon","step":65,"phase":"p","light":0.3,"text":"t"}
+)");
+  EXPECT_EQ(log.unreadable, 0);
+  EXPECT_EQ(log.of_kind("alarm").at(0)->sign, "one_hot");
+  EXPECT_EQ(log.of_kind("alarm").at(0)->reason, "r");
+  EXPECT_EQ(log.values("drift", "drift").at(0).second, 0.5);
+  EXPECT_EQ(log.values("moon", "light").at(0), (std::pair{65.0, 0.3}));
+}
+
+TEST(RunLog, AlarmsOfOneStepAreKeptAndNotDoubled) {
+  const char* alarms = R"({"kind":"alarm","step":32,"epoch":1,"sign":"a"}
+{"kind":"alarm","step":64,"epoch":2,"sign":"a"}
+{"kind":"alarm","step":64,"epoch":2,"sign":"b"}
+)";
+  EXPECT_EQ(parse_run_log(alarms).records.size(), 3u);
+  const std::string again = R"({"kind":"alarm","step":64,"epoch":2,"sign":"a","reason":"new"}
+{"kind":"alarm","step":64,"epoch":2,"sign":"b"}
+)";
+  const RunLog log = parse_run_log(alarms + again);
+  EXPECT_EQ(steps(log, "alarm"), (std::vector<double>{32, 64, 64}));
+  EXPECT_EQ(log.records[1].reason, "new");
+}
+
+TEST(RunLog, AResumptionDropsWhatCameAfterItsStep) {
+  const RunLog log = parse_run_log(R"({"kind":"step","step":20}
+{"kind":"epoch","step":32}
+{"kind":"alarm","step":64,"sign":"a"}
+{"kind":"step","step":40}
+{"kind":"resume","step":32,"reason":"x"}
+{"kind":"step","step":40}
+{"kind":"resume","step":32,"reason":"y"}
+)");
+  EXPECT_EQ(steps(log, "step"), (std::vector<double>{20}));
+  EXPECT_EQ(steps(log, "epoch"), (std::vector<double>{32}));
+  EXPECT_EQ(steps(log, "alarm"), (std::vector<double>{}));
+  EXPECT_EQ(steps(log, "resume"), (std::vector<double>{32, 32}));
+}
+
 TEST(RunLog, PhasesIncludeTheUnannouncedFirst) {
   const RunLog silent = parse_run_log(R"({"kind":"step","step":20,"epoch":1,"phase":"stage1"}
 {"kind":"phase","step":64,"epoch":3,"phase":"warmup","reason":"r"}
@@ -88,29 +132,62 @@ TEST(RunLog, PhasesIncludeTheUnannouncedFirst) {
             1u);
 }
 
+std::vector<Chart> charts_of(const std::string& text) {
+  std::vector<Chart> charts;
+  for (const ChartGroup& group : make_curves(parse_run_log(text)))
+    charts.insert(charts.end(), group.charts.begin(), group.charts.end());
+  return charts;
+}
+
 TEST(Curves, KnownAndUnknownKeys) {
-  const RunLog log =
-      parse_run_log(R"({"kind":"step","step":1,"phase":"p","l1":0.2,"l2":0,"speedup":3}
+  const auto charts = charts_of(R"({"kind":"step","step":1,"phase":"p","l1":0.2,"l2":0,"speedup":3}
 {"kind":"epoch","step":2,"seconds":5,"utilisation":0.5}
-{"kind":"eval","step":2,"psnr":20,"utilisation":0.4,"lpips":0.3}
+{"kind":"eval","step":2,"psnr":20,"utilisation":0.4,"strange":0.3}
+{"kind":"alarm","step":2,"sign":"s","count":3}
+{"kind":"resume","step":2,"attempt":3}
 )");
   std::vector<std::string> titles;
-  for (const Chart& chart : make_curves(log)) {
+  for (const Chart& chart : charts) {
     titles.push_back(chart.title);
     EXPECT_EQ(chart.marks.size(), 1u);
     EXPECT_EQ(chart.series.size(), chart.title == "Codebook utilisation" ? 2u : 1u) << chart.title;
   }
   EXPECT_EQ(titles,
             (std::vector<std::string>{"PSNR", "Codebook utilisation",
-                                      "Loss and reconstruction terms", "lpips", "speedup"}));
+                                      "Loss and reconstruction terms", "speedup", "strange"}));
   EXPECT_TRUE(make_curves(RunLog{}).empty());
 }
 
+TEST(Curves, EveryKeyOfTheTrainerHasItsPlace) {
+  const auto groups = make_curves(parse_run_log(
+      R"({"kind":"step","step":1,"phase":"p","loss":1,"l1":1,"l2":1,"perceptual":1,"generator":1,"discriminator":1,"lecam":1,"logits_real":1,"logits_fake":1,"adversarial_weight":1,"gradient_norm_encoder":1,"gradient_norm_decoder":1,"gradient_norm_quantizer":1,"gradient_norm_discriminator":1,"peak_memory_gib":1,"images_per_second":1,"vq":1,"commitment":1,"embedding":1,"ns":1}
+{"kind":"drift","step":2,"phase":"p","drift":1,"churn":1,"latent_norm":1,"quantization_error":1,"neighbours":1}
+{"kind":"epoch","step":2,"phase":"p","loss":1,"commitment":1,"utilisation":1,"perplexity":1,"replaced":1,"skipped":1,"seconds":1}
+{"kind":"eval","step":2,"phase":"p","psnr":1,"psnr_pooled":1,"ssim":1,"lpips":1,"rfid":1,"utilisation":1,"perplexity":1}
+)"));
+  std::vector<std::string> titles;
+  std::set<std::string> lines;
+  for (const ChartGroup& group : groups) {
+    titles.push_back(group.title);
+    for (const Chart& chart : group.charts) {
+      EXPECT_EQ(chart.marks.size(), 1u) << chart.title;
+      for (const Series& series : chart.series)
+        EXPECT_TRUE(lines.insert(chart.title + "/" + series.name).second) << series.name;
+    }
+  }
+  EXPECT_EQ(titles, (std::vector<std::string>{"Quality", "Codebook", "Encoder drift", "Losses",
+                                              "Adversary", "Gradients and speed"}));
+  EXPECT_EQ(lines.size(), 38u);
+}
+
+TEST(Curves, WhatIsZeroThroughoutIsAbsent) {
+  EXPECT_TRUE(charts_of(R"({"kind":"step","step":1,"generator":0,"peak_memory_gib":0})").empty());
+  EXPECT_EQ(charts_of(R"({"kind":"drift","step":1,"drift":0})").size(), 1u);  // A frozen encoder.
+}
+
 TEST(Curves, TermsOfDifferentSizeGetALogScale) {
-  const char* wide = R"({"kind":"step","step":1,"commitment":0.5,"ns":0.001})";
-  const char* narrow = R"({"kind":"step","step":1,"commitment":0.5,"ns":0.1})";
-  EXPECT_TRUE(make_curves(parse_run_log(wide)).at(0).log_y);
-  EXPECT_FALSE(make_curves(parse_run_log(narrow)).at(0).log_y);
+  EXPECT_TRUE(charts_of(R"({"kind":"step","step":1,"commitment":0.5,"ns":0.001})").at(0).log_y);
+  EXPECT_FALSE(charts_of(R"({"kind":"step","step":1,"commitment":0.5,"ns":0.1})").at(0).log_y);
 }
 
 TEST(Summary, Durations) {
@@ -127,6 +204,38 @@ TEST(Summary, FactsGroupDigits) {
                 R"({"kind":"epoch","step":1234567,"epoch":1,"phase":"p","seconds":3})")),
             "1 epoch, 1,234,567 steps, 3 s of training, phase p");
   EXPECT_EQ(run_facts(RunLog{}), "");
+}
+
+TEST(Summary, FactsCountAlarmsAndResumptions) {
+  const std::string once = R"({"kind":"resume","step":4,"epoch":1}
+{"kind":"alarm","step":5,"epoch":1,"sign":"a"}
+{"kind":"alarm","step":9,"epoch":2,"sign":"a"}
+)";
+  EXPECT_EQ(run_facts(parse_run_log(once)), "2 epochs, 9 steps, resumed 1 time, 1 alarm");
+  const std::string twice = once + R"({"kind":"resume","step":9,"epoch":2}
+{"kind":"alarm","step":9,"epoch":2,"sign":"b"}
+)";
+  EXPECT_EQ(run_facts(parse_run_log(twice)), "2 epochs, 9 steps, resumed 2 times, 2 alarms");
+}
+
+TEST(Alarms, OneEntryASignWithItsEpochs) {
+  const auto alarms = raised_alarms(parse_run_log(
+      R"({"kind":"alarm","step":1,"epoch":4,"sign":"b","reason":"old"}
+{"kind":"alarm","step":2,"epoch":5,"sign":"a","reason":"x"}
+{"kind":"alarm","step":2,"epoch":5,"sign":"b","reason":"new"}
+{"kind":"alarm","step":3,"epoch":5,"sign":"b","reason":"newest"}
+)"));
+  ASSERT_EQ(alarms.size(), 2u);
+  EXPECT_EQ(alarms[0].sign, "b");
+  EXPECT_EQ(alarms[0].reason, "newest");
+  EXPECT_EQ(alarms[0].epochs, (std::vector<double>{4, 5}));
+  EXPECT_EQ(alarms[1].epochs, (std::vector<double>{5}));
+}
+
+TEST(Alarms, EpochsInWords) {
+  EXPECT_EQ(epochs_in_words({4}), "epoch 4");
+  EXPECT_EQ(epochs_in_words({4, 5, 6}), "epochs 4 to 6");
+  EXPECT_EQ(epochs_in_words({4, 5, 9, 12, 13}), "epochs 4 to 5, 9, 12 to 13");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
@@ -22,9 +24,15 @@ class CheckpointTest : public testing::Test {
            .batch = 1,
            .phase = 1,
            .phase_start = 2,
-           .commitment = {0.5, 0.25}};
+           .finished = true,
+           .commitment = {0.5, NAN},
+           .health = {{0.5, NAN, 3}},
+           .alarms = {"one_hot"},
+           .evaluation = {{"psnr", 1. / 3}},
+           .best_psnr = 0.1,
+           .best_epoch = 2};
     save_checkpoint(checkpoint_,
-                    {config_, at_, named_tensors(*model_), {{"usage", at::ones({4})}}});
+                    {config_, at_, {}, named_tensors(*model_), {{"usage", at::ones({4})}}});
   }
   std::string error_of_loading(const std::filesystem::path& path) {
     try {
@@ -54,11 +62,18 @@ TEST_F(CheckpointTest, TheModelComesBackFromRunCheckpointOrFile) {
   const auto at = load_progression(checkpoint_);
   EXPECT_EQ(at.step, 12);
   EXPECT_EQ(at.batch, 1);
-  EXPECT_EQ(at.commitment, at_.commitment);
+  EXPECT_TRUE(at.finished);
+  EXPECT_EQ(at.commitment[0], 0.5);
+  EXPECT_TRUE(std::isnan(at.commitment[1]));
+  EXPECT_EQ(at.health[0].neighbours, 3);
+  EXPECT_TRUE(std::isnan(at.health[0].latent_norm));
+  EXPECT_EQ(at.alarms, at_.alarms);
+  EXPECT_EQ(at.evaluation, at_.evaluation);
+  EXPECT_EQ(at.best_psnr, 0.1);
 }
 
 TEST_F(CheckpointTest, TheNewestIsByNumberAndOthersFoldersAreIgnored) {
-  save_checkpoint(run_ / "checkpoints/step-9", {config_, at_, named_tensors(*model_), {}});
+  save_checkpoint(run_ / "checkpoints/step-9", {config_, at_, {}, named_tensors(*model_), {}});
   std::filesystem::create_directories(run_ / "checkpoints/.step-99.tmp-1-1");
   EXPECT_EQ(find_model(run_), checkpoint_ / "model.safetensors");
 }
@@ -94,7 +109,7 @@ TEST_F(CheckpointTest, WhatIsWrongIsNamed) {
 }
 
 TEST_F(CheckpointTest, ADamagedStateIsNamed) {
-  for (const auto* text : {"", "{", "{}", R"({"format": 99})", R"({"format": 1, "step": "x"})"}) {
+  for (const auto* text : {"", "{", "{}", R"({"format": 99})", R"({"format": 2, "step": "x"})"}) {
     write_text(checkpoint_ / "state.json", text);
     EXPECT_THROW(load_progression(checkpoint_), UserError) << text;
   }

@@ -1,5 +1,6 @@
 #include "nsvq/train/trainer.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -30,7 +31,7 @@ std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
 
 std::map<std::string, double> train(const Config& config, const fs::path& run) {
   prepare_torch(config);
-  return Trainer(config, run, make_group()).train();
+  return Trainer(config, run, make_group()).train().evaluation;
 }
 
 class TrainerTest : public testing::Test {
@@ -189,7 +190,100 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheRun) {
     FAIL();
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("optimizer.lr"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("first at"), std::string::npos) << error.what();
   }
+}
+
+TEST_F(TrainerTest, StepsThatAreNotFiniteCanBeSkippedUpToALimit) {
+  auto config = tiny_config();
+  config.loss.l1 = 3e38;  // Gradients overflow, so no step moves the weights.
+  config.train.on_nonfinite = "skip";
+  config.train.nonfinite_limit = 4;
+  try {
+    train(config, run_);
+    FAIL();
+  } catch (const RunError& error) {
+    EXPECT_NE(std::string(error.what()).find("nonfinite_limit"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(load_progression(list_checkpoints(run_).back()).skipped, 3) << "of epoch 1";
+}
+
+TEST_F(TrainerTest, ABudgetInStepsEndsWithinAnEpoch) {
+  auto config = tiny_config();
+  config.train.steps = 7;
+  config.replacement.threshold = 1e9;  // Every code would be replaced at the end of an epoch.
+  train(config, run_);
+  EXPECT_EQ(list_checkpoints(run_).back().filename(), "step-7");
+  EXPECT_EQ(lines_of_kind(run_, "step").size(), 7u);
+  EXPECT_EQ(lines_of_kind(run_, "epoch").back().at("replaced"), 0) << "counts were of a part only";
+  EXPECT_EQ(lines_of_kind(run_, "eval").back().at("step"), 7);
+}
+
+TEST_F(TrainerTest, TheDiscriminatorRestsInTheWarmUpAndIsRampedUpAfterIt) {
+  auto config = tiny_config();
+  config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
+  config.schedule.ramp_epochs = 1;
+  config.checkpoint.keep = 100;
+  train(config, run_);
+  std::vector<double> weights;
+  for (const auto& line : lines_of_kind(run_, "step")) {
+    weights.push_back(line.contains("generator") ? line.at("adversarial_weight").get<double>() : 0);
+    EXPECT_EQ(line.contains("discriminator"), line.contains("generator"));
+  }
+  std::vector<double> expected = {0, 0};                    // before start_step
+  expected.insert(expected.end(), 7, 0.5);                  // stage 1
+  expected.insert(expected.end(), 3, 0);                    // warm-up
+  expected.insert(expected.end(), {0.5 / 3, 1. / 3, 0.5});  // the ramp
+  expected.insert(expected.end(), 3, 0.5);                  // stage 2
+  ASSERT_EQ(weights.size(), expected.size());
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected[i], 1e-6) << i;
+
+  const auto weights_at = [&](int64_t step) {
+    return read_safetensors(run_ / "checkpoints" / fmt::format("step-{}", step) /
+                            "training.safetensors")
+        .tensors;
+  };
+  const auto before = weights_at(9), rested = weights_at(12), after = weights_at(18);
+  int seen = 0;
+  for (const auto& [name, tensor] : rested) {
+    if (!name.starts_with("discriminator.")) continue;
+    ++seen;
+    EXPECT_TRUE(at::equal(tensor, before.at(name))) << name;
+  }
+  EXPECT_GT(seen, 5);
+  EXPECT_FALSE(at::equal(after.at("discriminator.model.main.0.weight"),
+                         rested.at("discriminator.model.main.0.weight")));
+}
+
+TEST_F(TrainerTest, PhasesCanBeLeftOutAndReordered) {
+  const std::vector<std::vector<std::string>> schedules = {{"stage1"},
+                                                           {"stage1", "warmup"},
+                                                           {"stage1", "stage2"},
+                                                           {"stage2", "warmup", "stage1"},
+                                                           {"warmup", "stage1"}};
+  for (const auto& phases : schedules) {
+    auto config = tiny_config();
+    config.schedule.phases = phases;
+    config.schedule.stage2_epochs = phases.back() == "stage2" ? 0 : 1;
+    const auto run = folder_.path() / fmt::format("{}", fmt::join(phases, "-"));
+    train(config, run);
+    std::vector<std::string> seen;
+    for (const auto& line : lines_of_kind(run, "phase")) seen.push_back(line.at("phase"));
+    EXPECT_EQ(seen, phases);
+  }
+}
+
+TEST_F(TrainerTest, DriftIsMeasuredAndStopsWithTheEncoder) {
+  auto config = tiny_config();
+  config.drift = {.every_steps = 1, .images = 4};
+  train(config, run_);
+  const auto lines = lines_of_kind(run_, "drift");
+  ASSERT_EQ(lines.size(), 19u);
+  EXPECT_FALSE(lines[0].contains("drift"));
+  for (size_t step = 1; step <= 9; ++step) EXPECT_GT(lines[step].at("drift"), 0) << step;
+  for (size_t step = 10; step <= 18; ++step) EXPECT_EQ(lines[step].at("drift"), 0) << step;
+  EXPECT_GT(lines[5].at("latent_norm"), 0);
+  EXPECT_GE(lines[5].at("neighbours"), 1);
 }
 
 }  // namespace

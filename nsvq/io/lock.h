@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace nsvq {
+
+/// A folder claimed by one process: others fail to take it until this one lets go or ends, however
+/// it ends.
+class FolderLock {
+ public:
+  /// Nothing if another process holds the folder. Throws RunError if it cannot be written to.
+  static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&&) = delete;
+
+ private:
+  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+}  // namespace nsvq

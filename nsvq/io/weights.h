@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// A file of pretrained weights that the store may hold.
+struct WeightsKind {
+  std::string name;      ///< of the file, without .safetensors
+  std::string contents;  ///< for people
+  std::string command;   ///< what brings it into the store
+  std::string sha256;    ///< of the official tensors; empty where it is not known
+  /// Start of the official file's own sha256, as torchvision puts it in the file's name; only where
+  /// `sha256` is not known.
+  std::string file_prefix;
+};
+
+const std::vector<WeightsKind>& weights_kinds();
+/// Throws UserError with the names there are.
+const WeightsKind& weights_kind(const std::string& name);
+
+/// $NSVQ_WEIGHTS, else $XDG_CACHE_HOME/nsvq/weights, else ~/.cache/nsvq/weights.
+std::filesystem::path weights_folder();
+std::filesystem::path weights_path(const std::string& name);
+
+/// The sha256 over the bytes of the tensors, one after the other in the order of their names. For
+/// tensors of one type these are the bytes after the header of a file that write_safetensors made.
+std::string tensors_sha256(const std::map<std::string, torch::Tensor>& tensors);
+
+struct Weights {
+  std::map<std::string, torch::Tensor> tensors;
+  std::string source;     ///< where they came from, for people
+  bool official = false;  ///< whether they are the values that the name promises
+};
+
+/// Writes weights to the store, with their sha256 in the file. Throws RunError.
+void save_weights(const std::string& name, const Weights& weights);
+
+/// Weights from the store as fp32, whatever type they are stored in. Throws UserError saying what
+/// brings them when they are missing or their sha256 is not the one they were stored with.
+Weights load_weights(const std::string& name);
+
+}  // namespace nsvq

@@ -1,0 +1,110 @@
+#include "nsvq/losses/adversarial.h"
+
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+
+namespace nsvq {
+
+namespace {
+
+using torch::Tensor;
+
+constexpr double kLecamDecay = 0.999;
+constexpr double kLeastNorm = 1e-4;
+constexpr double kMostWeight = 1e4;
+
+Tensor non_saturating_generator(const Tensor& fake) {
+  TORCH_CHECK(fake.dim() == 4, "generator_loss: needs logits [B, 1, h, w], got ", fake.sizes());
+  return at::softplus(-fake.mean({1, 2, 3})).mean();
+}
+
+Tensor hinge_generator(const Tensor& fake) { return -fake.mean(); }
+
+Tensor hinge_discriminator(const Tensor& real, const Tensor& fake) {
+  return 0.5 * (at::relu(1 - real).mean() + at::relu(1 + fake).mean());
+}
+
+Tensor vanilla_discriminator(const Tensor& real, const Tensor& fake) {
+  return 0.5 * (at::softplus(-real).mean() + at::softplus(fake).mean());
+}
+
+template <typename Function>
+struct Kind {
+  const char* name;
+  Function function;
+};
+
+constexpr Kind<Tensor (*)(const Tensor&)> kGeneratorLosses[] = {
+    {"non_saturating", non_saturating_generator},
+    {"hinge", hinge_generator},
+};
+
+constexpr Kind<Tensor (*)(const Tensor&, const Tensor&)> kDiscriminatorLosses[] = {
+    {"hinge", hinge_discriminator},
+    {"vanilla", vanilla_discriminator},
+};
+
+template <typename Function, size_t count>
+Function find_loss(const Kind<Function> (&kinds)[count], const char* key, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& kind : kinds) {
+    if (kind.name == name) return kind.function;
+    names.push_back(kind.name);
+  }
+  throw UserError("{}: {} is no such loss{} (there are: {})", key, quote(name),
+                  did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+void move_towards(Tensor& average, const Tensor& logits) {
+  const auto mean = logits.mean(at::kDouble).to(average.device());
+  const auto moved = average * kLecamDecay + mean * (1 - kLecamDecay);
+  average.copy_(at::where(mean.isfinite(), moved, average));
+}
+
+Tensor gradient_norm(const Tensor& loss, const Tensor& parameter) {
+  return torch::autograd::grad({loss}, {parameter}, {}, /*retain_graph=*/true).at(0).norm();
+}
+
+}  // namespace
+
+Tensor generator_loss(const std::string& kind, const Tensor& fake_logits) {
+  return find_loss(kGeneratorLosses, "adversarial.generator_loss", kind)(fake_logits);
+}
+
+Tensor discriminator_loss(const std::string& kind, const Tensor& real_logits,
+                          const Tensor& fake_logits) {
+  return find_loss(kDiscriminatorLosses, "adversarial.discriminator_loss", kind)(real_logits,
+                                                                                 fake_logits);
+}
+
+Lecam::Lecam() {
+  ema_real_ = register_buffer("ema_real", at::zeros({}, at::kDouble));
+  ema_fake_ = register_buffer("ema_fake", at::zeros({}, at::kDouble));
+}
+
+void Lecam::update(const Tensor& real_logits, const Tensor& fake_logits) {
+  const torch::NoGradGuard no_grad;
+  move_towards(ema_real_, real_logits);
+  move_towards(ema_fake_, fake_logits);
+}
+
+Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) const {
+  // A scalar tensor does not raise the precision of the logits.
+  return at::relu(real_logits - ema_fake_).square().mean() +
+         at::relu(ema_real_ - fake_logits).square().mean();
+}
+
+Tensor adaptive_weight(const Tensor& reconstruction_loss, const Tensor& adversarial_loss,
+                       const Tensor& last_layer) {
+  const auto ratio = gradient_norm(reconstruction_loss, last_layer) /
+                     (gradient_norm(adversarial_loss, last_layer) + kLeastNorm);
+  return ratio.clamp(0, kMostWeight).detach();
+}
+
+}  // namespace nsvq

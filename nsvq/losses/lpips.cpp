@@ -1,0 +1,95 @@
+#include "nsvq/losses/lpips.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/io/weights.h"
+
+namespace nsvq {
+
+namespace {
+
+torch::Tensor per_channel(at::ArrayRef<double> values) {
+  return at::tensor(values, at::kFloat).view({1, 3, 1, 1});
+}
+
+/// The channels of each position at unit length. The gradient of this norm is 0 at 0, where that of
+/// a square root is not a number.
+torch::Tensor to_unit_length(const torch::Tensor& x) {
+  return x / (at::linalg_vector_norm(x, 2, {1}, /*keepdim=*/true) + 1e-10);
+}
+
+}  // namespace
+
+LpipsHeads::LpipsHeads(const std::vector<int64_t>& channels) {
+  for (const int64_t count : channels) {
+    const auto name = "lin" + std::to_string(weights.size());
+    const auto head = register_module(name, std::make_shared<torch::nn::Module>());
+    weights.push_back(head->register_parameter("weight", at::rand({1, count, 1, 1}) / count,
+                                               /*requires_grad=*/false));
+  }
+}
+
+Lpips::Lpips(const std::string& net) : kind_(feature_net_kind(net)) {
+  net_ = register_module("net", kind_.make());
+  heads_ = register_module("heads", std::make_shared<LpipsHeads>(kind_.channels));
+  // From the mean and deviation of ImageNet for values in [0, 1] to values in [-1, 1].
+  shift_ = register_buffer("shift", per_channel({-0.030, -0.088, -0.188}));
+  scale_ = register_buffer("scale", per_channel({0.458, 0.448, 0.450}));
+}
+
+void Lpips::load(const std::map<std::string, torch::Tensor>& net,
+                 const std::map<std::string, torch::Tensor>& heads) {
+  load_parameters(*net_, net, "weights " + kind_.weights);
+  load_parameters(*heads_, heads, "weights lpips-" + kind_.name);
+}
+
+torch::Tensor Lpips::forward(const torch::Tensor& images, const torch::Tensor& references) {
+  TORCH_CHECK(images.dim() == 4 && images.size(1) == 3 && images.sizes() == references.sizes(),
+              "lpips: needs images and references [B, 3, H, W] of one shape, got ", images.sizes(),
+              " and ", references.sizes());
+  check_image_size(images.size(2), images.size(3));
+  std::vector<torch::Tensor> theirs;
+  {
+    const at::AutoGradMode graph(at::GradMode::is_enabled() && references.requires_grad());
+    theirs = unit_features(references);
+  }
+  const auto ours = unit_features(images);
+  auto distances = at::zeros({images.size(0)}, ours[0].options());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    // The head is linear: the mean over positions may come first, and leaves it little to do.
+    const auto differences = (ours[i] - theirs[i]).square().mean({2, 3});  // [B, C]
+    distances = distances + at::mv(differences, heads_->weights[i].flatten());
+  }
+  return distances;
+}
+
+void Lpips::check_image_size(int64_t height, int64_t width) const {
+  if (std::min(height, width) >= kind_.least_size) return;
+  throw UserError("lpips-{} needs images of at least {} x {} pixels, got {} x {}", kind_.name,
+                  kind_.least_size, kind_.least_size, height, width);
+}
+
+std::vector<torch::Tensor> Lpips::unit_features(const torch::Tensor& images) {
+  auto features = net_->features((images - shift_) / scale_);
+  for (auto& feature : features) feature = to_unit_length(feature);
+  return features;
+}
+
+std::shared_ptr<Lpips> make_lpips(const std::string& net, c10::Device device) {
+  const auto lpips = std::make_shared<Lpips>(net);
+  const auto& kind = feature_net_kind(net);
+  const auto backbone = load_weights(kind.weights), heads = load_weights("lpips-" + net);
+  lpips->load(backbone.tensors, heads.tensors);
+  for (const auto& [name, weights] :
+       {std::pair{kind.weights, &backbone}, {"lpips-" + net, &heads}}) {
+    if (weights->official) continue;
+    log("lpips-{}: the stored {} ({}) are not the official values; distances differ from "
+        "LPIPS's",
+        net, name, weights->source);
+  }
+  lpips->to(device);
+  lpips->eval();
+  return lpips;
+}
+
+}  // namespace nsvq

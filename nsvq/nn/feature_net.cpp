@@ -1,0 +1,56 @@
+#include "nsvq/nn/feature_net.h"
+
+#include <fmt/ranges.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/nn/alexnet.h"
+#include "nsvq/nn/squeezenet.h"
+#include "nsvq/nn/vgg16.h"
+
+namespace nsvq {
+
+FeatureNet::FeatureNet()
+    : features_(register_module("features", std::make_shared<torch::nn::Module>())) {}
+
+const std::vector<FeatureNetKind>& feature_net_kinds() {
+  static const std::vector<FeatureNetKind> kinds = {
+      {"vgg", "vgg16", {64, 128, 256, 512, 512}, 16, [] { return std::make_shared<Vgg16>(); }},
+      {"alex", "alexnet", {64, 192, 384, 256, 256}, 31, [] { return std::make_shared<AlexNet>(); }},
+      {"squeeze",
+       "squeezenet1_1",
+       {64, 128, 256, 384, 384, 512, 512},
+       17,
+       [] { return std::make_shared<SqueezeNet>(); }},
+  };
+  return kinds;
+}
+
+const FeatureNetKind& feature_net_kind(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& kind : feature_net_kinds()) {
+    if (kind.name == name) return kind;
+    names.push_back(kind.name);
+  }
+  throw UserError("'{}' is no feature network (there are: {})", name, fmt::join(names, ", "));
+}
+
+void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
+                     const std::string& from) {
+  const torch::NoGradGuard no_grad;
+  for (auto& item : module.named_parameters()) {
+    const auto found = tensors.find(item.key());
+    if (found == tensors.end()) throw UserError("{}: tensor '{}' is missing", from, item.key());
+    const auto& value = found->second;
+    if (value.sizes() != item.value().sizes()) {
+      throw UserError("{}: tensor '{}' is [{}], not [{}]", from, item.key(),
+                      fmt::join(value.sizes().vec(), ", "),
+                      fmt::join(item.value().sizes().vec(), ", "));
+    }
+    if (!value.is_floating_point()) {
+      throw UserError("{}: tensor '{}' is not of floating-point numbers", from, item.key());
+    }
+    item.value().copy_(value);
+  }
+}
+
+}  // namespace nsvq

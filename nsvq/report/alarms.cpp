@@ -1,0 +1,44 @@
+#include "nsvq/report/alarms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "nsvq/report/html.h"
+
+namespace nsvq {
+
+std::vector<RaisedAlarm> raised_alarms(const RunLog& log) {
+  std::vector<RaisedAlarm> alarms;
+  for (const Record* record : log.of_kind("alarm")) {
+    auto alarm = std::find_if(alarms.begin(), alarms.end(),
+                              [&](const RaisedAlarm& known) { return known.sign == record->sign; });
+    if (alarm == alarms.end()) alarm = alarms.insert(alarm, {record->sign, "", {}});
+    alarm->reason = record->reason;
+    if (alarm->epochs.empty() || alarm->epochs.back() != record->epoch)
+      alarm->epochs.push_back(record->epoch);
+  }
+  return alarms;
+}
+
+std::string epochs_in_words(const std::vector<double>& epochs) {
+  std::string out = epochs.size() == 1 ? "epoch" : "epochs";
+  for (size_t first = 0, end = 0; first < epochs.size(); first = end) {
+    for (end = first + 1; end < epochs.size() && epochs[end] <= epochs[end - 1] + 1;) ++end;
+    out += fmt::format("{} {:.0f}", first > 0 ? "," : "", epochs[first]);
+    if (end > first + 1) out += fmt::format(" to {:.0f}", epochs[end - 1]);
+  }
+  return out;
+}
+
+std::string alarm_notices(const RunLog& log) {
+  std::string out;
+  for (const RaisedAlarm& alarm : raised_alarms(log))
+    out += fmt::format("<p class=\"alarm\"><strong>Alarm, {}.</strong> {}</p>\n",
+                       epochs_in_words(alarm.epochs),
+                       escape_html(alarm.reason.empty() ? alarm.sign : alarm.reason));
+  return out;
+}
+
+}  // namespace nsvq

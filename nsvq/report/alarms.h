@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nsvq/report/run_log.h"
+
+namespace nsvq {
+
+/// A sign of collapse with every epoch at which the run noted it.
+struct RaisedAlarm {
+  std::string sign;
+  std::string reason;          ///< as last noted
+  std::vector<double> epochs;  ///< in order
+};
+
+/// One entry a sign, in the order in which they first appeared.
+std::vector<RaisedAlarm> raised_alarms(const RunLog& log);
+
+/// The alarms of a run in plain words with their epochs, as HTML; empty when there are none.
+std::string alarm_notices(const RunLog& log);
+
+/// "epoch 4", "epochs 4 to 6, 9".
+std::string epochs_in_words(const std::vector<double>& epochs);
+
+}  // namespace nsvq

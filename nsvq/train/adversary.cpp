@@ -1,0 +1,84 @@
+#include "nsvq/train/adversary.h"
+
+#include "nsvq/nn/layers.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/state.h"
+
+namespace nsvq {
+
+namespace {
+
+Discriminator make_discriminator(const Config& config, c10::Device device) {
+  torch::manual_seed(seed_for(config, Draw::discriminator));
+  Discriminator discriminator(config.adversarial);
+  discriminator->check_image_size(config.data.size, config.data.size);
+  discriminator->to(device);
+  return discriminator;
+}
+
+}  // namespace
+
+Adversary::Adversary(const Config& config, c10::Device device)
+    : config_(config.adversarial),
+      discriminator_(make_discriminator(config, device)),
+      lecam_(std::make_shared<Lecam>()),
+      optimizer_(named_parameters(*discriminator_), config.optimizer) {
+  lecam_->to(device);
+}
+
+torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {
+  auto parameters = discriminator_->parameters();
+  for (auto& parameter : parameters) parameter.set_requires_grad(false);
+  const auto term =
+      generator_loss(config_.generator_loss, discriminator_->forward(reconstructions));
+  for (auto& parameter : parameters) parameter.set_requires_grad(true);
+  return term;
+}
+
+torch::Tensor Adversary::weight(double factor, const torch::Tensor& reconstruction,
+                                const torch::Tensor& term, const torch::Tensor& last_layer) const {
+  const auto fixed = at::full({}, factor * config_.weight, term.options().requires_grad(false));
+  if (!config_.adaptive) return fixed;
+  return fixed * adaptive_weight(reconstruction, term, last_layer);
+}
+
+std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& images,
+                                                         const torch::Tensor& reconstructions,
+                                                         double factor) {
+  const auto real = discriminator_->forward(images);
+  const auto fake = discriminator_->forward(reconstructions.detach());
+  auto loss = discriminator_loss(config_.discriminator_loss, real, fake);
+  std::map<std::string, torch::Tensor> scalars = {{"discriminator", loss.detach()},
+                                                  {"logits_real", real.detach().mean()},
+                                                  {"logits_fake", fake.detach().mean()}};
+  if (config_.lecam > 0) {
+    lecam_->update(real, fake);
+    const auto penalty = lecam_->penalty(real, fake);
+    scalars["lecam"] = penalty.detach();
+    loss = loss + config_.lecam * penalty;
+  }
+  optimizer_.clear_gradients();
+  (factor * loss).backward();
+  scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_);
+  return scalars;
+}
+
+void Adversary::step() { optimizer_.step(); }
+
+std::map<std::string, torch::Tensor> Adversary::state() const {
+  std::map<std::string, torch::Tensor> state;
+  add_prefixed(state, "model.", named_tensors(*discriminator_));
+  add_prefixed(state, "lecam.", named_tensors(*lecam_));
+  add_prefixed(state, "adam.", optimizer_.state());
+  return state;
+}
+
+void Adversary::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+  load_tensors(*discriminator_, with_prefix(state, "model."), from);
+  load_tensors(*lecam_, with_prefix(state, "lecam."), from);
+  optimizer_.load(with_prefix(state, "adam."), from);
+}
+
+int64_t Adversary::parameters() const { return parameter_count(*discriminator_); }
+
+}  // namespace nsvq

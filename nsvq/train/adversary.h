@@ -1,0 +1,50 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <string>
+
+#include "nsvq/core/config.h"
+#include "nsvq/losses/adversarial.h"
+#include "nsvq/nn/discriminator.h"
+#include "nsvq/train/adam.h"
+
+namespace nsvq {
+
+/// The generator's opponent: the discriminator with its optimizer and regulariser. Neither side's
+/// gradients reach the other: the generator's term sees the discriminator's weights as constants,
+/// the discriminator's loss sees reconstructions without their past.
+class Adversary {
+ public:
+  /// Throws UserError if images of this size leave no patch to judge.
+  Adversary(const Config& config, c10::Device device);
+
+  /// What the generator minimises.
+  torch::Tensor generator_term(const torch::Tensor& reconstructions);
+  /// The term's weight in the generator's objective at `factor` of the adversarial training: fixed,
+  /// or relative to the gradient of the `reconstruction` loss at the decoder's last layer.
+  torch::Tensor weight(double factor, const torch::Tensor& reconstruction,
+                       const torch::Tensor& term, const torch::Tensor& last_layer) const;
+
+  /// Gradients of `factor` times the discriminator's loss; returns its parts and their norm.
+  std::map<std::string, torch::Tensor> backward(const torch::Tensor& images,
+                                                const torch::Tensor& reconstructions,
+                                                double factor);
+  /// The discriminator's step on these gradients.
+  void step();
+
+  /// Weights, statistics and moments, for checkpoints.
+  std::map<std::string, torch::Tensor> state() const;
+  /// Throws UserError calling the state's origin `from`.
+  void load(const std::map<std::string, torch::Tensor>& state, const std::string& from);
+  int64_t parameters() const;
+
+ private:
+  AdversarialConfig config_;
+  Discriminator discriminator_;
+  std::shared_ptr<Lecam> lecam_;
+  Adam optimizer_;
+};
+
+}  // namespace nsvq

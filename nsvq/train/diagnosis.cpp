@@ -1,0 +1,122 @@
+#include "nsvq/train/diagnosis.h"
+
+#include <ATen/record_function.h>
+
+#include <functional>
+#include <string_view>
+
+#include "nsvq/train/setup.h"
+
+namespace nsvq {
+
+namespace {
+
+bool finite(const torch::Tensor& tensor) {
+  return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
+}
+
+std::string describe_bad(const std::map<std::string, torch::Tensor>& scalars) {
+  std::map<std::string, double> values;
+  for (const auto& [name, scalar] : scalars) values[name] = scalar.item<double>();
+  return describe_scalars(values);
+}
+
+/// Watches the operations of this thread for the first one that gives numbers that are not finite.
+/// Callbacks are plain functions, so the watch is found through a thread-local pointer.
+class Watch {
+ public:
+  explicit Watch(const torch::nn::Module& model) {
+    for (const auto& item : model.named_parameters()) {
+      const auto layer = item.key().substr(0, item.key().rfind('.'));
+      names_[item.value().unsafeGetTensorImpl()] = layer;
+    }
+    active = this;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Watch() {
+    at::removeCallback(handle_);
+    active = nullptr;
+  }
+
+  std::string found;
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call) {
+    for (const auto& input : call.inputs()) {
+      if (!input.isTensor() || !input.toTensor().defined()) continue;
+      const auto name = active->names_.find(input.toTensor().unsafeGetTensorImpl());
+      if (name != active->names_.end()) active->layer_ = name->second;
+    }
+    return nullptr;
+  }
+
+  static void on_end(const at::RecordFunction& call, at::ObserverContext*) {
+    const std::string_view name = call.name();
+    const bool fresh = name.find("empty") != name.npos || name.find("resize") != name.npos;
+    // Fresh memory holds anything.
+    if (fresh || !active->found.empty()) return;
+    const at::RecordFunctionGuard unwatched(false);
+    for (const auto& output : call.outputs()) {
+      if (!output.isTensor() || !output.toTensor().defined() || finite(output.toTensor())) continue;
+      const bool started = !active->layer_.empty();
+      active->found = fmt::format("{} {} {}", call.name(), started ? "at" : "before",
+                                  started ? active->layer_ : "the first layer");
+      return;
+    }
+  }
+
+  static thread_local Watch* active;
+  std::map<const c10::TensorImpl*, std::string> names_;
+  std::string layer_;  ///< whose parameters were used last
+  at::CallbackHandle handle_;
+};
+
+thread_local Watch* Watch::active = nullptr;
+
+/// What the first operation in `action` that went bad is and where, or nothing.
+std::string watch(const torch::nn::Module& model, const std::function<void()>& action) {
+  Watch watch(model);
+  action();
+  return watch.found;
+}
+
+}  // namespace
+
+NotFinite::NotFinite(const std::map<std::string, torch::Tensor>& scalars)
+    : std::runtime_error(describe_bad(scalars)) {}
+
+void require_finite(const std::map<std::string, torch::Tensor>& scalars) {
+  if (scalars.empty()) return;
+  std::vector<torch::Tensor> values;
+  const auto device = scalars.begin()->second.device();
+  for (const auto& [name, scalar] : scalars) values.push_back(scalar.to(device, at::kDouble));
+  if (!finite(at::stack(values))) throw NotFinite(scalars);
+}
+
+std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  if (!finite(images)) return "the images";
+  for (const auto& item : model->named_parameters()) {
+    if (!finite(item.value())) return "the weight " + item.key();
+  }
+  torch::Tensor latents;
+  auto found = watch(*model, [&] { latents = model->encoder->forward(images); });
+  if (!found.empty()) return found;
+  // Not watched: the search works with infinite distances of its own.
+  const auto indices = model->quantizer->encode(latents);
+  found = watch(*model, [&] { model->decode(indices); });
+  if (!found.empty()) return found;
+  const auto parameters = model->named_parameters();
+  for (auto i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {
+    const auto& gradient = parameters[i].value().grad();
+    if (gradient.defined() && !finite(gradient)) {
+      return "the gradient of " + parameters[i].key();
+    }
+  }
+  return "a term of the loss";
+}
+
+}  // namespace nsvq

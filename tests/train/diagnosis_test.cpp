@@ -1,0 +1,59 @@
+#include "nsvq/train/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+class DiagnosisTest : public testing::Test {
+ protected:
+  void SetUp() override { torch::manual_seed(0); }
+  torch::Tensor parameter(const std::string& name) {
+    return model_->named_parameters()[name].detach();
+  }
+
+  Tokenizer model_{tiny_config()};
+  torch::Tensor images_ = at::rand({2, 3, 16, 16}) * 2 - 1;
+};
+
+TEST_F(DiagnosisTest, NamesImagesWeightsAndLayers) {
+  EXPECT_EQ(first_not_finite(model_, images_), "a term of the loss");
+  auto bad = images_.clone();
+  bad[1][0][3][3] = NAN;
+  EXPECT_EQ(first_not_finite(model_, bad), "the images");
+
+  // A finite weight whose products are not.
+  parameter("decoder.conv_in.weight").fill_(3e38);
+  const auto found = first_not_finite(model_, images_);
+  EXPECT_NE(found.find(" at decoder.conv_in"), std::string::npos) << found;
+  EXPECT_NE(found.find("conv"), std::string::npos) << found;
+
+  parameter("encoder.conv_out.bias")[2] = INFINITY;
+  EXPECT_EQ(first_not_finite(model_, images_), "the weight encoder.conv_out.bias");
+}
+
+TEST_F(DiagnosisTest, NamesTheGradientNearestToTheLoss) {
+  for (const auto* name : {"encoder.conv_in.weight", "decoder.conv_in.weight"}) {
+    auto weight = model_->named_parameters()[name];
+    weight.mutable_grad() = at::full_like(weight, NAN);
+  }
+  EXPECT_EQ(first_not_finite(model_, images_), "the gradient of decoder.conv_in.weight");
+}
+
+TEST(RequireFinite, SaysAllNumbers) {
+  EXPECT_NO_THROW(require_finite({}));
+  EXPECT_NO_THROW(require_finite({{"a", at::scalar_tensor(1.)}, {"b", at::zeros({})}}));
+  try {
+    require_finite({{"a", at::scalar_tensor(1.5)}, {"b", at::scalar_tensor(NAN)}});
+    FAIL();
+  } catch (const NotFinite& error) {
+    EXPECT_STREQ(error.what(), "a 1.5, b nan");
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,235 @@
+// A run that is stopped at any moment and continued is the run that was never stopped.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <stdexcept>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
+#include "nsvq/train/run_choice.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/trainer.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Crash : std::runtime_error {
+  Crash() : std::runtime_error("crash") {}
+};
+
+/// All that has state: discriminator, LeCAM, ramp, drift, replacement, a codebook from data.
+Config full_config() {
+  auto config = tiny_config();
+  config.quantizer.init = "data";
+  config.adversarial.weight = 0.1;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
+  config.adversarial.lecam = 0.1;
+  config.adversarial.adaptive = true;
+  config.drift.every_steps = 2;
+  config.drift.images = 4;
+  config.train.log_every = 2;
+  config.train.samples_every = 3;
+  config.checkpoint.every_steps = 2;
+  config.checkpoint.keep = 3;
+  return config;
+}
+
+Outcome run(const Config& config, const fs::path& folder, Start start, int64_t crash_at = -1) {
+  prepare_torch(config);
+  catch_interrupts();
+  Trainer trainer(config, folder, make_group(), start);
+  trainer.on_step([=](const Progression& at) {
+    if (at.step == crash_at) throw Crash();
+  });
+  return trainer.train();
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void flip_a_byte(const fs::path& file) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(file) / 2);
+  stream.seekg(middle);
+  const char byte = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(middle);
+  stream.put(byte);
+}
+
+class ResumeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    run(full_config(), whole(), Start::fresh);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  static fs::path whole() { return folder_->path() / "whole"; }
+  fs::path crashed(int64_t step) {
+    const auto path = folder_->path() / fmt::format("crashed-{}", step);
+    EXPECT_THROW(run(full_config(), path, Start::fresh, step), Crash);
+    return path;
+  }
+
+  static std::unique_ptr<TemporaryFolder> folder_;
+};
+std::unique_ptr<TemporaryFolder> ResumeTest::folder_;
+
+TEST_F(ResumeTest, FromACrashAtAnyStep) {
+  for (const int64_t step : {1, 2, 3, 6, 7, 9, 10, 12, 13, 15, 17, 18}) {
+    const auto path = crashed(step);
+    EXPECT_TRUE(run(full_config(), path, Start::resume).finished);
+    expect_same_runs(whole(), path);
+  }
+}
+
+TEST_F(ResumeTest, FromSeveralCrashes) {
+  const auto path = crashed(5);
+  for (const int64_t step : {6, 11, 12, 16}) {
+    EXPECT_THROW(run(full_config(), path, Start::resume, step), Crash);
+  }
+  run(full_config(), path, Start::resume);
+  expect_same_runs(whole(), path);
+}
+
+TEST_F(ResumeTest, FromASignal) {
+  const auto path = folder_->path() / "signalled";
+  prepare_torch(full_config());
+  catch_interrupts();
+  Trainer trainer(full_config(), path, make_group());
+  trainer.on_step([](const Progression& at) {
+    if (at.step == 7) raise(SIGTERM);
+  });
+  EXPECT_FALSE(trainer.train().finished);
+  EXPECT_EQ(list_checkpoints(path).back().filename(), "step-7");
+  signal(SIGTERM, SIG_DFL);
+  // One process at a time.
+  EXPECT_NE(error_of([&] { run(full_config(), path, Start::resume); }).find("another process"),
+            std::string::npos);
+}
+
+TEST_F(ResumeTest, PassesOverDamagedCheckpoints) {
+  const auto path = crashed(14);
+  auto folders = list_checkpoints(path);
+  ASSERT_EQ(folders.size(), 3u);  // step-10, 12, 14
+  flip_a_byte(folders[2] / "training.safetensors");
+  EXPECT_NE(damage_of(folders[2])->find("training.safetensors"), std::string::npos);
+  fs::resize_file(folders[1] / "model.safetensors", 1000);
+  EXPECT_NE(damage_of(folders[1])->find("1000 bytes"), std::string::npos);
+  EXPECT_EQ(newest_checkpoint(path), folders[0]);
+  EXPECT_EQ(find_model(path), folders[0] / "model.safetensors");
+  run(full_config(), path, Start::resume);
+  expect_same_runs(whole(), path);
+}
+
+TEST_F(ResumeTest, StartsOverWithoutACheckpoint) {
+  const auto path = crashed(4);
+  fs::remove(list_checkpoints(path)[0] / "manifest.json");
+  fs::remove_all(list_checkpoints(path)[1]);
+  run(full_config(), path, Start::resume);
+  expect_same_runs(whole(), path);
+}
+
+TEST_F(ResumeTest, RefusesAnotherConfigurationAndTakesALongerBudget) {
+  const auto path = crashed(8);
+  auto other = full_config();
+  other.optimizer.lr = 0.5;
+  other.seed = 3;
+  const auto error = error_of([&] { run(other, path, Start::resume); });
+  EXPECT_NE(error.find("optimizer.lr (0.5 here, 0.001 there)"), std::string::npos) << error;
+  EXPECT_NE(error.find("seed"), std::string::npos) << error;
+
+  auto fewer = full_config();
+  fewer.data.train = "builtin:dead-leaves?size=16&count=25";
+  EXPECT_NE(error_of([&] { run(fewer, path, Start::resume); }).find("24 images"),
+            std::string::npos);
+
+  auto longer = full_config();
+  longer.train.epochs = 7;
+  run(full_config(), path, Start::resume);
+  EXPECT_TRUE(run(longer, path, Start::resume).finished);
+  EXPECT_EQ(load_progression(list_checkpoints(path).back()).step, 21);
+}
+
+TEST_F(ResumeTest, TheCommandContinuesWhatIsUnfinished) {
+  const auto before = fs::current_path();
+  fs::current_path(folder_->path());
+  const auto config = full_config();
+  EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a");
+  EXPECT_NE(error_of([&] { choose_run(config, {.name = "a", .resume = true}); }), "no error");
+  EXPECT_THROW(run(config, "runs/a", Start::fresh, 3), Crash);
+
+  EXPECT_EQ(choose_run(config, {.name = "a"}).start, Start::resume);
+  EXPECT_EQ(choose_run(config, {.name = "a", .fresh = true}).folder, "runs/a-2");
+  EXPECT_EQ(choose_run(config, {.name = "b", .folder = "runs/a"}).start, Start::resume);
+  auto other = config;
+  other.seed = 9;
+  EXPECT_EQ(choose_run(other, {.name = "a"}).folder, "runs/a-2");
+  EXPECT_NE(error_of([&] { choose_run(other, {.name = "a", .resume = true}); }).find("seed"),
+            std::string::npos);
+
+  run(config, "runs/a", Start::resume);
+  EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a-2");
+  EXPECT_NE(error_of([&] { choose_run(config, {.folder = "runs/a"}); }).find("finished"),
+            std::string::npos);
+  fs::current_path(before);
+}
+
+/// Files larger than `bytes` cannot be written, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
+  auto config = full_config();
+  const auto fill_at = [&](const fs::path& path) {
+    prepare_torch(config);
+    Trainer trainer(config, path, make_group());
+    std::optional<FileSizeLimit> limit;
+    trainer.on_step([&](const Progression& at) {
+      if (at.step == 5) limit.emplace(16 * 1024);
+      if (at.step == 9) limit.reset();
+    });
+    return trainer.train();
+  };
+  const auto stopped = folder_->path() / "full";
+  const auto error = error_of([&] { fill_at(stopped); });
+  EXPECT_NE(error.find("cannot write"), std::string::npos) << error;
+  EXPECT_NE(error.find("earlier checkpoints are intact"), std::string::npos) << error;
+  EXPECT_TRUE(newest_checkpoint(stopped).has_value());
+  run(config, stopped, Start::resume);
+  expect_same_runs(whole(), stopped);
+
+  config.checkpoint.on_error = "continue";
+  const auto went_on = folder_->path() / "full-but-on";
+  EXPECT_TRUE(fill_at(went_on).finished);
+  EXPECT_EQ(list_checkpoints(went_on).back().filename(), "step-18");
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "nsvq/io/file.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/train/checkpoint.h"
+
+namespace nsvq {
+
+/// The lines of a run's metrics.jsonl without what tells the time or the machine.
+inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path& run) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream in(run / "metrics.jsonl");
+  for (std::string text; std::getline(in, text);) {
+    auto line = nlohmann::json::parse(text);
+    for (const auto* key : {"images_per_second", "peak_memory_gib", "seconds"}) line.erase(key);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// The records of a run's event files without their wall time and without the same keys.
+inline std::vector<std::string> timeless_events(const std::filesystem::path& run) {
+  std::vector<std::string> records;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    if (!entry.path().filename().string().starts_with("events.out.tfevents.")) continue;
+    const auto text = read_text(entry.path());
+    for (size_t at = 0; at + 16 <= text.size();) {
+      uint64_t length = 0;
+      std::memcpy(&length, text.data() + at, sizeof(length));
+      auto record = text.substr(at + 12 + 9, length - 9);  // behind the field of the wall time
+      at += 16 + length;
+      bool timed = false;
+      for (const auto* key : {"images_per_second", "peak_memory_gib", "seconds"}) {
+        timed = timed || record.find(key) != std::string::npos;
+      }
+      if (!timed) records.push_back(std::move(record));
+    }
+  }
+  return records;
+}
+
+/// The first difference between two lists, in a line that people can read.
+template <typename List>
+std::string first_difference(const List& a, const List& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] == b[i]) continue;
+    std::ostringstream text;
+    text << "entry " << i << ": " << a[i] << " and " << b[i];
+    return text.str().substr(0, 2000);
+  }
+  return a.size() == b.size() ? "" : fmt::format("{} and {} entries", a.size(), b.size());
+}
+
+inline std::string first_difference(const std::map<std::string, torch::Tensor>& a,
+                                    const std::map<std::string, torch::Tensor>& b) {
+  if (a.size() != b.size()) return fmt::format("{} and {} tensors", a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    if (!b.contains(name)) return name + " is missing";
+    if (!at::equal(tensor, b.at(name))) return name;
+  }
+  return "";
+}
+
+/// Two runs left the same behind, bit for bit: weights, averages, moments, state, metrics, events.
+inline void expect_same_runs(const std::filesystem::path& a, const std::filesystem::path& b) {
+  SCOPED_TRACE(b.string());
+  EXPECT_EQ(first_difference(timeless_metrics(a), timeless_metrics(b)), "");
+  EXPECT_EQ(first_difference(timeless_events(a), timeless_events(b)), "");
+  const auto last_a = list_checkpoints(a).back(), last_b = list_checkpoints(b).back();
+  ASSERT_EQ(last_a.filename(), last_b.filename());
+  for (const auto* name : {"model.safetensors", "training.safetensors"}) {
+    EXPECT_EQ(first_difference(read_safetensors(last_a / name).tensors,
+                               read_safetensors(last_b / name).tensors),
+              "")
+        << name;
+    EXPECT_TRUE(read_text(last_a / name) == read_text(last_b / name)) << name;
+  }
+  auto state_a = nlohmann::json::parse(read_text(last_a / "state.json"));
+  auto state_b = nlohmann::json::parse(read_text(last_b / "state.json"));
+  for (const auto* key : {"events", "metrics_length"}) {
+    state_a.erase(key);
+    state_b.erase(key);
+  }
+  EXPECT_EQ(state_a, state_b);
+}
+
+}  // namespace nsvq
