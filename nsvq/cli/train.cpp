@@ -49,8 +49,7 @@ void run_train(const TrainArguments& arguments) {
   request.name = std::filesystem::path(arguments.recipe).stem().string();
   const auto [run, start] = choose_run(config, request);
   if (start == Start::resume && !request.resume) {
-    log("{} holds an unfinished run of these settings, so it goes on (--new starts another)",
-        run.string());
+    log("{} holds a run of these settings, so it goes on (--new starts another)", run.string());
   }
   prepare_torch(config);
   catch_interrupts();

@@ -34,11 +34,12 @@ std::optional<AlarmSign> unused_codes(const AlarmConfig& config, const History& 
   if (!std::ranges::all_of(last(history, config.epochs), low)) return std::nullopt;
   return AlarmSign{
       "unused_codes",
-      fmt::format("Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
-                  "the codebook has collapsed or never unfolded. Use quantizer.type: nsvq and "
-                  "replacement.enabled: true, or fewer codes (quantizer.codes).",
-                  100 * config.utilisation, in_words(config.epochs),
-                  100 * history.back().utilisation)};
+      fmt::format(
+          "Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
+          "the codebook has collapsed or has not unfolded yet. Usual cures: quantizer.type: nsvq "
+          "with replacement.enabled: true; a smaller loss.perceptual, which drives the "
+          "latents away from the codes; fewer codes (quantizer.codes).",
+          100 * config.utilisation, in_words(config.epochs), 100 * history.back().utilisation)};
 }
 
 std::optional<AlarmSign> losing_codes(const AlarmConfig& config, const History& history) {

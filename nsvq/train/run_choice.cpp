@@ -34,10 +34,6 @@ bool finished(const fs::path& folder, const Config& config) {
 /// lose: whatever the settings, it starts over.
 std::string obstacle(const fs::path& folder, const Config& config) {
   if (list_checkpoints(folder).empty()) return "";
-  if (finished(folder, config)) {
-    return "the run there is finished; raise train.epochs to go on, or choose another folder with "
-           "--run";
-  }
   const auto differences =
       essential_differences(config, load_config((folder / "config.yaml").string()));
   if (differences.empty()) return "";
@@ -70,7 +66,9 @@ RunChoice choose_run(const Config& config, const RunRequest& request) {
   const auto newest = numbered(request.name, std::max(count, 1));
   if (request.resume) return choose_in(newest, config, request);
   const bool free = count > 0 && holds_run(newest) && FolderLock::try_take(newest).has_value();
-  if (free && !request.fresh && obstacle(newest, config).empty()) return {newest, Start::resume};
+  if (free && !request.fresh && !finished(newest, config) && obstacle(newest, config).empty()) {
+    return {newest, Start::resume};
+  }
   return {numbered(request.name, count + 1), Start::fresh};
 }
 

@@ -22,7 +22,9 @@ struct RunChoice {
 };
 
 /// The folder to train in, and whether to go on there. A run of the same settings that is not
-/// finished is continued, unless `fresh`; with `resume`, nothing else will do. Throws UserError.
+/// finished is continued, unless `fresh`; with `resume`, nothing else will do. A finished one in a
+/// folder that was named is taken too, so that a command that is repeated until it succeeds does.
+/// Throws UserError.
 RunChoice choose_run(const Config& config, const RunRequest& request);
 
 }  // namespace nsvq

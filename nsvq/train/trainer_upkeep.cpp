@@ -31,7 +31,9 @@ void Trainer::report_start() const {
     log("note         stage1 lasts to the end: schedule.freeze_epoch is {}, so {} is not reached",
         schedule.freeze_epoch, schedule.phases[1]);
   }
-  if (at_.step > 0) {
+  if (at_.finished) {
+    log("finished     at step {}; raise train.epochs or train.steps to go on", at_.step);
+  } else if (at_.step > 0) {
     log("continues    after step {}, in epoch {}, phase {}", at_.step, at_.epoch + 1, phase_.name);
   }
 }

@@ -184,8 +184,12 @@ TEST_F(ResumeTest, TheCommandContinuesWhatIsUnfinished) {
 
   run(config, "runs/a", Start::resume);
   EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a-2");
-  EXPECT_NE(error_of([&] { choose_run(config, {.folder = "runs/a"}); }).find("finished"),
-            std::string::npos);
+  EXPECT_EQ(choose_run(config, {.folder = "runs/a"}).start, Start::resume);
+  const auto before_it = timeless_metrics("runs/a");
+  const auto again = run(config, "runs/a", Start::resume);
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.evaluation.size(), 6u);
+  EXPECT_EQ(first_difference(before_it, timeless_metrics("runs/a")), "");
   fs::current_path(before);
 }
 
