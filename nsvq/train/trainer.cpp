@@ -26,11 +26,13 @@ Outcome Trainer::train() {
   while (!at_.finished) {
     if (!train_epoch(progress)) {
       save_checkpoint();
+      require_saved();
       return {at_.evaluation, false};
     }
     finish_epoch();
   }
   progress.finish();
+  require_saved();
   return {at_.evaluation, true};
 }
 

@@ -79,6 +79,7 @@ class Trainer {
 
   // What a checkpoint holds (trainer_state.cpp).
   void save_checkpoint();
+  void require_saved() const;
   Checkpoint checkpoint();
   void load(const Checkpoint& checkpoint, const std::string& from);
 

@@ -80,6 +80,15 @@ void Trainer::save_checkpoint() {
   });
 }
 
+/// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.
+void Trainer::require_saved() const {
+  if (saved_ == std::pair(at_.step, at_.epoch)) return;
+  throw RunError(
+      "{}: trained up to step {}, but the last checkpoint written is of step {}; make room "
+      "and resume",
+      run_->path().string(), at_.step, saved_.first);
+}
+
 Checkpoint Trainer::checkpoint() {
   Checkpoint result{config_, at_, run_->position(), named_tensors(*ema_.average()), {}};
   auto& all = result.training;

@@ -211,13 +211,13 @@ class FileSizeLimit {
 
 TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
   auto config = full_config();
-  const auto fill_at = [&](const fs::path& path) {
+  const auto fill_at = [&](const fs::path& path, bool to_the_end = false) {
     prepare_torch(config);
     Trainer trainer(config, path, make_group());
     std::optional<FileSizeLimit> limit;
     trainer.on_step([&](const Progression& at) {
       if (at.step == 5) limit.emplace(16 * 1024);
-      if (at.step == 9) limit.reset();
+      if (at.step == 9 && !to_the_end) limit.reset();
     });
     return trainer.train();
   };
@@ -233,6 +233,9 @@ TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
   const auto went_on = folder_->path() / "full-but-on";
   EXPECT_TRUE(fill_at(went_on).finished);
   EXPECT_EQ(list_checkpoints(went_on).back().filename(), "step-18");
+
+  const auto lost = error_of([&] { fill_at(folder_->path() / "full-to-the-end", true); });
+  EXPECT_NE(lost.find("the last checkpoint written is of step 4"), std::string::npos) << lost;
 }
 
 }  // namespace
