@@ -21,7 +21,13 @@ const std::vector<Command>& commands();
 
 void declare_train(CLI::App& app);
 void declare_eval(CLI::App& app);
+void declare_compare(CLI::App& app);
+void declare_metrics(CLI::App& app);
 void declare_reconstruct(CLI::App& app);
+void declare_tokenize(CLI::App& app);
+void declare_detokenize(CLI::App& app);
+void declare_export(CLI::App& app);
+void declare_import(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
 void declare_weights(CLI::App& app);

@@ -2,10 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/measure.h"
 #include "nsvq/cli/table.h"
 #include "nsvq/io/file.h"
-#include "nsvq/train/evaluate.h"
+#include "nsvq/metrics/usage.h"
+#include "nsvq/report/usage_chart.h"
 
 namespace nsvq {
 
@@ -13,22 +14,34 @@ namespace {
 
 struct EvalArguments {
   ModelArguments model;
-  std::string json;
+  MetricArguments metrics;
+  std::string histogram;
 };
 
+void write_json(const EvalArguments& arguments, const std::string& model,
+                const MetricChoice& choice, const std::map<std::string, double>& values) {
+  if (arguments.metrics.json.empty()) return;
+  nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data}};
+  add_figures(json, values);
+  json["conventions"] = describe_choice(choice);
+  write_text(arguments.metrics.json, json.dump(2) + "\n");
+}
+
 void run_eval(const EvalArguments& arguments) {
+  const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  require_writable(arguments.histogram);
   const auto group = make_group();
   auto opened = open(arguments.model, *group);
-  Loader loader(opened.source, opened.options);
-  auto values = evaluate(opened.model.tokenizer, loader, *group, opened.device, "evaluation");
-  values["broken_images"] = static_cast<double>(loader.broken());
-  fmt::print("{} on {}\n{}", opened.model.file.string(), arguments.model.data,
-             metric_table(values));
-  if (arguments.json.empty()) return;
-  nlohmann::ordered_json json = {{"model", opened.model.file.string()},
-                                 {"data", arguments.model.data}};
-  for (const auto& [name, value] : values) json[name] = value;
-  write_text(arguments.json, json.dump(2) + "\n");
+  const auto model = opened.model.file.string();
+  Usage usage(opened.model.tokenizer->quantizer->codes(), utilisation);
+  const auto values = measure(opened, choice, *group, arguments.model.data, "evaluation",
+                              [&](const EvalBatch& batch) { usage.add(batch); });
+  fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
+             metric_table(values, choice.conventions));
+  write_json(arguments, model, choice, values);
+  if (arguments.histogram.empty()) return;
+  group->sum(usage.sums());
+  write_text(arguments.histogram, usage_chart(usage.hits()));
 }
 
 }  // namespace
@@ -36,7 +49,9 @@ void run_eval(const EvalArguments& arguments) {
 void declare_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   declare_model_arguments(app, arguments->model);
-  app.add_option("--json", arguments->json, "also write the figures to this file");
+  declare_metric_arguments(app, arguments->metrics);
+  app.add_option("--histogram", arguments->histogram,
+                 "draw how often each code was used to this file (SVG)");
   app.callback([arguments] { run_eval(*arguments); });
 }
 

@@ -13,6 +13,10 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
          "RUN_OR_CHECKPOINT", arguments.model,
          "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
       ->required();
+  declare_data_arguments(app, arguments);
+}
+
+void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
   app.add_option(
          "--data", arguments.data,
          "images: a folder, a file, tar shards (photos-{00..03}.tar) or builtin:dead-leaves")

@@ -22,6 +22,8 @@ struct ModelArguments {
 };
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
+/// The same without the model.
+void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 
 /// A model on its device and the images to run it on.
 struct ModelOnData {

@@ -40,7 +40,11 @@ const Package& package(const std::string& name) {
     if (package.name == name) return package;
     names.push_back(package.name);
   }
-  throw UserError("weights get: '{}' is not to be had; name one of {}", name,
+  std::string other_way;
+  for (const auto& kind : weights_kinds()) {
+    if (kind.name == name) other_way = fmt::format("run `{}`, or ", kind.command);
+  }
+  throw UserError("weights get: '{}' is not to be had; {}name one of {}", name, other_way,
                   fmt::join(names, ", "));
 }
 
@@ -146,7 +150,7 @@ void declare_weights(CLI::App& app) {
 
   const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();
   auto* import = app.add_subcommand("import", "bring in weights from a file");
-  import->add_option("FILE", *file, "torchvision's .pth, or a safetensors file with its names")
+  import->add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
       ->required();
   import->add_option("--as", *name, "what they are; `nsvq weights list` has the names")->required();
   import->callback([file, name] { run_import(*file, *name);

@@ -10,6 +10,7 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/feature_net.h"
+#include "nsvq/nn/inception.h"
 
 namespace nsvq {
 
@@ -51,6 +52,7 @@ std::shared_ptr<torch::nn::Module> module_of(const std::string& name) {
     if (name == kind.weights) return kind.make();
     if (name == "lpips-" + kind.name) return std::make_shared<LpipsHeads>(kind.channels);
   }
+  if (name == "inception") return std::make_shared<Inception>();
   throw UserError("no weights are named '{}'", name);
 }
 

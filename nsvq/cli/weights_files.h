@@ -11,7 +11,7 @@ namespace nsvq {
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
 /// The tensors that a file of the store holds (nsvq/io/weights.h), out of those of a user's file:
-/// torchvision's names for a backbone, and for heads `lin0.weight` or the lpips package's
+/// torchvision's names for a network, and for heads `lin0.weight` or the lpips package's
 /// `lin0.model.1.weight`. The rest, such as a classifier, is left out. Throws UserError, naming
 /// `from`, for tensors that are missing or of another shape.
 NamedTensors pick_tensors(const std::string& name, const NamedTensors& tensors,

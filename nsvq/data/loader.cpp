@@ -100,8 +100,9 @@ Loader::Impl::Impl(std::shared_ptr<const Source> source, LoaderOptions options)
                                                               options.shuffle, options.seed,
                                                               options.rank,    options.world} {
   if (options.batch_size < 1) throw UserError("batch size {} is less than 1", options.batch_size);
-  if (options.transform.size < 1)
-    throw UserError("image size {} is less than 1", options.transform.size);
+  if (options.transform.output_height() < 1 || options.transform.output_width() < 1)
+    throw UserError("image size {} x {} is less than 1", options.transform.output_height(),
+                    options.transform.output_width());
   if (options.shuffle && sampler_.batches() == 0) {
     throw UserError(
         "the training data has {} images, fewer than one batch of {}{}; use more images or a "
@@ -188,12 +189,14 @@ void Loader::Impl::work(std::stop_token stop) {
 
 void Loader::Impl::make(Pending& pending, int64_t slot) {
   std::exception_ptr error;
-  const int64_t size = options_.transform.size;
+  const int64_t height = options_.transform.output_height();
+  const int64_t width = options_.transform.output_width();
   try {
-    std::call_once(pending.allocated, [&pending, size] {
-      pending.images = torch::empty({std::ssize(pending.indices), 3, size, size}, torch::kFloat32);
+    std::call_once(pending.allocated, [&] {
+      pending.images =
+          torch::empty({std::ssize(pending.indices), 3, height, width}, torch::kFloat32);
     });
-    const auto floats = static_cast<size_t>(3 * size * size);
+    const auto floats = static_cast<size_t>(3 * height * width);
     float* out = pending.images.data_ptr<float>() + slot * floats;
     pending.indices[slot] = load_slot(*pending.epoch, pending.first_slot + slot, {out, floats});
   } catch (...) {

@@ -27,7 +27,7 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  torch::Tensor images;          ///< [B, 3, size, size] fp32 in [-1, 1]
+  torch::Tensor images;          ///< [B, 3, height, width] fp32 in [-1, 1]
   std::vector<int64_t> indices;  ///< position of each image in the source
 };
 

@@ -24,13 +24,12 @@ const std::array<float, 256>& levels() {
   return table;
 }
 
-/// From RGBX pixels to a row of each plane.
-void write_row(const uint8_t* row, int size, bool flip, float* red) {
+/// From RGBX pixels to a row of each plane, the planes `plane` floats apart.
+void write_row(const uint8_t* row, int width, size_t plane, bool flip, float* red) {
   const float* level = levels().data();
-  const size_t plane = static_cast<size_t>(size) * size;
   const int step = flip ? -1 : 1;
-  float* out = flip ? red + size - 1 : red;
-  for (int x = 0; x < size; ++x, row += 4, out += step) {
+  float* out = flip ? red + width - 1 : red;
+  for (int x = 0; x < width; ++x, row += 4, out += step) {
     out[0] = level[row[0]];
     out[plane] = level[row[1]];
     out[2 * plane] = level[row[2]];
@@ -61,30 +60,37 @@ Image resize_bilinear(const Image& image, int width, int height) {
 
 void transform(const Image& image, const TransformOptions& options, uint64_t seed,
                std::span<float> out) {
-  const int size = options.size;
+  const int out_height = options.output_height(), out_width = options.output_width();
   check_image(image, "transform");
-  if (size <= 0) throw UserError("transform: size is {}, but must be at least 1", size);
-  if (out.size() != size_t{3} * size * size)
-    throw RunError("transform: room for {} floats, but 3 x {} x {} come out", out.size(), size,
-                   size);
+  if (out_height <= 0 || out_width <= 0)
+    throw UserError("transform: size is {} x {}, but must be at least 1", out_height, out_width);
+  const size_t plane = static_cast<size_t>(out_height) * out_width;
+  if (out.size() != 3 * plane)
+    throw RunError("transform: room for {} floats, but 3 x {} x {} come out", out.size(),
+                   out_height, out_width);
 
-  // The long side is truncated, as in torchvision's Resize.
-  const int64_t shorter = std::min(image.width, image.height);
+  // One side fits exactly; the other is truncated, as in torchvision's Resize.
+  const bool width_fits = int64_t{out_width} * image.height >= int64_t{out_height} * image.width;
+  const int64_t fitting = width_fits ? image.width : image.height;
+  const int64_t target = width_fits ? out_width : out_height;
   const auto resized = [&](int64_t side) {
-    return static_cast<int64_t>(static_cast<double>(size * side) / static_cast<double>(shorter));
+    return static_cast<int64_t>(static_cast<double>(target * side) / static_cast<double>(fitting));
   };
   const int64_t width = resized(image.width), height = resized(image.height);
 
   Random random(seed);
-  Window window{random.below(width - size + 1), random.below(height - size + 1), size, size};
+  const int64_t left = random.below(width - out_width + 1);
+  const int64_t top = random.below(height - out_height + 1);
   const bool flip = random.uniform() < 0.5 && options.flip;
+  Window window{left, top, out_width, out_height};
   if (options.crop == Crop::center) {
-    window.left = half_to_even(width - size);
-    window.top = half_to_even(height - size);
+    window.left = half_to_even(width - out_width);
+    window.top = half_to_even(height - out_height);
   }
   WindowResizer rows(image, width, height, window);
-  for (int y = 0; y < size; ++y)
-    write_row(rows.next_row(), size, flip, out.data() + static_cast<size_t>(y) * size);
+  for (int y = 0; y < out_height; ++y)
+    write_row(rows.next_row(), out_width, plane, flip,
+              out.data() + static_cast<size_t>(y) * out_width);
 }
 
 }  // namespace nsvq

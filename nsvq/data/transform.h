@@ -11,9 +11,13 @@ enum class Crop { random, center };
 
 /// How an image becomes a training example.
 struct TransformOptions {
-  int size = 128;            ///< output is size x size
-  Crop crop = Crop::center;  ///< where the window lies on the resized image
-  bool flip = false;         ///< mirror left-right with probability 1/2
+  int size = 128;             ///< output is size x size, unless height or width say otherwise
+  Crop crop = Crop::center;   ///< where the window lies on the resized image
+  bool flip = false;          ///< mirror left-right with probability 1/2
+  int height = 0, width = 0;  ///< of an output that is not square; 0 means size
+
+  int output_height() const { return height != 0 ? height : size; }
+  int output_width() const { return width != 0 ? width : size; }
 };
 
 /// Antialiased bilinear resize to width x height, equal bit for bit to Image.resize(BILINEAR) of
@@ -21,9 +25,10 @@ struct TransformOptions {
 /// the columns first where the height shrinks far more; single values then differ by 1.)
 Image resize_bilinear(const Image& image, int width, int height);
 
-/// Resizes the short side to options.size, crops, maybe flips, and writes x / 127.5 - 1 as planar
-/// floats [3, size, size] to `out`. Only the cropped window is computed. `seed` decides the random
-/// crop and the flip.
+/// Resizes the image, keeping its proportions, to the smallest size that covers the output (for a
+/// square: its short side becomes options.size), crops, maybe flips, and writes x / 127.5 - 1 as
+/// planar floats [3, height, width] to `out`. Only the cropped window is computed. `seed` decides
+/// the random crop and the flip.
 void transform(const Image& image, const TransformOptions& options, uint64_t seed,
                std::span<float> out);
 

@@ -74,6 +74,8 @@ const std::vector<WeightsKind>& weights_kinds() {
        "718a8b40b0d22f96192d34ab93c0db5c7943558ff6c2407f44812dce2f29b5f4", ""},
       {"lpips-squeeze", "LPIPS 0.1, heads on SqueezeNet 1.1", "nsvq weights get lpips-squeeze",
        "68f1b1752260e0335c6394983132e210e3ed5c2540e78d239be07671a77130e4", ""},
+      {"inception", "the InceptionV3 of FID",
+       "nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception", "", "6726825d"},
   };
   return kinds;
 }

@@ -15,7 +15,7 @@ struct WeightsKind {
   std::string contents;  ///< for people
   std::string command;   ///< what brings it into the store
   std::string sha256;    ///< of the official tensors; empty where it is not known
-  /// Start of the official file's own sha256, as torchvision puts it in the file's name; only where
+  /// Start of the official file's own sha256, as its authors put it in the file's name; only where
   /// `sha256` is not known.
   std::string file_prefix;
 };

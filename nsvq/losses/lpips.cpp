@@ -32,9 +32,8 @@ LpipsHeads::LpipsHeads(const std::vector<int64_t>& channels) {
 Lpips::Lpips(const std::string& net) : kind_(feature_net_kind(net)) {
   net_ = register_module("net", kind_.make());
   heads_ = register_module("heads", std::make_shared<LpipsHeads>(kind_.channels));
-  // From the mean and deviation of ImageNet for values in [0, 1] to values in [-1, 1].
-  shift_ = register_buffer("shift", per_channel({-0.030, -0.088, -0.188}));
-  scale_ = register_buffer("scale", per_channel({0.458, 0.448, 0.450}));
+  shift_ = register_buffer("shift", per_channel(kImageShift));
+  scale_ = register_buffer("scale", per_channel(kImageScale));
 }
 
 void Lpips::load(const std::map<std::string, torch::Tensor>& net,

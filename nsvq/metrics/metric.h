@@ -1,13 +1,16 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "nsvq/metrics/conventions.h"
 
 namespace nsvq {
 
@@ -18,30 +21,49 @@ struct EvalBatch {
   torch::Tensor indices;          ///< [B, h, w] int64
 };
 
-/// A figure gathered over batches.
+/// A figure gathered over batches. What it keeps does not grow with their number.
 class Metric {
  public:
   virtual ~Metric() = default;
 
-  /// Tensors of the batch may be on any device. A batch without images adds nothing.
+  /// Tensors of the batch may be on any device, and those that the metric does not look at
+  /// undefined. A batch without images adds nothing.
   virtual void add(const EvalBatch& batch) = 0;
   /// Everything gathered so far, as CPU tensors to be summed over ranks in place: they are the
   /// metric's own state, and their shapes do not depend on what was added.
   virtual std::vector<torch::Tensor> sums() = 0;
-  /// By name, in SI-free plain units: {"psnr": 25.2}. Empty before the first batch; NaN once a NaN
-  /// was added.
-  virtual std::map<std::string, double> values() const = 0;
+  /// In SI-free plain units. Nothing before there is enough to tell; NaN once a NaN was added.
+  virtual std::optional<double> value() const = 0;
 };
 
-/// A member of the family: its name, a line about it, and how to make one for a codebook of `codes`
-/// codes.
+/// What a metric looks at.
+enum class MetricInput {
+  pairs,   ///< images and their reconstructions
+  tokens,  ///< indices
+  sets,    ///< images and reconstructions as two sets: either may be missing in a batch
+};
+
+struct MetricOptions {
+  Conventions conventions;
+  int64_t codes = 0;              ///< of the codebook; 0 where there are no tokens
+  c10::Device device = at::kCPU;  ///< where networks go
+};
+
+/// A member of the family: its name, a line about it, and how to make one.
 struct MetricKind {
-  std::string name;
+  std::string name;  ///< on the command line and in JSON
   std::string summary;
-  std::function<std::unique_ptr<Metric>(int64_t codes)> make;
+  MetricInput input;
+  bool needs_weights;  ///< of a network, from the store (nsvq/io/weights.h)
+  /// The choices behind the figure, for outputs.
+  std::function<std::string(const Conventions&)> choices;
+  /// Throws UserError where weights are missing, saying how to get them.
+  std::function<std::unique_ptr<Metric>(const MetricOptions&)> make;
 };
 
-/// All members, in the order in which reports list them.
+/// All members, in the order in which outputs list them.
 const std::vector<MetricKind>& metric_kinds();
+/// By its name or another one in use ("lpips", "rfid"). Throws UserError with the names there are.
+const MetricKind& metric_kind(const std::string& name);
 
 }  // namespace nsvq

@@ -2,23 +2,23 @@
 
 #include <torch/types.h>
 
+#include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
 
-/// How metrics see an image: as the 8-bit values a picture file would hold. The one place for this
-/// convention: x in [-1, 1] becomes (x + 1) * 127.5, clamped to [0, 255] and rounded to the nearest
-/// integer (a tie to the even one). Papers divide by 255 and use a data range of 1; metrics here
-/// keep the integers, whose sums are exact, and a range of 255, which is the same.
+/// Metrics keep values of 0 to 255, whose sums are exact where they are whole numbers. Papers
+/// divide by 255 and use a data range of 1, which is the same.
 constexpr double kPixelRange = 255;
 
-/// Images in [-1, 1] to whole numbers 0..255 as fp32, on the same device. NaN stays NaN.
-torch::Tensor to_pixels(const torch::Tensor& images);
+/// Images in [-1, 1] to values of 0 to 255 as fp32, on the same device. NaN stays NaN.
+torch::Tensor to_pixels(const torch::Tensor& images, PixelRule rule = PixelRule::rounded);
 
-/// The pixels of a batch, both [B, C, H, W]; throws c10::Error if the shapes are not such.
-struct PixelPair {
-  torch::Tensor images, reconstructions;
-};
-PixelPair to_pixels(const EvalBatch& batch);
+/// The same values, back in [-1, 1], as networks take them.
+torch::Tensor to_network_input(const torch::Tensor& images, PixelRule rule);
+
+/// Throws c10::Error if the images of a batch and their reconstructions are not [B, C, H, W] of one
+/// shape.
+void check_pair(const EvalBatch& batch);
 
 }  // namespace nsvq

@@ -1,5 +1,7 @@
 #include "nsvq/metrics/psnr.h"
 
+#include <cmath>
+
 #include "nsvq/metrics/pixels.h"
 
 namespace nsvq {
@@ -8,32 +10,26 @@ namespace {
 
 constexpr double kHighestDecibels = 100;
 
-torch::Tensor decibels(const torch::Tensor& mean_squared_error) {
-  const auto ratio = kPixelRange * kPixelRange / mean_squared_error;
-  return (10 * ratio.log10()).clamp_max(kHighestDecibels);  // NaN stays NaN
+double decibels(double mean_squared_error) {
+  const double dB = 10 * std::log10(kPixelRange * kPixelRange / mean_squared_error);
+  return dB > kHighestDecibels ? kHighestDecibels : dB;  // NaN stays NaN
 }
 
 }  // namespace
 
-Psnr::Psnr() : sums_(torch::zeros({4}, torch::kDouble)) {}
+Psnr::Psnr(PixelRule pixels, int64_t group) : pixels_(pixels), mean_(group, decibels) {}
 
 void Psnr::add(const EvalBatch& batch) {
   const torch::NoGradGuard no_grad;
-  const auto pixels = to_pixels(batch);
-  const auto squared = (pixels.images - pixels.reconstructions).square();
-  if (squared.numel() == 0) return;
+  check_pair(batch);
+  if (batch.images.numel() == 0) return;
+  const auto squared =
+      (to_pixels(batch.images, pixels_) - to_pixels(batch.reconstructions, pixels_)).square();
   const auto errors = squared.flatten(1).sum(1, /*keepdim=*/false, torch::kDouble).cpu();  // [B]
-  const auto elements = static_cast<double>(squared.numel());
-  const auto images = static_cast<double>(errors.size(0));
-  const auto dB = decibels(errors * (images / elements)).sum().item<double>();
-  sums_ += torch::tensor({dB, images, errors.sum().item<double>(), elements}, torch::kDouble);
-}
-
-std::map<std::string, double> Psnr::values() const {
-  const auto* sums = sums_.const_data_ptr<double>();
-  if (sums[1] == 0) return {};
-  const auto pooled = decibels(sums_[2] / sums_[3]).item<double>();
-  return {{"psnr", sums[0] / sums[1]}, {"psnr_pooled", pooled}};
+  const auto elements = static_cast<double>(squared[0].numel());
+  for (int64_t i = 0; i < errors.size(0); ++i) {
+    mean_.add(errors.const_data_ptr<double>()[i], elements);
+  }
 }
 
 }  // namespace nsvq

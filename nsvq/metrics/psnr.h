@@ -1,21 +1,23 @@
 #pragma once
 
+#include "nsvq/metrics/grouped_mean.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
 
-/// "psnr": the mean over images of each image's PSNR in dB. "psnr_pooled": the PSNR of the mean
-/// squared error over everything, which reads lower. Equal pixels would be infinite: both are
-/// capped at 100 dB, for each image and for the pool.
+/// The mean over groups of images of the PSNR in dB of each group's mean squared error: with groups
+/// of one image the usual mean, with one group of all the pooled PSNR, which reads lower. Equal
+/// pixels would be infinite: the PSNR of a group is at most 100 dB.
 class Psnr : public Metric {
  public:
-  Psnr();
+  Psnr(PixelRule pixels, int64_t group);
   void add(const EvalBatch& batch) override;
-  std::vector<torch::Tensor> sums() override { return {sums_}; }
-  std::map<std::string, double> values() const override;
+  std::vector<torch::Tensor> sums() override { return {mean_.sums()}; }
+  std::optional<double> value() const override { return mean_.value(); }
 
  private:
-  torch::Tensor sums_;  // [4] fp64: dB, images, squared error, squared error's element count
+  PixelRule pixels_;
+  GroupedMean mean_;
 };
 
 }  // namespace nsvq

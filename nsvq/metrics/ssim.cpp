@@ -1,5 +1,7 @@
 #include "nsvq/metrics/ssim.h"
 
+#include <algorithm>
+
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/pixels.h"
 
@@ -9,11 +11,10 @@ namespace {
 
 constexpr int64_t kWindow = 7;
 constexpr double kCount = kWindow * kWindow;
-constexpr double kC1 = (0.01 * kPixelRange) * (0.01 * kPixelRange);
-constexpr double kC2 = (0.03 * kPixelRange) * (0.03 * kPixelRange);
+constexpr int64_t kStripElements = int64_t{1} << 22;
 
-/// Sums over every window inside the image, as fp64. `x` has whole numbers of at most 255 * 255, so
-/// no sum reaches 2^24 and fp32 holds each exactly, whatever the order of additions.
+/// Sums over every window inside the image, as fp64. Whole numbers of at most 255 * 255 may come as
+/// fp32: no sum reaches 2^24, so fp32 holds each exactly, whatever the order of additions.
 torch::Tensor window_sums(const torch::Tensor& x) {
   const auto sum = [](const torch::Tensor& t, int64_t height, int64_t width) {
     return torch::avg_pool2d(t, {height, width}, /*stride=*/1, /*padding=*/0, /*ceil_mode=*/false,
@@ -23,37 +24,53 @@ torch::Tensor window_sums(const torch::Tensor& x) {
 }
 
 /// Similarity of every window: [B, C, H, W] to [B, C, H - 6, W - 6].
-torch::Tensor similarity(const torch::Tensor& x, const torch::Tensor& y) {
+torch::Tensor similarity(const torch::Tensor& x, const torch::Tensor& y, double range) {
+  const double c1 = (0.01 * range) * (0.01 * range), c2 = (0.03 * range) * (0.03 * range);
   const auto sx = window_sums(x), sy = window_sums(y);
   const auto variances = (window_sums(x * x) + window_sums(y * y) - (sx * sx + sy * sy) / kCount);
   const auto covariance = window_sums(x * y) - sx * sy / kCount;
   const auto mx = sx / kCount, my = sy / kCount;
-  const auto luminance = (2 * mx * my + kC1) / (mx * mx + my * my + kC1);
-  return luminance * (2 * covariance / (kCount - 1) + kC2) / (variances / (kCount - 1) + kC2);
+  const auto luminance = (2 * mx * my + c1) / (mx * mx + my * my + c1);
+  return luminance * (2 * covariance / (kCount - 1) + c2) / (variances / (kCount - 1) + c2);
+}
+
+/// The mean of each image [B], in strips of rows: what is held at a time does not grow with the
+/// images.
+torch::Tensor mean_similarity(const torch::Tensor& x, const torch::Tensor& y, double range) {
+  const int64_t windows = x.size(2) - kWindow + 1;
+  const int64_t row_elements = x.size(0) * x.size(1) * x.size(3);
+  const int64_t rows = std::max<int64_t>(1, kStripElements / row_elements);
+  auto sums = torch::zeros({x.size(0)}, x.options().dtype(torch::kDouble));
+  for (int64_t top = 0; top < windows; top += rows) {
+    const int64_t height = std::min(rows, windows - top) + kWindow - 1;
+    const auto strip = [&](const torch::Tensor& t) { return t.narrow(2, top, height); };
+    sums += similarity(strip(x), strip(y), range).sum({1, 2, 3});
+  }
+  return sums / static_cast<double>(windows * x.size(1) * (x.size(3) - kWindow + 1));
 }
 
 }  // namespace
 
-Ssim::Ssim() : sums_(torch::zeros({2}, torch::kDouble)) {}
+Ssim::Ssim(const Conventions& conventions)
+    : pixels_(conventions.pixels),
+      range_(conventions.ssim_range * kPixelRange),
+      mean_(conventions.group, [](double mean) { return mean; }) {}
 
 void Ssim::add(const EvalBatch& batch) {
   const torch::NoGradGuard no_grad;
-  const auto pixels = to_pixels(batch);
-  const auto& x = pixels.images;
+  check_pair(batch);
+  auto x = to_pixels(batch.images, pixels_), y = to_pixels(batch.reconstructions, pixels_);
   if (x.size(0) == 0) return;
   if (x.size(2) < kWindow || x.size(3) < kWindow) {
     throw UserError("ssim: images of {}x{} are smaller than its {}x{} window; leave ssim out",
                     x.size(2), x.size(3), kWindow, kWindow);
   }
-  const auto images = static_cast<double>(x.size(0));
-  const auto mean = similarity(x, pixels.reconstructions).mean().item<double>();
-  sums_ += torch::tensor({mean * images, images}, torch::kDouble);
-}
-
-std::map<std::string, double> Ssim::values() const {
-  const auto* sums = sums_.const_data_ptr<double>();
-  if (sums[1] == 0) return {};
-  return {{"ssim", sums[0] / sums[1]}};
+  if (pixels_ == PixelRule::unrounded) {
+    x = x.to(torch::kDouble);
+    y = y.to(torch::kDouble);
+  }
+  const auto means = mean_similarity(x, y, range_).cpu();
+  for (int64_t i = 0; i < means.size(0); ++i) mean_.add(means.const_data_ptr<double>()[i], 1);
 }
 
 }  // namespace nsvq

@@ -4,7 +4,7 @@
 
 namespace nsvq {
 
-Usage::Usage(int64_t codes) {
+Usage::Usage(int64_t codes, Figure figure) : figure_(figure) {
   TORCH_CHECK(codes > 0, "usage: needs at least one code, got ", codes);
   hits_ = torch::zeros({codes}, torch::kLong);
 }
@@ -21,13 +21,21 @@ void Usage::add(const EvalBatch& batch) {
   hits_ += torch::bincount(indices, /*weights=*/{}, codes).cpu();
 }
 
-std::map<std::string, double> Usage::values() const {
-  const auto total = hits_.sum().item<int64_t>();
-  if (total == 0) return {};
-  const auto used = hits_.masked_select(hits_ > 0).to(torch::kDouble) / static_cast<double>(total);
-  const auto entropy = -(used * used.log()).sum().item<double>();
-  const auto fraction = static_cast<double>(used.numel()) / static_cast<double>(hits_.numel());
-  return {{"utilisation", fraction}, {"perplexity", std::exp(entropy)}};
+std::optional<double> Usage::value() const {
+  if (!hits_.any().item<bool>()) return std::nullopt;
+  return figure_(hits_);
 }
+
+double utilisation(const torch::Tensor& hits) {
+  return hits.count_nonzero().item<double>() / static_cast<double>(hits.numel());
+}
+
+double token_entropy(const torch::Tensor& hits) {
+  const auto used = hits.masked_select(hits > 0).to(torch::kDouble);
+  const auto inverse = used.sum() / used;  // Of the probabilities: no log of these gives -0.
+  return (inverse.log2() / inverse).sum().item<double>();
+}
+
+double perplexity(const torch::Tensor& hits) { return std::exp2(token_entropy(hits)); }
 
 }  // namespace nsvq

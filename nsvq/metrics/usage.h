@@ -4,17 +4,29 @@
 
 namespace nsvq {
 
-/// "utilisation": the fraction of codes hit at least once. "perplexity": exp of the entropy of how
-/// often each was hit, from 1 to the number of codes.
+/// How often each code was hit, and a figure of that.
 class Usage : public Metric {
  public:
-  explicit Usage(int64_t codes);
+  /// `hits` [K] int64, not all zero.
+  using Figure = double (*)(const torch::Tensor& hits);
+
+  Usage(int64_t codes, Figure figure);
   void add(const EvalBatch& batch) override;
   std::vector<torch::Tensor> sums() override { return {hits_}; }
-  std::map<std::string, double> values() const override;
+  std::optional<double> value() const override;
+
+  const torch::Tensor& hits() const { return hits_; }
 
  private:
+  Figure figure_;
   torch::Tensor hits_;  // [K] int64
 };
+
+/// The fraction of codes hit at least once.
+double utilisation(const torch::Tensor& hits);
+/// Of a token, in bits, if tokens are drawn as often as they were hit: 0 to log2 K.
+double token_entropy(const torch::Tensor& hits);
+/// 2 to the power of the entropy: as many codes, used evenly, have the same.
+double perplexity(const torch::Tensor& hits);
 
 }  // namespace nsvq

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,6 +31,11 @@ struct FeatureNet : torch::nn::Module {
  private:
   std::shared_ptr<torch::nn::Module> features_;
 };
+
+/// What turns images in [-1, 1] into what the networks were trained on, (images - shift) / scale by
+/// channel: ImageNet's mean and deviation for values in [0, 1], as LPIPS rounds them.
+inline constexpr std::array<double, 3> kImageShift = {-0.030, -0.088, -0.188};
+inline constexpr std::array<double, 3> kImageScale = {0.458, 0.448, 0.450};
 
 /// A member of the family.
 struct FeatureNetKind {

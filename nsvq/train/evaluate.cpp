@@ -2,7 +2,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
-#include "nsvq/metrics/metric.h"
 
 namespace nsvq {
 
@@ -22,29 +21,34 @@ LoaderOptions evaluation_options(const Config& config, const Group& group) {
 
 std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& group,
                                        c10::Device device, const std::string& title) {
-  const torch::NoGradGuard no_grad;
-  std::vector<std::unique_ptr<Metric>> metrics;
-  for (const auto& kind : metric_kinds()) metrics.push_back(kind.make(model->quantizer->codes()));
+  MetricSet metrics({"psnr", "psnr_pooled", "ssim", "utilisation", "perplexity"},
+                    {.conventions = {}, .codes = model->quantizer->codes(), .device = device});
+  return evaluate(model, loader, group, device, title, metrics);
+}
 
+std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& group,
+                                       c10::Device device, const std::string& title,
+                                       MetricSet& metrics,
+                                       const std::function<void(const EvalBatch&)>& also) {
+  const torch::NoGradGuard no_grad;
   auto count = at::zeros({}, at::kLong);
   Progress progress(title, loader.batches_per_epoch(), "batches");
   loader.start(0);
   for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
     const auto images = batch->images.to(device);
     const auto indices = model->encode(images);
-    const auto reconstructions = model->decode(indices);
-    for (auto& metric : metrics) metric->add({images, reconstructions, indices});
+    const EvalBatch seen = {images, model->decode(indices), indices};
+    metrics.add(seen);
+    if (also) also(seen);
     count += images.size(0);
   }
   progress.finish();
 
   group.sum({count});
   if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");
-  std::map<std::string, double> values = {{"images", count.item<double>()}};
-  for (auto& metric : metrics) {
-    group.sum(metric->sums());
-    values.merge(metric->values());
-  }
+  group.sum(metrics.sums());
+  auto values = metrics.values();
+  values["images"] = count.item<double>();
   return values;
 }
 

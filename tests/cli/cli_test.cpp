@@ -63,7 +63,7 @@ TEST_F(Cli, HelpAndVersionOnEverything) {
 TEST_F(Cli, TrainEvaluateReconstructInform) {
   const auto trained = run({"train", recipe_, "train.epochs=2", "--run", run_});
   ASSERT_EQ(trained.code, 0) << trained.error;
-  EXPECT_NE(trained.out.find("PSNR"), std::string::npos);
+  EXPECT_NE(trained.out.find("psnr"), std::string::npos);
   EXPECT_NE(trained.out.find("report.html"), std::string::npos);
 
   const auto json = (folder_.path() / "figures.json").string();

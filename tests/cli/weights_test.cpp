@@ -120,6 +120,8 @@ TEST_F(WeightsCommand, MistakesGetOneLine) {
   expect_failure(run({"weights", "get"}), 2, {"NAME"});
   expect_failure(run({"weights", "import", "a.pth"}), 2, {"--as"});
   expect_failure(run({"weights", "get", "vgg16"}), 2, {"vgg16", "lpips-vgg, lpips-alex"});
+  expect_failure(run({"weights", "get", "inception"}), 2,
+                 {"run `nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception`"});
 }
 
 TEST_F(WeightsCommand, WhatIsThereIsNotFetched) {

@@ -130,6 +130,20 @@ TEST(Loader, TrainingFollowsTheEpochsOrder) {
   EXPECT_EQ(loader.broken(), 0);
 }
 
+TEST(Loader, BatchesThatAreNotSquare) {
+  const auto source = std::make_shared<FakeSource>(5);
+  auto options = small(false, 2);
+  options.transform = {.height = 6, .width = 10};
+  Loader loader(source, options);
+  const auto batches = rest_of_epoch(loader);
+  EXPECT_EQ(batches.at(1).images.sizes(), (std::vector<int64_t>{2, 3, 6, 10}));
+  std::vector<float> expected(3 * 6 * 10);
+  transform(source->load(3), options.transform, 0, expected);
+  const auto image = batches[1].images[1].contiguous();
+  EXPECT_EQ(std::vector<float>(image.data_ptr<float>(), image.data_ptr<float>() + image.numel()),
+            expected);
+}
+
 TEST(Loader, PixelsAreThoseOfTheIndex) {
   const auto source = std::make_shared<FakeSource>(20);
   Loader loader(source, small(true));

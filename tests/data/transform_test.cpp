@@ -36,7 +36,7 @@ Image picture(int width, int height, int kind = 0) {
 }
 
 std::vector<float> apply(const Image& image, const TransformOptions& options, uint64_t seed = 0) {
-  std::vector<float> out(size_t{3} * options.size * options.size);
+  std::vector<float> out(size_t{3} * options.output_height() * options.output_width());
   transform(image, options, seed, out);
   return out;
 }
@@ -75,6 +75,21 @@ TEST(Transform, CenterCropEqualsTorchvision) {
     in >> width >> height >> kind >> size >> std::hex >> hash;
     ASSERT_TRUE(in) << line;
     const auto out = apply(picture(width, height, kind), {size, Crop::center, false});
+    EXPECT_EQ(fnv1a(out.data(), out.size() * sizeof(float)), hash) << line;
+  }
+}
+
+TEST(Transform, CoveringCropEqualsPillow) {
+  const auto lines = golden_lines("cover");
+  ASSERT_EQ(lines.size(), 45u);
+  for (const std::string& line : lines) {
+    std::istringstream in(line);
+    int width, height, kind, out_height, out_width;
+    uint64_t hash;
+    in >> width >> height >> kind >> out_height >> out_width >> std::hex >> hash;
+    ASSERT_TRUE(in) << line;
+    const TransformOptions options{.height = out_height, .width = out_width};
+    const auto out = apply(picture(width, height, kind), options);
     EXPECT_EQ(fnv1a(out.data(), out.size() * sizeof(float)), hash) << line;
   }
 }

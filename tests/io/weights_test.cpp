@@ -92,6 +92,8 @@ TEST_F(WeightsStore, MissingWeightsNameTheCommand) {
   expect_error("lpips-squeeze", {"`nsvq weights get lpips-squeeze`"});
   expect_error("squeezenet1_1",
                {"`nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1`"});
+  expect_error("inception",
+               {"`nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception`"});
   expect_error("vgg61", {"vgg61", "did you mean 'vgg16'", "lpips-alex"});
 }
 

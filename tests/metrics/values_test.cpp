@@ -1,4 +1,4 @@
-// What each metric measures: golden values of scikit-image (golden/metrics.py) and small cases.
+// Golden values of scikit-image (golden/metrics.py) and of the conventions (golden/conventions.py).
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -9,10 +9,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/pixels.h"
-#include "nsvq/metrics/psnr.h"
-#include "nsvq/metrics/ssim.h"
-#include "nsvq/metrics/usage.h"
 
 namespace nsvq {
 namespace {
@@ -45,6 +43,12 @@ EvalBatch golden_batch(const json& golden) {
   return {from_pixels(images), from_pixels(changed), {}};
 }
 
+std::map<std::string, double> values_of(const EvalBatch& batch, const Conventions& conventions) {
+  MetricSet metrics({"psnr", "psnr_pooled", "ssim"}, {.conventions = conventions});
+  metrics.add(batch);
+  return metrics.values();
+}
+
 TEST(MetricValues, MatchScikitImage) {
   std::ifstream file(NSVQ_TESTS_DIR "/golden/metrics.json");
   const auto cases = json::parse(file);
@@ -52,14 +56,59 @@ TEST(MetricValues, MatchScikitImage) {
   for (const auto& golden : cases) {
     SCOPED_TRACE(golden.at("shape").dump());
     const auto batch = golden_batch(golden);
-    Psnr psnr;
-    Ssim ssim;
-    psnr.add(batch);
-    ssim.add(batch);
-    EXPECT_NEAR(psnr.values().at("psnr"), golden.at("psnr").get<double>(), 1e-9);
-    EXPECT_NEAR(psnr.values().at("psnr_pooled"), golden.at("psnr_pooled").get<double>(), 1e-9);
-    EXPECT_NEAR(ssim.values().at("ssim"), golden.at("ssim").get<double>(), 1e-10);
+    const auto values = values_of(batch, {});
+    EXPECT_NEAR(values.at("psnr"), golden.at("psnr").get<double>(), 1e-9);
+    EXPECT_NEAR(values.at("psnr_pooled"), golden.at("psnr_pooled").get<double>(), 1e-9);
+    EXPECT_NEAR(values.at("ssim"), golden.at("ssim").get<double>(), 1e-10);
   }
+}
+
+/// As `batch` in golden/conventions.py.
+EvalBatch between_levels(const json& golden) {
+  const auto shape = golden.at("shape").get<std::vector<int64_t>>();
+  const auto seed = golden.at("seed").get<uint64_t>();
+  const auto noise = golden.at("noise").get<double>();
+  const int64_t width = shape[2], image = 3 * shape[1] * width;
+  Random texture(seed), error(seed + 1);
+  const auto levels = torch::empty({shape[0], 3, shape[1], width}, torch::kDouble);
+  const auto off = torch::empty_like(levels);
+  for (int64_t i = 0; i < levels.numel(); ++i) {
+    const int64_t column = i % width;
+    const double level = static_cast<double>(column * 100 / width + (column > width / 2 ? 50 : 0)) +
+                         std::floor(106 * texture.uniform());
+    const double share = static_cast<double>(1 + i / image % 5) / 5;
+    levels.data_ptr<double>()[i] = level;
+    off.data_ptr<double>()[i] = level + noise * share * (2 * error.uniform() - 1);
+  }
+  return {(levels / 127.5 - 1).to(torch::kFloat), (off / 127.5 - 1).to(torch::kFloat), {}};
+}
+
+TEST(MetricValues, MatchTheScriptsOfPeers) {
+  std::ifstream file(NSVQ_TESTS_DIR "/golden/conventions.json");
+  const auto cases = json::parse(file);
+  ASSERT_GT(cases.size(), 0u);
+  for (const auto& golden : cases) {
+    const auto batch = between_levels(golden);
+    for (const auto& [name, figures] : golden.at("figures").items()) {
+      auto conventions = find_conventions(name == "float" ? "nsvq" : name);
+      if (name == "float") conventions.pixels = PixelRule::unrounded;
+      const auto values = values_of(batch, conventions);
+      for (const auto& [metric, expected] : figures.items()) {
+        SCOPED_TRACE(name + " " + metric + " " + golden.at("shape").dump());
+        // The scripts of peers compute in fp32.
+        EXPECT_NEAR(values.at(metric), expected.get<double>(), 2e-6);
+      }
+    }
+  }
+}
+
+TEST(Conventions, AreFoundByName) {
+  EXPECT_EQ(find_conventions("nsvq").group, 1);
+  EXPECT_EQ(find_conventions("simvq").group, 64);
+  EXPECT_EQ(find_conventions("llamagen").ssim_range, 2);
+  EXPECT_THROW(find_conventions("simqv"), UserError);
+  EXPECT_EQ(find_pixel_rule("float"), PixelRule::unrounded);
+  EXPECT_THROW(find_pixel_rule("Float"), UserError);
 }
 
 TEST(Pixels, AreClampedAndRoundedToTheNearest) {
@@ -69,71 +118,17 @@ TEST(Pixels, AreClampedAndRoundedToTheNearest) {
   EXPECT_TRUE(torch::isnan(to_pixels(torch::full({1}, NAN))).item<bool>());
   const auto all = torch::arange(256).to(torch::kFloat);
   EXPECT_TRUE(torch::equal(to_pixels(from_pixels(all)), all));
+  EXPECT_TRUE(
+      torch::equal(to_network_input(from_pixels(all), PixelRule::rounded), from_pixels(all)));
 }
 
-TEST(Psnr, KnowsMeanFromPool) {
-  // Errors of 255 and of 0 in every pixel: 0 dB and the cap; half the largest error pooled.
-  const auto black = -torch::ones({1, 3, 1, 1}), white = torch::ones({1, 3, 1, 1});
-  Psnr psnr;
-  psnr.add({torch::cat({black, black}), torch::cat({white, black}), {}});
-  EXPECT_NEAR(psnr.values().at("psnr"), 50, 1e-12);
-  EXPECT_NEAR(psnr.values().at("psnr_pooled"), 10 * std::log10(2), 1e-12);
-}
-
-TEST(Psnr, OfEqualImagesIsCapped) {
-  const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
-  Psnr psnr;
-  psnr.add({images, images, {}});
-  EXPECT_EQ(psnr.values().at("psnr"), 100);
-  EXPECT_EQ(psnr.values().at("psnr_pooled"), 100);
-}
-
-TEST(Psnr, RefusesShapesThatDiffer) {
-  Psnr psnr;
-  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), torch::zeros({1, 3, 8, 9}), {}}), c10::Error);
-  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), {}, {}}), c10::Error);
-}
-
-TEST(Ssim, OfEqualImagesIsOne) {
-  const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
-  Ssim ssim;
-  ssim.add({images, images, {}});
-  EXPECT_NEAR(ssim.values().at("ssim"), 1, 1e-12);
-}
-
-TEST(Ssim, RefusesImagesBelowItsWindow) {
-  Ssim ssim;
-  const auto images = torch::zeros({1, 3, 7, 6});
-  EXPECT_THROW(ssim.add({images, images, {}}), UserError);
-  EXPECT_TRUE(ssim.values().empty());
-}
-
-TEST(Usage, CountsCodesAndTheirEntropy) {
-  Usage usage(8);
-  usage.add({{}, {}, torch::tensor({0, 0, 7, 7}, torch::kLong).reshape({1, 2, 2})});
-  EXPECT_EQ(usage.values().at("utilisation"), 0.25);
-  EXPECT_NEAR(usage.values().at("perplexity"), 2, 1e-12);
-  usage.add({{}, {}, torch::arange(8).reshape({2, 2, 2})});
-  EXPECT_EQ(usage.values().at("utilisation"), 1);
-  const double entropy = -(2 * 0.25 * std::log(0.25) + 6 * std::log(1 / 12.0) / 12);
-  EXPECT_NEAR(usage.values().at("perplexity"), std::exp(entropy), 1e-12);
-}
-
-TEST(Usage, OfOneCodeIsOne) {
-  Usage usage(1);
-  usage.add({{}, {}, torch::zeros({3, 1, 1}, torch::kLong)});
-  EXPECT_EQ(usage.values().at("utilisation"), 1);
-  EXPECT_EQ(usage.values().at("perplexity"), 1);
-}
-
-TEST(Usage, RefusesIndicesOutsideTheCodebook) {
-  Usage usage(8);
-  EXPECT_THROW(usage.add({{}, {}, torch::tensor({8}, torch::kLong)}), c10::Error);
-  EXPECT_THROW(usage.add({{}, {}, torch::tensor({-1}, torch::kLong)}), c10::Error);
-  EXPECT_THROW(usage.add({{}, {}, torch::zeros({1})}), c10::Error);
-  EXPECT_THROW(usage.add(EvalBatch{}), c10::Error);
-  EXPECT_TRUE(usage.values().empty());
-  EXPECT_THROW(Usage(0), c10::Error);
+TEST(Pixels, AreTruncatedOrLeft) {
+  const auto values = torch::tensor({-2.0, -1.0, -0.9955, 0.0, 0.999, 1.0, 1.5});
+  const auto truncated = torch::tensor({0.0, 0.0, 0.0, 127.0, 254.0, 255.0, 255.0});
+  const auto left = torch::tensor({0.0, 0.0, 0.57375, 127.5, 254.8725, 255.0, 255.0});
+  EXPECT_TRUE(torch::equal(to_pixels(values, PixelRule::truncated), truncated.to(torch::kFloat)));
+  EXPECT_TRUE(torch::allclose(to_pixels(values, PixelRule::unrounded), left.to(torch::kFloat)));
+  EXPECT_TRUE(torch::equal(to_network_input(values, PixelRule::unrounded), values.clamp(-1, 1)));
 }
 
 }  // namespace

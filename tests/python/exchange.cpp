@@ -1,6 +1,9 @@
-// The C++ side of read_back.py:
-//   exchange write FOLDER   writes a safetensors file and TensorBoard events for Python to read
-//   exchange print FILE     prints the tensors of a safetensors file that Python wrote
+// The C++ side of read_back.py and npz.py:
+//   exchange write FOLDER   writes a safetensors file, an .npz file and TensorBoard events for
+//   Python
+//                           to read
+//   exchange print FILE     prints the tensors of a safetensors file that Python wrote, or `mu` and
+//                           `sigma` of an .npz file
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/io/npz.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/tensorboard.h"
 
@@ -33,6 +37,16 @@ void write_tensors(const std::filesystem::path& folder) {
   write_safetensors(folder / "tensors.safetensors", file);
 }
 
+void write_arrays(const std::filesystem::path& folder) {
+  const auto sigma = torch::arange(25, torch::kFloat64).reshape({5, 5}) / 7;
+  write_npz(folder / "arrays.npz", {{"mu", torch::arange(5, torch::kFloat64) / 3},
+                                    {"sigma", sigma},
+                                    {"transposed", sigma.t()},
+                                    {"single", torch::full({1, 3}, 1.5, torch::kFloat32)},
+                                    {"scalar", torch::tensor(-2.0, torch::kFloat64)},
+                                    {"empty", torch::empty({3, 0}, torch::kFloat32)}});
+}
+
 void write_events(const std::filesystem::path& folder) {
   EventWriter writer(folder / "events");
   for (int step = 0; step < 50; ++step) writer.scalar("train/loss", step, 1.0 / (step + 1));
@@ -44,7 +58,12 @@ void write_events(const std::filesystem::path& folder) {
 }
 
 void print_tensors(const std::filesystem::path& path) {
-  const TensorFile file = read_safetensors(path);
+  TensorFile file;
+  if (path.extension() == ".npz") {
+    file.tensors = read_npz(path, {"mu", "sigma"});
+  } else {
+    file = read_safetensors(path);
+  }
   for (const auto& [key, value] : file.metadata) fmt::print("metadata {} {}\n", key, value);
   for (const auto& [name, tensor] : file.tensors) {
     std::string line = fmt::format("{} {} [", name, torch::toString(tensor.scalar_type()));
@@ -64,6 +83,7 @@ int main(int argc, char** argv) try {
   const std::string command = argc == 3 ? argv[1] : "";
   if (command == "write") {
     write_tensors(argv[2]);
+    write_arrays(argv[2]);
     write_events(argv[2]);
   } else if (command == "print") {
     print_tensors(argv[2]);

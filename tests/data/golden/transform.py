@@ -46,6 +46,19 @@ def center_example(pixels, size):
     return np.ascontiguousarray((pixels / 127.5 - 1.0).astype("<f4").transpose(2, 0, 1))
 
 
+def cover_example(pixels, out_height, out_width):
+    """Resized to cover out_height x out_width, centre cropped, as [3, out_height, out_width]."""
+    height, width = pixels.shape[:2]
+    if out_width * height >= out_height * width:
+        width, height = out_width, int(out_width * height / width)
+    else:
+        width, height = int(out_height * width / height), out_height
+    pixels = resize(pixels, width, height)
+    top, left = int(round((height - out_height) / 2.0)), int(round((width - out_width) / 2.0))
+    pixels = pixels[top : top + out_height, left : left + out_width]
+    return np.ascontiguousarray((pixels / 127.5 - 1.0).astype("<f4").transpose(2, 0, 1))
+
+
 SIZES = [(1, 1), (31, 33), (33, 31), (64, 48), (150, 20), (17, 170), (1, 33), (33, 1), (119, 68)]
 FACTORS = [1.3, 3.7, 17, 1 / 1.3, 1 / 3.7]
 
@@ -64,6 +77,12 @@ def main():
         for size in (1, 16, 31, 33):
             out = center_example(picture(width, height, i % 2), size)
             lines.append(f"center {width} {height} {i % 2} {size} {fnv1a(out.tobytes()):016x}")
+    lines.append("# cover width height kind out-height out-width fnv1a-of-floats")
+    for i, (width, height) in enumerate(SIZES):
+        for out_height, out_width in [(16, 31), (31, 16), (33, 32), (1, 7), (24, 24)]:
+            out = cover_example(picture(width, height, i % 2), out_height, out_width)
+            lines.append(f"cover {width} {height} {i % 2} {out_height} {out_width} "
+                         f"{fnv1a(out.tobytes()):016x}")
     (Path(__file__).parent / "transform.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -1,0 +1,166 @@
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/measure.h"
+#include "nsvq/cli/table.h"
+#include "nsvq/core/error.h"
+#include "nsvq/data/names.h"
+#include "nsvq/io/file.h"
+#include "nsvq/report/grid.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CompareArguments {
+  std::vector<std::string> models;
+  ModelArguments common;
+  MetricArguments metrics;
+  std::string out;
+  int64_t samples = 8;
+};
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const auto& part : fs::path(path).lexically_normal()) {
+    if (!part.empty()) parts.push_back(part.string());
+  }
+  return parts;
+}
+
+/// Takes the first part of each path away for as long as it is the same in all, and another
+/// follows.
+void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
+  const auto common = [&](const auto& path) {
+    return path.size() > 1 && path.front() == paths.front().front();
+  };
+  while (std::all_of(paths.begin(), paths.end(), common)) {
+    for (auto& path : paths) path.erase(path.begin());
+  }
+}
+
+/// What the columns are called: the paths without the folders that all begin or end with.
+std::vector<std::string> titles_of(const std::vector<std::string>& models) {
+  std::vector<std::vector<std::string>> paths;
+  for (const auto& model : models) paths.push_back(parts_of(model));
+  for (int side = 0; side < 2; ++side) {
+    drop_common_parts(paths);
+    for (auto& path : paths) std::reverse(path.begin(), path.end());
+  }
+  std::vector<std::string> titles;
+  for (const auto& path : paths) titles.push_back(fmt::format("{}", fmt::join(path, "/")));
+  return titles;
+}
+
+/// That all can be loaded and see the images alike, before the first of them goes to work.
+void check_models(const std::vector<std::string>& models) {
+  int64_t size = 0;
+  for (const auto& model : models) {
+    const auto own = load_model(model).config.data.size;
+    if (size == 0) size = own;
+    if (own == size) continue;
+    throw UserError("{} sees images of {} pixels, {} of {}; compare models of one size", models[0],
+                    size, model, own);
+  }
+}
+
+/// The first images and what a model makes of them.
+struct Samples {
+  std::vector<Image> images, reconstructions;
+
+  void add(const EvalBatch& batch, int64_t most) {
+    for (int64_t i = 0; i < batch.images.size(0) && std::ssize(images) < most; ++i) {
+      images.push_back(to_image(batch.images[i]));
+      reconstructions.push_back(to_image(batch.reconstructions[i]));
+    }
+  }
+};
+
+struct Compared {
+  std::string file;
+  MetricColumn column;
+  Samples samples;
+};
+
+Compared compare_one(const CompareArguments& arguments, size_t number, const std::string& title,
+                     const MetricChoice& choice, Group& group) {
+  auto model = arguments.common;
+  model.model = arguments.models[number];
+  auto opened = open(model, group);
+  Compared result{opened.model.file.string(), {title, {}}, {}};
+  const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
+  result.column.values = measure(opened, choice, group, model.data, title, keep);
+  return result;
+}
+
+void write_json(const CompareArguments& arguments, const MetricChoice& choice,
+                const std::vector<Compared>& results) {
+  if (arguments.metrics.json.empty()) return;
+  nlohmann::ordered_json json = {{"data", arguments.common.data},
+                                 {"conventions", describe_choice(choice)}};
+  for (const auto& result : results) {
+    nlohmann::ordered_json one = {{"name", result.column.title}, {"model", result.file}};
+    add_figures(one, result.column.values);
+    json["models"].push_back(one);
+  }
+  write_text(arguments.metrics.json, json.dump(2) + "\n");
+}
+
+void write_grid(const std::string& out, const std::vector<Compared>& results) {
+  if (out.empty()) return;
+  std::vector<std::vector<Image>> rows = {results.front().samples.images};
+  std::string names = "images";
+  for (const auto& result : results) {
+    rows.push_back(result.samples.reconstructions);
+    names += ", " + result.column.title;
+  }
+  write_image(out, make_grid(rows));
+  fmt::print("{}, rows from the top: {}\n", out, names);
+}
+
+void run_compare(const CompareArguments& arguments) {
+  const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  if (!arguments.out.empty() && !is_image_name(arguments.out)) {
+    throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
+  }
+  require_writable(arguments.out);
+  check_models(arguments.models);
+  const auto group = make_group();
+  const auto titles = titles_of(arguments.models);
+  std::vector<Compared> results;
+  std::vector<MetricColumn> columns;
+  for (size_t i = 0; i < titles.size(); ++i) {
+    results.push_back(compare_one(arguments, i, titles[i], choice, *group));
+    columns.push_back(results.back().column);
+  }
+  fmt::print("on {}, as {}\n{}", arguments.common.data, choice.conventions.name,
+             metric_table(columns, choice.conventions));
+  write_json(arguments, choice, results);
+  write_grid(arguments.out, results);
+}
+
+}  // namespace
+
+void declare_compare(CLI::App& app) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  app.add_option("RUNS_OR_CHECKPOINTS", arguments->models,
+                 "two or more: runs' folders, checkpoint folders or model.safetensors files")
+      ->required()
+      ->expected(2, 1000);
+  declare_data_arguments(app, arguments->common);
+  declare_metric_arguments(app, arguments->metrics);
+  app.add_option("--out", arguments->out,
+                 "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");
+  app.add_option("--samples", arguments->samples, "images in that picture")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.callback([arguments] { run_compare(*arguments); });
+}
+
+}  // namespace nsvq

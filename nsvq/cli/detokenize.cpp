@@ -1,0 +1,89 @@
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/picture_output.h"
+#include "nsvq/core/device.h"
+#include "nsvq/io/jpeg.h"
+#include "nsvq/report/grid.h"
+#include "nsvq/train/detokenize.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/tokenize.h"
+
+namespace nsvq {
+
+namespace {
+
+struct DetokenizeArguments {
+  std::string model, tokens, out, format = "png", device = "auto";
+  int64_t batch_size = 0;
+  bool force = false;
+};
+
+using Bytes = std::vector<std::byte>;
+
+/// The images [B, 3, H, W] as files, encoded side by side.
+std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
+  std::vector<Bytes> files(images.size(0));
+  at::parallel_for(0, images.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto image = to_image(images[i]);
+      files[i] = jpeg ? encode_jpeg(image, 95) : encode_png(image);
+    }
+  });
+  return files;
+}
+
+void run_detokenize(const DetokenizeArguments& arguments) {
+  auto model = load_model(arguments.model);
+  model.config.threads = 0;  // As many as this machine has, not the one that trained.
+  prepare_torch(model.config);
+  const auto device = choose_device(arguments.device);
+  const auto manifest = open_tokens(arguments.tokens, model.tokenizer, arguments.force);
+  model.tokenizer->to(device);
+  prepare_inference(model.tokenizer);
+
+  const bool jpeg = arguments.format == "jpeg";
+  const auto output = open_picture_output(arguments.out);
+  PictureNames names(jpeg ? ".jpg" : ".png");
+  const int64_t batch =
+      arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
+  detokenize(model.tokenizer, arguments.tokens, manifest, batch, device,
+             [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
+               const auto files = encode_all(images, jpeg);
+               for (size_t i = 0; i < files.size(); ++i) {
+                 output->add(names.name_for(keys[i]), files[i]);
+               }
+             });
+  output->finish();
+  fmt::print("{}\n", arguments.out);
+}
+
+}  // namespace
+
+void declare_detokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<DetokenizeArguments>();
+  app.add_option("RUN_OR_CHECKPOINT", arguments->model,
+                 "the model that made the tokens: a run's folder, a checkpoint folder or a "
+                 "model.safetensors")
+      ->required();
+  app.add_option("--tokens", arguments->tokens, "folder that `nsvq tokenize` wrote")->required();
+  app.add_option("--out", arguments->out,
+                 "FILE.tar, or a folder (new or empty), for pictures named after the images")
+      ->required();
+  app.add_option("--format", arguments->format, "png or jpeg (quality 95)")
+      ->check(CLI::IsMember({"png", "jpeg"}))
+      ->capture_default_str();
+  app.add_option("--device", arguments->device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--batch-size", arguments->batch_size,
+                 "images at a time (default: as when the tokens were made)")
+      ->check(CLI::Range(1, 65536));
+  app.add_flag("--force", arguments->force, "decode tokens of another model all the same");
+  app.callback([arguments] { run_detokenize(*arguments); });
+}
+
+}  // namespace nsvq

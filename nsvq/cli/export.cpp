@@ -1,0 +1,66 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/options.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/train/checkpoint.h"
+#include "nsvq/train/tokenize.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Every setting by section, as in a recipe.
+nlohmann::ordered_json to_json(Config config) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& option : options(config)) {
+    const auto section = option.section();
+    const auto leaf = section.empty() ? option.key : option.key.substr(section.size() + 1);
+    auto& place = section.empty() ? json[leaf] : json[section][leaf];
+    std::visit([&place](const auto* field) { place = *field; }, option.field);
+  }
+  return json;
+}
+
+void run_export(const std::string& path, const fs::path& out) {
+  if (out.extension() != ".safetensors") {
+    throw UserError("--out: {} does not end in .safetensors", out.string());
+  }
+  const auto model = load_model(path);
+  const auto hash = model_sha256(model.tokenizer);
+  std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                 {"nsvq.version", kVersion},
+                                                 {"nsvq.config", to_yaml(model.config)},
+                                                 {"nsvq.sha256", hash}};
+  auto json = to_json(model.config);
+  json["nsvq"] = {{"version", kVersion}, {"sha256", hash}, {"stride", model.config.model.stride()}};
+  write_safetensors(out, {named_tensors(*model.tokenizer), metadata});
+  const auto beside = fs::path(out).replace_extension(".json");
+  write_text(beside, json.dump(1) + "\n");
+  fmt::print("{}\n{}\n", out.string(), beside.string());
+}
+
+}  // namespace
+
+void declare_export(CLI::App& app) {
+  struct Arguments {
+    std::string model, out;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  app.add_option("RUN_OR_CHECKPOINT", arguments->model,
+                 "a run's folder, a checkpoint folder or a model.safetensors")
+      ->required();
+  app.add_option("--out", arguments->out,
+                 "FILE.safetensors for the weights; FILE.json beside it gets the configuration")
+      ->required();
+  app.callback([arguments] { run_export(arguments->model, arguments->out); });
+}
+
+}  // namespace nsvq

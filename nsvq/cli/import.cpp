@@ -1,0 +1,62 @@
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/train/import.h"
+#include "nsvq/train/tokenizer.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ImportArguments {
+  std::string file, recipe, out;
+  std::vector<std::string> overrides;
+  bool averaged = false;
+};
+
+void run_import(const ImportArguments& arguments) {
+  const auto config = load_config(arguments.recipe, arguments.overrides);
+  const auto imported =
+      import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
+  Tokenizer model(config);
+  check_all_placed(named_tensors(*model), imported.tensors, arguments.file);
+  load_tensors(*model, imported.tensors, arguments.file);
+
+  fs::path out = arguments.out;
+  if (out.extension() != ".safetensors") out /= "model.safetensors";
+  write_safetensors(out, {named_tensors(*model),
+                          {{"format", "pt"},
+                           {"nsvq.version", kVersion},
+                           {"nsvq.imported", fs::path(arguments.file).filename().string()},
+                           {"nsvq.config", to_yaml(config)}}});
+  fmt::print("{}: {} tensors\n", out.string(), imported.tensors.size());
+  for (const auto& [name, count] : imported.left_out) {
+    fmt::print("left out: {} tensors of {}.*{}\n", count, name,
+               name == "model_ema" ? (arguments.averaged ? " (those of the average are in place)"
+                                                         : " (--ema takes the average)")
+                                   : "");
+  }
+}
+
+}  // namespace
+
+void declare_import(CLI::App& app) {
+  const auto arguments = std::make_shared<ImportArguments>();
+  app.add_option("FILE", arguments->file, "weights as safetensors, with their own names")
+      ->required();
+  app.add_option("--like", arguments->recipe, "recipe (YAML) that describes the model")->required();
+  app.add_option("--set", arguments->overrides,
+                 "key=value, overriding the recipe, such as model.width=128 (may be repeated)");
+  app.add_option("--out", arguments->out, "FILE.safetensors, or a folder for model.safetensors")
+      ->required();
+  app.add_flag("--ema", arguments->averaged,
+               "take the moving average of the weights (model_ema.*) instead of the last ones");
+  app.callback([arguments] { run_import(*arguments); });
+}
+
+}  // namespace nsvq

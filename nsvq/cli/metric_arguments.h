@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "nsvq/metrics/conventions.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nsvq {
+
+/// What every command that measures takes.
+struct MetricArguments {
+  std::string metrics;  ///< "psnr,ssim"; empty: the fixed set that needs no weights
+  std::string as = "nsvq";
+  std::string pixels;  ///< rounded, truncated or float; empty: what the conventions say
+  std::string json;
+};
+
+void declare_metric_arguments(CLI::App& app, MetricArguments& arguments);
+
+/// Whether there are tokens to measure beside images.
+enum class Measured { images_and_tokens, images };
+
+struct MetricChoice {
+  std::vector<std::string> names;
+  Conventions conventions;
+};
+
+/// Throws UserError for unknown names, and RunError where `arguments.json` cannot be written.
+MetricChoice choose_metrics(const MetricArguments& arguments, Measured measured);
+
+/// Throws UserError naming the first metric without a value: too few images.
+void require_all(const MetricChoice& choice, const std::map<std::string, double>& values);
+
+/// Adds figures under their names, counts as whole numbers.
+void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values);
+/// "as" and, for each metric, the choices behind it.
+nlohmann::ordered_json describe_choice(const MetricChoice& choice);
+
+/// Throws RunError where no file can be made under this name; nothing for an empty one.
+void require_writable(const std::string& file);
+
+}  // namespace nsvq

@@ -1,0 +1,93 @@
+#include "nsvq/cli/pairs.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "nsvq/core/error.h"
+#include "nsvq/data/names.h"
+
+namespace nsvq {
+
+namespace {
+
+std::string without_ending(const std::string& key) {
+  return is_image_name(key) ? key.substr(0, key.rfind('.')) : key;
+}
+
+std::unordered_map<std::string, int64_t> places_of(const NamedSource& images) {
+  std::unordered_map<std::string, int64_t> places;
+  for (int64_t i = 0; i < images.source->size(); ++i) {
+    const auto name = without_ending(images.source->key(i));
+    if (places.emplace(name, i).second) continue;
+    throw UserError("{}: two images are named {}, endings aside; pairs need each name once",
+                    images.spec, name);
+  }
+  return places;
+}
+
+/// Throws UserError if a name of `images` is missing among those of `partners`.
+void check_partners(const NamedSource& images, const NamedSource& partners,
+                    const std::unordered_map<std::string, int64_t>& places) {
+  int64_t missing = 0;
+  std::string first;
+  for (int64_t i = 0; i < images.source->size(); ++i) {
+    const auto name = without_ending(images.source->key(i));
+    if (!places.contains(name) && missing++ == 0) first = name;
+  }
+  if (missing == 0) return;
+  throw UserError("{} of {} images of {} have no partner in {}; the first is {}", missing,
+                  images.source->size(), images.spec, partners.spec, first);
+}
+
+torch::Tensor to_tensor(const Image& image) {
+  const auto bytes = at::tensor(at::ArrayRef<uint8_t>(image.pixels), at::kByte);
+  const auto values = bytes.view({image.height, image.width, 3}).permute({2, 0, 1});
+  return (values.to(at::kDouble) / 127.5 - 1).to(at::kFloat);  // As the loader does.
+}
+
+}  // namespace
+
+std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other) {
+  if (reference.source->size() == 1 && other.source->size() == 1) return {{0, 0}};
+  const auto theirs = places_of(other), ours = places_of(reference);
+  check_partners(reference, other, theirs);
+  check_partners(other, reference, ours);
+  std::vector<Pair> pairs;
+  for (int64_t i = 0; i < reference.source->size(); ++i) {
+    pairs.push_back({i, theirs.at(without_ending(reference.source->key(i)))});
+  }
+  return pairs;
+}
+
+std::vector<Pair> unpaired(const Source& reference, const Source& other) {
+  std::vector<Pair> pairs;
+  for (int64_t i = 0; i < reference.size(); ++i) pairs.push_back({i, {}});
+  for (int64_t i = 0; i < other.size(); ++i) pairs.push_back({{}, i});
+  return pairs;
+}
+
+ImagePair load_pair(const NamedSource& reference, const NamedSource& other, const Pair& pair) {
+  ImagePair images;
+  if (pair.reference) images.reference = reference.source->load(*pair.reference);
+  if (pair.other) images.other = other.source->load(*pair.other);
+  if (!pair.reference || !pair.other) return images;
+  const auto &a = *images.reference, &b = *images.other;
+  if (a.width == b.width && a.height == b.height) return images;
+  throw UserError("{} in {} is {} x {} pixels, but {} in {} is {} x {}; pairs need one size",
+                  reference.source->key(*pair.reference), reference.spec, a.width, a.height,
+                  other.source->key(*pair.other), other.spec, b.width, b.height);
+}
+
+EvalBatch to_batch(const std::vector<ImagePair>& pairs) {
+  std::vector<torch::Tensor> images, reconstructions;
+  for (const auto& pair : pairs) {
+    if (pair.reference) images.push_back(to_tensor(*pair.reference));
+    if (pair.other) reconstructions.push_back(to_tensor(*pair.other));
+  }
+  EvalBatch batch;
+  if (!images.empty()) batch.images = at::stack(images);
+  if (!reconstructions.empty()) batch.reconstructions = at::stack(reconstructions);
+  return batch;
+}
+
+}  // namespace nsvq

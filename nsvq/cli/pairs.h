@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nsvq/data/source.h"
+#include "nsvq/metrics/metric.h"
+
+namespace nsvq {
+
+/// A source as the user named it.
+struct NamedSource {
+  std::string spec;
+  std::shared_ptr<const Source> source;
+};
+
+/// Places of images to be compared; where sets are compared, one of the two is missing.
+struct Pair {
+  std::optional<int64_t> reference, other;
+};
+
+/// Images of one name, endings aside, in the order of the reference; two single images are a pair
+/// whatever they are called. Throws UserError for names without a partner and for names that occur
+/// twice.
+std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other);
+/// Every image of both, alone.
+std::vector<Pair> unpaired(const Source& reference, const Source& other);
+
+struct ImagePair {
+  std::optional<Image> reference, other;
+};
+
+/// Decodes both at their own size. Throws UserError where the sizes differ.
+ImagePair load_pair(const NamedSource& reference, const NamedSource& other, const Pair& pair);
+
+/// Images of one size, `reference` as images and `other` as reconstructions.
+EvalBatch to_batch(const std::vector<ImagePair>& pairs);
+
+}  // namespace nsvq

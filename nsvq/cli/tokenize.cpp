@@ -1,0 +1,95 @@
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/model_arguments.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/data/limited_source.h"
+#include "nsvq/train/tokenize.h"
+
+namespace nsvq {
+
+namespace {
+
+struct TokenizeArguments {
+  ModelArguments model;
+  std::string out, crop;
+  int64_t limit = 0;
+  int64_t shard_size = 4096;
+};
+
+int parse_side(std::string_view text, std::string_view whole) {
+  int side = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), side);
+  if (error == std::errc() && end == text.data() + text.size() && side >= 1 && side <= 16384) {
+    return side;
+  }
+  throw UserError("--crop: {} is no HEIGHTxWIDTH, such as 128x192 (or 128, a square)",
+                  quote(whole));
+}
+
+void set_crop(TransformOptions& transform, std::string_view text) {
+  const size_t times = text.find('x');
+  transform.height = parse_side(text.substr(0, times), text);
+  transform.width =
+      times == std::string_view::npos ? transform.height : parse_side(text.substr(times + 1), text);
+}
+
+void check_stride(const TransformOptions& transform, int64_t stride) {
+  for (const int side : {transform.output_height(), transform.output_width()}) {
+    if (side % stride == 0) continue;
+    throw UserError("--crop: {}x{} is no multiple of the model's stride, which is {}",
+                    transform.output_height(), transform.output_width(), stride);
+  }
+}
+
+void run_tokenize(const TokenizeArguments& arguments) {
+  auto opened = open(arguments.model, *make_group());
+  prepare_inference(opened.model.tokenizer);
+  TokenizeOptions options;
+  options.out = arguments.out;
+  options.source = arguments.model.data;
+  options.shard_size = arguments.shard_size;
+  options.stride = opened.model.config.model.stride();
+  options.loader = opened.options;
+  options.loader.on_error = OnError::skip;  // a broken image is named in the manifest
+  if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
+  check_stride(options.loader.transform, options.stride);
+  auto source = opened.source;
+  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
+
+  const auto manifest = tokenize(opened.model.tokenizer, source, options, opened.device);
+  int64_t images = 0, broken = 0;
+  for (const auto& shard : manifest.shards) {
+    images += shard.images;
+    broken += std::ssize(shard.broken);
+  }
+  fmt::print("{}: {} images of {}x{} tokens in {} shards\n", arguments.out, images,
+             manifest.settings.grid_height, manifest.settings.grid_width, manifest.shards.size());
+  if (broken > 0) fmt::print("{} broken images were left out (manifest.json names them)\n", broken);
+}
+
+}  // namespace
+
+void declare_tokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<TokenizeArguments>();
+  declare_model_arguments(app, arguments->model);
+  app.add_option("--out", arguments->out,
+                 "folder for the shards; one that a killed `nsvq tokenize` left is completed")
+      ->required();
+  app.add_option("--limit", arguments->limit, "only the first images of the source")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.add_option("--crop", arguments->crop,
+                 "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
+                 "square the model was trained on)");
+  app.add_option("--shard-size", arguments->shard_size,
+                 "images in a shard, rounded up to whole batches")
+      ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
+      ->capture_default_str();
+  app.callback([arguments] { run_tokenize(*arguments); });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,148 @@
+#include "nsvq/io/npy.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr size_t kAlignment = 64;  // of the numbers, as numpy lays them out
+constexpr size_t kMostDimensions = 64;
+
+struct Header {
+  torch::ScalarType type = torch::kDouble;
+  bool by_columns = false;
+  std::vector<int64_t> shape;
+  size_t end = 0;  // where the numbers begin
+};
+
+uint64_t little_endian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
+  return value;
+}
+
+/// What follows `'key':` in the header's Python dict, whose strings numpy never escapes.
+std::string_view value_of(std::string_view dict, const std::string& key) {
+  const auto name = "'" + key + "':";
+  const auto at = dict.find(name);
+  if (at == std::string_view::npos) throw UserError("the array's header has no '{}'", key);
+  const auto rest = dict.substr(at + name.size());
+  return rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+}
+
+torch::ScalarType parse_type(std::string_view value) {
+  const auto end = value.find('\'', 1);
+  const auto descr = value.substr(0, end == std::string_view::npos ? end : end + 1);
+  if (descr == "'<f8'") return torch::kDouble;
+  if (descr == "'<f4'") return torch::kFloat;
+  throw UserError("an array of type {}, where '<f8' or '<f4' was due", quote(descr));
+}
+
+bool parse_bool(std::string_view value) {
+  if (value.starts_with("True")) return true;
+  if (value.starts_with("False")) return false;
+  throw UserError("the array's 'fortran_order' is neither True nor False");
+}
+
+std::optional<int64_t> parse_size(std::string_view digits) {
+  if (digits.empty() || digits.size() > 18) return {};
+  int64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return {};
+    value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
+/// "(2, 3)", "(5,)" or "()".
+std::vector<int64_t> parse_shape(std::string_view value) {
+  const auto end = value.find(')');
+  const auto wrong = [&] {
+    return UserError("the array's shape is {}", quote(value.substr(0, 40)));
+  };
+  if (!value.starts_with('(') || end == std::string_view::npos) throw wrong();
+  std::vector<int64_t> shape;
+  for (auto rest = value.substr(1, end - 1); !rest.empty();) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const auto size = parse_size(rest.substr(0, comma));
+    if (!size || shape.size() == kMostDimensions) throw wrong();
+    shape.push_back(*size);
+    rest = rest.substr(std::min(comma + 1, rest.size()));
+    rest = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+  }
+  return shape;
+}
+
+Header parse_header(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic) || bytes.size() < 10) throw UserError("an array that is no .npy");
+  const auto version = static_cast<uint8_t>(bytes[6]);
+  if (version < 1 || version > 3) throw UserError("an array of .npy version {}", version);
+  const size_t start = version == 1 ? 10 : 12;
+  if (bytes.size() < start) throw UserError("an array cut off in its header");
+  const auto length = little_endian(bytes.substr(8, start - 8));
+  if (length > bytes.size() - start) throw UserError("an array cut off in its header");
+  const auto dict = bytes.substr(start, length);
+  return {parse_type(value_of(dict, "descr")), parse_bool(value_of(dict, "fortran_order")),
+          parse_shape(value_of(dict, "shape")), start + length};
+}
+
+/// Bytes of the numbers; a product that does not fit is as good as the largest.
+uint64_t bytes_of(const Header& header) {
+  uint64_t bytes = torch::elementSize(header.type);
+  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (std::count(header.shape.begin(), header.shape.end(), 0) > 0) return 0;
+  for (const int64_t size : header.shape) {
+    if (static_cast<uint64_t>(size) > most / bytes) return most;
+    bytes *= static_cast<uint64_t>(size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string npy_header(const torch::Tensor& tensor) {
+  const bool is_double = tensor.scalar_type() == torch::kDouble;
+  TORCH_CHECK(is_double || tensor.scalar_type() == torch::kFloat, "npy: needs fp64 or fp32, got ",
+              tensor.scalar_type());
+  const auto sizes = tensor.sizes().vec();
+  auto dict = fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                          is_double ? 8 : 4, fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
+  const size_t before = kMagic.size() + 4, whole = before + dict.size() + 1;
+  dict.append((kAlignment - whole % kAlignment) % kAlignment, ' ');
+  dict += '\n';
+  std::string header(kMagic);
+  header += {1, 0, static_cast<char>(dict.size() % 256), static_cast<char>(dict.size() / 256)};
+  return header + dict;
+}
+
+torch::Tensor parse_npy(std::span<const std::byte> bytes) {
+  const auto header = parse_header({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const auto data = bytes.subspan(header.end);
+  if (bytes_of(header) != data.size()) {
+    throw UserError("an array of shape [{}] with {} bytes of numbers",
+                    fmt::join(header.shape, ", "), data.size());
+  }
+  auto shape = header.shape;
+  if (header.by_columns) std::reverse(shape.begin(), shape.end());
+  auto tensor = torch::empty(shape, header.type);
+  if (!data.empty()) std::memcpy(tensor.data_ptr(), data.data(), data.size());
+  if (!header.by_columns) return tensor;
+  std::vector<int64_t> order(shape.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(order.size() - 1 - i);
+  return tensor.permute(order).contiguous();
+}
+
+}  // namespace nsvq

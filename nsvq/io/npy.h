@@ -1,0 +1,18 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace nsvq {
+
+/// What numpy puts before the numbers of an array in a .npy file. `tensor` is fp64 or fp32.
+std::string npy_header(const torch::Tensor& tensor);
+
+/// The array of a whole .npy file: fp64 or fp32, little-endian, by rows or (Fortran) by columns.
+/// Throws UserError without the file's name.
+torch::Tensor parse_npy(std::span<const std::byte> bytes);
+
+}  // namespace nsvq

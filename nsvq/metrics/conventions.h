@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// How a value x in [-1, 1] becomes what a metric compares: one of 256 levels, or any value.
+enum class PixelRule {
+  rounded,    ///< (x + 1) * 127.5 to the nearest whole number, half goes up: as in a picture file
+  truncated,  ///< (x + 1) / 2 * 255 without its fraction: as a cast to uint8 makes it
+  unrounded,  ///< (x + 1) * 127.5
+};
+
+/// The choices that make two figures of one name differ. The defaults are nsvq's.
+struct Conventions {
+  std::string name = "nsvq";
+  PixelRule pixels = PixelRule::rounded;   ///< of PSNR and SSIM
+  PixelRule network = PixelRule::rounded;  ///< of metrics that look through a network
+  int64_t group = 1;      ///< images that share one PSNR and one mean SSIM; these are averaged
+  double ssim_range = 1;  ///< SSIM's data range, of values in [0, 1]
+};
+
+/// Ours and those of peers, ours first.
+const std::vector<Conventions>& known_conventions();
+/// Throws UserError with the names there are.
+const Conventions& find_conventions(const std::string& name);
+
+/// "rounded", "truncated" or "float", and back; throws UserError.
+std::string name_of(PixelRule rule);
+PixelRule find_pixel_rule(const std::string& name);
+
+/// For outputs: "8-bit rounded", "8-bit truncated", "float".
+std::string describe(PixelRule rule);
+
+}  // namespace nsvq

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// Images to the vectors whose distribution a Fréchet distance compares.
+struct FeatureExtractor {
+  std::string name;
+  int64_t channels;  ///< C
+  /// Images [B, 3, H, W] in [-1, 1], taken as they are (not clamped, not rounded), to [B, C] fp32,
+  /// without gradients. Throws UserError for images too small for the network.
+  std::function<torch::Tensor(const torch::Tensor& images)> features;
+};
+
+/// A member of the family.
+struct FeatureExtractorKind {
+  std::string name;  ///< of the distance: "fid" for the network of FID alone
+  std::string summary;
+  int64_t channels;
+  std::string weights;  ///< the file in the store of weights (nsvq/io/weights.h)
+};
+
+const std::vector<FeatureExtractorKind>& feature_extractor_kinds();
+
+/// With the weights of the store. Throws UserError saying what brings them when they are missing,
+/// and, for "fid", when they are not the official ones; other networks say that in the log.
+FeatureExtractor make_feature_extractor(const std::string& name, c10::Device device);
+
+}  // namespace nsvq

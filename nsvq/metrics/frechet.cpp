@@ -1,0 +1,100 @@
+#include "nsvq/metrics/frechet.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+/// F with F F^T = S, one column for each direction in which S is not zero to rounding. The root of
+/// a rounding error is no rounding error: kept, those directions would cost half the digits.
+torch::Tensor factor(const torch::Tensor& covariance) {
+  const auto [values, vectors] = at::linalg_eigh(covariance);  // rising
+  const auto largest = values.numel() == 0 ? 0.0 : values[-1].item<double>();
+  const double rounding = std::numeric_limits<double>::epsilon() * values.numel();
+  const auto kept = values > std::max(largest, 0.0) * rounding;
+  return vectors.index({torch::indexing::Slice(), kept}) * values.index({kept}).sqrt();
+}
+
+/// tr (S1 S2)^(1/2). The eigenvalues of S1 S2 are those of the symmetric F1^T S2 F1, which are the
+/// squared singular values of F1^T F2. Those come with twice the digits of a squared product.
+double trace_of_root(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto product = factor(a).t().mm(factor(b));
+  if (product.numel() == 0) return 0;
+  return at::linalg_svdvals(product).sum().item<double>();
+}
+
+bool is_finite(const Gaussian& gaussian) {
+  return gaussian.mean.isfinite().all().item<bool>() &&
+         gaussian.covariance.isfinite().all().item<bool>();
+}
+
+}  // namespace
+
+FrechetStatistics::FrechetStatistics(int64_t channels) {
+  TORCH_CHECK(channels > 0, "frechet: needs at least one channel, got ", channels);
+  count_ = torch::zeros({1}, torch::kDouble);
+  sum_ = torch::zeros({channels}, torch::kDouble);
+  outer_ = torch::zeros({channels, channels}, torch::kDouble);
+  shift_ = torch::zeros({channels}, torch::kDouble);
+}
+
+int64_t FrechetStatistics::count() const { return count_.item<int64_t>(); }
+
+void FrechetStatistics::add(const torch::Tensor& features) {
+  const torch::NoGradGuard no_grad;
+  TORCH_CHECK(features.dim() == 2 && features.size(1) == sum_.size(0), "frechet: needs [B, ",
+              sum_.size(0), "], got ", features.sizes());
+  if (features.size(0) == 0) return;
+  if (count() == 0) {
+    sum_ = sum_.to(features.device());
+    outer_ = outer_.to(features.device());
+    shift_ = features.to(torch::kDouble).mean(0);
+  }
+  const auto centred = features.to(sum_.device(), torch::kDouble) - shift_;
+  count_ += features.size(0);
+  sum_ += centred.sum(0);
+  outer_.addmm_(centred.t(), centred);
+}
+
+std::vector<torch::Tensor> FrechetStatistics::sums() {
+  const auto n = count_.item<double>();
+  outer_ += at::outer(sum_, shift_) + at::outer(shift_, sum_) + n * at::outer(shift_, shift_);
+  sum_ += n * shift_;
+  sum_ = sum_.cpu();
+  outer_ = outer_.cpu();
+  shift_ = torch::zeros_like(sum_);
+  return {count_, sum_, outer_};
+}
+
+torch::Tensor FrechetStatistics::mean() const {
+  if (count() == 0) throw UserError("a Fréchet distance needs at least 2 images, got none");
+  return (sum_ / count_.item<double>() + shift_).cpu();
+}
+
+torch::Tensor FrechetStatistics::covariance() const {
+  const auto n = count_.item<double>();
+  if (n < 2) throw UserError("a Fréchet distance needs at least 2 images, got {}", count());
+  const auto centred = outer_ - at::outer(sum_, sum_ / n);
+  return ((centred + centred.t()) / (2 * (n - 1))).cpu();
+}
+
+double frechet_distance(const Gaussian& a, const Gaussian& b) {
+  if (a.mean.size(0) != b.mean.size(0)) {
+    throw UserError("a Fréchet distance needs features of one network, got {} and {} channels",
+                    a.mean.size(0), b.mean.size(0));
+  }
+  if (!is_finite(a) || !is_finite(b)) return std::numeric_limits<double>::quiet_NaN();
+  const auto means = (a.mean - b.mean).square().sum().item<double>();
+  const auto traces = (a.covariance.trace() + b.covariance.trace()).item<double>();
+  return std::max(0.0, means + traces - 2 * trace_of_root(a.covariance, b.covariance));
+}
+
+double frechet_distance(const FrechetStatistics& a, const FrechetStatistics& b) {
+  return frechet_distance(a.gaussian(), b.gaussian());
+}
+
+}  // namespace nsvq

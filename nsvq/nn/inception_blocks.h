@@ -1,0 +1,76 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// A 3x3 pool. Those that keep the size are padded.
+enum class Pool {
+  none,
+  average,         ///< stride 1, padding not counted
+  padded_average,  ///< stride 1, padding counted as zeros
+  max,             ///< stride 1
+  halving_max,     ///< stride 2, no padding
+};
+
+torch::Tensor pool3x3(const torch::Tensor& x, Pool pool);
+
+struct InceptionConvShape {
+  std::string name;  ///< in the module that holds it
+  int64_t outputs;
+  std::array<int64_t, 2> kernel;  ///< height, width
+  int64_t stride = 1;
+  bool padded = true;  ///< so that stride 1 keeps the size
+};
+
+/// Convolution, batch norm by stored statistics, ReLU: torchvision's BasicConv2d, never trained.
+/// All its tensors are parameters, the statistics too, so that load_parameters fills them.
+class InceptionConv : public torch::nn::Module {
+ public:
+  InceptionConv(int64_t inputs, const InceptionConvShape& shape);
+  torch::Tensor forward(const torch::Tensor& x) const;
+
+ private:
+  int64_t stride_;
+  std::array<int64_t, 2> padding_;
+  torch::Tensor kernel_, scale_, bias_, mean_, variance_;
+};
+
+/// A pool, then convolutions one after the other, then the fork: convolutions side by side.
+struct InceptionBranch {
+  Pool pool = Pool::none;
+  std::vector<InceptionConvShape> chain, fork;
+};
+
+/// Branches side by side, their channels one after the other.
+class InceptionBlock : public torch::nn::Module {
+ public:
+  InceptionBlock(int64_t inputs, const std::vector<InceptionBranch>& branches);
+  torch::Tensor forward(const torch::Tensor& x) const;
+  int64_t outputs() const { return outputs_; }
+
+ private:
+  struct Branch {
+    Pool pool;
+    std::vector<std::shared_ptr<InceptionConv>> chain, fork;
+  };
+
+  int64_t outputs_ = 0;
+  std::vector<Branch> branches_;
+};
+
+/// torchvision's InceptionA to InceptionE.
+std::vector<InceptionBranch> inception_a(int64_t pool_outputs, Pool pool);
+std::vector<InceptionBranch> inception_b();
+std::vector<InceptionBranch> inception_c(int64_t width, Pool pool);
+std::vector<InceptionBranch> inception_d();
+std::vector<InceptionBranch> inception_e(Pool pool);
+
+}  // namespace nsvq

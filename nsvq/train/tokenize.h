@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "nsvq/data/loader.h"
+#include "nsvq/io/token_manifest.h"
+#include "nsvq/train/tokenizer.h"
+
+namespace nsvq {
+
+struct TokenizeOptions {
+  std::filesystem::path out;
+  std::string source;         ///< as it was given, for the manifest
+  int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
+  int64_t stride = 1;         ///< of the model
+  LoaderOptions loader;       ///< images in order
+};
+
+/// Chooses convolutions that are fastest without gradients, for a model that is on its device; call
+/// it after prepare_torch.
+void prepare_inference(Tokenizer& model);
+
+/// The hash by which tokens know their model.
+std::string model_sha256(const Tokenizer& model);
+
+/// Writes the tokens of all images of a source to a folder: shards and their manifest. A folder
+/// that holds some of the same shards already gets the others, and is then the same, byte for byte,
+/// as if made at once. Throws UserError for a folder of other tokens or other files.
+TokenManifest tokenize(Tokenizer& model, std::shared_ptr<const Source> source,
+                       const TokenizeOptions& options, c10::Device device);
+
+}  // namespace nsvq

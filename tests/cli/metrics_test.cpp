@@ -1,0 +1,147 @@
+// `nsvq metrics`: images against images.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/data/source.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/metrics/metric_set.h"
+#include "tests/cli/run.h"
+#include "tests/temporary_folder.h"
+#include "tests/weights_store.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// A picture whose pixels follow from the seed.
+Image picture(int width, int height, int seed) {
+  Image image{width, height, {}};
+  for (int i = 0; i < width * height * 3; ++i) {
+    image.pixels.push_back(static_cast<uint8_t>((i * (7 + seed) / 5 + i * i % 31 * seed) % 256));
+  }
+  return image;
+}
+
+Image darker(Image image, int by) {
+  for (auto& value : image.pixels) value = static_cast<uint8_t>(std::max(0, value - by));
+  return image;
+}
+
+torch::Tensor to_tensor(const Image& image) {
+  const auto bytes = at::tensor(at::ArrayRef<uint8_t>(image.pixels), at::kByte);
+  return bytes.view({1, image.height, image.width, 3}).permute({0, 3, 1, 2}) / 127.5 - 1;
+}
+
+class MetricsCommand : public testing::Test {
+ protected:
+  /// The figures of a call that has to succeed.
+  json figures(std::vector<std::string> words) {
+    words.insert(words.begin(), "metrics");
+    words.insert(words.end(), {"--json", folder_ / "figures.json"});
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.error;
+    return result.code == 0 ? json::parse(read_text(folder_ / "figures.json")) : json();
+  }
+
+  std::string write(const std::string& name, const Image& image) {
+    write_image(folder_ / name, image);
+    return folder_ / name;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(MetricsCommand, PairsByNameAtTheImagesOwnSizes) {
+  MetricSet expected({"psnr", "psnr_pooled", "ssim"}, {});
+  const std::vector<std::pair<int, int>> sizes = {{9, 33}, {31, 7}, {31, 7}, {64, 65}};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int seed = static_cast<int>(i) + 1;
+    const auto image = picture(sizes[i].first, sizes[i].second, seed);
+    const auto other = darker(image, 5 * seed);
+    write("a/sub/" + std::to_string(seed) + ".PNG", image);
+    write("b/sub/" + std::to_string(seed) + ".png", other);
+    expected.add({to_tensor(image), to_tensor(other), {}});
+  }
+  const auto found = figures({folder_ / "a", folder_ / "b"});
+  for (const auto& [name, value] : expected.values()) {
+    EXPECT_NEAR(found.at(name).get<double>(), value, 1e-9) << name;
+  }
+  EXPECT_EQ(found.at("images"), 4);
+  EXPECT_TRUE(found.at("images").is_number_integer());
+  EXPECT_FALSE(found.contains("utilisation"));
+}
+
+TEST_F(MetricsCommand, TwoImagesAreAPairWhateverTheirNames) {
+  const auto image = picture(21, 33, 1);
+  const auto a = write("x.png", image), b = write("y.png", darker(image, 255));
+  EXPECT_EQ(figures({a, a}).at("psnr"), 100);
+  EXPECT_EQ(figures({a, a}).at("ssim"), 1);
+  EXPECT_LT(figures({a, b}).at("psnr"), 15);
+  EXPECT_GT(figures({a, b, "--as", "llamagen"}).at("ssim"), figures({a, b}).at("ssim"));
+}
+
+TEST_F(MetricsCommand, ShardsAndFoldersPairAlike) {
+  const auto image = picture(21, 33, 1);
+  write("a/1.png", image);
+  write("a/2.png", picture(8, 9, 2));
+  const auto tar = (folder_ / "a.tar").string();
+  ASSERT_EQ(
+      std::system(("tar -cf " + tar + " -C " + (folder_ / "a").string() + " 2.png 1.png").c_str()),
+      0);
+  EXPECT_EQ(figures({folder_ / "a", tar}).at("psnr"), 100);
+}
+
+TEST_F(MetricsCommand, SetsAreComparedWithoutNames) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  for (int i = 0; i < 5; ++i) {
+    write("a/" + std::to_string(i) + ".png", picture(35 + i % 2, 41, i));
+    if (i < 4) write("b/other" + std::to_string(i) + ".png", picture(41, 35, i));
+  }
+  const auto other = figures({folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"});
+  const auto same = figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1"});
+  EXPECT_GT(other.at("fd-squeezenet1_1"), 1e-4);
+  EXPECT_NEAR(same.at("fd-squeezenet1_1").get<double>(), 0, 1e-6);
+  const auto both =
+      figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1,lpips-squeeze"});
+  EXPECT_EQ(both.at("lpips-squeeze"), 0);
+}
+
+TEST_F(MetricsCommand, MistakesGetOneLine) {
+  for (int i = 0; i < 4; ++i) write("a/" + std::to_string(i) + ".png", picture(9, 9, i));
+  write("b/0.png", picture(9, 9, 0));
+  write("b/3.png", picture(9, 9, 3));
+  const auto refuse = [&](std::vector<std::string> words, const std::vector<std::string>& parts) {
+    words.insert(words.begin(), "metrics");
+    expect_failure(run(words), 2, parts);
+  };
+  const std::string a = folder_ / "a", b = folder_ / "b";
+  refuse({a, b}, {"2 of 4 images of " + a, "no partner in " + b, "first is 1"});
+  refuse({b, a}, {"2 of 4 images of " + a, "no partner in " + b, "first is 1"});
+  refuse({a, a, "--metrics", "psnr,entropy"}, {"entropy", "tokens"});
+  refuse({a, folder_ / "none"}, {"none"});
+  refuse({a}, {"OTHER"});
+  write("c/0.png", picture(9, 10, 0));
+  write("c/3.png", picture(9, 9, 3));
+  refuse({b, folder_ / "c"}, {"0.png", "9 x 9", "9 x 10"});
+  write("b/3.jpg", picture(9, 9, 3));
+  refuse({a, b}, {b, "two images are named 3"});
+  write("d/0.png", picture(6, 9, 0));
+  refuse({folder_ / "d", folder_ / "d"}, {"ssim", "7x7"});
+}
+
+TEST_F(MetricsCommand, ADamagedImageStopsIt) {
+  write("a/0.png", picture(9, 9, 0));
+  write("a/1.png", picture(9, 9, 1));
+  fs::copy(folder_ / "a", folder_ / "b");
+  write_text(folder_ / "b/1.png", "no picture");
+  expect_failure(run({"metrics", folder_ / "a", folder_ / "b"}), 2, {(folder_ / "b/1.png")});
+}
+
+}  // namespace
+}  // namespace nsvq

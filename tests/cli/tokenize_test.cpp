@@ -1,0 +1,248 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "nsvq/data/source.h"
+#include "nsvq/data/transform.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/io/tar.h"
+#include "nsvq/io/token_manifest.h"
+#include "nsvq/io/token_shard.h"
+#include "nsvq/train/checkpoint.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The bytes of every file of a folder, less the lock.
+std::map<std::string, std::vector<std::byte>> contents_of(const fs::path& folder) {
+  std::map<std::string, std::vector<std::byte>> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const auto name = entry.path().lexically_relative(folder).string();
+    if (entry.is_regular_file() && name != ".lock") files[name] = read_file(entry.path());
+  }
+  return files;
+}
+
+class Tokens : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+
+  Result tokenize(const std::string& out, std::vector<std::string> more = {},
+                  const std::string& data = "builtin:dead-leaves?size=20&count=23") {
+    std::vector<std::string> words = {"tokenize", model_,  "--data",
+                                      data,       "--out", (folder_ / out).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    if (std::find(more.begin(), more.end(), "--shard-size") == more.end()) {
+      words.insert(words.end(), {"--shard-size", "8"});
+    }
+    return run(words);
+  }
+  Result detokenize(const std::string& tokens, const std::string& out,
+                    std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"detokenize", model_,
+                                      "--tokens",   (folder_ / tokens).string(),
+                                      "--out",      (folder_ / out).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  TokenShard shard(const std::string& out, int number) {
+    return read_token_shard(folder_ / out / token_shard_name(number), 32);
+  }
+
+  TemporaryFolder folder_;
+  std::string model_ = (folder_ / "model.safetensors").string();
+};
+
+TEST_F(Tokens, ShardsHoldWhatTheModelGives) {
+  ASSERT_EQ(tokenize("t").code, 0);
+  const auto manifest = read_token_manifest(folder_ / "t");
+  EXPECT_TRUE(manifest.complete);
+  ASSERT_EQ(manifest.shards.size(), 3u);
+  EXPECT_EQ(manifest.shards[2].images, 7);
+  EXPECT_EQ(manifest.settings.grid_height, 8);
+
+  auto loaded = load_model(model_);
+  const auto source = open_source("builtin:dead-leaves?size=20&count=23");
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < 23; ++i) {
+    auto image = at::empty({1, 3, 16, 16});
+    transform(source->load(i), {.size = 16}, 0, {image.data_ptr<float>(), 3 * 16 * 16});
+    const auto expected = loaded.tokenizer->encode(image)[0];
+    const auto part = shard("t", static_cast<int>(i / 8));
+    EXPECT_EQ(part.keys[i % 8], source->key(i));
+    EXPECT_EQ(part.classes[i % 8], -1);
+    EXPECT_GT(part.tokens[i % 8].eq(expected).sum().item<int64_t>(), 62) << i;
+    for (int64_t k = 0; k < 64; ++k) seen.insert(expected.flatten()[k].item<int64_t>());
+  }
+  EXPECT_GT(seen.size(), 3u) << "one token everywhere would prove nothing";
+}
+
+TEST_F(Tokens, ResumesFromDamageToTheSameBytes) {
+  ASSERT_EQ(tokenize("whole").code, 0);
+  const auto expected = contents_of(folder_ / "whole");
+  ASSERT_EQ(expected.size(), 4u);
+  ASSERT_EQ(tokenize("t").code, 0);
+  EXPECT_EQ(contents_of(folder_ / "t"), expected);
+
+  write_text(folder_ / "t" / token_shard_name(1), "damaged");
+  write_text(folder_ / "t" / ".tokens-00001.safetensors.tmp-1-2", "left by a killed process");
+  fs::remove(folder_ / "t" / token_shard_name(2));
+  const auto first = fs::last_write_time(folder_ / "t" / token_shard_name(0));
+  const auto again = tokenize("t");
+  ASSERT_EQ(again.code, 0) << again.error;
+  expect_contains(again.error, {token_shard_name(1), token_shard_name(2), "made anew"});
+  EXPECT_EQ(contents_of(folder_ / "t"), expected);
+  EXPECT_EQ(fs::last_write_time(folder_ / "t" / token_shard_name(0)), first);
+}
+
+TEST_F(Tokens, FoldersOfOtherTokensAreRefused) {
+  ASSERT_EQ(tokenize("t").code, 0);
+  const auto expected = contents_of(folder_ / "t");
+  expect_failure(tokenize("t", {"--limit", "9"}), 2, {"number of images", "9 here, 23 there"});
+  expect_failure(tokenize("t", {"--crop", "16x24"}), 2, {"image size", "16x24 here"});
+  expect_failure(tokenize("t", {"--batch-size", "4"}), 2, {"batch size"});
+  expect_failure(tokenize("t", {}, "builtin:dead-leaves?size=20&count=22"), 2, {"--out"});
+  write_model_file(model_, tiny_config(), 1);
+  expect_failure(tokenize("t"), 2, {"model", "here"});
+  EXPECT_EQ(contents_of(folder_ / "t"), expected);
+
+  write_text(folder_ / "other" / "notes.txt", "mine");
+  expect_failure(tokenize("other"), 2, {"other files", "--out"});
+  write_text(folder_ / "file", "");
+  expect_failure(tokenize("file"), 2, {"file"});
+}
+
+TEST_F(Tokens, CropsLimitsAndBatches) {
+  ASSERT_EQ(tokenize("t", {"--crop", "24x16", "--limit", "10", "--batch-size", "3"}).code, 0);
+  const auto manifest = read_token_manifest(folder_ / "t");
+  EXPECT_EQ(manifest.settings.shard_size, 9);  // whole batches
+  ASSERT_EQ(manifest.shards.size(), 2u);
+  EXPECT_EQ(shard("t", 0).tokens.sizes(), (std::vector<int64_t>{9, 12, 8}));
+  EXPECT_EQ(shard("t", 1).tokens.sizes(), (std::vector<int64_t>{1, 12, 8}));
+  ASSERT_EQ(detokenize("t", "pictures").code, 0);
+  const auto picture = read_image(folder_ / "pictures" / "dead-leaves" / "000009.png");
+  EXPECT_EQ(picture.height, 24);
+  EXPECT_EQ(picture.width, 16);
+  expect_failure(tokenize("u", {"--crop", "17x16"}), 2, {"17x16", "stride", "2"});
+  for (const auto* wrong : {"x16", "16x", "a", "0x8", "16x16x16", "-8x8", ""}) {
+    const auto result = tokenize("u", {"--crop", wrong});
+    if (*wrong) expect_failure(result, 2, {"--crop"});
+  }
+}
+
+TEST_F(Tokens, BrokenImagesAreNamedAndClassesKept) {
+  const auto source = open_source("builtin:dead-leaves?size=16&count=5");
+  const auto photos = folder_ / "photos";
+  for (const auto* name : {"a/0.png", "b/1.png", "b/2.png"})
+    write_image(photos / name, source->load(1));
+  write_text(photos / "a/broken.jpg", "no image");
+  write_text(photos / "c/worse.png", "none");
+  const auto result = tokenize("t", {"--batch-size", "1", "--shard-size", "1"}, photos.string());
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"3 images", "2 broken"});
+  const auto manifest = read_token_manifest(folder_ / "t");
+  ASSERT_EQ(manifest.shards.size(), 5u);
+  EXPECT_EQ(manifest.shards[1].broken, std::vector<std::string>{"a/broken.jpg"});
+  EXPECT_EQ(manifest.shards[4].broken, std::vector<std::string>{"c/worse.png"});
+  EXPECT_EQ(manifest.shards[4].images, 0);
+  EXPECT_EQ(shard("t", 0).classes, std::vector<int64_t>{0});
+  EXPECT_EQ(shard("t", 3).classes, std::vector<int64_t>{1});
+  EXPECT_EQ(shard("t", 3).keys, std::vector<std::string>{"b/2.png"});
+  ASSERT_EQ(detokenize("t", "back").code, 0);
+  EXPECT_EQ(contents_of(folder_ / "back").size(), 3u);
+
+  fs::remove_all(photos / "a/0.png");
+  fs::remove_all(photos / "b");
+  const auto none = tokenize("none", {}, (photos / "a").string());
+  EXPECT_EQ(none.code, 2);
+  expect_contains(none.error, {"none of the 1 images", "broken.jpg"});
+}
+
+TEST_F(Tokens, DetokenizedEqualsReconstructed) {
+  ASSERT_EQ(tokenize("t").code, 0);
+  ASSERT_EQ(detokenize("t", "pictures").code, 0);
+  ASSERT_EQ(detokenize("t", "pictures.tar").code, 0);
+  ASSERT_EQ(run({"reconstruct", model_, "--data", "builtin:dead-leaves?size=20&count=23", "--out",
+                 (folder_ / "reconstructed").string()})
+                .code,
+            0);
+  const auto expected = contents_of(folder_ / "reconstructed");
+  ASSERT_EQ(expected.size(), 23u);
+  EXPECT_EQ(contents_of(folder_ / "pictures"), expected);
+  const TarReader tar(folder_ / "pictures.tar");
+  ASSERT_EQ(tar.entries().size(), 23u);
+  for (const auto& entry : tar.entries()) EXPECT_EQ(tar.read(entry), expected.at(entry.name));
+
+  ASSERT_EQ(detokenize("t", "jpeg", {"--format", "jpeg"}).code, 0);
+  EXPECT_EQ(read_image(folder_ / "jpeg" / "dead-leaves" / "000003.jpg").width, 16);
+  expect_failure(detokenize("t", "pictures"), 2, {"not an empty folder"});
+}
+
+TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
+  expect_failure(detokenize("missing", "out"), 2, {"manifest.json"});
+  ASSERT_EQ(tokenize("t").code, 0);
+  const auto path = folder_ / "t" / token_shard_name(1);
+  const auto good = read_file(path);
+  write_file(path, std::span(good).first(good.size() - 9));
+  expect_failure(detokenize("t", "out"), 2, {token_shard_name(1), "bytes", "nsvq tokenize"});
+  fs::remove(path);
+  expect_failure(detokenize("t", "out2"), 2, {token_shard_name(1), "missing"});
+  write_file(path, good);
+
+  auto manifest = read_token_manifest(folder_ / "t");
+  manifest.complete = false;
+  write_token_manifest(folder_ / "t", manifest);
+  expect_failure(detokenize("t", "out3"), 2, {"incomplete"});
+  manifest.complete = true;
+  write_token_manifest(folder_ / "t", manifest);
+
+  write_model_file(model_, tiny_config(), 1);
+  expect_failure(detokenize("t", "out3"), 2, {"another model", "--force"});
+  EXPECT_EQ(detokenize("t", "out4", {"--force"}).code, 0);
+  auto fewer = tiny_config();
+  fewer.quantizer.codes = 2;
+  write_model_file(model_, fewer);
+  expect_failure(detokenize("t", "out5", {"--force"}), 2, {"index", "codes are 0 to 1"});
+  EXPECT_FALSE(fs::exists(folder_ / "out3"));
+}
+
+/// For every quantizer there is: what the decoder makes of stored tokens is, bit for bit, what the
+/// forward pass of training made.
+TEST(TokensOfEveryQuantizer, DecodeToTheReconstruction) {
+  const TemporaryFolder folder;
+  for (const auto& kind : quantizer_kinds()) {
+    auto config = tiny_config();
+    config.quantizer.type = kind.name;
+    config.model.mid_attention = true;
+    torch::manual_seed(5);
+    Tokenizer model(config);
+    const torch::NoGradGuard no_grad;
+    for (const auto& [batch, height, width] :
+         {std::tuple{3, 16, 16}, {1, 8, 24}, {5, 4, 2}, {1, 2, 4}}) {
+      const auto images = at::randn({batch, 3, height, width});
+      const auto forward = model->quantizer->quantize(model->encoder->forward(images), {});
+      const auto reconstruction = model->decoder->forward(forward.latents);
+
+      const auto path = folder / "shard";
+      write_token_shard(path,
+                        {model->encode(images), std::vector<int64_t>(batch, -1),
+                         std::vector<std::string>(batch, "key")},
+                        model->quantizer->codes());
+      const auto tokens = read_token_shard(path, model->quantizer->codes()).tokens;
+      EXPECT_TRUE(at::equal(tokens, forward.indices)) << kind.name;
+      EXPECT_TRUE(at::equal(model->decode(tokens), reconstruction))
+          << kind.name << " " << batch << " " << height << "x" << width;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

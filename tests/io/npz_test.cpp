@@ -1,0 +1,224 @@
+// Files that numpy wrote, and those of our own read by numpy, are in tests/python/npz.py.
+#include "nsvq/io/npz.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/random.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/npy.h"
+#include "nsvq/io/zip.h"
+#include "tests/temporary_folder.h"
+
+namespace nsvq {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes to_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A .npy file of this header and these numbers.
+Bytes npy(const std::string& dict, const std::vector<double>& numbers = {}, char version = 1) {
+  std::string text = "\x93NUMPY";
+  text += {version, 0, static_cast<char>(dict.size()), 0};
+  if (version > 1) text += {0, 0};
+  auto bytes = to_bytes(text + dict);
+  const auto data = std::as_bytes(std::span(numbers));
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  return bytes;
+}
+
+std::string dict(const std::string& descr, const std::string& order, const std::string& shape) {
+  return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+}
+
+/// Not by write_file, which waits for the disk.
+void put(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+/// The error of a call, which must be a UserError of one line.
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+void expect_npy_error(const Bytes& bytes, const std::string& part) {
+  const auto error = error_of([&] { parse_npy(bytes); });
+  EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
+TEST(Npy, HeaderIsNumpys) {
+  const auto header = npy_header(torch::zeros({5}, torch::kDouble));
+  EXPECT_EQ(header.size() % 64, 0u);
+  EXPECT_EQ(header.substr(10, 57), "{'descr': '<f8', 'fortran_order': False, 'shape': (5,), }");
+  EXPECT_EQ(header.back(), '\n');
+  EXPECT_NE(npy_header(torch::zeros({2, 3})).find("'<f4', 'fortran_order': False, 'shape': (2, 3)"),
+            std::string::npos);
+  EXPECT_NE(npy_header(torch::zeros({})).find("'shape': ()"), std::string::npos);
+  EXPECT_THROW(npy_header(torch::zeros({2}, torch::kLong)), c10::Error);
+}
+
+TEST(Npy, ReadsRowsColumnsAndVersions) {
+  const auto expected = torch::tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, torch::kDouble);
+  const std::vector<double> numbers = {1, 2, 3, 4, 5, 6};
+  for (const char version : {1, 2, 3}) {
+    const auto rows = parse_npy(npy(dict("'<f8'", "False", "(2, 3)"), numbers, version));
+    EXPECT_TRUE(torch::equal(rows, expected.view({2, 3})));
+  }
+  const auto columns = parse_npy(npy(dict("'<f8'", "True", "(2, 3)"), numbers));
+  EXPECT_TRUE(torch::equal(columns, expected.view({3, 2}).t()));
+  EXPECT_EQ(parse_npy(npy(dict("'<f8'", "False", "()"), {7})).item<double>(), 7);
+  EXPECT_EQ(parse_npy(npy(dict("'<f8'", "False", "(4, 0)"))).sizes(), torch::IntArrayRef({4, 0}));
+}
+
+TEST(Npy, RefusesHostileHeaders) {
+  expect_npy_error({}, "no .npy");
+  expect_npy_error(to_bytes("\x93NUMPX\1\0\0\0\0\0\0"), "no .npy");
+  expect_npy_error(npy(dict("'<f8'", "False", "(1,)"), {1}, 9), "version 9");
+  auto cut = npy(dict("'<f8'", "False", "(1,)"));
+  cut.resize(20);
+  expect_npy_error(cut, "cut off");
+  for (const auto* type : {"'<i8'", "'>f8'", "'|O'", "'<f2'", "'<f8", "[('a', '<f8')]", ""}) {
+    expect_npy_error(npy(dict(type, "False", "(1,)"), {1}), "an array of type");
+  }
+  expect_npy_error(npy("{'fortran_order': False, 'shape': (1,), }", {1}), "no 'descr'");
+  expect_npy_error(npy(dict("'<f8'", "Maybe", "(1,)"), {1}), "fortran_order");
+  for (const auto* shape :
+       {"(-1,)", "(1", "1", "(1.5,)", "(,)", "(1,,1)", "(9999999999999999999,)", "(x,)"}) {
+    expect_npy_error(npy(dict("'<f8'", "False", shape), {1}), "shape");
+  }
+  std::string many = "(";
+  for (int i = 0; i < 65; ++i) many += "1,";
+  expect_npy_error(npy(dict("'<f8'", "False", many + ")"), {1}), "shape");
+  // Products that wrap around to the right number of bytes.
+  expect_npy_error(npy(dict("'<f8'", "False", "(4294967296, 4294967296)")), "0 bytes");
+  expect_npy_error(npy(dict("'<f8'", "False", "(3,)"), {1}), "8 bytes of numbers");
+  expect_npy_error(npy(dict("'<f8'", "False", "(1,)"), {1, 2}), "16 bytes of numbers");
+}
+
+class NpzFile : public testing::Test {
+ protected:
+  std::string error() {
+    const auto message = error_of([&] { read_npz(path_, {"mu", "sigma"}); });
+    EXPECT_NE(message.find(path_), std::string::npos) << message;
+    return message;
+  }
+  void expect_error(const Bytes& bytes, const std::string& part) {
+    put(path_, bytes);
+    const auto message = error();
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "statistics.npz";
+  std::map<std::string, torch::Tensor> arrays_ = {
+      {"mu", torch::arange(5, torch::kDouble) / 3},
+      {"sigma", torch::arange(25, torch::kFloat).view({5, 5}).t()}};
+};
+
+TEST_F(NpzFile, RoundTrip) {
+  write_npz(path_, arrays_);
+  const auto first = read_file(path_);
+  const auto read = read_npz(path_, {"sigma", "mu"});
+  ASSERT_EQ(read.size(), 2u);
+  for (const auto& [name, array] : arrays_) {
+    EXPECT_EQ(read.at(name).scalar_type(), array.scalar_type());
+    EXPECT_TRUE(torch::equal(read.at(name), array)) << name;
+  }
+  write_npz(path_, arrays_);
+  EXPECT_EQ(read_file(path_), first);
+}
+
+TEST_F(NpzFile, EmptyAndScalarArrays) {
+  write_npz(path_, {{"mu", torch::zeros({0})}, {"sigma", torch::tensor(2.5, torch::kDouble)}});
+  const auto read = read_npz(path_, {"mu", "sigma"});
+  EXPECT_EQ(read.at("mu").sizes(), torch::IntArrayRef({0}));
+  EXPECT_EQ(read.at("sigma").item<double>(), 2.5);
+}
+
+TEST_F(NpzFile, MissingFilesAndArraysAreNamed) {
+  EXPECT_NE(error().find("statistics.npz"), std::string::npos);
+  write_npz(path_, {{"mu", torch::zeros({2})}, {"other", torch::zeros({2})}});
+  const auto message = error();
+  EXPECT_NE(message.find("no array 'sigma'"), std::string::npos) << message;
+  EXPECT_NE(message.find("mu.npy, other.npy"), std::string::npos) << message;
+}
+
+TEST_F(NpzFile, EveryTruncationIsOneLine) {
+  write_npz(path_, arrays_);
+  const auto whole = read_file(path_);
+  for (size_t length = 0; length < whole.size(); ++length) {
+    put(path_, std::span(whole).first(length));
+    error();
+  }
+}
+
+TEST_F(NpzFile, DamageIsOneLineOrChangesNothing) {
+  write_npz(path_, arrays_);
+  const auto whole = read_file(path_);
+  Random random(1);
+  for (int i = 0; i < 600; ++i) {
+    auto damaged = whole;
+    const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(whole.size())));
+    damaged[at] ^= static_cast<std::byte>(1 + random.below(255));
+    put(path_, damaged);
+    try {
+      // Times, versions and attributes of the zip file do not count; numbers have a checksum.
+      const auto read = read_npz(path_, {"mu", "sigma"});
+      for (const auto& [name, array] : arrays_) EXPECT_TRUE(torch::equal(read.at(name), array));
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(NpzFile, RefusesWhatIsNoZipFile) {
+  expect_error(to_bytes("mu"), "not a zip file");
+  expect_error(Bytes(100000), "not a zip file");
+  // An end record that points beyond the file.
+  std::string end("PK\5\6", 4);
+  end += std::string(4, '\0') + std::string("\1\0\1\0", 4) + std::string(8, '\x7f');
+  expect_error(to_bytes(end + std::string(2, '\0')), "truncated");
+}
+
+TEST_F(NpzFile, RefusesSizesThatACompressedArrayCannotHave) {
+  write_npz(path_, {{"mu", torch::zeros({2})}});
+  auto bytes = read_file(path_);
+  const std::string central("PK\1\2", 4);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const auto at = std::string_view(text, bytes.size()).find(central);
+  ASSERT_NE(at, std::string_view::npos);
+  const auto method = at + 10, size = at + 24;
+  bytes[method] = std::byte{8};
+  const uint32_t large = 0x3fffffff, larger = 0x7fffffff;
+  std::memcpy(&bytes[size], &large, 4);
+  expect_error(bytes, "sizes do not add up");
+  std::memcpy(&bytes[size], &larger, 4);
+  expect_error(bytes, "more than");
+  const uint32_t zip64 = 0xffffffff;
+  std::memcpy(&bytes[size], &zip64, 4);
+  expect_error(bytes, "more than");
+  bytes[method] = std::byte{12};
+  std::memcpy(&bytes[size], &large, 4);
+  expect_error(bytes, "method 12");
+}
+
+}  // namespace
+}  // namespace nsvq

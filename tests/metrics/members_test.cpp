@@ -1,0 +1,167 @@
+// What each metric measures, in cases small enough to know the answer.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nsvq/core/error.h"
+#include "nsvq/metrics/frechet_metric.h"
+#include "nsvq/metrics/lpips_metric.h"
+#include "nsvq/metrics/pixels.h"
+#include "nsvq/metrics/psnr.h"
+#include "nsvq/metrics/ssim.h"
+#include "nsvq/metrics/usage.h"
+
+namespace nsvq {
+namespace {
+
+TEST(Psnr, KnowsMeanFromPool) {
+  // Errors of 255 and of 0 in every pixel: 0 dB and the cap; half the largest error pooled.
+  const auto black = -torch::ones({1, 3, 1, 1}), white = torch::ones({1, 3, 1, 1});
+  const EvalBatch batch = {
+      torch::cat({black, black, black}), torch::cat({white, black, white}), {}};
+  Psnr mean(PixelRule::rounded, 1), pairs(PixelRule::rounded, 2);
+  Psnr pooled(PixelRule::rounded, GroupedMean::kAll);
+  for (auto* psnr : {&mean, &pairs, &pooled}) psnr->add(batch);
+  EXPECT_NEAR(*mean.value(), 100 / 3.0, 1e-12);
+  EXPECT_NEAR(*pairs.value(), 5 * std::log10(2), 1e-12);
+  EXPECT_NEAR(*pooled.value(), 10 * std::log10(1.5), 1e-12);
+}
+
+TEST(Psnr, GroupsDoNotDependOnBatches) {
+  torch::manual_seed(7);
+  const auto images = torch::rand({7, 3, 5, 9}) * 2 - 1, noisy = images + torch::rand({7, 1, 1, 1});
+  Psnr whole(PixelRule::rounded, 3), single(PixelRule::rounded, 3);
+  whole.add({images, noisy, {}});
+  for (int64_t i = 0; i < 7; ++i) single.add({images.narrow(0, i, 1), noisy.narrow(0, i, 1), {}});
+  EXPECT_NEAR(*whole.value(), *single.value(), 1e-12);
+}
+
+TEST(Psnr, OfEqualImagesIsCapped) {
+  const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
+  Psnr psnr(PixelRule::rounded, 1);
+  psnr.add({images, images, {}});
+  EXPECT_EQ(*psnr.value(), 100);
+}
+
+TEST(Psnr, TakesImagesOfSeveralSizes) {
+  Psnr pooled(PixelRule::rounded, GroupedMean::kAll);
+  pooled.add({torch::zeros({1, 3, 2, 2}), torch::zeros({1, 3, 2, 2}), {}});
+  pooled.add({-torch::ones({1, 3, 1, 4}), torch::ones({1, 3, 1, 4}), {}});
+  EXPECT_NEAR(*pooled.value(), 10 * std::log10(2), 1e-12);
+}
+
+TEST(Psnr, RefusesShapesThatDiffer) {
+  Psnr psnr(PixelRule::rounded, 1);
+  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), torch::zeros({1, 3, 8, 9}), {}}), c10::Error);
+  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), {}, {}}), c10::Error);
+}
+
+TEST(Ssim, OfEqualImagesIsOne) {
+  const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
+  Ssim ssim({});
+  ssim.add({images, images, {}});
+  EXPECT_NEAR(*ssim.value(), 1, 1e-12);
+}
+
+TEST(Ssim, StripsOfLargeImagesGiveTheWhole) {
+  // Each row has 3 * 2^19 elements, so that a strip has two of the five rows of windows.
+  torch::manual_seed(8);
+  const auto images = torch::rand({1, 3, 11, 1 << 19}) * 2 - 1;
+  const auto noisy = images + torch::randn_like(images) * 0.2;
+  Ssim whole({}), columns({});
+  whole.add({images, noisy, {}});
+  double sum = 0;
+  const int64_t width = 1 << 17, windows = (1 << 19) - 6;
+  for (int64_t left = 0; left < windows; left += width) {
+    const int64_t inside = std::min(width, windows - left);
+    Ssim part({});
+    part.add({images.narrow(3, left, inside + 6), noisy.narrow(3, left, inside + 6), {}});
+    sum += *part.value() * static_cast<double>(inside);
+  }
+  EXPECT_NEAR(*whole.value(), sum / static_cast<double>(windows), 1e-10);
+}
+
+TEST(Ssim, RefusesImagesBelowItsWindow) {
+  Ssim ssim({});
+  const auto images = torch::zeros({1, 3, 7, 6});
+  EXPECT_THROW(ssim.add({images, images, {}}), UserError);
+  EXPECT_FALSE(ssim.value());
+}
+
+TEST(LpipsMetric, IsTheMeanOverImagesOfRoundedValues) {
+  torch::manual_seed(9);
+  const auto lpips = std::make_shared<Lpips>("squeeze");
+  const auto images = torch::rand({3, 3, 33, 41}) * 2 - 1;
+  const auto other = images + torch::randn_like(images) * 0.3;
+  const auto expected = [&](PixelRule rule) {
+    const torch::NoGradGuard no_grad;
+    return lpips->forward(to_network_input(images, rule), to_network_input(other, rule))
+        .mean()
+        .item<double>();
+  };
+  for (const auto rule : {PixelRule::rounded, PixelRule::unrounded}) {
+    LpipsMetric metric(lpips, at::kCPU, rule);
+    metric.add({images.narrow(0, 0, 1), other.narrow(0, 0, 1), {}});
+    metric.add({images.narrow(0, 1, 2), other.narrow(0, 1, 2), {}});
+    EXPECT_NEAR(*metric.value(), expected(rule), 1e-5 * expected(rule));
+  }
+  EXPECT_NE(expected(PixelRule::rounded), expected(PixelRule::unrounded));
+}
+
+TEST(FrechetMetric, ComparesSetsOfAnySize) {
+  // Features are the colours of images of one pixel: in one dimension |m1 - m2|^2 + (s1 - s2)^2.
+  const auto first_channel = [](const torch::Tensor& images) {
+    return images.select(1, 0).flatten(1);
+  };
+  FrechetMetric metric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded);
+  const auto column = [](std::vector<float> values) {
+    return torch::tensor(values).view({-1, 1, 1, 1}).expand({-1, 3, 1, 1}).contiguous();
+  };
+  metric.add({column({-0.5, 0.5}), {}, {}});
+  EXPECT_FALSE(metric.value());
+  metric.add({{}, column({0.25}), {}});
+  EXPECT_FALSE(metric.value());
+  metric.add({{}, column({0.5, 0.75}), {}});
+  const double spread = std::sqrt(0.5) - 0.25;
+  EXPECT_NEAR(*metric.value(), 0.25 + spread * spread, 1e-9);
+}
+
+TEST(Usage, CountsCodesAndTheirEntropy) {
+  Usage share(8, utilisation), bits(8, token_entropy), even(8, perplexity);
+  const auto add = [&](const torch::Tensor& indices) {
+    for (auto* usage : {&share, &bits, &even}) usage->add({{}, {}, indices});
+  };
+  add(torch::tensor({0, 0, 7, 7}, torch::kLong).reshape({1, 2, 2}));
+  EXPECT_EQ(*share.value(), 0.25);
+  EXPECT_NEAR(*bits.value(), 1, 1e-12);
+  EXPECT_NEAR(*even.value(), 2, 1e-12);
+  add(torch::arange(8).reshape({2, 2, 2}));
+  EXPECT_EQ(*share.value(), 1);
+  const double entropy = -(2 * 0.25 * std::log2(0.25) + 6 * std::log2(1 / 12.0) / 12);
+  EXPECT_NEAR(*bits.value(), entropy, 1e-12);
+  EXPECT_NEAR(*even.value(), std::exp2(entropy), 1e-12);
+  EXPECT_EQ(share.hits().sum().item<int64_t>(), 12);
+}
+
+TEST(Usage, OfOneCodeIsOne) {
+  const auto hits = torch::tensor({0, 3}, torch::kLong);
+  EXPECT_EQ(utilisation(hits), 0.5);
+  EXPECT_EQ(perplexity(hits), 1);
+  EXPECT_EQ(token_entropy(hits), 0);
+  EXPECT_FALSE(std::signbit(token_entropy(hits)));
+}
+
+TEST(Usage, RefusesIndicesOutsideTheCodebook) {
+  Usage usage(8, utilisation);
+  EXPECT_THROW(usage.add({{}, {}, torch::tensor({8}, torch::kLong)}), c10::Error);
+  EXPECT_THROW(usage.add({{}, {}, torch::tensor({-1}, torch::kLong)}), c10::Error);
+  EXPECT_THROW(usage.add({{}, {}, torch::zeros({1})}), c10::Error);
+  EXPECT_THROW(usage.add(EvalBatch{}), c10::Error);
+  EXPECT_FALSE(usage.value());
+  EXPECT_THROW(Usage(0, utilisation), c10::Error);
+}
+
+}  // namespace
+}  // namespace nsvq

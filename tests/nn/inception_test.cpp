@@ -1,0 +1,125 @@
+// Parity with pytorch-fid's InceptionV3 and with torchvision's: golden/inception.py made
+// golden/inception.json.
+#include "nsvq/nn/inception.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/error.h"
+#include "nsvq/nn/feature_net.h"
+#include "tests/losses/random_lpips.h"
+
+namespace nsvq {
+namespace {
+
+using nlohmann::json;
+
+json read_golden() {
+  std::ifstream file(NSVQ_TESTS_DIR "/golden/inception.json");
+  return json::parse(file);
+}
+
+/// As `fill` in the Python.
+std::map<std::string, torch::Tensor> formula_weights(const Inception& net) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& item : net.named_parameters()) {
+    const auto& name = item.key();
+    auto values = draw(name, item.value().sizes());
+    if (values.dim() > 1) {
+      values = values * std::sqrt(6.0 / static_cast<double>(values[0].numel()));
+    } else if (name.ends_with("bn.weight") || name.ends_with("running_var")) {
+      values = values / 2 + 1;
+    } else {
+      values = values / 4;
+    }
+    tensors[name] = values.to(torch::kFloat);
+  }
+  return tensors;
+}
+
+Inception make_net(Inception::Variant variant, torch::ScalarType type) {
+  Inception net(variant);
+  load_parameters(net, formula_weights(net), "formula");
+  net.to(type);
+  return net;
+}
+
+void expect_matches(const torch::Tensor& actual, const json& golden, double tolerance) {
+  const auto flat = actual.to(torch::kDouble).contiguous().flatten();
+  const auto norm = golden.at("norm").get<double>();
+  EXPECT_NEAR(flat.norm().item<double>(), norm, tolerance * norm);
+  const auto samples = golden.at("samples").get<std::vector<double>>();
+  const auto count = static_cast<int64_t>(samples.size());
+  ASSERT_GE(count, 16);
+  const double size = norm / std::sqrt(static_cast<double>(flat.numel()));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = flat[i * flat.numel() / count].item<double>();
+    EXPECT_NEAR(value, samples[i], tolerance * (size + std::abs(samples[i]))) << "sample " << i;
+  }
+}
+
+void check_steps(Inception::Variant variant, const std::string& key) {
+  const auto golden = read_golden().at(key);
+  const auto& expected = golden.at("steps");
+  const auto net = make_net(variant, torch::kDouble);
+  ASSERT_EQ(net.steps().size(), expected.size());
+  const auto shape = golden.at("input").get<std::vector<int64_t>>();
+  auto x = draw("input", shape).to(torch::kFloat).to(torch::kDouble);
+  for (const auto& step : net.steps()) {
+    SCOPED_TRACE(key + " " + step.name);
+    x = step.run(x);
+    ASSERT_TRUE(expected.contains(step.name));
+    ASSERT_EQ(x.sizes().vec(), expected.at(step.name).at("shape").get<std::vector<int64_t>>());
+    expect_matches(x, expected.at(step.name), 1e-8);
+  }
+}
+
+TEST(InceptionGolden, EveryLayerMatchesPytorchFid) { check_steps(Inception::Variant::fid, "fid"); }
+
+TEST(InceptionGolden, EveryLayerMatchesTorchvision) {
+  check_steps(Inception::Variant::torchvision, "torchvision");
+}
+
+TEST(InceptionGolden, FeaturesOfImagesMatchPytorchFid) {
+  const auto net = make_net(Inception::Variant::fid, torch::kFloat);
+  for (const auto& golden : read_golden().at("features")) {
+    SCOPED_TRACE(golden.at("images").dump());
+    const auto shape = golden.at("images").get<std::vector<int64_t>>();
+    const auto images = draw("images", shape).to(torch::kFloat) / 2 + 0.5;
+    for (const auto format : {torch::MemoryFormat::Contiguous, torch::MemoryFormat::ChannelsLast}) {
+      const auto features = net.forward(images.contiguous(format));
+      ASSERT_EQ(features.sizes().vec(), (std::vector<int64_t>{shape[0], Inception::kFeatures}));
+      EXPECT_FALSE(features.requires_grad());
+      expect_matches(features, golden, 1e-4);
+    }
+  }
+}
+
+TEST(Inception, TensorsAreThoseOfTheOfficialFile) {
+  const auto parameters = Inception().named_parameters();
+  EXPECT_EQ(parameters.size(), 94u * 5);  // convolutions, and the four tensors of a batch norm
+  int64_t numbers = 0;
+  for (const auto& item : parameters) {
+    EXPECT_FALSE(item.value().requires_grad()) << item.key();
+    if (item.key().find("running") == std::string::npos) numbers += item.value().numel();
+  }
+  EXPECT_EQ(numbers, 21'785'568);  // torchvision's InceptionV3 without aux and fc
+  for (const char* name : {"Conv2d_1a_3x3.conv.weight", "Conv2d_1a_3x3.bn.running_mean",
+                           "Mixed_6b.branch7x7dbl_5.bn.running_var", "Mixed_7c.branch_pool.bn.bias",
+                           "Mixed_7a.branch7x7x3_4.conv.weight"}) {
+    EXPECT_NE(parameters.find(name), nullptr) << name;
+  }
+}
+
+TEST(Inception, RefusesOtherShapes) {
+  const Inception net;
+  EXPECT_THROW(net.forward(torch::zeros({1, 1, 32, 32})), c10::Error);
+  EXPECT_THROW(net.forward(torch::zeros({3, 32, 32})), c10::Error);
+  EXPECT_EQ(net.forward(torch::zeros({0, 3, 32, 32})).sizes(), torch::IntArrayRef({0, 2048}));
+}
+
+}  // namespace
+}  // namespace nsvq
