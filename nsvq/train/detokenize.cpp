@@ -55,6 +55,12 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& model, bool f
         "the same",
         folder.string(), manifest.settings.model_sha256.substr(0, 12), own.substr(0, 12));
   }
+  // All of it before anything is written: a damaged shard must not leave half of the pictures
+  // behind.
+  for (const auto& record : manifest.shards) {
+    check_codes(read_checked(folder, manifest, record), model->quantizer->codes(),
+                folder / record.file);
+  }
   return manifest;
 }
 
@@ -68,7 +74,6 @@ void detokenize(
   Progress progress("detokenize", images, "images");
   for (const auto& record : manifest.shards) {
     const auto shard = read_checked(folder, manifest, record);
-    check_codes(shard, model->quantizer->codes(), folder / record.file);
     const int64_t count = shard.tokens.size(0);
     for (int64_t first = 0; first < count; first += batch_size) {
       const int64_t end = std::min(first + batch_size, count);

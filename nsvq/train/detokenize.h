@@ -9,12 +9,13 @@
 
 namespace nsvq {
 
-/// Opens a folder of tokens for a model. Throws UserError if it is incomplete, or (without `force`)
-/// of another model.
+/// Opens a folder of tokens for a model and checks every shard. Throws UserError if the folder is
+/// incomplete or (without `force`) of another model, or a shard is missing, damaged or holds an
+/// index that the model has no code for.
 TokenManifest open_tokens(const std::filesystem::path& folder, const Tokenizer& model, bool force);
 
 /// Decodes all tokens in batches and hands each to `use`: images [B, 3, H, W] on the CPU with their
-/// keys. Throws UserError for a shard that is missing, damaged or does not fit the model.
+/// keys.
 void detokenize(
     Tokenizer& model, const std::filesystem::path& folder, const TokenManifest& manifest,
     int64_t batch_size, c10::Device device,
