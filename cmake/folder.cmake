@@ -27,16 +27,20 @@ function(nsvq_folder name)
     target_link_libraries(nsvq_${name} PUBLIC nsvq_${NSVQ_BELOW})
   endif()
   nsvq_precompile(nsvq_${name})
+  if(name STREQUAL "ops")
+    # Kernels are compiled one by one: what one includes for its instruction set stays its own.
+    set_target_properties(nsvq_ops PROPERTIES UNITY_BUILD OFF)
+  endif()
   set(NSVQ_BELOW ${name} PARENT_SCOPE)
 endfunction()
 
-# Parsing torch/types.h takes some 10 s, loading a precompiled copy 2 s. The copy is made with ops and
+# Parsing torch/types.h takes some 10 s, loading a precompiled copy 2 s. The copy is made with core and
 # serves every target above it. torch/nn headers stay out: they add 4 s of code to every user.
 function(nsvq_precompile target)
-  if(target STREQUAL "nsvq_ops")
-    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/nsvq/ops/precompiled.h>)
-  elseif(NOT target MATCHES "_(core|io)$")
-    target_precompile_headers(${target} REUSE_FROM nsvq_ops)
+  if(target STREQUAL "nsvq_core")
+    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/nsvq/core/precompiled.h>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM nsvq_core)
     # The copy was made for libraries (-fPIC) and is refused for anything else (-fPIE).
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)

@@ -79,9 +79,10 @@ install_torch() {
 # The tests' Python: packages that read our files back, beside the torch that we build with.
 install_test_tools() {
   local venv=$cache/test-tools found
-  if ! [ -e "$venv/complete" ]; then
+  if ! cmp -s "$here/test-requirements.txt" "$venv/complete"; then
     echo "setup: installing the tests' Python packages into $venv"
     pip_install "$venv" "check the network and the free disk" -r "$here/test-requirements.txt"
+    cp "$here/test-requirements.txt" "$venv/complete"
   fi
   found=$("$here/find_torch.sh")
   # A .pth line puts the folder that holds torch/ on this environment's path, where Python versions agree.

@@ -23,6 +23,7 @@ void declare_train(CLI::App& app);
 void declare_eval(CLI::App& app);
 void declare_compare(CLI::App& app);
 void declare_metrics(CLI::App& app);
+void declare_statistics(CLI::App& app);
 void declare_reconstruct(CLI::App& app);
 void declare_tokenize(CLI::App& app);
 void declare_detokenize(CLI::App& app);

@@ -155,6 +155,7 @@ void declare_compare(CLI::App& app) {
       ->expected(2, 1000);
   declare_data_arguments(app, arguments->common);
   declare_metric_arguments(app, arguments->metrics);
+  declare_statistics_argument(app, arguments->metrics);
   app.add_option("--out", arguments->out,
                  "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");
   app.add_option("--samples", arguments->samples, "images in that picture")

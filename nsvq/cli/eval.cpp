@@ -50,6 +50,7 @@ void declare_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   declare_model_arguments(app, arguments->model);
   declare_metric_arguments(app, arguments->metrics);
+  declare_statistics_argument(app, arguments->metrics);
   app.add_option("--histogram", arguments->histogram,
                  "draw how often each code was used to this file (SVG)");
   app.callback([arguments] { run_eval(*arguments); });

@@ -11,7 +11,8 @@ std::map<std::string, double> measure(ModelOnData& opened, const MetricChoice& c
   auto& tokenizer = opened.model.tokenizer;
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = tokenizer->quantizer->codes(),
-                                   .device = opened.device});
+                                   .device = opened.device,
+                                   .reference = choice.reference});
   Loader loader(opened.source, opened.options);
   std::map<std::string, double> values;
   try {

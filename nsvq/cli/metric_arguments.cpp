@@ -1,11 +1,13 @@
 #include "nsvq/cli/metric_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
+#include "nsvq/metrics/frechet_file.h"
 #include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {
@@ -23,7 +25,22 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments) {
   app.add_option("--json", arguments.json, "also write the figures to this file");
 }
 
+void declare_statistics_argument(CLI::App& app, MetricArguments& arguments) {
+  app.add_option("--statistics", arguments.statistics,
+                 "FILE.npz: what Fréchet distances compare reconstructions with, in place of the "
+                 "images of --data (nsvq statistics, or pytorch-fid's)");
+}
+
 namespace {
+
+std::shared_ptr<const Gaussian> read_reference(const std::string& file,
+                                               const std::vector<std::string>& metrics) {
+  if (file.empty()) return nullptr;
+  if (std::none_of(metrics.begin(), metrics.end(), is_frechet)) {
+    throw UserError("{}: statistics are for Fréchet distances; ask for one (--metrics fid)", file);
+  }
+  return std::make_shared<const Gaussian>(read_gaussian(file));
+}
 
 std::vector<std::string> default_metrics(Measured measured) {
   std::vector<std::string> names;
@@ -39,7 +56,8 @@ std::vector<std::string> default_metrics(Measured measured) {
 MetricChoice choose_metrics(const MetricArguments& arguments, Measured measured) {
   MetricChoice choice = {
       arguments.metrics.empty() ? default_metrics(measured) : parse_metric_names(arguments.metrics),
-      find_conventions(arguments.as)};
+      find_conventions(arguments.as), nullptr};
+  choice.reference = read_reference(arguments.statistics, choice.names);
   if (!arguments.pixels.empty()) {
     auto& conventions = choice.conventions;
     conventions.pixels = conventions.network = find_pixel_rule(arguments.pixels);
@@ -47,6 +65,10 @@ MetricChoice choose_metrics(const MetricArguments& arguments, Measured measured)
   }
   require_writable(arguments.json);
   return choice;
+}
+
+bool is_frechet(const std::string& metric) {
+  return metric_kind(metric).input == MetricInput::sets;
 }
 
 void require_all(const MetricChoice& choice, const std::map<std::string, double>& values) {

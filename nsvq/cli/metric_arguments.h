@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "nsvq/metrics/conventions.h"
+#include "nsvq/metrics/frechet.h"
 
 namespace CLI {
 class App;
@@ -19,9 +21,12 @@ struct MetricArguments {
   std::string as = "nsvq";
   std::string pixels;  ///< rounded, truncated or float; empty: what the conventions say
   std::string json;
+  std::string statistics;  ///< .npz: of Fréchet distances, in place of the images'
 };
 
 void declare_metric_arguments(CLI::App& app, MetricArguments& arguments);
+/// `--statistics`, for commands that have a model's reconstructions.
+void declare_statistics_argument(CLI::App& app, MetricArguments& arguments);
 
 /// Whether there are tokens to measure beside images.
 enum class Measured { images_and_tokens, images };
@@ -29,10 +34,15 @@ enum class Measured { images_and_tokens, images };
 struct MetricChoice {
   std::vector<std::string> names;
   Conventions conventions;
+  std::shared_ptr<const Gaussian> reference;  ///< from `arguments.statistics`
 };
 
-/// Throws UserError for unknown names, and RunError where `arguments.json` cannot be written.
+/// Throws UserError for unknown names and for statistics that cannot be read or serve nothing, and
+/// RunError where `arguments.json` cannot be written.
 MetricChoice choose_metrics(const MetricArguments& arguments, Measured measured);
+
+/// Whether it compares images as sets, so that they need no partners.
+bool is_frechet(const std::string& metric);
 
 /// Throws UserError naming the first metric without a value: too few images.
 void require_all(const MetricChoice& choice, const std::map<std::string, double>& values);

@@ -1,15 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <deque>
-#include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/image_batches.h"
 #include "nsvq/cli/metric_arguments.h"
-#include "nsvq/cli/pairs.h"
 #include "nsvq/cli/table.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/metric_set.h"
@@ -24,61 +22,26 @@ struct MetricsArguments {
   MetricArguments metrics;
 };
 
-/// Calls `use(load(i))` for 0 <= i < count in order, loading a few ahead in threads.
-template <typename Load, typename Use>
-void load_ahead(int64_t count, const Load& load, const Use& use) {
-  const int64_t ahead = std::clamp<int64_t>(std::thread::hardware_concurrency(), 2, 16);
-  std::deque<std::future<std::invoke_result_t<Load, int64_t>>> loading;
-  for (int64_t started = 0; started < count || !loading.empty();) {
-    while (started < count && std::ssize(loading) < ahead) {
-      loading.push_back(std::async(std::launch::async, load, started++));
-    }
-    auto loaded = loading.front().get();
-    loading.pop_front();
-    use(std::move(loaded));
+/// With statistics for the reference there are no images of it, and its source is empty.
+std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& other,
+                           const MetricChoice& choice) {
+  const bool sets = std::all_of(choice.names.begin(), choice.names.end(), is_frechet);
+  if (choice.reference && !sets) {
+    throw UserError("{}: statistics are for Fréchet distances alone; the other metrics need images",
+                    reference.spec);
   }
+  return sets ? unpaired(reference.source.get(), *other.source) : pair_by_name(reference, other);
 }
-
-/// Gathers neighbours of one size into batches, small ones for large images.
-class Batches {
- public:
-  explicit Batches(MetricSet& metrics) : metrics_(metrics) {}
-
-  void add(ImagePair pair) {
-    const Image& image = pair.reference ? *pair.reference : *pair.other;
-    const Shape shape = {pair.reference.has_value(), pair.other.has_value(), image.width,
-                         image.height};
-    constexpr int64_t most_pixels = 1 << 20, most_images = 32;
-    const int64_t room = most_pixels / (int64_t{image.width} * image.height);
-    if (shape != shape_ || std::ssize(pairs_) >= std::clamp<int64_t>(room, 1, most_images)) flush();
-    shape_ = shape;
-    pairs_.push_back(std::move(pair));
-  }
-
-  void flush() {
-    if (!pairs_.empty()) metrics_.add(to_batch(pairs_));
-    pairs_.clear();
-  }
-
- private:
-  using Shape = std::tuple<bool, bool, int, int>;
-
-  MetricSet& metrics_;
-  Shape shape_;
-  std::vector<ImagePair> pairs_;
-};
-
-bool compares_sets(const std::string& name) { return metric_kind(name).input == MetricInput::sets; }
 
 std::map<std::string, double> measure(const NamedSource& reference, const NamedSource& other,
                                       const MetricChoice& choice, c10::Device device) {
-  MetricSet metrics(choice.names,
-                    {.conventions = choice.conventions, .codes = 0, .device = device});
-  const bool sets = std::all_of(choice.names.begin(), choice.names.end(), compares_sets);
-  const auto pairs =
-      sets ? unpaired(*reference.source, *other.source) : pair_by_name(reference, other);
-  Batches batches(metrics);
-  Progress progress("metrics", std::ssize(pairs), sets ? "images" : "pairs");
+  const auto pairs = pairs_of(reference, other, choice);
+  MetricSet metrics(choice.names, {.conventions = choice.conventions,
+                                   .codes = 0,
+                                   .device = device,
+                                   .reference = choice.reference});
+  ImageBatches batches([&](const EvalBatch& batch) { metrics.add(batch); });
+  Progress progress("metrics", std::ssize(pairs), "images");
   int64_t done = 0;
   load_ahead(
       std::ssize(pairs), [&](int64_t i) { return load_pair(reference, other, pairs[i]); },
@@ -90,13 +53,17 @@ std::map<std::string, double> measure(const NamedSource& reference, const NamedS
   progress.finish();
   auto values = metrics.values();
   require_all(choice, values);
-  values["images"] = static_cast<double>(reference.source->size());
+  values["images"] = static_cast<double>((reference.source ? reference : other).source->size());
   return values;
 }
 
 void run_metrics(const MetricsArguments& arguments) {
-  const auto choice = choose_metrics(arguments.metrics, Measured::images);
-  const NamedSource reference{arguments.reference, open_source(arguments.reference)};
+  auto wanted = arguments.metrics;
+  const bool from_file = arguments.reference.ends_with(".npz");
+  if (from_file) wanted.statistics = arguments.reference;
+  const auto choice = choose_metrics(wanted, Measured::images);
+  const NamedSource reference{arguments.reference,
+                              from_file ? nullptr : open_source(arguments.reference)};
   const NamedSource other{arguments.other, open_source(arguments.other)};
   const auto values = measure(reference, other, choice, choose_device(arguments.device));
   fmt::print("{} against {}, as {}\n{}", other.spec, reference.spec, choice.conventions.name,
@@ -112,7 +79,9 @@ void run_metrics(const MetricsArguments& arguments) {
 
 void declare_metrics(CLI::App& app) {
   const auto arguments = std::make_shared<MetricsArguments>();
-  app.add_option("REFERENCE", arguments->reference, "an image, a folder or tar shards")->required();
+  app.add_option("REFERENCE", arguments->reference,
+                 "an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
+      ->required();
   app.add_option("OTHER", arguments->other,
                  "the same, compared with it: pairs by name without ending, at their own sizes; "
                  "Fréchet distances alone need no pairs")

@@ -59,9 +59,9 @@ std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& 
   return pairs;
 }
 
-std::vector<Pair> unpaired(const Source& reference, const Source& other) {
+std::vector<Pair> unpaired(const Source* reference, const Source& other) {
   std::vector<Pair> pairs;
-  for (int64_t i = 0; i < reference.size(); ++i) pairs.push_back({i, {}});
+  for (int64_t i = 0; reference && i < reference->size(); ++i) pairs.push_back({i, {}});
   for (int64_t i = 0; i < other.size(); ++i) pairs.push_back({{}, i});
   return pairs;
 }

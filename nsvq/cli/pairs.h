@@ -25,8 +25,8 @@ struct Pair {
 /// whatever they are called. Throws UserError for names without a partner and for names that occur
 /// twice.
 std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other);
-/// Every image of both, alone.
-std::vector<Pair> unpaired(const Source& reference, const Source& other);
+/// Every image of both, alone; there may be no reference.
+std::vector<Pair> unpaired(const Source* reference, const Source& other);
 
 struct ImagePair {
   std::optional<Image> reference, other;

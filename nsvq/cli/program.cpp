@@ -21,6 +21,8 @@ const std::vector<Command>& commands() {
       {"eval", "measure a tokenizer on images", declare_eval},
       {"compare", "measure several tokenizers on the same images", declare_compare},
       {"metrics", "measure images against others of the same names", declare_metrics},
+      {"statistics", "save what Fréchet distances know of a set of images (.npz)",
+       declare_statistics},
       {"reconstruct", "show images after their way through the tokens", declare_reconstruct},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode a folder of tokens to images", declare_detokenize},

@@ -14,6 +14,7 @@
 #include "nsvq/data/fit.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/train/evaluate.h"
+#include "nsvq/train/setup.h"
 #include "nsvq/train/tokenize.h"
 
 namespace nsvq {

@@ -8,6 +8,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/limited_source.h"
+#include "nsvq/train/setup.h"
 #include "nsvq/train/tokenize.h"
 
 namespace nsvq {

@@ -92,6 +92,7 @@ struct TrainConfig {
   int64_t batch_size = 32;
   std::string on_nonfinite = "stop";
   int64_t nonfinite_limit = 10;
+  bool deterministic = true;
   int64_t log_every = 20;
   int64_t eval_every = 1;
   int64_t samples_every = 1;

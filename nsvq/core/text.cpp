@@ -128,4 +128,14 @@ std::string yaml_text(std::string_view text) {
   return result + '"';
 }
 
+std::optional<int64_t> parse_decimal(std::string_view digits) {
+  if (digits.empty() || digits.size() > 18) return {};
+  int64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return {};
+    value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
 }  // namespace nsvq

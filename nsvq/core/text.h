@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,5 +29,8 @@ size_t text_prefix(std::string_view text);
 
 /// A YAML scalar that reads back as this text: plain where that is safe, else in double quotes.
 std::string yaml_text(std::string_view text);
+
+/// A number of 1 to 18 decimal digits and nothing else.
+std::optional<int64_t> parse_decimal(std::string_view digits);
 
 }  // namespace nsvq

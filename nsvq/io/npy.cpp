@@ -57,16 +57,6 @@ bool parse_bool(std::string_view value) {
   throw UserError("the array's 'fortran_order' is neither True nor False");
 }
 
-std::optional<int64_t> parse_size(std::string_view digits) {
-  if (digits.empty() || digits.size() > 18) return {};
-  int64_t value = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return {};
-    value = value * 10 + (c - '0');
-  }
-  return value;
-}
-
 /// "(2, 3)", "(5,)" or "()".
 std::vector<int64_t> parse_shape(std::string_view value) {
   const auto end = value.find(')');
@@ -77,7 +67,7 @@ std::vector<int64_t> parse_shape(std::string_view value) {
   std::vector<int64_t> shape;
   for (auto rest = value.substr(1, end - 1); !rest.empty();) {
     const auto comma = std::min(rest.find(','), rest.size());
-    const auto size = parse_size(rest.substr(0, comma));
+    const auto size = parse_decimal(rest.substr(0, comma));
     if (!size || shape.size() == kMostDimensions) throw wrong();
     shape.push_back(*size);
     rest = rest.substr(std::min(comma + 1, rest.size()));

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -13,18 +12,18 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/tar_block.h"
 
 namespace nsvq {
 
 namespace {
 
-constexpr int64_t kBlock = 512;
+constexpr auto kBlockBytes = static_cast<int64_t>(kTarBlock);
 /// Long names and PAX records beyond this are not believed.
 constexpr int64_t kMaxMetadata = 1 << 20;
 
-using Block = std::array<char, kBlock>;
-
-std::string_view field(const Block& block, size_t offset, size_t size) {
+std::string_view field(const TarBlock& block, size_t offset, size_t size) {
   return {block.data() + offset, size};
 }
 
@@ -47,12 +46,12 @@ std::optional<int64_t> number(std::string_view bytes) {
   return static_cast<int64_t>(value);
 }
 
-bool is_zero(const Block& block) {
+bool is_zero(const TarBlock& block) {
   return std::all_of(block.begin(), block.end(), [](char c) { return c == 0; });
 }
 
 /// The sum of the bytes with the checksum itself as blanks; some old programs summed signed bytes.
-bool checksum_holds(const Block& block) {
+bool checksum_holds(const TarBlock& block) {
   int64_t plain = 0, as_signed = 0;
   for (size_t i = 0; i < block.size(); ++i) {
     const char c = i >= 148 && i < 156 ? ' ' : block[i];
@@ -64,22 +63,12 @@ bool checksum_holds(const Block& block) {
 }
 
 /// The name in a header: GNU tar keeps other things where POSIX has the prefix.
-std::string header_name(const Block& block) {
+std::string header_name(const TarBlock& block) {
   std::string name(text(field(block, 0, 100)));
   const std::string_view prefix = text(field(block, 345, 155));
   if (field(block, 257, 6) == std::string_view("ustar\0", 6) && !prefix.empty())
     return std::string(prefix) + '/' + name;
   return name;
-}
-
-std::optional<int64_t> decimal(std::string_view digits) {
-  if (digits.empty() || digits.size() > 18) return {};
-  int64_t value = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return {};
-    value = value * 10 + (c - '0');
-  }
-  return value;
 }
 
 /// What the entries before a file say about it.
@@ -93,7 +82,7 @@ bool parse_pax(std::string_view records, Extended& out) {
   while (!records.empty()) {
     const size_t space = records.find(' ');
     if (space == std::string_view::npos) return false;
-    const auto length = decimal(records.substr(0, space));
+    const auto length = parse_decimal(records.substr(0, space));
     if (!length || static_cast<size_t>(*length) > records.size()) return false;
     if (static_cast<size_t>(*length) < space + 3 || records[*length - 1] != '\n') return false;
     const std::string_view record = records.substr(space + 1, *length - space - 2);
@@ -101,7 +90,7 @@ bool parse_pax(std::string_view records, Extended& out) {
     if (equals == std::string_view::npos) return false;
     const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     if (key == "path") out.name = std::string(value);
-    if (key == "size" && !(out.size = decimal(value))) return false;
+    if (key == "size" && !(out.size = parse_decimal(value))) return false;
     if (key.starts_with("GNU.sparse.")) return false;
     records.remove_prefix(*length);
   }
@@ -117,7 +106,7 @@ class Scanner {
   std::vector<TarEntry> scan() {
     std::vector<TarEntry> entries;
     while (offset_ < file_size_) {
-      read(offset_, block_.data(), kBlock, "header");
+      read(offset_, block_.data(), kBlockBytes, "header");
       if (is_zero(block_)) break;
       check_header();
       const char type = block_[156];
@@ -166,17 +155,17 @@ class Scanner {
 
   void advance(int64_t size) {
     // Contents fill whole blocks; the padding of the last file may not be cut off either.
-    const int64_t left = file_size_ - offset_ - kBlock;
-    if (size > left || (size + kBlock - 1) / kBlock * kBlock > left)
+    const int64_t left = file_size_ - offset_ - kBlockBytes;
+    if (size > left || (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes > left)
       fail("truncated tar archive (entry of {} bytes goes beyond the end)", size);
-    offset_ += kBlock + (size + kBlock - 1) / kBlock * kBlock;
+    offset_ += kBlockBytes + (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   }
 
   void read_metadata(char type) {
     const int64_t size = header_size();
     if (size > kMaxMetadata) fail("corrupt tar header (name or attributes of {} bytes)", size);
     std::string data(static_cast<size_t>(size), '\0');
-    read(offset_ + kBlock, data.data(), size, "name or attributes");
+    read(offset_ + kBlockBytes, data.data(), size, "name or attributes");
     Extended global;  // set for the whole archive; a path or size makes no sense there
     if (type == 'L') next_.name = std::string(text(data));
     if (type == 'x' && !parse_pax(data, next_)) fail("PAX attributes that cannot be read");
@@ -190,7 +179,7 @@ class Scanner {
     const bool has_contents = type < '1' || type > '6';
     const int64_t size = has_contents ? next_.size.value_or(header_size()) : 0;
     std::string name = next_.name ? std::move(*next_.name) : header_name(block_);
-    const int64_t contents = offset_ + kBlock;
+    const int64_t contents = offset_ + kBlockBytes;
     next_ = {};
     advance(size);
     const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
@@ -201,7 +190,7 @@ class Scanner {
   int descriptor_;
   int64_t file_size_;
   int64_t offset_ = 0;
-  Block block_;
+  TarBlock block_;
   Extended next_;
 };
 

@@ -8,15 +8,14 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/tar_block.h"
 
 namespace nsvq {
 
 namespace {
 
-constexpr size_t kBlock = 512, kLongestName = 100, kLongestPrefix = 155;
+constexpr size_t kLongestName = 100, kLongestPrefix = 155;
 constexpr uint64_t kLargestFile = uint64_t{1} << 33;  // what 11 octal digits count, and 1
-
-using Block = std::array<char, kBlock>;
 
 /// Prefix and name, joined by a slash, as USTAR stores a long one; both empty where it cannot.
 std::pair<std::string_view, std::string_view> split(std::string_view name) {
@@ -37,7 +36,7 @@ std::string pax_record(std::string_view key, std::string_view value) {
   return fmt::format("{} {}={}\n", length, key, value);
 }
 
-void set_checksum(Block& block) {
+void set_checksum(TarBlock& block) {
   std::memset(&block[148], ' ', 8);
   unsigned sum = 0;
   for (const char c : block) sum += static_cast<unsigned char>(c);
@@ -62,7 +61,7 @@ void TarWriter::add(std::string_view name, std::span<const std::byte> contents) 
 
 void TarWriter::add_entry(std::string_view prefix, std::string_view name, char type,
                           std::span<const std::byte> contents) {
-  Block block{};
+  TarBlock block{};
   std::memcpy(&block[0], name.data(), name.size());
   std::snprintf(&block[100], 8, "%07o", 0644u);
   std::snprintf(&block[108], 8, "%07o", 0u);
@@ -75,13 +74,13 @@ void TarWriter::add_entry(std::string_view prefix, std::string_view name, char t
   set_checksum(block);
   file_.write(std::as_bytes(std::span(block)));
   file_.write(contents);
-  const Block zeros{};
-  const size_t padding = (kBlock - contents.size() % kBlock) % kBlock;
+  const TarBlock zeros{};
+  const size_t padding = (kTarBlock - contents.size() % kTarBlock) % kTarBlock;
   file_.write(std::as_bytes(std::span(zeros).first(padding)));
 }
 
 void TarWriter::commit() {
-  const std::array<std::byte, 2 * kBlock> end{};
+  const std::array<std::byte, 2 * kTarBlock> end{};
   file_.write(end);
   file_.commit();
 }

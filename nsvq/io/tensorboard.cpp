@@ -24,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 // Field numbers of event.proto, summary.proto, tensor.proto and tensor_shape.proto.
-namespace field {
+namespace proto {
 constexpr int event_wall_time = 1, event_step = 2, event_file_version = 3, event_summary = 5;
 constexpr int summary_value = 1;
 constexpr int value_tag = 1, value_simple = 2, value_image = 4, value_tensor = 8;
@@ -33,7 +33,7 @@ constexpr int image_height = 1, image_width = 2, image_colorspace = 3, image_enc
 constexpr int metadata_plugin = 1, metadata_data_class = 4;
 constexpr int plugin_name = 1;
 constexpr int tensor_dtype = 1, tensor_shape = 2, tensor_string = 8;
-}  // namespace field
+}  // namespace proto
 
 constexpr int rgb = 3;
 constexpr int string_dtype = 7;       // DT_STRING
@@ -104,8 +104,8 @@ EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / f
   out_.open(path_, std::ios::binary | std::ios::app);
   if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
   write_record(Message()
-                   .number(field::event_wall_time, wall_time())
-                   .bytes(field::event_file_version, "brain.Event:2")
+                   .number(proto::event_wall_time, wall_time())
+                   .bytes(proto::event_file_version, "brain.Event:2")
                    .text());
   flush();
 }
@@ -124,8 +124,8 @@ EventWriter::EventWriter(std::filesystem::path file, uint64_t length)
 
 void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
   add_value(step, Message()
-                      .bytes(field::value_tag, tag)
-                      .number(field::value_simple, static_cast<float>(value))
+                      .bytes(proto::value_tag, tag)
+                      .number(proto::value_simple, static_cast<float>(value))
                       .text());
 }
 
@@ -134,28 +134,28 @@ void EventWriter::image(const std::string& tag, int64_t step, const Image& image
   const auto* data = reinterpret_cast<const char*>(png.data());
   add_value(step,
             Message()
-                .bytes(field::value_tag, tag)
-                .message(field::value_image, Message()
-                                                 .integer(field::image_height, image.height)
-                                                 .integer(field::image_width, image.width)
-                                                 .integer(field::image_colorspace, rgb)
-                                                 .bytes(field::image_encoded, {data, png.size()}))
+                .bytes(proto::value_tag, tag)
+                .message(proto::value_image, Message()
+                                                 .integer(proto::image_height, image.height)
+                                                 .integer(proto::image_width, image.width)
+                                                 .integer(proto::image_colorspace, rgb)
+                                                 .bytes(proto::image_encoded, {data, png.size()}))
                 .text());
 }
 
 // A string tensor without dimensions that the text plugin claims.
 void EventWriter::text(const std::string& tag, int64_t step, const std::string& markdown) {
-  const Message plugin = Message().bytes(field::plugin_name, "text");
+  const Message plugin = Message().bytes(proto::plugin_name, "text");
   add_value(step, Message()
-                      .bytes(field::value_tag, tag)
-                      .message(field::value_tensor, Message()
-                                                        .integer(field::tensor_dtype, string_dtype)
-                                                        .message(field::tensor_shape, Message())
-                                                        .bytes(field::tensor_string, markdown))
-                      .message(field::value_metadata,
+                      .bytes(proto::value_tag, tag)
+                      .message(proto::value_tensor, Message()
+                                                        .integer(proto::tensor_dtype, string_dtype)
+                                                        .message(proto::tensor_shape, Message())
+                                                        .bytes(proto::tensor_string, markdown))
+                      .message(proto::value_metadata,
                                Message()
-                                   .message(field::metadata_plugin, plugin)
-                                   .integer(field::metadata_data_class, tensor_data_class))
+                                   .message(proto::metadata_plugin, plugin)
+                                   .integer(proto::metadata_data_class, tensor_data_class))
                       .text());
 }
 
@@ -175,9 +175,9 @@ void EventWriter::flush() {
 
 void EventWriter::add_value(int64_t step, const std::string& value) {
   write_record(Message()
-                   .number(field::event_wall_time, wall_time())
-                   .integer(field::event_step, step)
-                   .message(field::event_summary, Message().bytes(field::summary_value, value))
+                   .number(proto::event_wall_time, wall_time())
+                   .integer(proto::event_step, step)
+                   .message(proto::event_summary, Message().bytes(proto::summary_value, value))
                    .text());
 }
 

@@ -2,19 +2,26 @@
 
 #include <utility>
 
+#include "nsvq/core/error.h"
 #include "nsvq/metrics/pixels.h"
 
 namespace nsvq {
 
-FrechetMetric::FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels)
+FrechetMetric::FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels,
+                             std::shared_ptr<const Gaussian> reference)
     : extractor_(std::move(extractor)),
       device_(device),
       pixels_(pixels),
+      reference_(std::move(reference)),
       images_(extractor_.channels),
-      reconstructions_(extractor_.channels) {}
+      reconstructions_(extractor_.channels) {
+  if (!reference_ || reference_->mean.numel() == extractor_.channels) return;
+  throw UserError("the reference statistics are of {} features, but {} has {}; take those of {}",
+                  reference_->mean.numel(), extractor_.name, extractor_.channels, extractor_.name);
+}
 
 void FrechetMetric::add(const EvalBatch& batch) {
-  add(batch.images, images_);
+  if (!reference_) add(batch.images, images_);
   add(batch.reconstructions, reconstructions_);
 }
 
@@ -30,8 +37,9 @@ std::vector<torch::Tensor> FrechetMetric::sums() {
 }
 
 std::optional<double> FrechetMetric::value() const {
-  if (images_.count() < 2 || reconstructions_.count() < 2) return std::nullopt;
-  return frechet_distance(images_, reconstructions_);
+  if ((!reference_ && images_.count() < 2) || reconstructions_.count() < 2) return std::nullopt;
+  return frechet_distance(reference_ ? *reference_ : images_.gaussian(),
+                          reconstructions_.gaussian());
 }
 
 }  // namespace nsvq

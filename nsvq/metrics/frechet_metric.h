@@ -7,13 +7,19 @@
 namespace nsvq {
 
 /// The Fréchet distance between images and reconstructions as sets: a batch may have either alone.
-/// Nothing below two of each.
+/// Nothing below two of each. With a `reference`, that takes the place of the images, which are
+/// then not looked at.
 class FrechetMetric : public Metric {
  public:
-  FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels);
+  /// Throws UserError where the reference has another number of features.
+  FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels,
+                std::shared_ptr<const Gaussian> reference = nullptr);
   void add(const EvalBatch& batch) override;
   std::vector<torch::Tensor> sums() override;
   std::optional<double> value() const override;
+
+  /// Statistics of the images so far. Throws UserError below two.
+  Gaussian images() const { return images_.gaussian(); }
 
  private:
   void add(const torch::Tensor& images, FrechetStatistics& to);
@@ -21,6 +27,7 @@ class FrechetMetric : public Metric {
   FeatureExtractor extractor_;
   c10::Device device_;
   PixelRule pixels_;
+  std::shared_ptr<const Gaussian> reference_;
   FrechetStatistics images_, reconstructions_;
 };
 

@@ -43,10 +43,14 @@ enum class MetricInput {
   sets,    ///< images and reconstructions as two sets: either may be missing in a batch
 };
 
+struct Gaussian;
+
 struct MetricOptions {
   Conventions conventions;
   int64_t codes = 0;              ///< of the codebook; 0 where there are no tokens
   c10::Device device = at::kCPU;  ///< where networks go
+  /// Of Fréchet distances, in place of the images' own statistics.
+  std::shared_ptr<const Gaussian> reference = nullptr;
 };
 
 /// A member of the family: its name, a line about it, and how to make one.

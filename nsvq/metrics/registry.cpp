@@ -80,7 +80,8 @@ MetricKind frechet_kind(const FeatureExtractorKind& extractor) {
           },
           [name = extractor.name](const MetricOptions& options) {
             return std::make_unique<FrechetMetric>(make_feature_extractor(name, options.device),
-                                                   options.device, options.conventions.network);
+                                                   options.device, options.conventions.network,
+                                                   options.reference);
           }};
 }
 

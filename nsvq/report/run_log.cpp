@@ -34,13 +34,12 @@ std::optional<Record> parse_record(const std::string& line) {
 }
 
 /// Whether `later` says anew what `earlier`, of the same kind, said: then the run was resumed in
-/// between. Several phases may begin at one step, several alarms sound, and a run may be resumed
-/// from one checkpoint more than once.
+/// between. Several phases may begin at one step and several alarms sound.
 bool repeats(const Record& later, const Record& earlier) {
   if (later.step != earlier.step) return later.step < earlier.step;
   if (later.kind == "phase") return later.phase == earlier.phase;
   if (later.kind == "alarm") return later.sign == earlier.sign;
-  return later.kind != "resume";
+  return true;
 }
 
 /// Whether any record says what `next` says. Records of a kind are in the order of their steps.
@@ -55,7 +54,7 @@ bool repeats_any(const std::vector<Record>& records, const Record& next) {
 
 /// Drops what a resumed run is about to write again.
 void forget_repeated(std::vector<Record>& records, const Record& next) {
-  if (next.kind != "resume" && !repeats_any(records, next)) return;
+  if (!repeats_any(records, next)) return;
   std::erase_if(records, [&](const Record& record) {
     return record.step > next.step || (record.kind == next.kind && repeats(next, record));
   });

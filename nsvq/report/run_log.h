@@ -9,9 +9,9 @@ namespace nsvq {
 
 /// One line of metrics.jsonl.
 struct Record {
-  std::string kind;  ///< step, epoch, eval, drift, phase, alarm, resume, or one of later days
+  std::string kind;  ///< step, epoch, eval, drift, phase, alarm, or one of later days
   std::string phase;
-  std::string reason;  ///< of a phase, an alarm, a resumption
+  std::string reason;  ///< of a phase or an alarm
   std::string sign;    ///< name of an alarm's sign
   double step = 0;
   double epoch = 0;

@@ -119,8 +119,7 @@ std::string run_facts(const RunLog& log) {
   if (seconds > 0) facts += ", " + duration_in_words(seconds) + " of training";
   const auto phases = log.phases();
   if (!phases.empty()) facts += ", phase " + phases.back().phase;
-  const size_t resumed = log.of_kind("resume").size(), alarms = raised_alarms(log).size();
-  if (resumed > 0) facts += fmt::format(", resumed {}", counted(resumed, "time"));
+  const size_t alarms = raised_alarms(log).size();
   if (alarms > 0) facts += ", " + counted(alarms, "alarm");
   return facts;
 }
@@ -139,14 +138,8 @@ std::string result_table(const RunLog& log) {
 }
 
 std::string phase_table(const RunLog& log) {
-  auto rows = log.phases();
-  for (const Record* resumption : log.of_kind("resume")) {
-    rows.push_back(*resumption);
-    rows.back().phase = "resumed";
-  }
+  const auto rows = log.phases();
   if (rows.empty()) return {};
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Record& a, const Record& b) { return a.step < b.step; });
   std::string out =
       "<table class=\"phases\">\n<thead><tr><th scope=\"col\">Phase</th><th scope=\"col\">From "
       "epoch</th>"

@@ -6,12 +6,12 @@
 
 namespace nsvq {
 
-/// One line: epochs, steps, training time, phase, how often resumed, how many signs of collapse.
+/// One line: epochs, steps, training time, phase, how many signs of collapse.
 std::string run_facts(const RunLog& log);
 /// The last evaluation beside the best and the first one, as an HTML table; empty without
 /// evaluations.
 std::string result_table(const RunLog& log);
-/// Where each phase began and why, and where the run was resumed, as an HTML table; empty without
+/// Where each phase began and why, as an HTML table; empty without
 /// either.
 std::string phase_table(const RunLog& log);
 

@@ -43,10 +43,6 @@ void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   out.commit();
 }
 
-std::optional<std::string> damage_of(const fs::path& folder) {
-  return difference_from_manifest(folder);
-}
-
 Checkpoint load_checkpoint(const fs::path& folder) {
   Checkpoint checkpoint;
   const auto source = (folder / "state.json").string();

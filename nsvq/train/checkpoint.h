@@ -28,10 +28,6 @@ struct Checkpoint {
 /// Writes `folder` whole or not at all.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-/// What is wrong with a checkpoint folder (a file missing, of another length, of other bytes), or
-/// nothing.
-std::optional<std::string> damage_of(const std::filesystem::path& folder);
-
 /// All of an undamaged checkpoint. Throws UserError.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 

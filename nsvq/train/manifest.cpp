@@ -51,7 +51,7 @@ void write_manifest(const fs::path& folder) {
   write_text(folder / kName, json{{"files", files}}.dump(1));
 }
 
-std::optional<std::string> difference_from_manifest(const fs::path& folder) {
+std::optional<std::string> damage_of(const fs::path& folder) {
   try {
     const auto manifest = json::parse(read_text(folder / kName));
     for (const auto& [name, expected] : manifest.at("files").items()) {

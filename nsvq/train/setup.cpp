@@ -20,12 +20,27 @@ uint64_t seed_for(const Config& config, Draw draw, int64_t epoch) {
 void prepare_torch(const Config& config) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
-  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setDeterministicCuDNN(config.train.deterministic);
+  at::globalContext().setBenchmarkCuDNN(!config.train.deterministic);
 #if defined(__aarch64__)
   // There oneDNN falls back to its reference matrix product for the gradients of convolutions, and
   // NNPACK is slower than PyTorch's own convolution too (bench/convolution.py).
   at::globalContext().setUserEnabledMkldnn(false);
   at::globalContext().setUserEnabledNNPACK(false);
+#endif
+}
+
+void prepare_inference([[maybe_unused]] Tokenizer& model) {
+#if defined(__aarch64__)
+  // oneDNN is slow there with gradients only (bench/convolution.py); it works on channels-last
+  // memory and would reorder weights that are not. NNPACK is as fast, but its threads wait by
+  // spinning, which takes minutes for seconds where other programs use the cores.
+  at::globalContext().setUserEnabledMkldnn(true);
+  for (auto& parameter : model->parameters()) {
+    if (parameter.dim() == 4 && parameter.device().is_cpu()) {
+      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
 #endif
 }
 

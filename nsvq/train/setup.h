@@ -18,8 +18,13 @@ enum class Draw : uint64_t {
 };
 uint64_t seed_for(const Config& config, Draw draw, int64_t epoch = 0);
 
-/// Threads as in the recipe; convolution algorithms whose results repeat.
+/// Threads as in the recipe; convolution algorithms whose results repeat, unless it asks for the
+/// fastest.
 void prepare_torch(const Config& config);
+
+/// Chooses convolutions that are fastest without gradients, for a model that is on its device; call
+/// it after prepare_torch.
+void prepare_inference(Tokenizer& model);
 
 /// The source that a key of the recipe names, in whose errors the key stands.
 std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);

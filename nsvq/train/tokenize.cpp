@@ -1,7 +1,5 @@
 #include "nsvq/train/tokenize.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -206,20 +204,6 @@ class TokenFolder {
 };
 
 }  // namespace
-
-void prepare_inference([[maybe_unused]] Tokenizer& model) {
-#if defined(__aarch64__)
-  // oneDNN is slow there with gradients only (bench/convolution.py); it works on channels-last
-  // memory and would reorder weights that are not. NNPACK is as fast, but its threads wait by
-  // spinning, which takes minutes for seconds where other programs use the cores.
-  at::globalContext().setUserEnabledMkldnn(true);
-  for (auto& parameter : model->parameters()) {
-    if (parameter.dim() == 4 && parameter.device().is_cpu()) {
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
-#endif
-}
 
 std::string model_sha256(const Tokenizer& model) { return tensors_sha256(named_tensors(*model)); }
 

@@ -18,10 +18,6 @@ struct TokenizeOptions {
   LoaderOptions loader;       ///< images in order
 };
 
-/// Chooses convolutions that are fastest without gradients, for a model that is on its device; call
-/// it after prepare_torch.
-void prepare_inference(Tokenizer& model);
-
 /// The hash by which tokens know their model.
 std::string model_sha256(const Tokenizer& model);
 

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/program.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/train/checkpoint.h"
+#include "tests/cli/run.h"
 #include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
@@ -16,28 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Result {
-  int code;
-  std::string out, error;
-};
-
-Result run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "nsvq");
-  std::vector<char*> argv;
-  for (auto& argument : arguments) argv.push_back(argument.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = run_program(static_cast<int>(argv.size()), argv.data());
-  std::fflush(stdout);
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
-
-/// Exit code 2 and one line that holds each of the words.
 void expect_user_error(const Result& result, const std::vector<std::string>& words) {
-  EXPECT_EQ(result.code, 2) << result.error;
-  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
-  for (const auto& word : words)
-    EXPECT_NE(result.error.find(word), std::string::npos) << result.error;
+  expect_failure(result, 2, words);
 }
 
 class Cli : public testing::Test {

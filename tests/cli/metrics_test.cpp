@@ -7,6 +7,7 @@
 #include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
+#include "nsvq/io/npz.h"
 #include "nsvq/metrics/metric_set.h"
 #include "tests/cli/run.h"
 #include "tests/temporary_folder.h"
@@ -110,6 +111,49 @@ TEST_F(MetricsCommand, SetsAreComparedWithoutNames) {
   const auto both =
       figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1,lpips-squeeze"});
   EXPECT_EQ(both.at("lpips-squeeze"), 0);
+}
+
+TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  for (int i = 0; i < 5; ++i) {
+    write("a/" + std::to_string(i) + ".png", picture(35 + i % 2, 41, i));
+    if (i < 4) write("b/other" + std::to_string(i) + ".png", picture(41, 35, i));
+  }
+  const std::string file = folder_ / "a.npz", metric = "fd-squeezenet1_1";
+  const auto saved =
+      run({"statistics", "--data", folder_ / "a", "--metric", metric, "--out", file});
+  ASSERT_EQ(saved.code, 0) << saved.error;
+  const auto from_images = figures({folder_ / "a", folder_ / "b", "--metrics", metric});
+  const auto from_file = figures({file, folder_ / "b", "--metrics", metric});
+  EXPECT_EQ(from_file.at(metric), from_images.at(metric));
+  EXPECT_EQ(from_file.at("images"), 4);
+
+  const auto cropped = run({"statistics", "--data", folder_ / "a", "--metric", metric, "--size",
+                            "33", "--out", folder_ / "a33.npz"});
+  ASSERT_EQ(cropped.code, 0) << cropped.error;
+  EXPECT_NE(figures({folder_ / "a33.npz", folder_ / "b", "--metrics", metric}).at(metric),
+            from_file.at(metric));
+}
+
+TEST_F(MetricsCommand, StatisticsThatDoNotFitGetOneLine) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  for (int i = 0; i < 2; ++i) write("a/" + std::to_string(i) + ".png", picture(35, 41, i));
+  const std::string a = folder_ / "a", file = folder_ / "other.npz";
+  write_npz(file, {{"mu", torch::zeros({3})}, {"sigma", torch::eye(3)}});
+  expect_failure(run({"metrics", file, a, "--metrics", "fd-squeezenet1_1"}), 2,
+                 {"3 features", "fd-squeezenet1_1 has 512"});
+  expect_failure(run({"metrics", file, a}), 2, {file, "Fréchet"});
+  expect_failure(run({"metrics", file, a, "--metrics", "fd-squeezenet1_1,psnr"}), 2,
+                 {file, "alone"});
+  expect_failure(run({"metrics", folder_ / "none.npz", a, "--metrics", "fd-squeezenet1_1"}), 2,
+                 {"none.npz"});
+  expect_failure(run({"statistics", "--data", a, "--out", folder_ / "x.txt"}), 2, {".npz"});
+  write("one/0.png", picture(35, 41, 0));
+  expect_failure(run({"statistics", "--data", folder_ / "one", "--metric", "fd-squeezenet1_1",
+                      "--out", folder_ / "x.npz"}),
+                 2, {"two images"});
 }
 
 TEST_F(MetricsCommand, MistakesGetOneLine) {

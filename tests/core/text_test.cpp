@@ -67,3 +67,11 @@ TEST(Text, FindsWhereTextEnds) {
                                         "\xf4\x90\x80\x80"};
   for (const auto& bytes : bad) EXPECT_EQ(text_prefix("ok" + bytes + "z"), 2u) << quote(bytes);
 }
+
+TEST(Decimal, DigitsAlone) {
+  EXPECT_EQ(parse_decimal("0"), 0);
+  EXPECT_EQ(parse_decimal("999999999999999999"), 999999999999999999);
+  for (const auto* bad : {"", "-1", "+1", " 1", "1 ", "0x1", "1000000000000000000"}) {
+    EXPECT_EQ(parse_decimal(bad), std::nullopt) << bad;
+  }
+}

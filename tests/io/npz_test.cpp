@@ -11,6 +11,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/npy.h"
 #include "nsvq/io/zip.h"
+#include "tests/error_of.h"
 #include "tests/temporary_folder.h"
 
 namespace nsvq {
@@ -43,20 +44,6 @@ void put(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-}
-
-/// The error of a call, which must be a UserError of one line.
-template <typename Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    return message;
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 void expect_npy_error(const Bytes& bytes, const std::string& part) {

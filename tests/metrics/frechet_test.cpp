@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/npz.h"
 #include "nsvq/metrics/frechet_file.h"
+#include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"
 #include "tests/temporary_folder.h"
 
@@ -126,17 +127,6 @@ TEST(FrechetStatistics, TakesAnyTypeAndLayout) {
   EXPECT_LT(largest_difference(statistics(x.t().contiguous().t()).mean(), whole.mean()), 1e-15);
   EXPECT_THROW(whole.add(torch::zeros({2, 9})), c10::Error);
   EXPECT_THROW(whole.add(torch::zeros({8})), c10::Error);
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    return message;
-  }
-  return "";
 }
 
 TEST(FrechetDistance, MistakesAreOneLine) {

@@ -107,18 +107,6 @@ TEST_F(Report, AlarmsStandAboveEverything) {
   EXPECT_LT(html.find("class=\"alarm\""), html.find("<table"));
 }
 
-TEST_F(Report, ResumptionsStandAmongThePhases) {
-  put("metrics.jsonl", std::string(metrics) +
-                           "{\"kind\":\"resume\",\"step\":96,\"epoch\":3,\"phase\":\"warmup\","
-                           "\"reason\":\"on <this>\"}\n");
-  const std::string html = page();
-  EXPECT_EQ(count(html,
-                  "<th scope=\"row\">resumed</th><td>3</td><td>96</td><td class=\"text\">on "
-                  "&lt;this&gt;</td>"),
-            1);
-  EXPECT_EQ(count(html, "phase warmup, resumed 1 time</p>"), 1);
-}
-
 TEST_F(Report, CurvesStandUnderHeadings) {
   put("metrics.jsonl", metrics);
   const std::string html = page();

@@ -100,21 +100,6 @@ TEST(RunLog, AlarmsOfOneStepAreKeptAndNotDoubled) {
   EXPECT_EQ(log.records[1].reason, "new");
 }
 
-TEST(RunLog, AResumptionDropsWhatCameAfterItsStep) {
-  const RunLog log = parse_run_log(R"({"kind":"step","step":20}
-{"kind":"epoch","step":32}
-{"kind":"alarm","step":64,"sign":"a"}
-{"kind":"step","step":40}
-{"kind":"resume","step":32,"reason":"x"}
-{"kind":"step","step":40}
-{"kind":"resume","step":32,"reason":"y"}
-)");
-  EXPECT_EQ(steps(log, "step"), (std::vector<double>{20}));
-  EXPECT_EQ(steps(log, "epoch"), (std::vector<double>{32}));
-  EXPECT_EQ(steps(log, "alarm"), (std::vector<double>{}));
-  EXPECT_EQ(steps(log, "resume"), (std::vector<double>{32, 32}));
-}
-
 TEST(RunLog, PhasesIncludeTheUnannouncedFirst) {
   const RunLog silent = parse_run_log(R"({"kind":"step","step":20,"epoch":1,"phase":"stage1"}
 {"kind":"phase","step":64,"epoch":3,"phase":"warmup","reason":"r"}
@@ -144,7 +129,6 @@ TEST(Curves, KnownAndUnknownKeys) {
 {"kind":"epoch","step":2,"seconds":5,"utilisation":0.5}
 {"kind":"eval","step":2,"psnr":20,"utilisation":0.4,"strange":0.3}
 {"kind":"alarm","step":2,"sign":"s","count":3}
-{"kind":"resume","step":2,"attempt":3}
 )");
   std::vector<std::string> titles;
   for (const Chart& chart : charts) {
@@ -206,16 +190,14 @@ TEST(Summary, FactsGroupDigits) {
   EXPECT_EQ(run_facts(RunLog{}), "");
 }
 
-TEST(Summary, FactsCountAlarmsAndResumptions) {
-  const std::string once = R"({"kind":"resume","step":4,"epoch":1}
-{"kind":"alarm","step":5,"epoch":1,"sign":"a"}
+TEST(Summary, FactsCountAlarms) {
+  const std::string once = R"({"kind":"alarm","step":5,"epoch":1,"sign":"a"}
 {"kind":"alarm","step":9,"epoch":2,"sign":"a"}
 )";
-  EXPECT_EQ(run_facts(parse_run_log(once)), "2 epochs, 9 steps, resumed 1 time, 1 alarm");
-  const std::string twice = once + R"({"kind":"resume","step":9,"epoch":2}
-{"kind":"alarm","step":9,"epoch":2,"sign":"b"}
+  EXPECT_EQ(run_facts(parse_run_log(once)), "2 epochs, 9 steps, 1 alarm");
+  const std::string twice = once + R"({"kind":"alarm","step":9,"epoch":2,"sign":"b"}
 )";
-  EXPECT_EQ(run_facts(parse_run_log(twice)), "2 epochs, 9 steps, resumed 2 times, 2 alarms");
+  EXPECT_EQ(run_facts(parse_run_log(twice)), "2 epochs, 9 steps, 2 alarms");
 }
 
 TEST(Alarms, OneEntryASignWithItsEpochs) {

@@ -9,6 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/train/manifest.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"

@@ -1,0 +1,89 @@
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/image_batches.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/data/transform.h"
+#include "nsvq/metrics/feature_extractor.h"
+#include "nsvq/metrics/frechet_file.h"
+#include "nsvq/metrics/frechet_metric.h"
+#include "nsvq/report/grid.h"
+
+namespace nsvq {
+
+namespace {
+
+struct StatisticsArguments {
+  std::string data, out;
+  std::string metric = "fid";
+  std::string device = "auto";
+  int size = 0;
+};
+
+/// As a model of this size sees it; 0: as it is.
+Image at_size(Image image, int size) {
+  if (size == 0) return image;
+  auto pixels = at::empty({3, size, size});
+  transform(image, {.size = size}, /*seed=*/0,
+            {pixels.data_ptr<float>(), static_cast<size_t>(pixels.numel())});
+  return to_image(pixels);
+}
+
+void run_statistics(const StatisticsArguments& arguments) {
+  require_writable(arguments.out);
+  const auto device = choose_device(arguments.device);
+  const auto source = open_source(arguments.data);
+  if (source->size() < 2) {
+    throw UserError("{}: a covariance needs at least two images", arguments.data);
+  }
+  FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
+                       PixelRule::rounded);
+  ImageBatches batches([&](const EvalBatch& batch) { metric.add(batch); });
+  Progress progress("statistics", source->size(), "images");
+  int64_t done = 0;
+  load_ahead(
+      source->size(),
+      [&](int64_t i) {
+        return ImagePair{at_size(source->load(i), arguments.size), {}};
+      },
+      [&](ImagePair image) {
+        batches.add(std::move(image));
+        progress.update(++done);
+      });
+  batches.flush();
+  progress.finish();
+  write_gaussian(arguments.out, metric.images());
+  fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, done,
+             arguments.data);
+}
+
+}  // namespace
+
+void declare_statistics(CLI::App& app) {
+  const auto arguments = std::make_shared<StatisticsArguments>();
+  std::vector<std::string> metrics;
+  for (const auto& kind : feature_extractor_kinds()) metrics.push_back(kind.name);
+  app.add_option("--data", arguments->data, "images: a folder, tar shards or builtin:dead-leaves")
+      ->required();
+  app.add_option("--out", arguments->out, "FILE.npz: mu and sigma, as pytorch-fid writes them")
+      ->required()
+      ->check([](const std::string& name) {
+        return name.ends_with(".npz") ? "" : "end the name in .npz";
+      });
+  app.add_option("--metric", arguments->metric, "the Fréchet distance they are for")
+      ->check(CLI::IsMember(metrics))
+      ->capture_default_str();
+  app.add_option("--size", arguments->size,
+                 "resize and crop to this size as a model does; 0: images as they are")
+      ->check(CLI::Range(0, 8192))
+      ->capture_default_str();
+  app.add_option("--device", arguments->device, "auto, cpu or cuda: where the network runs")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.callback([arguments] { run_statistics(*arguments); });
+}
+
+}  // namespace nsvq

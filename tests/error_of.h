@@ -1,0 +1,25 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+/// The error of a call, which must be a UserError of one line.
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+}  // namespace nsvq
