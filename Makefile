@@ -6,7 +6,7 @@
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test build setup format bench clean
+.PHONY: quickstart test test-gpu build setup format bench clean
 
 # The program alone: tests take as long again to compile.
 quickstart: setup
@@ -18,6 +18,10 @@ test:
 	@scripts/build.sh $(PRESET)
 	@scripts/check.sh
 	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
+
+# What needs a GPU, also under compute-sanitizer.
+test-gpu: setup
+	@scripts/test_gpu.sh
 
 build: setup
 	@scripts/build.sh $(PRESET)

@@ -32,5 +32,6 @@ void declare_import(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
 void declare_weights(CLI::App& app);
+void declare_bench(CLI::App& app);
 
 }  // namespace nsvq

@@ -33,6 +33,7 @@ const std::vector<Command>& commands() {
        declare_config},
       {"info", "tell what is in a checkpoint", declare_info},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
+      {"bench", "measure speed and memory", declare_bench},
   };
   return table;
 }

@@ -72,12 +72,12 @@ void write_folder(ModelOnData& opened, const fs::path& out, int64_t limit) {
 }
 
 /// A picture as the model takes it, and what becomes of it.
-struct Pair {
+struct FittedImage {
   Image shown, reconstruction;
 };
 
 /// A picture of any size by itself. What padding added is cut off again.
-Pair reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
+FittedImage reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
   const auto stride = static_cast<int>(opened.model.config.model.stride());
   auto fitted = fit_to_stride(image, fit, stride);
   auto input = at::empty({1, 3, fitted.height, fitted.width});
@@ -91,7 +91,7 @@ Pair reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
 
 /// Calls `use` with the key and the pair of each image; broken ones are left out with a line.
 void for_each_fitted(ModelOnData& opened, Fit fit, int64_t limit,
-                     const std::function<void(const std::string&, Pair)>& use) {
+                     const std::function<void(const std::string&, FittedImage)>& use) {
   const torch::NoGradGuard no_grad;
   const int64_t total = limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
   Progress progress("reconstruct", total, "images");
@@ -114,15 +114,17 @@ void write_fitted(ModelOnData& opened, const fs::path& out, Fit fit, int64_t lim
   if (!names_image(out)) {
     require_empty_folder(out);
     PictureNames names(".png");
-    return for_each_fitted(opened, fit, limit, [&](const std::string& key, const Pair& pair) {
-      write_image(out / names.name_for(key), pair.reconstruction);
-    });
+    return for_each_fitted(opened, fit, limit,
+                           [&](const std::string& key, const FittedImage& pair) {
+                             write_image(out / names.name_for(key), pair.reconstruction);
+                           });
   }
   std::vector<std::vector<Image>> rows(2);
-  for_each_fitted(opened, fit, limit > 0 ? limit : 8, [&rows](const std::string&, Pair pair) {
-    rows[0].push_back(std::move(pair.shown));
-    rows[1].push_back(std::move(pair.reconstruction));
-  });
+  for_each_fitted(opened, fit, limit > 0 ? limit : 8,
+                  [&rows](const std::string&, FittedImage pair) {
+                    rows[0].push_back(std::move(pair.shown));
+                    rows[1].push_back(std::move(pair.reconstruction));
+                  });
   write_image(out, make_grid(rows));
 }
 

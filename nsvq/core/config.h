@@ -37,6 +37,7 @@ struct QuantizerConfig {
   double beta = 0.25;
   double alpha = 0.1;
   double tau = 0.35;
+  std::string operators = "streaming";
 };
 
 struct LossConfig {

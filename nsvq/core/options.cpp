@@ -112,6 +112,9 @@ std::vector<Option> options(Config& config) {
       {"quantizer.beta", &quantizer.beta, "weight of the commitment loss", at_least(0)},
       {"quantizer.alpha", &quantizer.alpha, "weight of the non-stationary (NS) loss", at_least(0)},
       {"quantizer.tau", &quantizer.tau, "temperature of the NS loss", above(0)},
+      {"quantizer.operators", &quantizer.operators,
+       "search and NS loss: streaming (exact indices, no N x K matrix), or plain tensor operations",
+       one_of({"streaming", "plain"})},
 
       {"loss.l1", &loss.l1, "weight of the absolute reconstruction error", at_least(0)},
       {"loss.l2", &loss.l2, "weight of the squared reconstruction error", at_least(0)},

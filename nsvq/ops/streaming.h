@@ -6,8 +6,8 @@
 
 namespace nsvq {
 
-// Search and NS loss without the N x K matrix, on a CPU. Operators of the dispatcher
-// (torch.ops.nsvq.*).
+// Search and NS loss without the N x K matrix. Operators of the dispatcher (torch.ops.nsvq.*);
+// kernels register themselves for a device.
 
 /// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32, of latents
 /// [N, d] and codebook [K, d] in fp32, bf16, fp16 or fp64. Exact: the index is that of the least
@@ -20,8 +20,20 @@ std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes(const torch::Tensor
 std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_reference(
     const torch::Tensor& latents, const torch::Tensor& codebook);
 
-/// ns_loss (nsvq/ops/ns_loss.h) of fp32 tensors, its gradient included.
-torch::Tensor streaming_ns_loss(const torch::Tensor& latents, const torch::Tensor& codebook,
-                                const torch::Tensor& indices, double tau);
+struct NsSearch {
+  torch::Tensor indices;    ///< [N] int64, as of exact_nearest_codes
+  torch::Tensor distances;  ///< [N] fp32
+  torch::Tensor loss;       ///< the NS loss (nsvq/ops/ns_loss.h) with these winners, fp32
+};
+
+/// Search and NS loss in one sweep, of tensors in fp32, bf16 or fp16. The gradient of the loss
+/// reaches the codebook alone and is computed at once, if the codebook requires it: the weights are
+/// constants, so it is known but for a factor.
+NsSearch ns_search(const torch::Tensor& latents, const torch::Tensor& codebook, double tau);
+
+/// indices, distances, losses and denominators of nsvq::ns_search and the result of nsvq::ns_pull
+/// by these two operators in turn: what nsvq::ns_search_pull is where no kernel does better.
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>
+ns_search_then_pull(const torch::Tensor& latents, const torch::Tensor& codebook, double tau);
 
 }  // namespace nsvq

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/ops/nearest_codes.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -11,7 +11,11 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
                                    initial_codebook(config.init, config.codes, latent_dim))) {}
 
 Quantized VectorQuantizer::quantize(const torch::Tensor& latents, const QuantizerTerms& terms) {
-  const auto indices = encode(latents);
+  return quantize_to(encode(latents), latents, terms);
+}
+
+Quantized VectorQuantizer::quantize_to(const torch::Tensor& indices, const torch::Tensor& latents,
+                                       const QuantizerTerms& terms) {
   const auto codes = look_up(codebook_, indices);
 
   const auto embedding = at::mse_loss(codes, latents.detach());
@@ -27,8 +31,7 @@ Quantized VectorQuantizer::quantize(const torch::Tensor& latents, const Quantize
 }
 
 torch::Tensor VectorQuantizer::encode(const torch::Tensor& latents) {
-  const torch::NoGradGuard no_grad;
-  return nearest_codes(flatten_latents(latents), codebook_)
+  return nearest_indices(flatten_latents(latents), codebook_, config_)
       .view({latents.size(0), latents.size(2), latents.size(3)});
 }
 

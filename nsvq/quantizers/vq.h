@@ -19,6 +19,10 @@ class VectorQuantizer : public Quantizer {
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 
  protected:
+  /// Latents, losses and terms once the winners are known.
+  Quantized quantize_to(const torch::Tensor& indices, const torch::Tensor& latents,
+                        const QuantizerTerms& terms);
+
   QuantizerConfig config_;
   torch::Tensor codebook_;  ///< [K, d]
 };

@@ -226,7 +226,7 @@ TEST(TokensOfEveryQuantizer, DecodeToTheReconstruction) {
     Tokenizer model(config);
     const torch::NoGradGuard no_grad;
     for (const auto& [batch, height, width] :
-         {std::tuple{3, 16, 16}, {1, 8, 24}, {5, 4, 2}, {1, 2, 4}}) {
+         {std::tuple{3, 16, 16}, {1, 8, 24}, {5, 4, 2}, {1, 2, 4}, {1, 2, 2}, {3, 2, 2}}) {
       const auto images = at::randn({batch, 3, height, width});
       const auto forward = model->quantizer->quantize(model->encoder->forward(images), {});
       const auto reconstruction = model->decoder->forward(forward.latents);

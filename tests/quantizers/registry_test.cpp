@@ -12,12 +12,14 @@ constexpr int64_t kDim = 6;
 
 class EveryQuantizer : public testing::TestWithParam<std::string> {
  protected:
-  std::shared_ptr<Quantizer> make(int64_t codes = 37, const std::string& init = "gaussian") {
+  std::shared_ptr<Quantizer> make(int64_t codes = 37, const std::string& init = "gaussian",
+                                  const std::string& operators = "streaming") {
     torch::manual_seed(3);
     QuantizerConfig config;
     config.type = GetParam();
     config.codes = codes;
     config.init = init;
+    config.operators = operators;
     return make_quantizer(config, kDim);
   }
   torch::Tensor latents(int64_t batch = 2, int64_t h = 5, int64_t w = 3) {
@@ -98,6 +100,34 @@ TEST_P(EveryQuantizer, NaNLatentsAreRefused) {
   auto z = latents();
   z[0][0][0][0] = NAN;
   EXPECT_ANY_THROW(make()->encode(z));
+}
+
+TEST_P(EveryQuantizer, OperatorsAgree) {
+  const auto z = latents(3, 7, 5);
+  struct Outcome {
+    Quantized result;
+    torch::Tensor to_latents;
+    std::vector<torch::Tensor> to_parameters;
+  };
+  const auto outcome = [&](const std::string& operators) {
+    const auto quantizer = make(37, "gaussian", operators);
+    const auto input = z.clone().requires_grad_();
+    Outcome out{quantizer->quantize(input, {}), {}, {}};
+    (out.result.loss + out.result.latents.square().sum()).backward();
+    out.to_latents = input.grad();
+    for (const auto& parameter : quantizer->parameters()) {
+      out.to_parameters.push_back(parameter.grad());
+    }
+    return out;
+  };
+  const auto ours = outcome("streaming"), plain = outcome("plain");
+  EXPECT_TRUE(at::equal(ours.result.indices, plain.result.indices));
+  EXPECT_TRUE(at::allclose(ours.result.loss, plain.result.loss, 1e-5, 1e-7));
+  EXPECT_TRUE(at::allclose(ours.to_latents, plain.to_latents, 1e-5, 1e-7));
+  ASSERT_EQ(ours.to_parameters.size(), plain.to_parameters.size());
+  for (size_t i = 0; i < ours.to_parameters.size(); ++i) {
+    EXPECT_TRUE(at::allclose(ours.to_parameters[i], plain.to_parameters[i], 1e-4, 1e-7)) << i;
+  }
 }
 
 TEST_P(EveryQuantizer, CodesDrawnFromDataAreLatents) {

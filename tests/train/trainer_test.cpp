@@ -73,6 +73,23 @@ TEST_F(TrainerTest, GoesThroughAllPhasesAndLeavesEverythingBehind) {
   EXPECT_FALSE(lines_of_kind(run_, "step").back().contains("ns"));
 }
 
+TEST_F(TrainerTest, StreamingAndPlainOperatorsGiveOneCurve) {
+  auto config = tiny_config();
+  train(config, run_);
+  config.quantizer.operators = "plain";
+  train(config, folder_.path() / "plain");
+  const auto ours = lines_of_kind(run_, "step"),
+             plain = lines_of_kind(folder_.path() / "plain", "step");
+  ASSERT_EQ(ours.size(), plain.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    for (const auto* name : {"loss", "commitment", "ns"}) {
+      if (!plain[i].contains(name)) continue;
+      const double expected = plain[i].at(name);
+      EXPECT_NEAR(ours[i].at(name).get<double>(), expected, 1e-3 * std::abs(expected)) << name << i;
+    }
+  }
+}
+
 TEST_F(TrainerTest, TheFrozenEncoderStandsStillWhileTheRestMoves) {
   auto config = tiny_config();
   config.checkpoint.keep = 100;

@@ -2,38 +2,16 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
-// One function, compiled for several instruction sets and chosen when the program starts. aarch64
-// has NEON in every processor.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define NSVQ_FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2,fma", "default")))
-#else
-#define NSVQ_FOR_EACH_CPU
-#endif
+#include "nsvq/ops/cpu/tile_kernels.h"
 
 namespace nsvq {
 
-/// Codes beside each other in a panel, and latents that meet a panel at a time: the products of a
-/// tile stay in registers.
-constexpr int64_t kPanel = 16, kRows = 6;
-
-/// As many numbers as a register of the processors meant holds; wider ones go through memory.
-#if defined(__x86_64__)
-typedef float Vector __attribute__((vector_size(32)));
-#else
-typedef float Vector __attribute__((vector_size(16)));
-#endif
-constexpr int64_t kVectors = kPanel * sizeof(float) / sizeof(Vector);
-
-/// A number for each latent and code of a tile.
-struct alignas(64) Tile {
-  Vector rows[kRows][kVectors];
-  const float* row(int64_t r) const { return reinterpret_cast<const float*>(rows[r]); }
-};
-
-/// A codebook [K, d] for tiled products: panels of 16 codes, the same component of all sixteen
-/// adjacent. The last panel is filled up with zeros.
+/// A codebook [K, d] of fp32 for tiled scores: panels of 16 codes times -2, the same component of
+/// all sixteen adjacent. The last panel is filled up with zeros.
 class CodePanels {
  public:
   explicit CodePanels(const torch::Tensor& codebook);
@@ -48,8 +26,15 @@ class CodePanels {
   const float* norms(int64_t index) const {
     return norms_.const_data_ptr<float>() + index * kPanel;
   }
-  /// The largest norm of a code.
+  /// The largest norm of a code; infinite or NaN if a code is not finite.
   double largest() const { return largest_; }
+
+  /// Panels that meet a strip of latents at a time: they stay in the second cache while other
+  /// strips come, and their scores in the first.
+  int64_t piece() const {
+    return std::clamp<int64_t>(4096 / std::max<int64_t>(dimension_, 1), 4, 32);
+  }
+  int64_t pieces() const { return (panels() + piece() - 1) / piece(); }
 
  private:
   int64_t codes_, dimension_;
@@ -58,9 +43,21 @@ class CodePanels {
   double largest_ = 0;
 };
 
-/// Products of `rows` (at most kRows) latents with the codes of a panel. Latents that are missing
-/// count as the first.
-void tile_products(const float* latents, int64_t rows, int64_t dimension, const float* panel,
-                   Tile& products);
+/// Norms in fp64, which no finite fp32 numbers overflow, of rows [rows, d].
+std::vector<double> norms_of(const float* values, int64_t rows, int64_t dimension);
+
+/// The largest of norms, 0 of none; infinite or NaN if one of them is.
+double largest_of(const std::vector<double>& norms);
+
+/// Floats that strips for `rows` rows need.
+int64_t strips_size(int64_t rows, int64_t inner);
+
+/// Rows [rows, d] as strips [rows / 10, d, 10], filled up with zeros.
+void pack_strips(const float* values, int64_t rows, int64_t dimension, float* strips);
+
+/// Transposed: the d components of the rows, each times its row's factor, and the factors
+/// themselves as one component more, as strips [(d + 1) / 10, rows, 10].
+void pack_component_strips(const float* values, const float* factors, int64_t rows,
+                           int64_t dimension, float* strips);
 
 }  // namespace nsvq

@@ -1,0 +1,28 @@
+// `nsvq bench`: one subcommand per thing to measure.
+
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/bench_ops.h"
+#include "nsvq/cli/command.h"
+
+namespace nsvq {
+
+namespace {
+
+const std::vector<Command>& benches() {
+  static const std::vector<Command> table = {
+      {"ops", "time the operators against their plain versions", declare_bench_ops},
+  };
+  return table;
+}
+
+}  // namespace
+
+void declare_bench(CLI::App& app) {
+  app.require_subcommand(1);
+  for (const auto& bench : benches()) {
+    bench.declare(*app.add_subcommand(bench.name, bench.summary));
+  }
+}
+
+}  // namespace nsvq

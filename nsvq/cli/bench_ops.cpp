@@ -1,0 +1,249 @@
+#include "nsvq/cli/bench_ops.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/bench_timer.h"
+#include "nsvq/core/device.h"
+#include "nsvq/io/file.h"
+#include "nsvq/ops/cases.h"
+#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/group_norm_silu.h"
+#include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/ns_loss.h"
+#include "nsvq/ops/streaming.h"
+
+namespace nsvq {
+
+namespace {
+
+using Tensor = torch::Tensor;
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSeed = 0;
+constexpr double kTau = 0.35, kCommitment = 0.25, kEps = 1e-6;
+
+struct BenchOpsArguments {
+  std::string device = "auto", json, only;
+  int rounds = 5;
+};
+
+/// What the plain version has to do, at least: the measure for the rate reached.
+struct Amount {
+  double value;
+  const char* unit;  ///< FLOP or B
+};
+
+std::string milliseconds(const std::optional<Taken>& taken) {
+  if (!taken) return "out of memory";
+  return fmt::format(fmt::runtime(taken->milliseconds < 10 ? "{:.3f}" : "{:.1f}"),
+                     taken->milliseconds);
+}
+
+std::string gibibytes(const std::optional<Taken>& taken) {
+  if (!taken || !taken->peak_bytes) return "-";
+  return fmt::format("{:.3f}", static_cast<double>(*taken->peak_bytes) / (1 << 30));
+}
+
+Json as_json(const std::optional<Taken>& taken) {
+  if (!taken) return nullptr;
+  Json json = {{"milliseconds", taken->milliseconds}};
+  if (taken->peak_bytes) json["peak_bytes"] = *taken->peak_bytes;
+  return json;
+}
+
+/// Prints a line of the table as soon as it is measured, and keeps it for the file.
+class BenchTable {
+ public:
+  BenchTable(c10::Device device, const BenchOpsArguments& arguments)
+      : device_(device), arguments_(arguments) {
+    fmt::print(
+        "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
+        "nsvq |\n|---|---|---|---|---|---|---|---|\n");
+  }
+
+  c10::Device device() const { return device_; }
+  const Json& rows() const { return rows_; }
+
+  bool wants(const std::string& name) const {
+    return name.find(arguments_.only) != std::string::npos;
+  }
+
+  void compare(const std::string& name, const std::string& sizes, Amount amount, const Work& plain,
+               const Work& ours) {
+    if (!wants(name)) return;
+    const auto result = nsvq::compare(plain, ours, device_, arguments_.rounds);
+    const double ratio =
+        result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
+    const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;
+    fmt::print("| {} | {} | {} | {} | {} | {:.4g} G{}/s | {} | {} |\n", name, sizes,
+               milliseconds(result.plain), milliseconds(result.ours),
+               std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio), rate / 1e9, amount.unit,
+               gibibytes(result.plain), gibibytes(result.ours));
+    std::fflush(stdout);
+    rows_.push_back({{"operator", name},
+                     {"sizes", sizes},
+                     {"plain", as_json(result.plain)},
+                     {"nsvq", as_json(result.ours)},
+                     {"ratio", ratio},  // null where one of them is missing
+                     {"amount", amount.value},
+                     {"unit", amount.unit}});
+  }
+
+ private:
+  c10::Device device_;
+  const BenchOpsArguments& arguments_;
+  Json rows_ = Json::array();
+};
+
+template <typename Signature>
+auto operator_named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+/// Gradients go at once: they would add to the next ones and hide in what was there before.
+void backward(const Tensor& loss, std::initializer_list<Tensor> leaves) {
+  loss.backward();
+  for (const auto& leaf : leaves) leaf.mutable_grad().reset();
+}
+
+/// Embedding, commitment and NS loss, as a quantizer in plain tensor operations has them.
+Tensor plain_quantizer(const Tensor& latents, const Tensor& codebook) {
+  const auto indices = nearest_codes(latents, codebook);
+  const auto codes = codebook.index_select(0, indices);
+  return (codes - latents.detach()).square().mean() +
+         kCommitment * (latents - codes.detach()).square().mean() +
+         ns_loss(latents, codebook, indices, kTau);
+}
+
+/// The same by nsvq::ns_quantize. Latents whose gradient is scaled make one mean of both terms.
+Tensor our_quantizer(const Tensor& latents, const Tensor& codebook) {
+  using Quantize = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, double);
+  static const auto quantize = operator_named<Quantize>("nsvq::ns_quantize");
+  const auto scaled = latents.detach().lerp(latents, kCommitment);
+  const auto [indices, distances, loss] = quantize.call(scaled, codebook, kTau);
+  return distances.sum() / latents.numel() + loss;
+}
+
+/// The gradient once the winners are known, where it is not computed with them.
+void time_pull(BenchTable& table, const CodeCase& one, const Tensor& latents,
+               const Tensor& codebook) {
+  if (!table.wants("ns_pull")) return;
+  using Search = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, double);
+  using Pull = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
+  const auto pull = operator_named<Pull>("nsvq::ns_pull");
+  const auto c = codebook.detach();
+  const auto [indices, distances, losses, denominators] =
+      operator_named<Search>("nsvq::ns_search").call(latents, c, kTau);
+  const auto &winners = indices, &sums = denominators;
+  table.compare(
+      "ns_pull", one.name, {4.0 * one.latents * one.codes * one.dimension, "FLOP"},
+      [&] { backward(ns_loss(latents, codebook, winners, kTau), {codebook}); },
+      [&] { pull.call(latents, c, winners, sums, kTau); });
+}
+
+void time_codes(BenchTable& table, const CodeCase& one) {
+  const auto drawn = draw(one, kSeed, table.device());
+  const auto& latents = drawn.latents;
+  const auto codebook = drawn.codebook.requires_grad_(), fixed = codebook.detach();
+  const double product = 2.0 * one.latents * one.codes * one.dimension;
+  table.compare(
+      "nearest_codes", one.name, {product, "FLOP"}, [&] { nearest_codes(latents, fixed); },
+      [&] { exact_nearest_codes(latents, fixed); });
+  table.compare(
+      "ns_search", one.name, {2 * product, "FLOP"},
+      [&] { ns_loss(latents, fixed, nearest_codes(latents, fixed), kTau); },
+      [&] { ns_search(latents, fixed, kTau); });
+  table.compare(
+      "ns_search + backward", one.name, {3 * product, "FLOP"},
+      [&] {
+        backward(ns_loss(latents, codebook, nearest_codes(latents, fixed), kTau), {codebook});
+      },
+      [&] { backward(ns_search(latents, codebook, kTau).loss, {codebook}); });
+  time_pull(table, one, latents, codebook);
+  const auto leaf = latents.detach().clone().requires_grad_();
+  table.compare(
+      "ns_quantize + backward", one.name, {3 * product, "FLOP"},
+      [&] {
+        backward(plain_quantizer(leaf, codebook), {leaf, codebook});
+      },
+      [&] {
+        backward(our_quantizer(leaf, codebook), {leaf, codebook});
+      });
+}
+
+void time_usage(BenchTable& table) {
+  constexpr int64_t codes = 65536, latents = 1 << 18;
+  const auto indices =
+      at::randint(codes, {latents}, at::TensorOptions(table.device()).dtype(at::kLong));
+  table.compare(
+      "code_usage", fmt::format("N {}, K {}", latents, codes), {8.0 * (latents + codes), "B"},
+      [&] { at::bincount(indices, {}, codes); }, [&] { code_usage(indices, codes); });
+}
+
+/// Passes over the image: two to normalise after the statistics' one, and in the backward pass
+/// input and gradient for the sums, then both again and the result.
+void time_images(BenchTable& table, const ImageCase& one) {
+  const auto drawn = draw(one, kSeed, table.device());
+  const double bytes = static_cast<double>(drawn.input.nbytes());
+  table.compare(
+      "group_norm_silu", one.name, {3 * bytes, "B"},
+      [&] {
+        group_norm_silu_reference(drawn.input, drawn.weight, drawn.bias, one.groups, kEps, true);
+      },
+      [&] { group_norm_silu(drawn.input, drawn.weight, drawn.bias, one.groups, kEps, true); });
+  const auto input = drawn.input.requires_grad_(), weight = drawn.weight.requires_grad_(),
+             bias = drawn.bias.requires_grad_();
+  const auto both = [&](auto op) {
+    op(input, weight, bias, one.groups, kEps, true).backward(drawn.gradient);
+    for (const auto& leaf : {input, weight, bias}) leaf.mutable_grad().reset();
+  };
+  table.compare(
+      "group_norm_silu + backward", one.name, {8 * bytes, "B"},
+      [&] { both(group_norm_silu_reference); }, [&] { both(group_norm_silu); });
+}
+
+void run_bench_ops(const BenchOpsArguments& arguments) {
+  const auto device = choose_device(arguments.device);
+  at::globalContext().setAllowTF32CuBLAS(true);
+  const double copy = copy_bandwidth(device, arguments.rounds);
+  fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
+             describe(device), arguments.rounds, copy / 1e9);
+  BenchTable table(device, arguments);
+  const auto use = device.is_cpu() ? CaseUse::time_cpu : CaseUse::time_gpu;
+  for (const auto& one : code_cases()) {
+    if (one.use == use) time_codes(table, one);
+  }
+  time_usage(table);
+  for (const auto& one : image_cases()) {
+    if (one.use == use) time_images(table, one);
+  }
+  if (arguments.json.empty()) return;
+  const Json json = {{"device", describe(device)},
+                     {"rounds", arguments.rounds},
+                     {"copy_bytes_per_second", copy},
+                     {"rows", table.rows()}};
+  write_text(arguments.json, json.dump(2) + "\n");
+}
+
+}  // namespace
+
+void declare_bench_ops(CLI::App& app) {
+  const auto arguments = std::make_shared<BenchOpsArguments>();
+  app.add_option("--device", arguments->device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--rounds", arguments->rounds, "times that each pair is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--only", arguments->only, "TEXT: operators whose name holds it");
+  app.add_option("--json", arguments->json, "FILE: the table as JSON");
+  app.callback([arguments] { run_bench_ops(*arguments); });
+}
+
+}  // namespace nsvq

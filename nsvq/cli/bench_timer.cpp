@@ -1,0 +1,109 @@
+#include "nsvq/cli/bench_timer.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+namespace nsvq {
+
+namespace {
+
+/// A sample repeats short work for so long: clocks and the start of an idle GPU are coarse.
+constexpr double kLeastMilliseconds = 10;
+
+/// Of one call, from the mean of `repeats`.
+double milliseconds_of(const Work& work, c10::Device device, int repeats) {
+  const auto repeat = [&] {
+    for (int i = 0; i < repeats; ++i) work();
+  };
+  if (device.is_cpu()) {
+    const auto start = std::chrono::steady_clock::now();
+    repeat();
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - start;
+    return taken.count() / repeats;
+  }
+  const auto stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  c10::Event start(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  c10::Event end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  start.record(stream);
+  repeat();
+  end.record(stream);
+  end.synchronize();
+  return start.elapsedTime(end) / repeats;
+}
+
+std::optional<int64_t> peak_bytes_of(const Work& work, c10::Device device) {
+  if (device.is_cpu()) {
+    work();
+    return {};
+  }
+  auto* allocator = at::getDeviceAllocator(device.type());
+  const auto allocated = [&] {
+    return allocator->getDeviceStats(device.index())
+        .allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  };
+  allocator->resetPeakStats(device.index());
+  const auto before = allocated().current;
+  work();
+  return allocated().peak - before;
+}
+
+/// One of the two, over the rounds.
+class TimedWork {
+ public:
+  TimedWork(const Work& work, c10::Device device) : work_(work), device_(device) {
+    try {
+      peak_bytes_ = peak_bytes_of(work, device);
+      const double once = std::max(milliseconds_of(work, device, 1), 1e-4);
+      repeats_ = static_cast<int>(std::clamp(std::ceil(kLeastMilliseconds / once), 1., 1000.));
+    } catch (const c10::OutOfMemoryError&) {
+      at::getDeviceAllocator(device.type())->emptyCache();
+    }
+  }
+
+  void take() {
+    if (repeats_ > 0) milliseconds_.push_back(milliseconds_of(work_, device_, repeats_));
+  }
+
+  std::optional<Taken> result() {
+    if (repeats_ == 0) return {};
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    return Taken{milliseconds_[milliseconds_.size() / 2], peak_bytes_};
+  }
+
+ private:
+  Work work_;
+  c10::Device device_;
+  std::optional<int64_t> peak_bytes_;
+  int repeats_ = 0;  ///< 0: memory does not suffice
+  std::vector<double> milliseconds_;
+};
+
+}  // namespace
+
+Comparison compare(const Work& plain, const Work& ours, c10::Device device, int rounds) {
+  TimedWork of_plain(plain, device), of_ours(ours, device);
+  for (int round = 0; round < rounds; ++round) {
+    of_plain.take();
+    of_ours.take();
+  }
+  return {of_plain.result(), of_ours.result()};
+}
+
+double copy_bandwidth(c10::Device device, int rounds) {
+  const int64_t bytes = int64_t{1} << (device.is_cpu() ? 27 : 30);
+  const auto from = at::ones({bytes}, at::TensorOptions(device).dtype(at::kByte));
+  const auto to = at::empty_like(from);
+  TimedWork samples([&] { to.copy_(from); }, device);
+  for (int round = 0; round < rounds; ++round) samples.take();
+  return 2.0 * static_cast<double>(bytes) / (samples.result()->milliseconds / 1e3);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace nsvq {
+
+/// What a piece of work took.
+struct Taken {
+  double milliseconds = 0;
+  /// The most memory it held at a time beside what was there before. On a GPU alone.
+  std::optional<int64_t> peak_bytes;
+};
+
+/// Of the plain version and of ours; nothing where memory did not suffice.
+struct Comparison {
+  std::optional<Taken> plain, ours;
+};
+
+using Work = std::function<void()>;
+
+/// Both in turns, so that other load meets them alike: medians over `rounds`, after one call each
+/// to warm up.
+Comparison compare(const Work& plain, const Work& ours, c10::Device device, int rounds);
+
+/// Bytes a second that copying from tensor to tensor reads and writes.
+double copy_bandwidth(c10::Device device, int rounds);
+
+}  // namespace nsvq

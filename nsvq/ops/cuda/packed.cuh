@@ -1,0 +1,46 @@
+// Units and error bounds of packed.h, for kernels.
+#pragma once
+
+#include "nsvq/ops/cuda/packed.h"
+
+namespace nsvq {
+
+/// tau <= 0: a search alone.
+__device__ inline Unit unit_of(const Survey* survey, double tau) {
+  const bool finite = survey->code < 0x7f800000u;
+  const float largest =
+      fmaxf(finite ? __uint_as_float(survey->code) : 0.0f, __uint_as_float(survey->latent));
+  // Centred values are below 2 largest < 2^(exponent + 2), scaled ones below 2^15.
+  const int exponent = largest > 0 ? ilogbf(largest) : 0;
+  const float scale = scalbnf(1.0f, min(13 - exponent, 110));
+  if (tau <= 0) return {scale, 1.0f, finite};
+  // Beyond these limits weights are equal, or one has it all, whatever the rate.
+  const double rate = 1.4426950408889634 / (tau * scale * scale);
+  return {scale, static_cast<float>(fmin(fmax(rate, 0x1p-60), 0x1p60)), finite};
+}
+
+template <int kPanels>
+constexpr float kKappa = (20.0f * 4 * kPanels + 4) * 0x1p-23f;
+
+/// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
+struct Slack {
+  float alpha, beta;
+  __device__ float of(const Header& codes) const {
+    return fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma));
+  }
+};
+
+/// The header of the tile that holds a code.
+template <int kPanels>
+__device__ inline const Header& header_of(const uint8_t* codes, int32_t code) {
+  const int64_t tile = code / tile_rows(kPanels);
+  return *reinterpret_cast<const Header*>(codes + tile * tile_bytes(kPanels) + body_bytes(kPanels) +
+                                          tile_rows(kPanels) * sizeof(float));
+}
+
+template <int kPanels>
+__device__ inline Slack slack_of(const Row& row, float rate) {
+  return {2.002f * rate * (row.residual + kKappa<kPanels> * row.norm), 2.002f * rate * row.norm};
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#include "nsvq/quantizers/search.h"
+
+#include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/ns_loss.h"
+#include "nsvq/ops/streaming.h"
+
+namespace nsvq {
+
+namespace {
+
+/// The streaming operators are made for single precision and below, and for these widths.
+bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
+  constexpr int64_t widest = 1024;
+  return config.operators == "streaming" && latents.scalar_type() != at::kDouble &&
+         latents.size(1) <= widest;
+}
+
+}  // namespace
+
+torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
+                              const QuantizerConfig& config) {
+  const torch::NoGradGuard no_grad;
+  if (!streams(latents, config)) return nearest_codes(latents, codebook);
+  const auto indices = std::get<0>(exact_nearest_codes(latents, codebook));
+  TORCH_CHECK(indices.is_cpu() || indices.numel() == 0 || indices.min().item<int64_t>() >= 0,
+              "nearest_indices: a latent or a code is not finite");
+  return indices;
+}
+
+NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
+                                       const QuantizerConfig& config) {
+  if (!streams(latents, config)) {
+    const auto indices = nearest_indices(latents.detach(), codebook, config);
+    return {indices, ns_loss(latents, codebook, indices, config.tau)};
+  }
+  const auto found = ns_search(latents, codebook, config.tau);
+  return {found.indices.clamp_min(0), found.loss};
+}
+
+}  // namespace nsvq

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "nsvq/core/config.h"
+
+namespace nsvq {
+
+// Search and NS loss as the recipe asks for them (quantizer.operators): by the streaming operators
+// of nsvq/ops, or by the plain ones they are tested against. Latents are [N, d].
+
+/// Index [N] of the nearest code of each latent. Throws if a latent or a code is not finite.
+torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
+                              const QuantizerConfig& config);
+
+struct NeighbourSearch {
+  torch::Tensor indices;  ///< [N] int64
+  torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook
+};
+
+/// Both at once. On a GPU nothing waits for the result: a latent that is not finite gets index 0
+/// and makes the loss NaN.
+NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
+                                       const QuantizerConfig& config);
+
+}  // namespace nsvq

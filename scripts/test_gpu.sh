@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What needs a GPU: builds with CUDA, runs the operators', quantizers' and trainer's tests, and the operators' GPU
+# tests again under compute-sanitizer (memcheck, racecheck). NSVQ_SANITIZER=off leaves the last part out.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+nvidia-smi -L >/dev/null 2>&1 || { echo "test_gpu: no NVIDIA GPU here (nvidia-smi -L); run it on a machine with one" >&2; exit 2; }
+for target in test_ops test_quantizers test_train; do
+  NSVQ_CUDA=ON scripts/build.sh cuda "$target" || exit 1
+done
+
+failed=0
+for target in test_ops test_quantizers test_train; do
+  "build/cuda/$target" --gtest_brief=1 || { echo "test_gpu: $target failed" >&2; failed=1; }
+done
+
+sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+if [ "${NSVQ_SANITIZER:-on}" = off ]; then
+  echo "test_gpu: without compute-sanitizer, as asked"
+elif ! [ -x "$sanitizer" ]; then
+  echo "test_gpu: no compute-sanitizer; it comes with the CUDA toolkit" >&2
+  failed=1
+else
+  for tool in memcheck racecheck; do
+    "$sanitizer" --tool "$tool" --error-exitcode 1 build/cuda/test_ops --gtest_brief=1 --gtest_filter='*CUDA*:*Gpu*' ||
+      { echo "test_gpu: $tool found something" >&2; failed=1; }
+  done
+fi
+[ $failed = 0 ] && echo "test_gpu: all passed"
+exit $failed

@@ -1,0 +1,140 @@
+"""The operators from Python: gradients, tracing, the example of docs/kernels.md, the benchmarks.
+
+Run by ctest: run.sh ops.py LIBRARY NSVQ, libnsvq_ops.so and the program.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+from torch.library import opcheck
+
+ROOT = pathlib.Path(__file__).parents[2]
+TAU = 0.35
+
+
+def plain_loss(z, codebook, indices, tau):
+    distances = (z.detach().unsqueeze(1) - codebook).square().sum(2)
+    weights = (distances.detach() / -tau).softmax(1).scatter(1, indices.unsqueeze(1), 0)
+    return (weights * distances).sum() / z.numel()
+
+
+def expect_close(ours, plain, tolerance=1e-4):
+    for one, other in zip(ours, plain, strict=True):
+        error = (one - other).norm() / other.norm()
+        assert error < tolerance, error
+
+
+def draw(device):
+    z, codebook = torch.randn(50, 16, device=device) * 0.5, torch.randn(300, 16, device=device) * 0.5
+    return z.requires_grad_(), codebook.requires_grad_()
+
+
+def check_gradients(device, tolerance):
+    ops, (z, codebook) = torch.ops.nsvq, draw(device)
+    weights = torch.rand(50, device=device)
+    indices, distances = ops.nearest_codes(z, codebook)
+    assert torch.equal(indices, torch.cdist(z.double(), codebook.double()).argmin(1))
+    assert not indices.requires_grad
+    plain = (z - codebook[indices]).square().sum(1)
+    expect_close([distances], [plain], 1e-6)
+    gradients = [torch.autograd.grad((one * weights).sum(), (z, codebook)) for one in (distances, plain)]
+    expect_close(*gradients, 1e-6)
+
+    again, distances, loss = ops.ns_quantize(z, codebook, TAU)
+    assert torch.equal(indices, again)
+    plain = (plain_loss(z, codebook, indices, TAU), (z - codebook[indices]).square().sum(1))
+    gradients = [torch.autograd.grad(3 * one + (other * weights).sum(), (z, codebook))
+                 for one, other in ((loss, distances), plain)]
+    expect_close(*gradients, tolerance)
+
+    others = indices.clone()
+    others[::3] = torch.randint(300, (17,), device=device)
+    for given in (indices, others):
+        losses = ops.ns_loss(z, codebook, given, TAU), plain_loss(z, codebook, given, TAU)
+        expect_close(*[[one] for one in losses], tolerance)
+        expect_close(*[torch.autograd.grad(one, codebook) for one in losses], tolerance)
+    assert ops.ns_loss(z, codebook.detach(), indices, TAU).requires_grad is False
+    try:
+        torch.autograd.grad(ops.ns_loss(z, codebook, indices, TAU), codebook, create_graph=True)
+        raise AssertionError("a second derivative was promised")
+    except RuntimeError as error:
+        assert "second derivative" in str(error)
+
+
+def check_group_norm(device):
+    x = torch.randn(2, 64, 9, 7, device=device).to(memory_format=torch.channels_last)
+    leaves = [x.requires_grad_(), torch.rand(64, device=device).requires_grad_(),
+              torch.randn(64, device=device).requires_grad_()]
+    output = torch.ops.nsvq.group_norm_silu(*leaves, 32, 1e-6, True)[0]
+    plain = F.silu(F.group_norm(x, 32, *leaves[1:], 1e-6))
+    expect_close([output], [plain], 1e-5)
+    weights = torch.randn_like(x)
+    expect_close(*[torch.autograd.grad(one, leaves, weights) for one in (output, plain)], 1e-5)
+
+
+def check_tracing(device):
+    """opcheck, but for dispatch through AOT of operators that give indices and need gradients: it adds
+    outputs up in place, and int64 does not take fp32. These are compiled by hand."""
+    ops, (z, codebook) = torch.ops.nsvq, draw(device)
+    fixed = z.detach(), codebook.detach()
+    indices, _, _, denominators = ops.ns_search(*fixed, TAU)
+    for name, *arguments in (("nearest_codes", *fixed), ("exact_nearest_codes", *fixed),
+                             ("ns_quantize", *fixed, TAU), ("ns_search", *fixed, TAU),
+                             ("ns_search_pull", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
+                             ("ns_loss", z, codebook, indices, TAU),
+                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300)):
+        opcheck(getattr(ops, name).default, arguments)
+    for name, *arguments in (("nearest_codes", z, codebook), ("ns_quantize", z, codebook, TAU)):
+        opcheck(getattr(ops, name).default, arguments,
+                test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+    x = torch.randn(2, 16, 5, 5, device=device).to(memory_format=torch.channels_last).requires_grad_()
+    opcheck(ops.group_norm_silu.default,
+            (x, torch.ones(16, device=device), torch.zeros(16, device=device), 4, 1e-6, True))
+
+    def quantizer(z, codebook):
+        _, distances, loss = ops.ns_quantize(z, codebook, TAU)
+        return distances.mean() + ops.nearest_codes(z, codebook)[1].mean() + loss
+
+    compiled = torch.compile(quantizer, backend="aot_eager", dynamic=True, fullgraph=True)
+    for rows in (50, 31):
+        losses = [one(z[:rows], codebook) for one in (quantizer, compiled)]
+        expect_close(*[[one] for one in losses], 1e-6)
+        expect_close(*[torch.autograd.grad(one, (z, codebook)) for one in losses], 1e-6)
+
+
+def check_documentation():
+    example = (ROOT / "tests" / "python" / "ops_example.py").read_text()
+    assert f"```python\n{example}```" in (ROOT / "docs" / "kernels.md").read_text()
+
+
+def check_benchmarks(library, nsvq):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "ops.json"
+        subprocess.run([nsvq, "bench", "ops", "--device", "cpu", "--rounds", "1", "--only", "group_norm_silu",
+                        "--json", path], check=True, capture_output=True)
+        rows = json.loads(path.read_text())["rows"]
+        assert rows and all(row["operator"].startswith("group_norm_silu") for row in rows)
+        assert all(row["nsvq"]["milliseconds"] > 0 and row["ratio"] > 0 for row in rows)
+    printed = subprocess.run([sys.executable, ROOT / "bench" / "quantizer_torch.py", library, "--device", "cpu",
+                              "--rounds", "1", "--backend", "aot_eager"],
+                             check=True, capture_output=True, text=True).stdout
+    assert printed.count("\n| NS forward") == 4 and printed.count("\n| group_norm_silu") == 2, printed
+
+
+def main(library, nsvq):
+    torch.ops.load_library(library)
+    torch.manual_seed(0)
+    for device, tolerance in [("cpu", 1e-4)] + [("cuda", 1e-2)] * torch.cuda.is_available():
+        check_gradients(device, tolerance)
+        check_group_norm(device)
+        check_tracing(device)
+    check_documentation()
+    check_benchmarks(library, nsvq)
+
+
+main(*sys.argv[1:])
