@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/bench_timer.h"
+#include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_usage.h"
@@ -209,6 +211,7 @@ void time_images(BenchTable& table, const ImageCase& one) {
 }
 
 void run_bench_ops(const BenchOpsArguments& arguments) {
+  require_writable(arguments.json);
   const auto device = choose_device(arguments.device);
   at::globalContext().setAllowTF32CuBLAS(true);
   const double copy = copy_bandwidth(device, arguments.rounds);
@@ -222,6 +225,9 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   time_usage(table);
   for (const auto& one : image_cases()) {
     if (one.use == use) time_images(table, one);
+  }
+  if (table.rows().empty()) {
+    throw UserError("--only {}: no operator has a name with that", arguments.only);
   }
   if (arguments.json.empty()) return;
   const Json json = {{"device", describe(device)},

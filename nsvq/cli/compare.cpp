@@ -1,5 +1,3 @@
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -54,7 +52,11 @@ std::vector<std::string> titles_of(const std::vector<std::string>& models) {
     for (auto& path : paths) std::reverse(path.begin(), path.end());
   }
   std::vector<std::string> titles;
-  for (const auto& path : paths) titles.push_back(fmt::format("{}", fmt::join(path, "/")));
+  for (const auto& parts : paths) {
+    fs::path title;
+    for (const auto& part : parts) title /= part;
+    titles.push_back(title.string());
+  }
   return titles;
 }
 
@@ -104,6 +106,7 @@ void write_json(const CompareArguments& arguments, const MetricChoice& choice,
   if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"data", arguments.common.data},
                                  {"conventions", describe_choice(choice)}};
+  add_statistics(json, arguments.metrics);
   for (const auto& result : results) {
     nlohmann::ordered_json one = {{"name", result.column.title}, {"model", result.file}};
     add_figures(one, result.column.values);
@@ -141,6 +144,7 @@ void run_compare(const CompareArguments& arguments) {
   }
   fmt::print("on {}, as {}\n{}", arguments.common.data, choice.conventions.name,
              metric_table(columns, choice.conventions));
+  print_statistics(arguments.metrics);
   write_json(arguments, choice, results);
   write_grid(arguments.out, results);
 }

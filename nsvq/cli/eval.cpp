@@ -23,6 +23,7 @@ void write_json(const EvalArguments& arguments, const std::string& model,
   if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data}};
   add_figures(json, values);
+  add_statistics(json, arguments.metrics);
   json["conventions"] = describe_choice(choice);
   write_text(arguments.metrics.json, json.dump(2) + "\n");
 }
@@ -38,6 +39,7 @@ void run_eval(const EvalArguments& arguments) {
                               [&](const EvalBatch& batch) { usage.add(batch); });
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
              metric_table(values, choice.conventions));
+  print_statistics(arguments.metrics);
   write_json(arguments, model, choice, values);
   if (arguments.histogram.empty()) return;
   group->sum(usage.sums());

@@ -96,6 +96,15 @@ nlohmann::ordered_json describe_choice(const MetricChoice& choice) {
   return json;
 }
 
+void print_statistics(const MetricArguments& arguments) {
+  if (arguments.statistics.empty()) return;
+  fmt::print("  Fréchet distances are from the statistics in {}\n", arguments.statistics);
+}
+
+void add_statistics(nlohmann::ordered_json& json, const MetricArguments& arguments) {
+  if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
+}
+
 void require_writable(const std::string& file) {
   if (!file.empty()) const AtomicFile probe(file);  // Never committed: nothing appears.
 }

@@ -52,6 +52,10 @@ void add_figures(nlohmann::ordered_json& json, const std::map<std::string, doubl
 /// "as" and, for each metric, the choices behind it.
 nlohmann::ordered_json describe_choice(const MetricChoice& choice);
 
+/// Say that Fréchet distances are from a file of statistics, if they are.
+void print_statistics(const MetricArguments& arguments);
+void add_statistics(nlohmann::ordered_json& json, const MetricArguments& arguments);
+
 /// Throws RunError where no file can be made under this name; nothing for an empty one.
 void require_writable(const std::string& file);
 

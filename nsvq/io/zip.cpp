@@ -114,8 +114,9 @@ uint32_t add_to_crc(uint32_t crc, std::span<const std::byte> bytes) {
       crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+/// Little-endian, zeros beyond the value's own bytes.
 void append(std::string& bytes, size_t count, uint64_t value) {
-  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
+  for (size_t i = 0; i < count; ++i, value >>= 8) bytes += static_cast<char>(value);
 }
 
 /// What the local header and the directory have in common.

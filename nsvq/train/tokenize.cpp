@@ -102,7 +102,8 @@ class ShardMaker {
         settings_(settings),
         device_(device) {}
 
-  TokenShard make(int64_t number, Progress& progress) {
+  /// `done` images are in other shards already.
+  TokenShard make(int64_t number, int64_t done, Progress& progress) {
     const int64_t first = number * settings_.shard_size;
     const int64_t end = std::min(first + settings_.shard_size, settings_.images);
     if (number != next_number_) {
@@ -119,9 +120,10 @@ class ShardMaker {
       if (!waiting_ || waiting_->indices.front() >= end) break;
       parts.push_back(model_->encode(waiting_->images.to(device_)).to(at::kCPU));
       for (const int64_t index : waiting_->indices) add(shard, index);
-      progress.update(waiting_->indices.back() + 1);
+      progress.update(done + waiting_->indices.back() + 1 - first);
       waiting_.reset();
     }
+    progress.update(done + end - first);  // broken ones included
     shard.tokens = at::cat(parts);
     return shard;
   }
@@ -222,7 +224,8 @@ TokenManifest tokenize(Tokenizer& model, std::shared_ptr<const Source> source,
   Progress progress("tokenize", settings.images, "images", 30, folder.images_done());
   ShardMaker maker(model, source, options.loader, settings, device);
   for (int64_t number = 0; number < folder.shards(); ++number) {
-    if (!folder.has(number)) folder.add(number, maker.make(number, progress), *source);
+    if (folder.has(number)) continue;
+    folder.add(number, maker.make(number, folder.images_done(), progress), *source);
   }
   progress.finish();
   return folder.manifest();

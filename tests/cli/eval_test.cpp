@@ -115,6 +115,29 @@ TEST_F(Evaluation, NetworksAreUsedWhenAskedFor) {
   expect_contains(refused.error, {"fd-squeezenet1_1", "two images"});
 }
 
+TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  const std::string metric = "fd-squeezenet1_1", file = folder_ / "images.npz";
+  const auto figure = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"eval",   model("large"), "--data",    data_,
+                                      "--json", json_,          "--metrics", metric};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.error;
+    if (!more.empty()) expect_contains(result.out, {file});
+    return json::parse(read_text(json_));
+  };
+  const auto saved =
+      run({"statistics", "--data", data_, "--metric", metric, "--size", "32", "--out", file});
+  ASSERT_EQ(saved.code, 0) << saved.error;
+  const auto from_images = figure({}), from_file = figure({"--statistics", file});
+  EXPECT_EQ(from_file.at("statistics"), file);
+  EXPECT_FALSE(from_images.contains("statistics"));
+  const double expected = from_images.at(metric);
+  EXPECT_NEAR(from_file.at(metric).get<double>(), expected, 1e-6 * expected);
+}
+
 TEST_F(Evaluation, DrawsTheUseOfCodes) {
   const std::string svg = folder_ / "usage.svg";
   ASSERT_EQ(run({"eval", model("one"), "--data", data_, "--histogram", svg}).code, 0);
