@@ -12,9 +12,9 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/dead_leaves.h"
 #include "nsvq/data/loader.h"
 #include "nsvq/io/file.h"
@@ -99,11 +99,9 @@ int run(int argc, char** argv) {
     measure(argv[1], size, threads);
     return 0;
   }
-  std::string name = (fs::temp_directory_path() / "nsvq-bench-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create " + name);
-  make_shards(name);
-  measure(name + "/leaves-*.tar", size, threads);
-  fs::remove_all(name);
+  const TemporaryFolder folder;
+  make_shards(folder.path());
+  measure(folder / "leaves-*.tar", size, threads);
   return 0;
 }
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <string>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
 #include "tests/environment.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 

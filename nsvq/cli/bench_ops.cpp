@@ -1,7 +1,6 @@
 #include "nsvq/cli/bench_ops.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -15,6 +14,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/group_norm_silu.h"
 #include "nsvq/ops/nearest_codes.h"
 #include "nsvq/ops/ns_loss.h"
@@ -102,11 +102,6 @@ class BenchTable {
   const BenchOpsArguments& arguments_;
   Json rows_ = Json::array();
 };
-
-template <typename Signature>
-auto operator_named(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 /// Gradients go at once: they would add to the next ones and hide in what was there before.
 void backward(const Tensor& loss, std::initializer_list<Tensor> leaves) {

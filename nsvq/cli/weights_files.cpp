@@ -1,12 +1,12 @@
 #include "nsvq/cli/weights_files.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <functional>
 
 #include "nsvq/cli/python.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/feature_net.h"
@@ -18,29 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder of its own, removed with it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "nsvq-weights-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw RunError("cannot create a folder {}", name);
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 NamedTensors run_script(const std::string& command, const std::string& source) {
-  const ScratchFolder scratch;
+  const TemporaryFolder scratch;
   const auto out = scratch.path() / "raw.safetensors";
   run_weights_script({command, source, out.string()});
   return read_safetensors(out).tensors;

@@ -1,7 +1,8 @@
 #include "nsvq/ops/code_usage.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
+
+#include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
 
@@ -24,9 +25,8 @@ torch::Tensor code_usage_cpu(const torch::Tensor& indices, int64_t codes) {
 }  // namespace
 
 torch::Tensor code_usage(const torch::Tensor& indices, int64_t codes) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("nsvq::code_usage", "")
-                             .typed<torch::Tensor(const torch::Tensor&, int64_t)>();
+  using Count = torch::Tensor(const torch::Tensor&, int64_t);
+  static const auto op = operator_named<Count>("nsvq::code_usage");
   return op.call(indices, codes);
 }
 

@@ -1,11 +1,12 @@
 #include "nsvq/ops/group_norm_silu.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 #include <torch/types.h>
 
 #include <tuple>
+
+#include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
 
@@ -16,11 +17,6 @@ using Forward = Triple(const torch::Tensor&, const torch::Tensor&, const torch::
                        double, bool);
 using Backward = Triple(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                         const torch::Tensor&, const torch::Tensor&, const torch::Tensor&, bool);
-
-template <typename Signature>
-auto operator_named(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 class GroupNormSilu : public torch::autograd::Function<GroupNormSilu> {
  public:

@@ -1,12 +1,13 @@
 // nsvq::group_norm_silu with gradients, as Python calls it.
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 #include <torch/types.h>
 
 #include <tuple>
+
+#include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
 
@@ -20,8 +21,7 @@ using Normalised = std::tuple<Tensor, Tensor, Tensor>;
 Normalised normalise(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t groups,
                      double eps, bool silu) {
   using Forward = Normalised(const Tensor&, const Tensor&, const Tensor&, int64_t, double, bool);
-  static const auto forward =
-      c10::Dispatcher::singleton().findSchemaOrThrow("nsvq::group_norm_silu", "").typed<Forward>();
+  static const auto forward = operator_named<Forward>("nsvq::group_norm_silu");
   const at::AutoDispatchBelowADInplaceOrView guard;
   return forward.call(input, weight, bias, groups, eps, silu);
 }
@@ -29,9 +29,7 @@ Normalised normalise(const Tensor& input, const Tensor& weight, const Tensor& bi
 Normalised gradients_of(const Tensor& gradient, const variable_list& saved, bool silu) {
   using Backward = Normalised(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                               const Tensor&, const Tensor&, bool);
-  static const auto backward = c10::Dispatcher::singleton()
-                                   .findSchemaOrThrow("nsvq::group_norm_silu_backward", "")
-                                   .typed<Backward>();
+  static const auto backward = operator_named<Backward>("nsvq::group_norm_silu_backward");
   return backward.call(gradient, saved[0], saved[1], saved[2], saved[3], saved[4], silu);
 }
 

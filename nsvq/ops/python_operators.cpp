@@ -5,7 +5,6 @@
 // the weights as constants.
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 #include <torch/types.h>
@@ -14,6 +13,7 @@
 #include <initializer_list>
 #include <tuple>
 
+#include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/streaming.h"
 
 namespace nsvq {
@@ -32,8 +32,7 @@ using SearchedAndPulled = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 template <typename Signature, typename... Arguments>
 auto call_kernel(const char* name, const Arguments&... arguments) {
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>().call(
-      arguments...);
+  return operator_named<Signature>(name).call(arguments...);
 }
 
 using Search = Searched(const Tensor&, const Tensor&, double);

@@ -1,9 +1,10 @@
 #include "nsvq/ops/streaming.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
 
@@ -13,11 +14,6 @@ using Tensor = torch::Tensor;
 using Found = std::tuple<Tensor, Tensor>;
 using Searched = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using SearchedAndPulled = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
-
-template <typename Signature>
-auto operator_named(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 Searched search(const Tensor& latents, const Tensor& codebook, double tau) {
   using Search = Searched(const Tensor&, const Tensor&, double);

@@ -12,7 +12,9 @@ namespace nsvq {
 /// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32, of latents
 /// [N, d] and codebook [K, d] in fp32, bf16, fp16 or fp64. Exact: the index is that of the least
 /// distance by fp64 differences of the given values, the lowest on ties, for any number of threads.
-/// Throws if a latent or a code is not finite: NaN has no nearest code.
+/// NaN has no nearest code: a CPU throws if a latent or a code is not finite; a GPU, which does not
+/// wait to find out, gives such a latent index -1 and distance NaN, all of them if a code is not
+/// finite. fp64 is for a CPU alone.
 std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes(const torch::Tensor& latents,
                                                              const torch::Tensor& codebook);
 

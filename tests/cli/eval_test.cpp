@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/train/checkpoint.h"
 #include "tests/cli/run.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"
 

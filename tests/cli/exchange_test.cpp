@@ -4,13 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/train/checkpoint.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

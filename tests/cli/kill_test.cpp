@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/core/temporary_folder.h"
 #include "tests/cli/kill.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/run_traces.h"
 
 namespace nsvq {

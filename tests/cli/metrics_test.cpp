@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/io/npz.h"
 #include "nsvq/metrics/metric_set.h"
 #include "tests/cli/run.h"
-#include "tests/temporary_folder.h"
 #include "tests/weights_store.h"
 
 namespace nsvq {

@@ -5,9 +5,9 @@
 
 #include <map>
 
+#include "nsvq/core/temporary_folder.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

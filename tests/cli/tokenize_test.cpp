@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/source.h"
 #include "nsvq/data/transform.h"
 #include "nsvq/io/file.h"
@@ -13,7 +14,6 @@
 #include "nsvq/train/checkpoint.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

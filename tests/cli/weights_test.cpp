@@ -8,13 +8,13 @@
 #include <map>
 
 #include "nsvq/cli/weights_files.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/feature_net.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

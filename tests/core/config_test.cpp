@@ -10,7 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/options.h"
 #include "nsvq/core/random.h"
-#include "tests/temporary_folder.h"
+#include "nsvq/core/temporary_folder.h"
 
 using namespace nsvq;
 namespace fs = std::filesystem;

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq::testing_files {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "tests/temporary_folder.h"
+#include "nsvq/core/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/npy.h"
 #include "nsvq/io/zip.h"
 #include "tests/error_of.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/tar.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/crc32c.h"
 #include "nsvq/io/file.h"
-#include "tests/temporary_folder.h"
 
 // What TensorBoard itself reads from such files is tested in tests/python/read_back.py.
 

@@ -6,9 +6,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

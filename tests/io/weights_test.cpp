@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/sha256.h"
 #include "tests/environment.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

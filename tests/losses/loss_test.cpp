@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
 #include "tests/environment.h"
 #include "tests/losses/random_lpips.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

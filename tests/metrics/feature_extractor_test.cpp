@@ -6,12 +6,12 @@
 #include <set>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/feature_net.h"
 #include "nsvq/nn/inception.h"
 #include "tests/environment.h"
 #include "tests/losses/random_lpips.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/npz.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"
-#include "tests/temporary_folder.h"
 
 namespace nsvq {
 namespace {

@@ -3,7 +3,6 @@
 #include "nsvq/ops/cases.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -14,6 +13,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/group_norm_silu.h"
 #include "nsvq/ops/ns_loss.h"
 #include "nsvq/ops/streaming.h"
@@ -74,11 +74,6 @@ class Cases : public testing::TestWithParam<c10::DeviceType> {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),
                          [](const auto& info) { return c10::DeviceTypeName(info.param); });
-
-template <typename Signature>
-auto operator_named(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 using Found = std::tuple<Tensor, Tensor>;
 using Quantized = std::tuple<Tensor, Tensor, Tensor>;

@@ -1,13 +1,13 @@
 #include "nsvq/ops/streaming.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/ns_loss.h"
 
 namespace nsvq {
@@ -189,10 +189,7 @@ using Searched = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::
 
 Searched search_operator(const torch::Tensor& latents, const torch::Tensor& codebook, double tau) {
   using Search = Searched(const torch::Tensor&, const torch::Tensor&, double);
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow("nsvq::ns_search", "")
-      .typed<Search>()
-      .call(latents, codebook, tau);
+  return operator_named<Search>("nsvq::ns_search").call(latents, codebook, tau);
 }
 
 torch::Tensor pull_operator(const torch::Tensor& latents, const torch::Tensor& codebook,
@@ -200,10 +197,7 @@ torch::Tensor pull_operator(const torch::Tensor& latents, const torch::Tensor& c
                             double tau) {
   using Pull = torch::Tensor(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                              const torch::Tensor&, double);
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow("nsvq::ns_pull", "")
-      .typed<Pull>()
-      .call(latents, codebook, indices, denominators, tau);
+  return operator_named<Pull>("nsvq::ns_pull").call(latents, codebook, indices, denominators, tau);
 }
 
 // The gradient with kept weights, and the one from scores computed once more.

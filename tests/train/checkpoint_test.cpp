@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/train/ema.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

@@ -9,11 +9,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/train/manifest.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 

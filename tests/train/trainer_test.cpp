@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/train/setup.h"
-#include "tests/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

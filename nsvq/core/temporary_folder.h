@@ -1,21 +1,21 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 
+#include "nsvq/core/error.h"
+
 namespace nsvq {
 
-/// An empty folder of its own for a test, removed with it.
+/// An empty folder of its own, removed with it. Throws RunError where none can be made.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = ::testing::TempDir() + "nsvq-test-XXXXXX";
-    if (!::mkdtemp(name.data())) throw std::runtime_error("cannot create " + name);
+    std::string name = (std::filesystem::temp_directory_path() / "nsvq-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw RunError("cannot create a folder {}", name);
     path_ = name;
   }
   ~TemporaryFolder() {
