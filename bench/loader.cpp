@@ -99,7 +99,7 @@ int run(int argc, char** argv) {
     measure(argv[1], size, threads);
     return 0;
   }
-  const TemporaryFolder folder;
+  const nsvq::TemporaryFolder folder;
   make_shards(folder.path());
   measure(folder / "leaves-*.tar", size, threads);
   return 0;
