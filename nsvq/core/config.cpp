@@ -166,10 +166,14 @@ Config parse_config(const std::string& text, const std::string& source) {
   return config;
 }
 
-std::string to_yaml(const Config& config) {
-  Config copy = config;
+std::string to_yaml(const Config& config, Detail detail) {
+  Config copy = config, defaults;
+  const auto table = options(copy), usual = options(defaults);
   std::string text, section;
-  for (const auto& option : options(copy)) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto& option = table[i];
+    const bool of_a_method = option.section().find('.') != std::string::npos;
+    if (detail == Detail::brief && of_a_method && option.value() == usual[i].value()) continue;
     if (option.section() != section) {
       section = option.section();
       text += fmt::format("\n{}:\n", section);

@@ -30,6 +30,60 @@ struct ModelConfig {
   int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
 };
 
+/// Codes as running means of their latents: ema, jukebox, soundstream.
+struct RunningMeansConfig {
+  double decay = 0.99;
+  double smoothing = 1e-5;
+};
+
+struct FsqConfig {
+  std::vector<int64_t> levels = {8, 8, 8, 5, 5, 5};
+};
+
+struct LfqConfig {
+  int64_t bits = 16;
+  double entropy = 0.1;
+  double diversity = 1;
+  double temperature = 0.01;
+};
+
+/// A frozen codebook of features behind a trained projection: vqgan_lc.
+struct FeaturesConfig {
+  std::string file;
+  int64_t dim = 768;
+};
+
+/// The network that makes the codes of fvq.
+struct BridgeConfig {
+  int64_t patch = 8;
+  int64_t width = 256;
+  int64_t heads = 4;
+  int64_t blocks = 2;
+};
+
+struct AffineConfig {
+  std::string variant = "learned";
+  double rate = 10;
+  double momentum = 0.1;
+};
+
+struct SqvaeConfig {
+  double variance = 20;
+  double anneal = 1e-5;
+};
+
+struct GumbelConfig {
+  double temperature = 0.9;
+  double last_temperature = 1e-6;
+  int64_t anneal_steps = 1000000;
+  double kl = 5e-4;
+};
+
+struct IbqConfig {
+  double entropy = 0.05;
+  double temperature = 1;
+};
+
 struct QuantizerConfig {
   std::string type = "nsvq";
   int64_t codes = 65536;
@@ -37,7 +91,17 @@ struct QuantizerConfig {
   double beta = 0.25;
   double alpha = 0.1;
   double tau = 0.35;
+  bool rotation = false;
   std::string operators = "streaming";
+  RunningMeansConfig ema;
+  FsqConfig fsq;
+  LfqConfig lfq;
+  FeaturesConfig features;
+  BridgeConfig bridge;
+  AffineConfig affine;
+  SqvaeConfig sqvae;
+  GumbelConfig gumbel;
+  IbqConfig ibq;
 };
 
 struct LossConfig {
@@ -68,11 +132,13 @@ struct OptimizerConfig {
 };
 
 struct ReplacementConfig {
-  bool enabled = true;
+  std::string policy = "auto";
   int64_t exempt_epochs = 5;
   double threshold = 1;
   double sigma = 0.001;
   std::string source = "usage";
+  double decay = 0.99;
+  std::string anchor = "sampled";
   bool reset_moments = true;
 };
 
@@ -145,7 +211,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 Config parse_config(const std::string& text, const std::string& source);
 
 /// The configuration as a YAML recipe that load_config reads back to the same values.
-std::string to_yaml(const Config& config);
+/// Brief: without what single quantizers' methods leave at its default.
+enum class Detail { full, brief };
+std::string to_yaml(const Config& config, Detail detail = Detail::full);
 
 /// The settings that make another run and that differ, each as "key (a here, b there)". Budget,
 /// logs, paths and the like are not among them.

@@ -83,7 +83,7 @@ bool assign_to(std::vector<T>& field, const YamlValue& value, const Range& range
 }  // namespace
 
 std::string Option::section() const {
-  const size_t dot = key.find('.');
+  const size_t dot = key.rfind('.');
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 

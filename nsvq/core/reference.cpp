@@ -14,18 +14,19 @@ namespace nsvq {
 namespace {
 
 constexpr size_t kColumns = 5;
-constexpr std::array<size_t, kColumns> kWidths = {25, 8, 12, 21, 36};
+constexpr std::array<size_t, kColumns> kWidths = {33, 8, 12, 18, 31};
 
-/// Lines of at most `width` bytes, broken at spaces; a longer word gets a line of its own.
+/// Lines of at most `width` bytes, broken at spaces and behind bars; a longer word gets a line of
+/// its own.
 std::vector<std::string> wrap(const std::string& text, size_t width) {
   std::vector<std::string> lines(1);
   for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width)
-      lines.emplace_back();
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
-    at = end + 1;
+    const size_t end = std::min(text.find_first_of(" |", at), text.size() - 1) + 1;
+    const std::string piece = text.substr(at, end - at);
+    const size_t shown = piece.size() - (piece.back() == ' ');
+    if (!lines.back().empty() && lines.back().size() + shown > width) lines.emplace_back();
+    lines.back() += piece;
+    at = end;
   }
   return lines;
 }

@@ -34,6 +34,10 @@ torch::Tensor flatten_latents(const torch::Tensor& latents) {
   return latents.permute({0, 2, 3, 1}).reshape({-1, latents.size(1)});
 }
 
+torch::Tensor to_places(const torch::Tensor& indices, const torch::Tensor& latents) {
+  return indices.view({latents.size(0), latents.size(2), latents.size(3)});
+}
+
 torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices) {
   TORCH_CHECK(indices.dim() == 3, "quantizer: indices must be [B, h, w], but they are ",
               indices.sizes());

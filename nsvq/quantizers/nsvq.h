@@ -9,7 +9,9 @@ namespace nsvq {
 class NonStationaryQuantizer : public VectorQuantizer {
  public:
   using VectorQuantizer::VectorQuantizer;
-  Quantized quantize(const torch::Tensor& latents, const QuantizerTerms& terms) override;
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
 };
 
 }  // namespace nsvq

@@ -6,17 +6,21 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/dist/group.h"
 
 namespace nsvq {
 
-/// Which terms of the quantization loss a training phase asks for.
-struct QuantizerTerms {
-  bool commitment = true;  ///< pulls the encoder to its codes
+/// What a training step asks of a quantizer.
+struct QuantizerStep {
+  bool commitment = true;  ///< terms that move the encoder
   bool neighbours = true;  ///< a method's own codebook terms beyond fitting, such as the NS loss
+  int64_t number = 0;      ///< of the step in the run: what anneals, anneals by it
+  std::optional<uint64_t> seed;  ///< of what the step draws; without it nothing is random
 };
 
 /// What quantizing a batch of latents gives.
@@ -27,31 +31,59 @@ struct Quantized {
   std::map<std::string, torch::Tensor> terms;  ///< detached scalars; "commitment" is always there
 };
 
+/// A step that was taken: what state outside the optimizer follows.
+struct TakenStep {
+  torch::Tensor latents;  ///< [N, d] of this rank, without gradients
+  torch::Tensor indices;  ///< [N] as `quantize` gave them
+  int64_t number = 0;
+  uint64_t seed = 0;  ///< the same on every rank
+  Group& group;
+};
+
 /// A tokenizer's bottleneck: latents to codes and back.
 class Quantizer : public torch::nn::Module {
  public:
-  /// Quantizes latents [B, d, h, w] with gradients and losses.
-  virtual Quantized quantize(const torch::Tensor& latents, const QuantizerTerms& terms) = 0;
+  /// Quantizes latents [B, d, h, w] with gradients and losses; changes no state. Half precision is
+  /// widened first and automatic casts are off within: codes and distances are fp32 at least.
+  Quantized quantize(const torch::Tensor& latents, const QuantizerStep& step);
   /// Indices [B, h, w] alone, without gradients or losses; changes no state.
-  virtual torch::Tensor encode(const torch::Tensor& latents) = 0;
+  torch::Tensor encode(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
   /// Number of distinct indices.
   virtual int64_t codes() const = 0;
 
-  /// The learned codebook [K, d] whose rows replacement may overwrite; undefined where there is
-  /// none.
+  /// Follows a step the optimizer took: running statistics and codes that no gradient moves. A step
+  /// that was skipped leaves no trace in them.
+  virtual void follow(const TakenStep& /*step*/) {}
+
+  /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
+  /// are too many to list.
+  virtual torch::Tensor code_vectors() { return codebook(); }
+  /// The codebook [K, d] whose rows a replacement may overwrite; undefined where there is none.
   virtual torch::Tensor codebook() { return {}; }
+  /// Called after rows were overwritten, [K] of booleans: statistics kept for them start anew.
+  virtual void rows_replaced(const torch::Tensor& /*rows*/) {}
+
+  /// Called when a run begins, before it leaves a trace: reads files that the recipe names. Throws
+  /// UserError.
+  virtual void begin() {}
   /// Called once, before training, with latents [N, d] of the first batches, if `wants_data` says
   /// so.
   virtual bool wants_data() const { return false; }
   virtual void initialise_from(const torch::Tensor& /*latents*/, uint64_t /*seed*/) {}
+
+ protected:
+  /// `quantize` and `encode` of latents in fp32 or fp64.
+  virtual Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) = 0;
+  virtual torch::Tensor encode_wide(const torch::Tensor& latents) = 0;
 };
 
 /// A member of the family: its name in recipes, a line about it, and how to make one.
 struct QuantizerKind {
   std::string name;
   std::string summary;
+  std::string replacement;  ///< the policy that replacement.policy: auto stands for
   std::function<std::shared_ptr<Quantizer>(const QuantizerConfig&, int64_t latent_dim)> make;
 };
 

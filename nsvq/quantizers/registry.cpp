@@ -11,8 +11,8 @@ namespace nsvq {
 namespace {
 
 template <typename Member>
-QuantizerKind kind(std::string name, std::string summary) {
-  return {std::move(name), std::move(summary),
+QuantizerKind kind(std::string name, std::string summary, std::string replacement = "none") {
+  return {std::move(name), std::move(summary), std::move(replacement),
           [](const QuantizerConfig& config, int64_t latent_dim) {
             return std::make_shared<Member>(config, latent_dim);
           }};
@@ -23,7 +23,7 @@ QuantizerKind kind(std::string name, std::string summary) {
 const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
       kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
-      kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss"),
+      kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
   };
   return kinds;
 }

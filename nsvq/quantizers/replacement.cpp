@@ -1,39 +1,21 @@
 #include "nsvq/quantizers/replacement.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/copy_replacement.h"
 
 namespace nsvq {
 
-namespace {
-
-/// An active row for each of `count` dead ones.
-torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& active, int64_t count,
-                           const std::string& source, const at::Generator& generator) {
-  if (source == "most_used") return usage.argmax().expand({count});
-  // By inverse transform: multinomial would refuse more than 2^24 codes.
-  const auto total = at::where(active, usage, at::zeros_like(usage)).to(at::kDouble).cumsum(0);
-  const auto draws = at::rand({count}, generator, at::kDouble) * total[-1];
-  return at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true);
-}
-
-}  // namespace
-
-torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& usage,
-                                 const ReplacementConfig& config, uint64_t seed) {
-  const torch::NoGradGuard no_grad;
-  const auto counts = usage.to(at::kCPU);
-  // A code that nothing chose is no source, even where the threshold is 0.
-  const auto active = counts.ge(config.threshold).logical_and(counts.gt(0));
-  const auto dead = counts.lt(config.threshold).nonzero().flatten();
-  if (dead.numel() == 0 || !active.any().item<bool>()) return at::empty({0}, at::kLong);
-
-  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const auto sources = draw_sources(counts, active, dead.numel(), config.source, generator);
-  const auto noise = at::randn({dead.numel(), codebook.size(1)}, generator) * config.sigma;
-  const auto device = codebook.device();
-  codebook.index_copy_(0, dead.to(device),
-                       codebook.index_select(0, sources.to(device)) + noise.to(codebook));
-  return dead;
+std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer) {
+  auto policy = config.replacement.policy;
+  if (policy == "auto") policy = quantizer_kind(config.quantizer.type).replacement;
+  if (policy == "none") return nullptr;
+  if (!quantizer.codebook().defined()) {
+    throw UserError(
+        "replacement.policy is {}, but quantizer {} has no codebook to replace codes of", policy,
+        config.quantizer.type);
+  }
+  if (policy == "copy") return std::make_unique<CopyReplacement>(config.replacement);
+  throw UserError("replacement.policy: '{}' is no policy", policy);
 }
 
 }  // namespace nsvq

@@ -2,16 +2,37 @@
 
 #include <torch/types.h>
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include "nsvq/core/config.h"
+#include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
 
-/// The paper's codebook replacement: every code used less often than config.threshold is
-/// overwritten by a copy of an active one, drawn in proportion to usage ("usage") or the most used
-/// one ("most_used"), plus N(0, sigma^2). `usage` [K] counts an epoch over all ranks; equal seeds
-/// give equal draws on every rank. Returns the rows that were overwritten; none if no code is
-/// active.
-torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& usage,
-                                 const ReplacementConfig& config, uint64_t seed);
+/// What becomes of codes that (almost) nothing chooses, for any quantizer with a codebook. Policies
+/// act on the codebook [K, d] in place and return which rows they overwrote, [K] of booleans on its
+/// device, or nothing. Equal seeds give equal codes on every rank.
+class Replacement {
+ public:
+  virtual ~Replacement() = default;
+
+  /// After a step of a phase that replaces codes.
+  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const TakenStep& /*step*/) {
+    return {};
+  }
+  /// After an epoch of such a phase, counted from 1; `usage` [K] counts it over all ranks.
+  virtual torch::Tensor after_epoch(torch::Tensor /*codebook*/, const torch::Tensor& /*usage*/,
+                                    int64_t /*epoch*/, uint64_t /*seed*/) {
+    return {};
+  }
+  /// The tensors a checkpoint keeps, to be read and overwritten.
+  virtual std::map<std::string, torch::Tensor> state() { return {}; }
+};
+
+/// The policy of a recipe for its quantizer, "auto" being that of its kind; a null pointer for
+/// "none". Throws UserError if the quantizer has no codebook to act on.
+std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer);
 
 }  // namespace nsvq

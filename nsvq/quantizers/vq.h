@@ -10,8 +10,6 @@ class VectorQuantizer : public Quantizer {
  public:
   VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
-  Quantized quantize(const torch::Tensor& latents, const QuantizerTerms& terms) override;
-  torch::Tensor encode(const torch::Tensor& latents) override;
   torch::Tensor decode(const torch::Tensor& indices) override;
   int64_t codes() const override { return codebook_.size(0); }
   torch::Tensor codebook() override { return codebook_; }
@@ -19,10 +17,8 @@ class VectorQuantizer : public Quantizer {
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 
  protected:
-  /// Latents, losses and terms once the winners are known.
-  Quantized quantize_to(const torch::Tensor& indices, const torch::Tensor& latents,
-                        const QuantizerTerms& terms);
-
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+  torch::Tensor encode_wide(const torch::Tensor& latents) override;
   QuantizerConfig config_;
   torch::Tensor codebook_;  ///< [K, d]
 };

@@ -43,9 +43,8 @@ void Adam::reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows)
   const torch::NoGradGuard no_grad;
   for (auto& slot : slots_) {
     if (!slot.parameter.is_same(parameter)) continue;
-    const auto index = rows.to(parameter.device());
-    slot.moment1.index_fill_(0, index, 0);
-    slot.moment2.index_fill_(0, index, 0);
+    slot.moment1.masked_fill_(rows.unsqueeze(1), 0);
+    slot.moment2.masked_fill_(rows.unsqueeze(1), 0);
   }
 }
 

@@ -23,8 +23,8 @@ class Adam {
   void step();
   /// Sets the gradients to nothing.
   void clear_gradients();
-  /// Forgets what is known of the gradient of some rows of a parameter, since the rows were
-  /// overwritten.
+  /// Forgets what is known of the gradient of some rows of a parameter, [rows] of booleans, since
+  /// they were overwritten.
   void reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows);
   /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint
   /// keeps.

@@ -37,7 +37,7 @@ std::optional<AlarmSign> unused_codes(const AlarmConfig& config, const History& 
       fmt::format(
           "Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
           "the codebook has collapsed or has not unfolded yet. Usual cures: quantizer.type: nsvq "
-          "with replacement.enabled: true; a smaller loss.perceptual, which drives the "
+          "with replacement.policy: copy; a smaller loss.perceptual, which drives the "
           "latents away from the codes; fewer codes (quantizer.codes).",
           100 * config.utilisation, in_words(config.epochs), 100 * history.back().utilisation)};
 }

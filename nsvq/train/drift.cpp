@@ -64,11 +64,9 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
   values["quantization_error"] =
       (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
-  if (const auto codebook = model->quantizer->codebook(); codebook.defined()) {
-    values["neighbours"] = effective_neighbours(spread_rows(rows), codebook, tau_)
-                               .to(at::kDouble)
-                               .mean()
-                               .item<double>();
+  if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
+    values["neighbours"] =
+        effective_neighbours(spread_rows(rows), codes, tau_).to(at::kDouble).mean().item<double>();
   }
   latents_ = latents;
   indices_ = indices;

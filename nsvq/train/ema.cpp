@@ -19,9 +19,8 @@ void Ema::update() {
 
 void Ema::copy_codes(const torch::Tensor& rows) {
   const torch::NoGradGuard no_grad;
-  const auto codebook = model_->quantizer->codebook();
-  const auto index = rows.to(codebook.device());
-  average_->quantizer->codebook().index_copy_(0, index, codebook.index_select(0, index));
+  auto average = average_->quantizer->codebook();
+  average.copy_(at::where(rows.unsqueeze(1), model_->quantizer->codebook(), average));
 }
 
 void Ema::copy_all() { load_tensors(*average_, named_tensors(*model_), "the model"); }

@@ -13,8 +13,8 @@ class Ema {
   /// average <- decay * average + (1 - decay) * model, frozen parts included: those it then
   /// approaches.
   void update();
-  /// Makes some rows of the average's codebook equal to the model's: an overwritten code has no
-  /// past to average over.
+  /// Makes some rows of the average's codebook, [K] of booleans, equal to the model's: an
+  /// overwritten code has no past to average over.
   void copy_codes(const torch::Tensor& rows);
   void copy_all();
 

@@ -12,9 +12,9 @@
 
 namespace nsvq {
 
-uint64_t seed_for(const Config& config, Draw draw, int64_t epoch) {
+uint64_t seed_for(const Config& config, Draw draw, int64_t number) {
   return combine_seeds({static_cast<uint64_t>(config.seed), static_cast<uint64_t>(draw),
-                        static_cast<uint64_t>(epoch)});
+                        static_cast<uint64_t>(number)});
 }
 
 void prepare_torch(const Config& config) {

@@ -14,9 +14,11 @@ enum class Draw : uint64_t {
   batches = 2,
   codebook = 3,
   replacement = 4,
-  discriminator = 5
+  discriminator = 5,
+  quantizer = 6
 };
-uint64_t seed_for(const Config& config, Draw draw, int64_t epoch = 0);
+/// `number` is that of the epoch or step, where there is a draw in each.
+uint64_t seed_for(const Config& config, Draw draw, int64_t number = 0);
 
 /// Threads as in the recipe; convolution algorithms whose results repeat, unless it asks for the
 /// fastest.

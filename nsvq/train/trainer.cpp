@@ -8,8 +8,9 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/random.h"
 #include "nsvq/ops/code_usage.h"
-#include "nsvq/quantizers/replacement.h"
+#include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/diagnosis.h"
 #include "nsvq/train/setup.h"
 
@@ -71,8 +72,7 @@ void Trainer::train_step(const torch::Tensor& images) {
   try {
     const auto latents = model_->encoder->forward(images);
     require_finite({{"latents", latents.detach().mean()}});
-    const auto quantized = model_->quantizer->quantize(
-        latents, {.commitment = phase_.commitment, .neighbours = phase_.ns_loss});
+    const auto quantized = model_->quantizer->quantize(latents, quantizer_step());
     const auto reconstructions = model_->decoder->forward(quantized.latents);
 
     auto scalars = quantized.terms;
@@ -88,6 +88,7 @@ void Trainer::train_step(const torch::Tensor& images) {
     require_finite(scalars);
 
     optimizer_.step();
+    follow_step(latents.detach(), quantized.indices);
     ema_.update();
     if (adversarial > 0) adversary_->step();
     usage_ += code_usage(quantized.indices, usage_.size(0));
@@ -96,6 +97,15 @@ void Trainer::train_step(const torch::Tensor& images) {
   } catch (const NotFinite& numbers) {
     skip_step(images, numbers.what());
   }
+}
+
+/// The terms of the phase, and random numbers of this step and rank alone.
+QuantizerStep Trainer::quantizer_step() const {
+  return {.commitment = phase_.commitment,
+          .neighbours = phase_.ns_loss,
+          .number = at_.step,
+          .seed = combine_seeds({seed_for(config_, Draw::quantizer, at_.step),
+                                 static_cast<uint64_t>(group_->rank())})};
 }
 
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
@@ -141,26 +151,39 @@ void Trainer::finish_epoch() {
   group_->sum({usage_});
   const auto means = epoch_meter_.means(*group_);
   at_.commitment.push_back(means.contains("commitment") ? means.at("commitment") : NAN);
-  replaced_ = phase_.replacement && whole ? replace_codes() : 0;
+  if (replacement_ && phase_.replacement && whole) {
+    note_replaced(replacement_->after_epoch(model_->quantizer->codebook(), usage_, at_.epoch,
+                                            seed_for(config_, Draw::replacement, at_.epoch)));
+  }
   for (const auto& hook : epoch_hooks_) hook(at_);
   if (const auto reason = reason_to_leave_phase()) enter_phase(at_.phase + 1, *reason);
   usage_.zero_();
+  replaced_.zero_();
   epoch_meter_.reset();
   if (config_.checkpoint.every_steps == 0 || at_.finished) save_checkpoint();
 }
 
-/// At the end of an epoch of stage 1, codes that (almost) nothing chose become copies of active
-/// ones.
-int64_t Trainer::replace_codes() {
-  auto codebook = model_->quantizer->codebook();
-  const auto& replacement = config_.replacement;
-  if (!replacement.enabled || !codebook.defined() || at_.epoch <= replacement.exempt_epochs)
-    return 0;
-  const auto rows = replace_dead_codes(codebook, usage_, replacement,
-                                       seed_for(config_, Draw::replacement, at_.epoch));
-  if (replacement.reset_moments) optimizer_.reset_rows(codebook, rows);
+/// What no gradient moves: statistics of the quantizer, and in stage 1 codes that (almost) nothing
+/// chose, where the policy acts after steps.
+void Trainer::follow_step(const torch::Tensor& latents, const torch::Tensor& indices) {
+  const torch::NoGradGuard no_grad;
+  auto& quantizer = *model_->quantizer;
+  const TakenStep step{flatten_latents(latents), indices.flatten(), at_.step,
+                       seed_for(config_, Draw::quantizer, at_.step), *group_};
+  quantizer.follow(step);
+  if (replacement_ && phase_.replacement) {
+    note_replaced(replacement_->after_step(quantizer.codebook(), step));
+  }
+}
+
+/// An overwritten code has no past: no moments, no statistics, no average.
+void Trainer::note_replaced(const torch::Tensor& rows) {
+  if (!rows.defined()) return;
+  auto& quantizer = *model_->quantizer;
+  if (config_.replacement.reset_moments) optimizer_.reset_rows(quantizer.codebook(), rows);
+  quantizer.rows_replaced(rows);
   ema_.copy_codes(rows);
-  return rows.numel();
+  replaced_ += rows.sum();
 }
 
 /// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of

@@ -13,6 +13,7 @@
 #include "nsvq/data/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/losses/loss.h"
+#include "nsvq/quantizers/replacement.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/adversary.h"
 #include "nsvq/train/checkpoint.h"
@@ -55,12 +56,14 @@ class Trainer {
   void enter_phase(int64_t position, const std::string& reason);
   bool train_epoch(Progress& progress);
   void train_step(const torch::Tensor& images);
+  QuantizerStep quantizer_step() const;
   torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
                           const Quantized& quantized, double adversarial,
                           std::map<std::string, torch::Tensor>& scalars);
   double adversarial_share() const;
   void finish_epoch();
-  int64_t replace_codes();
+  void follow_step(const torch::Tensor& latents, const torch::Tensor& indices);
+  void note_replaced(const torch::Tensor& rows);
   std::optional<std::string> reason_to_leave_phase() const;
 
   // Around it (trainer_upkeep.cpp).
@@ -93,14 +96,15 @@ class Trainer {
   Adam optimizer_;
   std::vector<WeightedLoss> losses_;
   std::optional<Adversary> adversary_;
+  std::unique_ptr<Replacement> replacement_;  ///< null if the recipe replaces no codes
   torch::Tensor fixed_images_;  ///< [n, 3, H, W] of the validation source, for the sample grids
   std::optional<DriftMeter> drift_;
 
   Progression at_;
   Phase phase_;
-  torch::Tensor usage_;  ///< [K], how often each code won in the epoch under way
+  torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
+  torch::Tensor replaced_;  ///< codes, in the epoch under way
   Meter epoch_meter_, step_meter_;
-  int64_t replaced_ = 0;                     ///< codes, at the end of the last epoch
   std::string note_;                         ///< behind the progress bar
   std::pair<int64_t, int64_t> saved_{0, 0};  ///< step and epoch of the newest checkpoint
   std::vector<Hook> step_hooks_, epoch_hooks_;

@@ -51,9 +51,11 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       ema_(config_, model_),
       optimizer_(named_parameters(*model_), config_.optimizer),
       losses_(make_losses(config_.loss, device_)),
+      replacement_(make_replacement(config_, *model_->quantizer)),
       fixed_images_(first_images(val_source_, config_, *group_, config_.train.samples).to(device_)),
       phase_(phase_by_name(config_.schedule.phases.front())),
-      usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))) {
+      usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
+      replaced_(at::zeros({}, usage_.options())) {
   at_.images = train_source_->size();
   if (config_.adversarial.weight > 0) adversary_.emplace(config_, device_);
   if (config_.drift.images > 0) {
@@ -61,6 +63,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
     drift_.emplace(images.to(device_), config_.train.batch_size, config_.quantizer.tau);
   }
   if (start == Start::fresh) {
+    model_->quantizer->begin();
     run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, config_));
   } else {
     const auto from = checkpoint_to_resume(config_, run);
@@ -98,7 +101,9 @@ Checkpoint Trainer::checkpoint() {
   if (drift_) add_prefixed(all, "drift.", drift_->state());
   add_prefixed(all, "epoch.", epoch_meter_.state());
   add_prefixed(all, "step.", step_meter_.state());
+  if (replacement_) add_prefixed(all, "replacement.", replacement_->state());
   all["usage"] = usage_;
+  all["replaced"] = replaced_;
   return result;
 }
 
@@ -119,7 +124,11 @@ void Trainer::load(const Checkpoint& checkpoint, const std::string& from) {
   if (drift_) drift_->load(with_prefix(all, "drift."));
   epoch_meter_.load(with_prefix(all, "epoch."));
   step_meter_.load(with_prefix(all, "step."));
-  copy_tensors({{"usage", usage_}}, {{"usage", all.at("usage")}}, from);
+  if (replacement_) {
+    copy_tensors(replacement_->state(), with_prefix(all, "replacement."), from);
+  }
+  copy_tensors({{"usage", usage_}, {"replaced", replaced_}},
+               {{"usage", all.at("usage")}, {"replaced", all.at("replaced")}}, from);
   phase_ = phase_by_name(config_.schedule.phases[at_.phase]);
   freeze(*model_->encoder, !phase_.train_encoder);
 }

@@ -16,7 +16,7 @@
 namespace nsvq {
 
 void Trainer::report_start() const {
-  log("{}", to_yaml(config_));
+  log("{}", to_yaml(config_, Detail::brief));
   log("device       {}", describe(device_));
   log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
   log("parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
@@ -128,7 +128,7 @@ void Trainer::log_epoch() {
       {"commitment", at_.commitment.back()},
       {"utilisation", usage_.gt(0).to(at::kDouble).mean().item<double>()},
       {"perplexity", at::special_entr(share).sum().exp().item<double>()},
-      {"replaced", static_cast<double>(replaced_)},
+      {"replaced", replaced_.item<double>()},
       {"skipped", static_cast<double>(at_.skipped)},
       {"seconds", epoch_meter_.seconds()}};
   const auto measured = [&](const char* name) {
@@ -139,7 +139,7 @@ void Trainer::log_epoch() {
   write([&] { run_->record("epoch", at_, phase_.name, values); });
   log("epoch {:>3} {:7} loss {:.4f}  commitment {:.5f}  codes used {:5.1f} %  replaced {}",
       at_.epoch, phase_.name, values["loss"], values["commitment"], 100 * values["utilisation"],
-      replaced_);
+      replaced_.item<int64_t>());
 }
 
 void Trainer::measure_drift() {

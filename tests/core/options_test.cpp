@@ -54,9 +54,10 @@ TEST(Options, EveryFieldHasOneRow) {
     EXPECT_FALSE(option.range.text.empty()) << option.key;
   }
   constexpr size_t kFields =
-      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, AdversarialConfig,
-                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DriftConfig,
-                   AlarmConfig, CheckpointConfig>();
+      total_fields<DataConfig, ModelConfig, QuantizerConfig, RunningMeansConfig, FsqConfig,
+                   LfqConfig, FeaturesConfig, BridgeConfig, AffineConfig, SqvaeConfig, GumbelConfig,
+                   IbqConfig, LossConfig, AdversarialConfig, OptimizerConfig, ReplacementConfig,
+                   ScheduleConfig, TrainConfig, DriftConfig, AlarmConfig, CheckpointConfig>();
   static_assert(field_count<LossConfig>() == 5);
   EXPECT_EQ(keys.size(), kFields);
 }

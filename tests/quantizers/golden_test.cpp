@@ -32,8 +32,8 @@ TEST(QuantizerGolden, LossesAndGradientsEqualPyTorchs) {
       quantizer->codebook().copy_(formula({config.codes, shape[1]}, 0.6, 1.7));
     }
     const auto latents = formula(shape, 0.8, 0.1).requires_grad_();
-    const auto result =
-        quantizer->quantize(latents, {expected.at("commitment"), expected.at("neighbours")});
+    const auto result = quantizer->quantize(latents, {.commitment = expected.at("commitment"),
+                                                      .neighbours = expected.at("neighbours")});
     (result.loss + (result.latents * formula(shape, 1.0, 2.9)).sum()).backward();
 
     EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-12);

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/replacement.h"
+#include "nsvq/quantizers/copy_replacement.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,15 @@ namespace {
 
 torch::Tensor rows_numbered(int64_t codes) {
   return at::arange(codes, at::kFloat).unsqueeze(1).repeat({1, 3}) * 10;
+}
+
+/// What CopyReplacement does at the end of the first epoch that is not exempt; the rows' numbers.
+torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& usage,
+                                 const ReplacementConfig& config, uint64_t seed) {
+  CopyReplacement policy(config);
+  EXPECT_FALSE(policy.after_epoch(codebook, usage, config.exempt_epochs, seed).defined());
+  const auto rows = policy.after_epoch(codebook, usage, config.exempt_epochs + 1, seed);
+  return rows.defined() ? rows.nonzero().flatten() : at::empty({0}, at::kLong);
 }
 
 /// Which row each row is now a copy of.

@@ -167,14 +167,16 @@ TEST_F(DriftTest, NeighboursOfManyLatentsAreAnEvenSample) {
 /// The sign of the first channel as index: a quantizer without a codebook.
 class SignQuantizer : public Quantizer {
  public:
-  Quantized quantize(const torch::Tensor&, const QuantizerTerms&) override { return {}; }
-  torch::Tensor encode(const torch::Tensor& latents) override {
-    return latents.select(1, 0).gt(0).to(at::kLong);
-  }
   torch::Tensor decode(const torch::Tensor& indices) override {
     return (indices * 2 - 1).to(at::kFloat).unsqueeze(1).expand({-1, 8, -1, -1});
   }
   int64_t codes() const override { return 2; }
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor&, const QuantizerStep&) override { return {}; }
+  torch::Tensor encode_wide(const torch::Tensor& latents) override {
+    return latents.select(1, 0).gt(0).to(at::kLong);
+  }
 };
 
 TEST_F(DriftTest, WithoutACodebookThereAreNoNeighbours) {

@@ -1,0 +1,41 @@
+#include "nsvq/quantizers/copy_replacement.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace nsvq {
+
+namespace {
+
+/// An active row for each of `count` dead ones.
+torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& active, int64_t count,
+                           const std::string& source, const at::Generator& generator) {
+  if (source == "most_used") return usage.argmax().expand({count});
+  // By inverse transform: multinomial would refuse more than 2^24 codes.
+  const auto total = at::where(active, usage, at::zeros_like(usage)).to(at::kDouble).cumsum(0);
+  const auto draws = at::rand({count}, generator, at::kDouble) * total[-1];
+  return at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true);
+}
+
+}  // namespace
+
+torch::Tensor CopyReplacement::after_epoch(torch::Tensor codebook, const torch::Tensor& usage,
+                                           int64_t epoch, uint64_t seed) {
+  if (epoch <= config_.exempt_epochs) return {};
+  const torch::NoGradGuard no_grad;
+  const auto counts = usage.to(at::kCPU);
+  // A code that nothing chose is no source, even where the threshold is 0.
+  const auto active = counts.ge(config_.threshold).logical_and(counts.gt(0));
+  const auto unused = counts.lt(config_.threshold);
+  const auto dead = unused.nonzero().flatten();
+  if (dead.numel() == 0 || !active.any().item<bool>()) return {};
+
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto sources = draw_sources(counts, active, dead.numel(), config_.source, generator);
+  const auto noise = at::randn({dead.numel(), codebook.size(1)}, generator) * config_.sigma;
+  const auto device = codebook.device();
+  codebook.index_copy_(0, dead.to(device),
+                       codebook.index_select(0, sources.to(device)) + noise.to(codebook));
+  return unused.to(device);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+/// The codes [B, d, h, w], bit for bit, whose gradient is passed to the latents unchanged, as if
+/// quantization were not there.
+torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents);
+
+/// What a quantizer gives once the codes [B, d, h, w] of the winners are known: the embedding term
+/// |sg z - c|^2 with its gradient for the codes, beta times the commitment |z - sg c|^2 if the step
+/// asks for it, and the codes straight through.
+Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
+                    const torch::Tensor& latents, const QuantizerConfig& config,
+                    const QuantizerStep& step);
+
+}  // namespace nsvq

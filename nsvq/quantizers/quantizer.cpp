@@ -1,0 +1,27 @@
+#include "nsvq/quantizers/quantizer.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace nsvq {
+
+namespace {
+
+torch::Tensor widened(const torch::Tensor& latents) {
+  const bool half = latents.scalar_type() == at::kHalf || latents.scalar_type() == at::kBFloat16;
+  return half ? latents.to(at::kFloat) : latents;
+}
+
+}  // namespace
+
+Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep& step) {
+  const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
+  return quantize_wide(widened(latents), step);
+}
+
+torch::Tensor Quantizer::encode(const torch::Tensor& latents) {
+  const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
+  const torch::NoGradGuard no_grad;
+  return encode_wide(widened(latents));
+}
+
+}  // namespace nsvq

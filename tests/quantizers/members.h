@@ -1,0 +1,35 @@
+#pragma once
+
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+/// A small member of the family for tests that go through all of them, and what may be asked of it.
+struct Member {
+  QuantizerConfig config;
+  int64_t dim = 6;               ///< channels of its latents
+  bool straight_through = true;  ///< the encoder's gradient is the decoder's, unchanged
+  bool any_count = true;         ///< config.codes may be any number and is the number of codes
+  double rate = 5;               ///< of plain gradient steps that reduce its loss
+};
+
+inline Member member(const std::string& type) {
+  Member result;
+  result.config.type = type;
+  result.config.codes = 37;
+  return result;
+}
+
+inline std::shared_ptr<Quantizer> make(const Member& member) {
+  torch::manual_seed(3);
+  return make_quantizer(member.config, member.dim);
+}
+
+/// Latents [batch, dim, h, w] that are the same in every call.
+inline torch::Tensor latents_for(const Member& member, int64_t batch = 2, int64_t h = 5,
+                                 int64_t w = 3) {
+  torch::manual_seed(4);
+  return at::randn({batch, member.dim, h, w}) * 0.5;
+}
+
+}  // namespace nsvq
