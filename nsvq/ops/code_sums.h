@@ -4,12 +4,18 @@
 
 namespace nsvq {
 
-/// The sum of the latents [N, d] of each code: [codes, d] fp32, zero for a code that no index names.
-/// Indices are [N] int64. Repeatable: rows are added in an order that depends on the indices alone.
+/// The sum of the latents [N, d] of each code: [codes, d] fp32, zero for a code that no index
+/// names. Latents are fp32, bf16 or fp16, indices [N] int64. An operator of the dispatcher,
+/// `torch.ops.nsvq.code_sums`, without gradients. Repeatable: rows are added in an order that
+/// depends on the indices alone. An index outside [0, codes) throws on a CPU and stops the kernel
+/// on a GPU.
 torch::Tensor code_sums(const torch::Tensor& latents, const torch::Tensor& indices, int64_t codes);
 
 /// The same by PyTorch's index_add.
 torch::Tensor code_sums_reference(const torch::Tensor& latents, const torch::Tensor& indices,
                                   int64_t codes);
+
+/// For kernels: throws unless shapes and types are as above.
+void check_code_sums(const torch::Tensor& latents, const torch::Tensor& indices);
 
 }  // namespace nsvq
