@@ -5,15 +5,17 @@
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
+#include "nsvq/cli/bench_table.h"
 #include "nsvq/cli/bench_timer.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 #include "nsvq/ops/cases.h"
+#include "nsvq/ops/code_sums.h"
 #include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/cosine.h"
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/group_norm_silu.h"
 #include "nsvq/ops/nearest_codes.h"
@@ -25,7 +27,6 @@ namespace nsvq {
 namespace {
 
 using Tensor = torch::Tensor;
-using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kSeed = 0;
 constexpr double kTau = 0.35, kCommitment = 0.25, kEps = 1e-6;
@@ -33,74 +34,6 @@ constexpr double kTau = 0.35, kCommitment = 0.25, kEps = 1e-6;
 struct BenchOpsArguments {
   std::string device = "auto", json, only;
   int rounds = 5;
-};
-
-/// What the plain version has to do, at least: the measure for the rate reached.
-struct Amount {
-  double value;
-  const char* unit;  ///< FLOP or B
-};
-
-std::string milliseconds(const std::optional<Taken>& taken) {
-  if (!taken) return "out of memory";
-  return fmt::format(fmt::runtime(taken->milliseconds < 10 ? "{:.3f}" : "{:.1f}"),
-                     taken->milliseconds);
-}
-
-std::string gibibytes(const std::optional<Taken>& taken) {
-  if (!taken || !taken->peak_bytes) return "-";
-  return fmt::format("{:.3f}", static_cast<double>(*taken->peak_bytes) / (1 << 30));
-}
-
-Json as_json(const std::optional<Taken>& taken) {
-  if (!taken) return nullptr;
-  Json json = {{"milliseconds", taken->milliseconds}};
-  if (taken->peak_bytes) json["peak_bytes"] = *taken->peak_bytes;
-  return json;
-}
-
-/// Prints a line of the table as soon as it is measured, and keeps it for the file.
-class BenchTable {
- public:
-  BenchTable(c10::Device device, const BenchOpsArguments& arguments)
-      : device_(device), arguments_(arguments) {
-    fmt::print(
-        "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
-        "nsvq |\n|---|---|---|---|---|---|---|---|\n");
-  }
-
-  c10::Device device() const { return device_; }
-  const Json& rows() const { return rows_; }
-
-  bool wants(const std::string& name) const {
-    return name.find(arguments_.only) != std::string::npos;
-  }
-
-  void compare(const std::string& name, const std::string& sizes, Amount amount, const Work& plain,
-               const Work& ours) {
-    if (!wants(name)) return;
-    const auto result = nsvq::compare(plain, ours, device_, arguments_.rounds);
-    const double ratio =
-        result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
-    const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;
-    fmt::print("| {} | {} | {} | {} | {} | {:.4g} G{}/s | {} | {} |\n", name, sizes,
-               milliseconds(result.plain), milliseconds(result.ours),
-               std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio), rate / 1e9, amount.unit,
-               gibibytes(result.plain), gibibytes(result.ours));
-    std::fflush(stdout);
-    rows_.push_back({{"operator", name},
-                     {"sizes", sizes},
-                     {"plain", as_json(result.plain)},
-                     {"nsvq", as_json(result.ours)},
-                     {"ratio", ratio},  // null where one of them is missing
-                     {"amount", amount.value},
-                     {"unit", amount.unit}});
-  }
-
- private:
-  c10::Device device_;
-  const BenchOpsArguments& arguments_;
-  Json rows_ = Json::array();
 };
 
 /// Gradients go at once: they would add to the next ones and hide in what was there before.
@@ -153,6 +86,10 @@ void time_codes(BenchTable& table, const CodeCase& one) {
       "nearest_codes", one.name, {product, "FLOP"}, [&] { nearest_codes(latents, fixed); },
       [&] { exact_nearest_codes(latents, fixed); });
   table.compare(
+      "nearest_codes_cosine", one.name, {product, "FLOP"},
+      [&] { nearest_codes(unit_rows(latents), unit_rows(fixed)); },
+      [&] { nearest_codes_cosine(latents, fixed); });
+  table.compare(
       "ns_search", one.name, {2 * product, "FLOP"},
       [&] { ns_loss(latents, fixed, nearest_codes(latents, fixed), kTau); },
       [&] { ns_search(latents, fixed, kTau); });
@@ -174,13 +111,21 @@ void time_codes(BenchTable& table, const CodeCase& one) {
       });
 }
 
-void time_usage(BenchTable& table) {
-  constexpr int64_t codes = 65536, latents = 1 << 18;
-  const auto indices =
-      at::randint(codes, {latents}, at::TensorOptions(table.device()).dtype(at::kLong));
+/// Statistics of codes that are known.
+void time_statistics(BenchTable& table) {
+  constexpr int64_t codes = 65536, rows = 1 << 18, fewer = 1 << 13, dimension = 128;
+  const auto options = at::TensorOptions(table.device());
+  const auto indices = at::randint(codes, {rows}, options.dtype(at::kLong));
   table.compare(
-      "code_usage", fmt::format("N {}, K {}", latents, codes), {8.0 * (latents + codes), "B"},
+      "code_usage", fmt::format("N {}, K {}", rows, codes), {8.0 * (rows + codes), "B"},
       [&] { at::bincount(indices, {}, codes); }, [&] { code_usage(indices, codes); });
+  const auto latents = at::randn({fewer, dimension}, options);
+  const auto winners = indices.slice(0, 0, fewer);
+  table.compare(
+      "code_sums", fmt::format("N {}, K {}, d {}", fewer, codes, dimension),
+      {4.0 * (fewer + codes) * dimension, "B"},
+      [&] { code_sums_reference(latents, winners, codes); },
+      [&] { code_sums(latents, winners, codes); });
 }
 
 /// Passes over the image: two to normalise after the statistics' one, and in the backward pass
@@ -212,12 +157,12 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   const double copy = copy_bandwidth(device, arguments.rounds);
   fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
              describe(device), arguments.rounds, copy / 1e9);
-  BenchTable table(device, arguments);
+  BenchTable table(device, arguments.rounds, arguments.only);
   const auto use = device.is_cpu() ? CaseUse::time_cpu : CaseUse::time_gpu;
   for (const auto& one : code_cases()) {
     if (one.use == use) time_codes(table, one);
   }
-  time_usage(table);
+  time_statistics(table);
   for (const auto& one : image_cases()) {
     if (one.use == use) time_images(table, one);
   }
@@ -225,10 +170,10 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
     throw UserError("--only {}: no operator has a name with that", arguments.only);
   }
   if (arguments.json.empty()) return;
-  const Json json = {{"device", describe(device)},
-                     {"rounds", arguments.rounds},
-                     {"copy_bytes_per_second", copy},
-                     {"rows", table.rows()}};
+  const nlohmann::ordered_json json = {{"device", describe(device)},
+                                       {"rounds", arguments.rounds},
+                                       {"copy_bytes_per_second", copy},
+                                       {"rows", table.rows()}};
   write_text(arguments.json, json.dump(2) + "\n");
 }
 

@@ -66,6 +66,17 @@ def check_gradients(device, tolerance):
         assert "second derivative" in str(error)
 
 
+def check_cosine_and_sums(device):
+    ops, (z, codebook) = torch.ops.nsvq, draw(device)
+    indices, distances = ops.nearest_codes_cosine(z, codebook)
+    units = [F.normalize(one) for one in (z, codebook)]
+    assert torch.equal(indices, (units[0].double() @ units[1].double().T).argmax(1))
+    plain = (units[0] - units[1][indices]).square().sum(1)
+    expect_close(*[torch.autograd.grad(one.sum(), (z, codebook)) for one in (distances, plain)], 1e-5)
+    sums = ops.code_sums(z.detach(), indices, 300)
+    expect_close([sums], [torch.zeros(300, 16, device=device).index_add(0, indices, z.detach())], 1e-6)
+
+
 def check_group_norm(device):
     x = torch.randn(2, 64, 9, 7, device=device).to(memory_format=torch.channels_last)
     leaves = [x.requires_grad_(), torch.rand(64, device=device).requires_grad_(),
@@ -87,7 +98,8 @@ def check_tracing(device):
                              ("ns_quantize", *fixed, TAU), ("ns_search", *fixed, TAU),
                              ("ns_search_pull", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
                              ("ns_loss", z, codebook, indices, TAU),
-                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300)):
+                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300),
+                             ("code_sums", fixed[0], indices, 300)):
         opcheck(getattr(ops, name).default, arguments)
     for name, *arguments in (("nearest_codes", z, codebook), ("ns_quantize", z, codebook, TAU)):
         opcheck(getattr(ops, name).default, arguments,
@@ -131,6 +143,7 @@ def main(library, nsvq):
     torch.manual_seed(0)
     for device, tolerance in [("cpu", 1e-4)] + [("cuda", 1e-2)] * torch.cuda.is_available():
         check_gradients(device, tolerance)
+        check_cosine_and_sums(device)
         check_group_norm(device)
         check_tracing(device)
     check_documentation()

@@ -1,0 +1,62 @@
+#include "nsvq/cli/bench_table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace nsvq {
+
+namespace {
+
+std::string milliseconds(const std::optional<Taken>& taken) {
+  if (!taken) return "out of memory";
+  return fmt::format(fmt::runtime(taken->milliseconds < 10 ? "{:.3f}" : "{:.1f}"),
+                     taken->milliseconds);
+}
+
+std::string gibibytes(const std::optional<Taken>& taken) {
+  if (!taken || !taken->peak_bytes) return "-";
+  return fmt::format("{:.3f}", static_cast<double>(*taken->peak_bytes) / (1 << 30));
+}
+
+nlohmann::ordered_json as_json(const std::optional<Taken>& taken) {
+  if (!taken) return nullptr;
+  nlohmann::ordered_json json = {{"milliseconds", taken->milliseconds}};
+  if (taken->peak_bytes) json["peak_bytes"] = *taken->peak_bytes;
+  return json;
+}
+
+}  // namespace
+
+BenchTable::BenchTable(c10::Device device, int rounds, std::string only)
+    : device_(device), rounds_(rounds), only_(std::move(only)) {
+  fmt::print(
+      "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
+      "nsvq |\n|---|---|---|---|---|---|---|---|\n");
+}
+
+void BenchTable::compare(const std::string& name, const std::string& sizes, Amount amount,
+                         const Work& plain, const Work& ours) {
+  if (!wants(name)) return;
+  const auto result = nsvq::compare(plain, ours, device_, rounds_);
+  const double ratio =
+      result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
+  const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;
+  fmt::print("| {} | {} | {} | {} | {} | {:.4g} G{}/s | {} | {} |\n", name, sizes,
+             milliseconds(result.plain), milliseconds(result.ours),
+             std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio), rate / 1e9, amount.unit,
+             gibibytes(result.plain), gibibytes(result.ours));
+  std::fflush(stdout);
+  rows_.push_back({{"operator", name},
+                   {"sizes", sizes},
+                   {"plain", as_json(result.plain)},
+                   {"nsvq", as_json(result.ours)},
+                   {"ratio", ratio},  // null where one of them is missing
+                   {"amount", amount.value},
+                   {"unit", amount.unit}});
+}
+
+}  // namespace nsvq

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "nsvq/cli/bench_timer.h"
+
+namespace nsvq {
+
+/// What the plain version has to do, at least: the measure for the rate reached.
+struct Amount {
+  double value;
+  const char* unit;  ///< FLOP or B
+};
+
+/// Plain versions beside ours: prints a line as soon as it is measured, and keeps it for a file.
+class BenchTable {
+ public:
+  /// Only operators whose name holds `only` are measured.
+  BenchTable(c10::Device device, int rounds, std::string only);
+
+  c10::Device device() const { return device_; }
+  const nlohmann::ordered_json& rows() const { return rows_; }
+  bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
+
+  void compare(const std::string& name, const std::string& sizes, Amount amount, const Work& plain,
+               const Work& ours);
+
+ private:
+  c10::Device device_;
+  int rounds_;
+  std::string only_;
+  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace nsvq
