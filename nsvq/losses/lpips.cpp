@@ -3,6 +3,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/weights.h"
+#include "nsvq/ops/feature_distance.h"
 
 namespace nsvq {
 
@@ -10,12 +11,6 @@ namespace {
 
 torch::Tensor per_channel(at::ArrayRef<double> values) {
   return at::tensor(values, at::kFloat).view({1, 3, 1, 1});
-}
-
-/// The channels of each position at unit length. The gradient of this norm is 0 at 0, where that of
-/// a square root is not a number.
-torch::Tensor to_unit_length(const torch::Tensor& x) {
-  return x / (at::linalg_vector_norm(x, 2, {1}, /*keepdim=*/true) + 1e-10);
 }
 
 }  // namespace
@@ -50,14 +45,13 @@ torch::Tensor Lpips::forward(const torch::Tensor& images, const torch::Tensor& r
   std::vector<torch::Tensor> theirs;
   {
     const at::AutoGradMode graph(at::GradMode::is_enabled() && references.requires_grad());
-    theirs = unit_features(references);
+    theirs = features(references);
   }
-  const auto ours = unit_features(images);
-  auto distances = at::zeros({images.size(0)}, ours[0].options());
+  const auto ours = features(images);
+  torch::Tensor distances;
   for (size_t i = 0; i < ours.size(); ++i) {
-    // The head is linear: the mean over positions may come first, and leaves it little to do.
-    const auto differences = (ours[i] - theirs[i]).square().mean({2, 3});  // [B, C]
-    distances = distances + at::mv(differences, heads_->weights[i].flatten());
+    const auto distance = feature_distance(ours[i], theirs[i], heads_->weights[i].flatten());
+    distances = i == 0 ? distance : distances + distance;
   }
   return distances;
 }
@@ -68,10 +62,8 @@ void Lpips::check_image_size(int64_t height, int64_t width) const {
                   kind_.least_size, kind_.least_size, height, width);
 }
 
-std::vector<torch::Tensor> Lpips::unit_features(const torch::Tensor& images) {
-  auto features = net_->features((images - shift_) / scale_);
-  for (auto& feature : features) feature = to_unit_length(feature);
-  return features;
+std::vector<torch::Tensor> Lpips::features(const torch::Tensor& images) {
+  return net_->features((images - shift_) / scale_);
 }
 
 std::shared_ptr<Lpips> make_lpips(const std::string& net, c10::Device device) {

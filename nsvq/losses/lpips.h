@@ -41,7 +41,7 @@ class Lpips : public torch::nn::Module {
   void check_image_size(int64_t height, int64_t width) const;
 
  private:
-  std::vector<torch::Tensor> unit_features(const torch::Tensor& images);
+  std::vector<torch::Tensor> features(const torch::Tensor& images);
 
   const FeatureNetKind& kind_;
   std::shared_ptr<FeatureNet> net_;

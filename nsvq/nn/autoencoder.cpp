@@ -76,7 +76,7 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
   auto x = conv_in_->forward(images);
   for (const auto& level : down_) x = level->forward(x);
   x = mid_->forward(x);
-  return conv_out_->forward(torch::silu(norm_out_->forward(x)));
+  return conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
 }
 
 DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.latent_dim) {
@@ -107,7 +107,7 @@ torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   if (latents.size(2) * latents.size(3) == 1) latents = latents.clone(at::MemoryFormat::Contiguous);
   auto x = mid_->forward(conv_in_->forward(latents));
   for (auto level = up_.rbegin(); level != up_.rend(); ++level) x = (*level)->forward(x);
-  return conv_out_->forward(torch::silu(norm_out_->forward(x)));
+  return conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
 }
 
 }  // namespace nsvq

@@ -4,6 +4,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "nsvq/ops/depth_to_space.h"
+
 namespace nsvq {
 
 // Names of parameters follow taming-transformers.
@@ -21,8 +23,8 @@ ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
 }
 
 torch::Tensor ResBlockImpl::forward(const torch::Tensor& x) {
-  auto h = conv1_->forward(torch::silu(norm1_->forward(x)));
-  h = conv2_->forward(torch::silu(norm2_->forward(h)));
+  auto h = conv1_->forward(normalise(*norm1_, x, Activation::silu));
+  h = conv2_->forward(normalise(*norm2_, h, Activation::silu));
   return (shortcut_ ? shortcut_->forward(x) : x) + h;
 }
 
@@ -36,7 +38,7 @@ AttentionImpl::AttentionImpl(int64_t channels) {
 }
 
 torch::Tensor AttentionImpl::forward(const torch::Tensor& x) {
-  const auto h = norm_->forward(x);
+  const auto h = normalise(*norm_, x, Activation::none);
   const auto tokens = [&h](torch::nn::Conv2dImpl& conv) {
     return conv.forward(h).flatten(2).transpose(1, 2).unsqueeze(1);  // [B, 1 head, HW, C]
   };

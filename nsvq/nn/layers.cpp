@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "nsvq/ops/group_norm_silu.h"
+
 namespace nsvq {
 
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
@@ -25,16 +27,17 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
       torch::nn::GroupNormOptions(groups, channels).eps(1e-6));
 }
 
-torch::Tensor depth_to_space(const torch::Tensor& x) {
-  TORCH_CHECK(x.dim() == 4 && x.size(1) % 4 == 0, "depth_to_space: needs [B, 4C, H, W], got ",
-              x.sizes());
-  const int64_t b = x.size(0), c = x.size(1) / 4, h = x.size(2), w = x.size(3);
-  const auto split = x.unflatten(1, {2, 2, c});  // [B, dy, dx, C, H, W]
-  if (x.suggest_memory_format() == torch::MemoryFormat::ChannelsLast) {
-    const auto rows = split.permute({0, 4, 1, 5, 2, 3}).reshape({b, 2 * h, 2 * w, c});
-    return rows.permute({0, 3, 1, 2});
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
+                        Activation activation) {
+  const bool silu = activation == Activation::silu;
+  const bool fused =
+      x.suggest_memory_format() == at::MemoryFormat::ChannelsLast && x.scalar_type() != at::kDouble;
+  const auto& options = norm.options;
+  if (fused) {
+    return group_norm_silu(x, norm.weight, norm.bias, options.num_groups(), options.eps(), silu);
   }
-  return split.permute({0, 3, 4, 1, 5, 2}).reshape({b, c, 2 * h, 2 * w});
+  const auto normalised = norm.forward(x);
+  return silu ? at::silu(normalised) : normalised;
 }
 
 int64_t parameter_count(const torch::nn::Module& module) {

@@ -30,9 +30,12 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 /// mean out of every channel, and its colours with it.
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
-/// [B, 4C, H, W] to [B, C, 2H, 2W] in DCR order: channel (dy * 2 + dx) * C + c becomes channel c at
-/// offset (dy, dx), unlike pixel_shuffle. Keeps channels-last memory.
-torch::Tensor depth_to_space(const torch::Tensor& x);
+enum class Activation { none, silu };
+
+/// The norm and what follows it: in one operator (nsvq/ops/group_norm_silu.h) where memory is
+/// channels-last, in PyTorch's otherwise.
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
+                        Activation activation);
 
 /// Numbers in all parameters of a module.
 int64_t parameter_count(const torch::nn::Module& module);

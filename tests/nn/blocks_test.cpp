@@ -24,22 +24,17 @@ TEST(Layers, NormGroupsDivideTheChannels) {
   EXPECT_EQ(make_norm(64)->options.eps(), 1e-6);
 }
 
-TEST(Layers, DepthToSpaceIsInDcrOrder) {
-  const int64_t b = 2, c = 3, h = 1, w = 5;
-  const auto x = torch::arange(b * 4 * c * h * w).reshape({b, 4 * c, h, w});
-  for (const auto format : {torch::MemoryFormat::Contiguous, torch::MemoryFormat::ChannelsLast}) {
-    const auto y = depth_to_space(x.contiguous(format));
-    ASSERT_EQ(y.sizes(), (torch::IntArrayRef{b, c, 2 * h, 2 * w}));
-    EXPECT_TRUE(y.is_contiguous(format));
-    for (int64_t i = 0; i < y.numel(); ++i) {
-      const int64_t column = i % (2 * w), row = i / (2 * w) % (2 * h);
-      const int64_t channel = i / (4 * h * w) % c, image = i / (4 * h * w * c);
-      const int64_t source = ((row % 2) * 2 + column % 2) * c + channel;
-      ASSERT_EQ(y[image][channel][row][column].item<int64_t>(),
-                x[image][source][row / 2][column / 2].item<int64_t>());
-    }
+TEST(Layers, NormIsTheSameInAnyMemoryOrder) {
+  torch::manual_seed(0);
+  const auto norm = make_norm(64);
+  const auto x = at::randn({2, 64, 5, 7}) * 3 + 1;
+  for (const auto activation : {Activation::none, Activation::silu}) {
+    const auto a = normalise(*norm, x, activation);
+    const auto b = normalise(*norm, x.contiguous(at::MemoryFormat::ChannelsLast), activation);
+    EXPECT_TRUE(a.is_contiguous());
+    EXPECT_TRUE(b.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(at::allclose(a, b, 1e-5, 1e-6));
   }
-  EXPECT_THROW(depth_to_space(torch::zeros({1, 6, 2, 2})), c10::Error);
 }
 
 /// Compares the gradient of a random projection of `module`'s output with central differences along

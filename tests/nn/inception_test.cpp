@@ -85,7 +85,8 @@ TEST(InceptionGolden, EveryLayerMatchesTorchvision) {
 
 TEST(InceptionGolden, FeaturesOfImagesMatchPytorchFid) {
   const auto net = make_net(Inception::Variant::fid, torch::kFloat);
-  for (const auto& golden : read_golden().at("features")) {
+  const auto goldens = read_golden();
+  for (const auto& golden : goldens.at("features")) {
     SCOPED_TRACE(golden.at("images").dump());
     const auto shape = golden.at("images").get<std::vector<int64_t>>();
     const auto images = draw("images", shape).to(torch::kFloat) / 2 + 0.5;

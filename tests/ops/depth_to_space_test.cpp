@@ -1,0 +1,68 @@
+#include "nsvq/ops/depth_to_space.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+
+namespace nsvq {
+namespace {
+
+/// Channel c at (y, x) of the wide image, one number at a time.
+torch::Tensor by_hand(const torch::Tensor& x) {
+  const int64_t b = x.size(0), c = x.size(1) / 4, h = x.size(2), w = x.size(3);
+  auto y = at::empty({b, c, 2 * h, 2 * w}, x.options());
+  for (int64_t dy = 0; dy < 2; ++dy) {
+    for (int64_t dx = 0; dx < 2; ++dx) {
+      y.slice(2, dy, {}, 2)
+          .slice(3, dx, {}, 2)
+          .copy_(x.slice(1, (dy * 2 + dx) * c, (dy * 2 + dx + 1) * c));
+    }
+  }
+  return y;
+}
+
+void expect_order_on(c10::Device device) {
+  const std::vector<std::vector<int64_t>> shapes = {{2, 12, 1, 5},   {1, 4, 1, 1}, {3, 32, 3, 2},
+                                                    {2, 64, 31, 33}, {0, 8, 2, 2}, {1, 4, 2, 0}};
+  for (const auto& shape : shapes) {
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kLong}) {
+      const auto x = at::randint(1000, shape, at::kLong).to(type);
+      for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+        const auto y = depth_to_space(x.to(device).contiguous(format));
+        EXPECT_TRUE(at::equal(y.to(at::kCPU), by_hand(x))) << x.sizes();
+        EXPECT_TRUE(at::equal(space_to_depth(y).to(at::kCPU), x)) << x.sizes();
+        if (format == at::MemoryFormat::ChannelsLast && x.numel() > 4) {
+          EXPECT_TRUE(y.is_contiguous(format));
+        }
+      }
+    }
+  }
+}
+
+TEST(DepthToSpace, IsInDcrOrderOnTheCpu) { expect_order_on(at::kCPU); }
+
+TEST(DepthToSpace, IsInDcrOrderOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  expect_order_on(at::kCUDA);
+}
+
+TEST(DepthToSpace, GradientIsTheWayBack) {
+  torch::manual_seed(0);
+  const auto devices = gpu_count() == 0 ? std::vector<c10::Device>{at::kCPU}
+                                        : std::vector<c10::Device>{at::kCPU, at::kCUDA};
+  for (const auto device : devices) {
+    const auto x = at::randn({2, 8, 3, 5}, device).requires_grad_();
+    const auto weights = at::randn({2, 2, 6, 10}, device);
+    (depth_to_space(x) * weights).sum().backward();
+    EXPECT_TRUE(at::equal(x.grad(), space_to_depth(weights)));
+  }
+}
+
+TEST(DepthToSpace, RefusesWhatDoesNotDivide) {
+  EXPECT_THROW(depth_to_space(at::zeros({1, 6, 2, 2})), c10::Error);
+  EXPECT_THROW(depth_to_space(at::zeros({4, 2, 2})), c10::Error);
+  EXPECT_THROW(space_to_depth(at::zeros({1, 6, 3, 2})), c10::Error);
+}
+
+}  // namespace
+}  // namespace nsvq
