@@ -42,7 +42,7 @@ void run_detokenize(const DetokenizeArguments& arguments) {
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   const auto manifest = open_tokens(arguments.tokens, model.tokenizer, arguments.force);
-  model.tokenizer->to(device);
+  place(model.tokenizer, model.config, device);
   prepare_inference(model.tokenizer);
 
   const bool jpeg = arguments.format == "jpeg";

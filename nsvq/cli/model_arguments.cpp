@@ -33,7 +33,7 @@ ModelOnData open(const ModelArguments& arguments, const Group& group) {
   model.config.threads = 0;  // As many as this machine has, not the one that trained.
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
-  model.tokenizer->to(device);
+  place(model.tokenizer, model.config, device);
   auto options = evaluation_options(model.config, group);
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   return {std::move(model), device, open_source(arguments.data), options};

@@ -160,6 +160,7 @@ struct TrainConfig {
   std::string on_nonfinite = "stop";
   int64_t nonfinite_limit = 10;
   bool deterministic = true;
+  std::string precision = "auto";
   int64_t log_every = 20;
   int64_t eval_every = 1;
   int64_t samples_every = 1;

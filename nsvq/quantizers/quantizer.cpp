@@ -2,16 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "nsvq/core/precision.h"
+
 namespace nsvq {
-
-namespace {
-
-torch::Tensor widened(const torch::Tensor& latents) {
-  const bool half = latents.scalar_type() == at::kHalf || latents.scalar_type() == at::kBFloat16;
-  return half ? latents.to(at::kFloat) : latents;
-}
-
-}  // namespace
 
 Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep& step) {
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);

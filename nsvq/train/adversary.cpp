@@ -13,6 +13,7 @@ Discriminator make_discriminator(const Config& config, c10::Device device) {
   Discriminator discriminator(config.adversarial);
   discriminator->check_image_size(config.data.size, config.data.size);
   discriminator->to(device);
+  use_gpu_layout(*discriminator);
   return discriminator;
 }
 
@@ -20,17 +21,23 @@ Discriminator make_discriminator(const Config& config, c10::Device device) {
 
 Adversary::Adversary(const Config& config, c10::Device device)
     : config_(config.adversarial),
+      precision_(choose_precision(config.train.precision, device)),
+      device_(device),
       discriminator_(make_discriminator(config, device)),
       lecam_(std::make_shared<Lecam>()),
       optimizer_(named_parameters(*discriminator_), config.optimizer) {
   lecam_->to(device);
 }
 
+torch::Tensor Adversary::judge(const torch::Tensor& images) {
+  const Casting casting(precision_, device_);
+  return widened(discriminator_->forward(images));
+}
+
 torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {
   auto parameters = discriminator_->parameters();
   for (auto& parameter : parameters) parameter.set_requires_grad(false);
-  const auto term =
-      generator_loss(config_.generator_loss, discriminator_->forward(reconstructions));
+  const auto term = generator_loss(config_.generator_loss, judge(reconstructions));
   for (auto& parameter : parameters) parameter.set_requires_grad(true);
   return term;
 }
@@ -44,9 +51,9 @@ torch::Tensor Adversary::weight(double factor, const torch::Tensor& reconstructi
 
 std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& images,
                                                          const torch::Tensor& reconstructions,
-                                                         double factor) {
-  const auto real = discriminator_->forward(images);
-  const auto fake = discriminator_->forward(reconstructions.detach());
+                                                         double factor, const LossScale& scale) {
+  const auto real = judge(images);
+  const auto fake = judge(reconstructions.detach());
   auto loss = discriminator_loss(config_.discriminator_loss, real, fake);
   std::map<std::string, torch::Tensor> scalars = {{"discriminator", loss.detach()},
                                                   {"logits_real", real.detach().mean()},
@@ -58,7 +65,7 @@ std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& im
     loss = loss + config_.lecam * penalty;
   }
   optimizer_.clear_gradients();
-  (factor * loss).backward();
+  scale.backward(factor * loss, *discriminator_);
   scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_);
   return scalars;
 }

@@ -9,6 +9,7 @@
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/train/adam.h"
+#include "nsvq/train/loss_scale.h"
 
 namespace nsvq {
 
@@ -29,8 +30,8 @@ class Adversary {
 
   /// Gradients of `factor` times the discriminator's loss; returns its parts and their norm.
   std::map<std::string, torch::Tensor> backward(const torch::Tensor& images,
-                                                const torch::Tensor& reconstructions,
-                                                double factor);
+                                                const torch::Tensor& reconstructions, double factor,
+                                                const LossScale& scale);
   /// The discriminator's step on these gradients.
   void step();
 
@@ -41,7 +42,12 @@ class Adversary {
   int64_t parameters() const;
 
  private:
+  /// Logits in fp32.
+  torch::Tensor judge(const torch::Tensor& images);
+
   AdversarialConfig config_;
+  Precision precision_;
+  c10::Device device_;
   Discriminator discriminator_;
   std::shared_ptr<Lecam> lecam_;
   Adam optimizer_;

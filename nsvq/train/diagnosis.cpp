@@ -103,7 +103,7 @@ std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
     if (!finite(item.value())) return "the weight " + item.key();
   }
   torch::Tensor latents;
-  auto found = watch(*model, [&] { latents = model->encoder->forward(images); });
+  auto found = watch(*model, [&] { latents = model->to_latents(images); });
   if (!found.empty()) return found;
   // Not watched: the search works with infinite distances of its own.
   const auto indices = model->quantizer->encode(latents);

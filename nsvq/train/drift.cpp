@@ -42,7 +42,7 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
   for (const auto& images : images_.split(batch_size_)) {
-    const auto latents = model->encoder->forward(images);
+    const auto latents = model->to_latents(images);
     // They have no nearest code. What to do about it is the trainer's to decide, not a meter's.
     if (!at::isfinite(latents).all().item<bool>()) return {{"latent_norm", NAN}};
     const auto indices = model->quantizer->encode(latents);

@@ -1,11 +1,13 @@
 #include "nsvq/train/ema.h"
 
+#include "nsvq/train/setup.h"
+
 namespace nsvq {
 
 Ema::Ema(const Config& config, Tokenizer model)
     : decay_(config.optimizer.ema_decay), model_(std::move(model)), average_(config) {
   for (auto& parameter : average_->parameters()) parameter.set_requires_grad(false);
-  average_->to(model_->parameters().front().device());
+  place(average_, config, model_->parameters().front().device());
   copy_all();
 }
 

@@ -30,17 +30,37 @@ void prepare_torch(const Config& config) {
 #endif
 }
 
+namespace {
+
+void make_channels_last(torch::nn::Module& module) {
+  for (auto& parameter : module.parameters()) {
+    if (parameter.dim() != 4) continue;
+    parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+}  // namespace
+
+void place(Tokenizer& model, const Config& config, c10::Device device) {
+  model->to(device);
+  use_gpu_layout(*model);
+  model->precision = choose_precision(config.train.precision, device);
+  // Matrix products in fp32 stay so: there are few, and a quantizer's are among them.
+  at::globalContext().setAllowTF32CuDNN(model->precision != Precision::fp32);
+}
+
+void use_gpu_layout(torch::nn::Module& module) {
+  const auto parameters = module.parameters();
+  if (!parameters.empty() && parameters.front().is_cuda()) make_channels_last(module);
+}
+
 void prepare_inference([[maybe_unused]] Tokenizer& model) {
 #if defined(__aarch64__)
   // oneDNN is slow there with gradients only (bench/convolution.py); it works on channels-last
   // memory and would reorder weights that are not. NNPACK is as fast, but its threads wait by
   // spinning, which takes minutes for seconds where other programs use the cores.
   at::globalContext().setUserEnabledMkldnn(true);
-  for (auto& parameter : model->parameters()) {
-    if (parameter.dim() == 4 && parameter.device().is_cpu()) {
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
+  make_channels_last(*model);
 #endif
 }
 
@@ -64,7 +84,7 @@ LoaderOptions training_options(const Config& config, const Group& group) {
 Tokenizer make_model(const Config& config, c10::Device device) {
   torch::manual_seed(seed_for(config, Draw::weights));
   Tokenizer model(config);
-  model->to(device);
+  place(model, config, device);
   return model;
 }
 

@@ -11,11 +11,21 @@ TokenizerImpl::TokenizerImpl(const Config& config)
       decoder(register_module("decoder", Decoder(config.model))) {}
 
 torch::Tensor TokenizerImpl::encode(const torch::Tensor& images) {
-  return quantizer->encode(encoder->forward(images));
+  return quantizer->encode(to_latents(images));
 }
 
 torch::Tensor TokenizerImpl::decode(const torch::Tensor& indices) {
-  return decoder->forward(quantizer->decode(indices));
+  return to_images(quantizer->decode(indices));
+}
+
+torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
+  const Casting casting(precision, images.device());
+  return widened(encoder->forward(images));
+}
+
+torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
+  const Casting casting(precision, latents.device());
+  return widened(decoder->forward(latents));
 }
 
 std::map<std::string, torch::Tensor> named_tensors(const torch::nn::Module& module) {

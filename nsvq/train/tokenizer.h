@@ -9,6 +9,7 @@
 #include <string>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/nn/autoencoder.h"
 #include "nsvq/quantizers/quantizer.h"
 
@@ -23,6 +24,12 @@ struct TokenizerImpl : torch::nn::Module {
   /// Indices [B, h, w] to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
 
+  /// The encoder's and the decoder's part, in their precision, with gradients if they are on:
+  /// images to latents [B, d, h, w] and back, both in fp32 at least.
+  torch::Tensor to_latents(const torch::Tensor& images);
+  torch::Tensor to_images(const torch::Tensor& latents);
+
+  Precision precision = Precision::fp32;  ///< of encoder and decoder
   Encoder encoder;
   std::shared_ptr<Quantizer> quantizer;
   Decoder decoder;

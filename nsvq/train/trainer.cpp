@@ -70,23 +70,25 @@ bool Trainer::train_epoch(Progress& progress) {
 /// computed before either moves, and neither moves unless all of them are finite.
 void Trainer::train_step(const torch::Tensor& images) {
   try {
-    const auto latents = model_->encoder->forward(images);
+    const auto latents = model_->to_latents(images);
     require_finite({{"latents", latents.detach().mean()}});
     const auto quantized = model_->quantizer->quantize(latents, quantizer_step());
-    const auto reconstructions = model_->decoder->forward(quantized.latents);
+    const auto reconstructions = model_->to_images(quantized.latents);
 
     auto scalars = quantized.terms;
     const double adversarial = adversarial_share();
     optimizer_.clear_gradients();
-    objective(images, reconstructions, quantized, adversarial, scalars).backward();
+    loss_scale_.backward(objective(images, reconstructions, quantized, adversarial, scalars),
+                         *model_);
     scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder);
     scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer);
     scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder);
     if (adversarial > 0) {
-      scalars.merge(adversary_->backward(images, reconstructions, adversarial));
+      scalars.merge(adversary_->backward(images, reconstructions, adversarial, loss_scale_));
     }
     require_finite(scalars);
 
+    loss_scale_.step_taken();
     optimizer_.step();
     follow_step(latents.detach(), quantized.indices);
     ema_.update();
@@ -115,6 +117,7 @@ QuantizerStep Trainer::quantizer_step() const {
 torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
                                  const Quantized& quantized, double adversarial,
                                  std::map<std::string, torch::Tensor>& scalars) {
+  const Casting casting(model_->precision, device_);
   auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
     const auto value = (*term.loss)(reconstructions, images);

@@ -19,6 +19,7 @@
 #include "nsvq/train/checkpoint.h"
 #include "nsvq/train/drift.h"
 #include "nsvq/train/ema.h"
+#include "nsvq/train/loss_scale.h"
 #include "nsvq/train/meter.h"
 #include "nsvq/train/phase.h"
 #include "nsvq/train/run_directory.h"
@@ -94,6 +95,7 @@ class Trainer {
   Tokenizer model_;
   Ema ema_;
   Adam optimizer_;
+  LossScale loss_scale_;
   std::vector<WeightedLoss> losses_;
   std::optional<Adversary> adversary_;
   std::unique_ptr<Replacement> replacement_;  ///< null if the recipe replaces no codes

@@ -50,6 +50,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       model_(make_model(config_, device_)),
       ema_(config_, model_),
       optimizer_(named_parameters(*model_), config_.optimizer),
+      loss_scale_(model_->precision),
       losses_(make_losses(config_.loss, device_)),
       replacement_(make_replacement(config_, *model_->quantizer)),
       fixed_images_(first_images(val_source_, config_, *group_, config_.train.samples).to(device_)),
@@ -102,6 +103,7 @@ Checkpoint Trainer::checkpoint() {
   add_prefixed(all, "epoch.", epoch_meter_.state());
   add_prefixed(all, "step.", step_meter_.state());
   if (replacement_) add_prefixed(all, "replacement.", replacement_->state());
+  add_prefixed(all, "loss_scale.", loss_scale_.state());
   all["usage"] = usage_;
   all["replaced"] = replaced_;
   return result;
@@ -124,6 +126,7 @@ void Trainer::load(const Checkpoint& checkpoint, const std::string& from) {
   if (drift_) drift_->load(with_prefix(all, "drift."));
   epoch_meter_.load(with_prefix(all, "epoch."));
   step_meter_.load(with_prefix(all, "step."));
+  loss_scale_.load(with_prefix(all, "loss_scale."));
   if (replacement_) {
     copy_tensors(replacement_->state(), with_prefix(all, "replacement."), from);
   }

@@ -17,7 +17,7 @@ namespace nsvq {
 
 void Trainer::report_start() const {
   log("{}", to_yaml(config_, Detail::brief));
-  log("device       {}", describe(device_));
+  log("device       {}, {}", describe(device_), name_of(model_->precision));
   log("images       {} to train on, {} to evaluate on", train_source_->size(), val_source_->size());
   log("parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
       parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
@@ -52,7 +52,7 @@ void Trainer::initialise_codebook() {
   train_loader_.start(0);
   for (auto batch = train_loader_.next(); batch && count < model_->quantizer->codes();
        batch = train_loader_.next()) {
-    latents.push_back(flatten_latents(model_->encoder->forward(batch->images.to(device_))));
+    latents.push_back(flatten_latents(model_->to_latents(batch->images.to(device_))));
     count += latents.back().size(0);
   }
   model_->quantizer->initialise_from(at::cat(latents), seed_for(config_, Draw::codebook));
@@ -65,6 +65,11 @@ void Trainer::skip_step(const torch::Tensor& images, const std::string& numbers)
       fmt::format("step {} (epoch {}, {}): not finite, first at {}; {}", at_.step + 1,
                   at_.epoch + 1, phase_.name, first_not_finite(model_, images), numbers);
   optimizer_.clear_gradients();
+  if (loss_scale_.shrink()) {
+    log("step {} (epoch {}, {}): overflow in fp16, gradients are now scaled by {}; skipped",
+        at_.step + 1, at_.epoch + 1, phase_.name, loss_scale_.factor());
+    return;
+  }
   ++at_.skipped;
   const auto& train = config_.train;
   if (train.on_nonfinite == "skip" && at_.skipped <= train.nonfinite_limit) {

@@ -33,12 +33,12 @@ TEST_F(AdversaryTest, NeitherSidesGradientsReachTheOther) {
   // The discriminator's gradients, then the generator's, then the step: it is the step on the
   // discriminator's alone.
   Adversary alone(config(), at::kCPU);
-  adversary.backward(images_, reconstructions_, 1);
+  adversary.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
   EXPECT_FALSE(last_layer_.grad().defined());
   adversary.generator_term(reconstructions_).backward();
   EXPECT_TRUE(last_layer_.grad().defined());
   adversary.step();
-  alone.backward(images_, reconstructions_, 1);
+  alone.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
   alone.step();
   const auto expected = alone.state();
   for (const auto& [name, tensor] : adversary.state()) {
@@ -65,7 +65,8 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   Adversary adversary(config(), at::kCPU);
   double first = 0, last = 0;
   for (int step = 0; step < 60; ++step) {
-    const auto scalars = adversary.backward(images_, reconstructions_, 1);
+    const auto scalars =
+        adversary.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
     adversary.step();
     (step == 0 ? first : last) = scalars.at("discriminator").item<double>();
     EXPECT_GT(scalars.at("gradient_norm_discriminator").item<double>(), 0);
@@ -76,7 +77,7 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   Adversary other(config(), at::kCPU);
   other.load(state, "test");
   for (auto* one : {&adversary, &other}) {
-    one->backward(images_, reconstructions_, 0.5);
+    one->backward(images_, reconstructions_, 0.5, LossScale(Precision::fp32));
     one->step();
   }
   const auto expected = adversary.state();

@@ -1,0 +1,66 @@
+#include "nsvq/core/precision.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <array>
+#include <utility>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr std::array<std::pair<const char*, Precision>, 4> kPrecisions = {
+    {{"fp32", Precision::fp32},
+     {"tf32", Precision::tf32},
+     {"bf16", Precision::bf16},
+     {"fp16", Precision::fp16}}};
+
+}  // namespace
+
+Precision choose_precision(const std::string& name, c10::Device device) {
+  if (name == "auto") return device.is_cpu() ? Precision::fp32 : Precision::bf16;
+  for (const auto& [known, precision] : kPrecisions) {
+    if (name != known) continue;
+    if (device.is_cpu() && (precision == Precision::tf32 || precision == Precision::fp16)) {
+      throw UserError("train.precision: {} is for a GPU; a CPU has fp32 and bf16", name);
+    }
+    return precision;
+  }
+  throw UserError("train.precision: '{}' is none of auto, fp32, tf32, bf16, fp16", name);
+}
+
+std::string name_of(Precision precision) {
+  for (const auto& [name, known] : kPrecisions) {
+    if (known == precision) return name;
+  }
+  return "";
+}
+
+at::Tensor widened(const at::Tensor& tensor) {
+  const bool half = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+  return half ? tensor.to(at::kFloat) : tensor;
+}
+
+Casting::Casting(Precision precision, c10::Device device)
+    : device_(device.type()),
+      was_enabled_(at::autocast::is_autocast_enabled(device_)),
+      was_type_(at::autocast::get_autocast_dtype(device_)) {
+  const bool casts = precision == Precision::bf16 || precision == Precision::fp16;
+  at::autocast::increment_nesting();
+  at::autocast::set_autocast_enabled(device_, casts);
+  if (casts) {
+    at::autocast::set_autocast_dtype(device_,
+                                     precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+  }
+}
+
+Casting::~Casting() {
+  // Casts of the weights are kept while a step needs them, and are stale after it.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, was_enabled_);
+  at::autocast::set_autocast_dtype(device_, was_type_);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+namespace nsvq {
+
+/// What convolutions and matrix products of the networks are computed in. Quantizers, losses and
+/// figures are fp32 whatever it is.
+enum class Precision { fp32, tf32, bf16, fp16 };
+
+/// The precision that train.precision means on a device: "auto" is bf16 on a GPU and fp32 on a CPU.
+/// Throws UserError for one that the device lacks.
+Precision choose_precision(const std::string& name, c10::Device device);
+
+/// "fp32", "tf32", ...
+std::string name_of(Precision precision);
+
+/// Half precision as fp32; anything else as it is.
+at::Tensor widened(const at::Tensor& tensor);
+
+/// While it lives, this thread's convolutions and matrix products on `device` take their inputs in
+/// bf16 or fp16, if that is the precision; fp32 and tf32 change nothing here.
+class Casting {
+ public:
+  Casting(Precision precision, c10::Device device);
+  ~Casting();
+  Casting(const Casting&) = delete;
+  Casting& operator=(const Casting&) = delete;
+
+ private:
+  c10::DeviceType device_;
+  bool was_enabled_;
+  at::ScalarType was_type_;
+};
+
+}  // namespace nsvq
