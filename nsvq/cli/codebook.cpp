@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
@@ -51,26 +52,33 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
   app.add_option("--seed", arguments.seed, "of what is drawn")->capture_default_str();
 }
 
-void print_choices(const CodebookArguments& arguments, const std::string& of, int64_t codes,
-                   const std::shared_ptr<const Source>& source, c10::Device device) {
+void require_enough(int64_t vectors, int64_t codes) {
+  if (vectors >= codes) return;
+  throw UserError(
+      "--codes: {} codes, but {} vectors to cluster; raise --vectors, name more images or fewer "
+      "codes",
+      codes, vectors);
+}
+
+/// What is about to be done; `of_an_image` is how many vectors each gives.
+void announce(const CodebookArguments& arguments, const std::string& of, int64_t codes,
+              int64_t of_an_image, const Source& source, c10::Device device) {
+  require_enough(std::min(arguments.vectors, of_an_image * source.size()), codes);
   fmt::print(
       "vectors      {}\n"
       "data         {}, {} images\n"
       "codes        {}\n"
       "k-means      {} iterations on at most {} vectors, seed {}\n"
       "device       {}\n",
-      of, arguments.model.data, source->size(), codes, arguments.iterations, arguments.vectors,
+      of, arguments.model.data, source.size(), codes, arguments.iterations, arguments.vectors,
       arguments.seed, device.str());
+  std::fflush(stdout);  // before the progress bar
 }
 
 /// Clusters vectors [n, d] and writes the centres [codes, d] under this name.
 void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& name,
              const CodebookArguments& arguments, std::map<std::string, std::string> metadata) {
-  if (vectors.size(0) < codes) {
-    throw UserError(
-        "--codes: {} codes, but the images give {} vectors; name more images or fewer codes", codes,
-        vectors.size(0));
-  }
+  require_enough(vectors.size(0), codes);  // broken images give none
   Progress progress("k-means", arguments.iterations, "iterations");
   const auto centres = kmeans(vectors, codes, arguments.iterations, arguments.seed,
                               [&](int64_t done) { progress.update(done); });
@@ -96,7 +104,8 @@ void run_kmeans(const CodebookArguments& arguments) {
   prepare_inference(tokenizer);
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
   const auto file = opened.model.file.string();
-  print_choices(arguments, "latents of " + file, codes, opened.source, opened.device);
+  const int64_t side = opened.options.transform.size / opened.model.config.model.stride();
+  announce(arguments, "latents of " + file, codes, side * side, *opened.source, opened.device);
   const VectorSample sample{"latents",
                             [&](const torch::Tensor& images) {
                               return flatten_latents(tokenizer->encoder->forward(images));
@@ -150,7 +159,7 @@ void run_features(const CodebookArguments& arguments) {
   if (arguments.model.batch_size > 0) options.batch_size = arguments.model.batch_size;
   const auto of = fmt::format("{} of {} pixels, {}x{} patches of an image", arguments.net,
                               arguments.size, arguments.grid, arguments.grid);
-  print_choices(arguments, of, arguments.codes, source, device);
+  announce(arguments, of, arguments.codes, arguments.grid * arguments.grid, *source, device);
   const auto vectors = sample.draw(source, options, device);
   cluster(vectors, arguments.codes, "features", arguments,
           {{"nsvq.net", arguments.net},
