@@ -26,6 +26,8 @@ const std::vector<Command>& commands() {
       {"reconstruct", "show images after their way through the tokens", declare_reconstruct},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode a folder of tokens to images", declare_detokenize},
+      {"codebook", "cluster latents of a model, or features of a network, to a codebook",
+       declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},
       {"import", "make a model of weights that taming-transformers or SimVQ trained",
        declare_import},

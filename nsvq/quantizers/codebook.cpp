@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "nsvq/quantizers/kmeans.h"
+
 namespace nsvq {
 
 torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim) {
@@ -26,6 +28,20 @@ void sample_codes(torch::Tensor codebook, const torch::Tensor& latents, uint64_t
     drawn = drawn + noise * (1e-3 * latents.std().item<double>());
   }
   codebook.copy_(drawn);
+}
+
+bool starts_from_data(const std::string& init) { return init == "data" || init == "kmeans"; }
+
+int64_t latents_for_codes(const std::string& init, int64_t codes) {
+  constexpr int64_t of_a_cluster = 8;
+  return init == "kmeans" ? of_a_cluster * codes : codes;
+}
+
+void codes_from_data(torch::Tensor codebook, const torch::Tensor& latents, const std::string& init,
+                     uint64_t seed) {
+  if (init != "kmeans") return sample_codes(codebook, latents, seed);
+  const torch::NoGradGuard no_grad;
+  codebook.copy_(kmeans(latents, codebook.size(0), kInitialIterations, seed));
 }
 
 torch::Tensor flatten_latents(const torch::Tensor& latents) {

@@ -7,13 +7,22 @@
 namespace nsvq {
 
 /// A fresh codebook [codes, dim]: "gaussian" is N(0, 1/dim), the scale at which the paper's tau =
-/// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "data" starts
-/// gaussian and is overwritten by sample_codes.
+/// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "data" and
+/// "kmeans" start gaussian and are overwritten by codes_from_data.
 torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim);
 
 /// Overwrites the codebook's rows with latents [N, dim] drawn without replacement where N allows
 /// it. Drawn twice, a latent gets a little noise, so that the copies can part.
 void sample_codes(torch::Tensor codebook, const torch::Tensor& latents, uint64_t seed);
+
+/// Whether a codebook of this `init` is made of latents before training, and of how many, if there
+/// are so many.
+bool starts_from_data(const std::string& init);
+int64_t latents_for_codes(const std::string& init, int64_t codes);
+
+/// Overwrites the codebook with latents [N, dim] ("data") or with their clusters ("kmeans").
+void codes_from_data(torch::Tensor codebook, const torch::Tensor& latents, const std::string& init,
+                     uint64_t seed);
 
 /// [B, d, h, w] to [B * h * w, d].
 torch::Tensor flatten_latents(const torch::Tensor& latents);

@@ -8,9 +8,14 @@ namespace nsvq {
 /// quantization were not there.
 torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents);
 
-/// What a quantizer gives once the codes [B, d, h, w] of the winners are known: the embedding term
-/// |sg z - c|^2 with its gradient for the codes, beta times the commitment |z - sg c|^2 if the step
-/// asks for it, and the codes straight through.
+/// What a quantizer gives once the codes [B, d, h, w] of the winners are known, where no gradient
+/// moves them: beta times the commitment |z - sg c|^2 if the step asks for it, and the codes
+/// straight through.
+Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indices,
+                          const torch::Tensor& latents, const QuantizerConfig& config,
+                          const QuantizerStep& step);
+
+/// The same and the embedding term |sg z - c|^2 with its gradient for the codes.
 Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                     const torch::Tensor& latents, const QuantizerConfig& config,
                     const QuantizerStep& step);

@@ -71,6 +71,8 @@ class Quantizer : public torch::nn::Module {
   /// Called once, before training, with latents [N, d] of the first batches, if `wants_data` says
   /// so.
   virtual bool wants_data() const { return false; }
+  /// How many of them it asks for; it makes do with fewer.
+  virtual int64_t latents_wanted() const { return codes(); }
   virtual void initialise_from(const torch::Tensor& /*latents*/, uint64_t /*seed*/) {}
 
  protected:

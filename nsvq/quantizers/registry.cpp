@@ -2,8 +2,10 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/soundstream.h"
 #include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
@@ -24,6 +26,13 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
       kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
       kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
+      kind<EmaQuantizer>("ema", "codes as running means of their latents, as in VQ-VAE"),
+      kind<EmaQuantizer>("jukebox", "ema, unused codes restarted at latents", "restart"),
+      kind<SoundStreamQuantizer>(
+          "soundstream", "ema from k-means, unused codes restarted (replacement.threshold: 2)",
+          "restart"),
+      kind<VectorQuantizer>("cvq", "plain vector quantization, unused codes moved to anchors",
+                            "anchor"),
   };
   return kinds;
 }

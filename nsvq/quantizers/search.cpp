@@ -27,6 +27,12 @@ torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor&
   return indices;
 }
 
+torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook) {
+  const torch::NoGradGuard no_grad;
+  if (!streams(latents, {})) return nearest_codes(latents, codebook);
+  return std::get<0>(exact_nearest_codes(latents, codebook)).clamp_min(0);
+}
+
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
                                        const QuantizerConfig& config) {
   if (!streams(latents, config)) {

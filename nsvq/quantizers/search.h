@@ -13,6 +13,10 @@ namespace nsvq {
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config);
 
+/// The same by the streaming operators, but on a GPU nothing waits for the result: a latent that is
+/// not finite gets index 0.
+torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook);
+
 struct NeighbourSearch {
   torch::Tensor indices;  ///< [N] int64
   torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook

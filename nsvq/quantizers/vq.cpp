@@ -1,15 +1,20 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
 VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim)
-    : config_(config),
-      codebook_(register_parameter("codebook",
-                                   initial_codebook(config.init, config.codes, latent_dim))) {}
+    : VectorQuantizer(config, latent_dim, MovedBy::gradients) {}
+
+VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim,
+                                 MovedBy moved_by)
+    : config_(config) {
+  const auto codes = initial_codebook(config.init, config.codes, latent_dim);
+  codebook_ = moved_by == MovedBy::gradients ? register_parameter("codebook", codes)
+                                             : register_buffer("codebook", codes);
+}
 
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto indices = encode(latents);
@@ -25,7 +30,7 @@ torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {
 }
 
 void VectorQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
-  sample_codes(codebook_, latents, seed);
+  codes_from_data(codebook_, latents, config_.init, seed);
 }
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
@@ -13,10 +14,16 @@ class VectorQuantizer : public Quantizer {
   torch::Tensor decode(const torch::Tensor& indices) override;
   int64_t codes() const override { return codebook_.size(0); }
   torch::Tensor codebook() override { return codebook_; }
-  bool wants_data() const override { return config_.init == "data"; }
+  bool wants_data() const override { return starts_from_data(config_.init); }
+  int64_t latents_wanted() const override { return latents_for_codes(config_.init, codes()); }
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 
  protected:
+  /// What moves the codes: gradients, then the codebook is a parameter, or statistics, then it is a
+  /// buffer.
+  enum class MovedBy { gradients, statistics };
+  VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim, MovedBy moved_by);
+
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
   QuantizerConfig config_;

@@ -43,19 +43,21 @@ int64_t Trainer::total_steps() const {
                                  : config_.train.epochs * train_loader_.batches_per_epoch();
 }
 
-/// A codebook that starts from data gets the latents of as many batches as it has codes for.
+/// A codebook that starts from data gets the latents of as many batches as it asks for.
 void Trainer::initialise_codebook() {
   if (!model_->quantizer->wants_data()) return;
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> latents;
   int64_t count = 0;
   train_loader_.start(0);
-  for (auto batch = train_loader_.next(); batch && count < model_->quantizer->codes();
-       batch = train_loader_.next()) {
+  const int64_t wanted = model_->quantizer->latents_wanted();
+  for (auto batch = train_loader_.next(); batch && count < wanted; batch = train_loader_.next()) {
     latents.push_back(flatten_latents(model_->to_latents(batch->images.to(device_))));
     count += latents.back().size(0);
   }
   model_->quantizer->initialise_from(at::cat(latents), seed_for(config_, Draw::codebook));
+  // Every rank saw other images.
+  for (const auto& [name, tensor] : named_tensors(*model_->quantizer)) group_->broadcast({tensor});
   ema_.copy_all();
 }
 

@@ -1,23 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "nsvq/quantizers/quantizer.h"
+#include "tests/quantizers/golden.h"
 
 namespace nsvq {
 namespace {
 
-torch::Tensor formula(std::vector<int64_t> shape, double scale, double phase) {
-  int64_t n = 1;
-  for (const auto size : shape) n *= size;
-  return (at::arange(n, at::kDouble).pow(1.3) * 0.7 + phase).sin().mul(scale).reshape(shape);
-}
-
 // quantizers.py computed these in PyTorch with autograd.
 TEST(QuantizerGolden, LossesAndGradientsEqualPyTorchs) {
-  std::ifstream in(NSVQ_TESTS_DIR "/golden/quantizers.json");
-  const auto cases = nlohmann::json::parse(in);
+  const auto cases = golden("quantizers");
   ASSERT_GE(cases.size(), 8u);
   for (const auto& expected : cases) {
     const auto shape = expected.at("shape").get<std::vector<int64_t>>();

@@ -98,6 +98,24 @@ TEST_F(ResumeTest, FromACrashAtAnyStep) {
   }
 }
 
+TEST_F(ResumeTest, OfQuantizersWithStatistics) {
+  for (const auto* type : {"ema", "jukebox", "soundstream", "cvq"}) {
+    SCOPED_TRACE(type);
+    auto config = tiny_config();
+    config.quantizer.type = type;
+    config.checkpoint.every_steps = 2;
+    const auto straight = folder_->path() / type,
+               path = folder_->path() / (type + std::string("-2"));
+    run(config, straight, Start::fresh);
+    for (const auto& [start, step] :
+         {std::pair{Start::fresh, 1}, {Start::resume, 5}, {Start::resume, 13}}) {
+      EXPECT_THROW(run(config, path, start, step), Crash);
+    }
+    run(config, path, Start::resume);
+    expect_same_runs(straight, path);
+  }
+}
+
 TEST_F(ResumeTest, FromSeveralCrashes) {
   const auto path = crashed(5);
   for (const int64_t step : {6, 11, 12, 16}) {

@@ -136,7 +136,7 @@ TEST_F(TrainerTest, ReplacementWaitsForItsExemptionAndIsCounted) {
 
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
   for (const auto& kind : quantizer_kinds()) {
-    for (const auto* init : {"gaussian", "uniform", "data"}) {
+    for (const auto* init : {"gaussian", "uniform", "data", "kmeans"}) {
       auto config = tiny_config();
       config.quantizer.type = kind.name;
       config.quantizer.init = init;

@@ -1,0 +1,204 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/vector_sample.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/io/weights.h"
+#include "nsvq/nn/feature_net.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/kmeans.h"
+#include "nsvq/quantizers/search.h"
+#include "nsvq/train/setup.h"
+
+namespace nsvq {
+
+namespace {
+
+struct CodebookArguments {
+  ModelArguments model;
+  std::string out;
+  int64_t codes = 0;
+  int64_t iterations = 20;
+  int64_t vectors = 1 << 20;
+  uint64_t seed = 0;
+  // features
+  std::string net = "vgg";
+  int size = 128;
+  int64_t grid = 4;
+};
+
+void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
+  app.add_option("--out", arguments.out, "FILE.safetensors")
+      ->required()
+      ->check([](const std::string& name) {
+        return name.ends_with(".safetensors") ? "" : "end the name in .safetensors";
+      });
+  app.add_option("--iterations", arguments.iterations, "of k-means")
+      ->check(CLI::Range(int64_t{0}, int64_t{100000}))
+      ->capture_default_str();
+  app.add_option("--vectors", arguments.vectors,
+                 "how many are clustered: drawn from all images where there are more")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str();
+  app.add_option("--seed", arguments.seed, "of what is drawn")->capture_default_str();
+}
+
+void require_enough(int64_t vectors, int64_t codes) {
+  if (vectors >= codes) return;
+  throw UserError(
+      "--codes: {} codes, but {} vectors to cluster; raise --vectors, name more images or fewer "
+      "codes",
+      codes, vectors);
+}
+
+/// What is about to be done; `of_an_image` is how many vectors each gives.
+void announce(const CodebookArguments& arguments, const std::string& of, int64_t codes,
+              int64_t of_an_image, const Source& source, c10::Device device) {
+  require_enough(std::min(arguments.vectors, of_an_image * source.size()), codes);
+  fmt::print(
+      "vectors      {}\n"
+      "data         {}, {} images\n"
+      "codes        {}\n"
+      "k-means      {} iterations on at most {} vectors, seed {}\n"
+      "device       {}\n",
+      of, arguments.model.data, source.size(), codes, arguments.iterations, arguments.vectors,
+      arguments.seed, device.str());
+  std::fflush(stdout);  // before the progress bar
+}
+
+/// Clusters vectors [n, d] and writes the centres [codes, d] under this name.
+void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& name,
+             const CodebookArguments& arguments, std::map<std::string, std::string> metadata) {
+  require_enough(vectors.size(0), codes);  // broken images give none
+  Progress progress("k-means", arguments.iterations, "iterations");
+  const auto centres = kmeans(vectors, codes, arguments.iterations, arguments.seed,
+                              [&](int64_t done) { progress.update(done); });
+  progress.finish();
+  const auto indices = nearest_indices(vectors, centres, {});
+  const auto error = at::mse_loss(centres.index_select(0, indices), vectors).item<double>();
+  const auto used = std::get<0>(at::_unique(indices)).numel();
+  metadata.insert({{"format", "pt"},
+                   {"nsvq.version", kVersion},
+                   {"nsvq.data", arguments.model.data},
+                   {"nsvq.vectors", std::to_string(vectors.size(0))},
+                   {"nsvq.iterations", std::to_string(arguments.iterations)},
+                   {"nsvq.seed", std::to_string(arguments.seed)}});
+  write_safetensors(arguments.out, {{{name, centres.cpu()}}, metadata});
+  fmt::print("{}: {} [{}, {}] of {} vectors, mean squared error {:.6g}, {} codes used\n",
+             arguments.out, name, codes, centres.size(1), vectors.size(0), error, used);
+}
+
+void run_kmeans(const CodebookArguments& arguments) {
+  require_writable(arguments.out);
+  auto opened = open(arguments.model, *make_group());
+  auto& tokenizer = opened.model.tokenizer;
+  prepare_inference(tokenizer);
+  const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
+  const auto file = opened.model.file.string();
+  const int64_t side = opened.options.transform.size / opened.model.config.model.stride();
+  announce(arguments, "latents of " + file, codes, side * side, *opened.source, opened.device);
+  const VectorSample sample{"latents",
+                            [&](const torch::Tensor& images) {
+                              return flatten_latents(tokenizer->encoder->forward(images));
+                            },
+                            arguments.vectors, arguments.seed};
+  const auto vectors = sample.draw(opened.source, opened.options, opened.device);
+  cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}});
+}
+
+/// The network's last activation of images [B, 3, H, W] in [-1, 1], its positions averaged to a
+/// grid of patches: [B * grid * grid, channels].
+std::function<torch::Tensor(const torch::Tensor&)> patch_features(
+    const CodebookArguments& arguments, c10::Device device) {
+  const auto& kind = feature_net_kind(arguments.net);
+  if (arguments.size < kind.least_size) {
+    throw UserError("--size: {} needs images of at least {} pixels", kind.name, kind.least_size);
+  }
+  const auto weights = load_weights(kind.weights);
+  if (!weights.official) {
+    log("{}: the stored {} ({}) are not the official values", kind.name, kind.weights,
+        weights.source);
+  }
+  const auto net = kind.make();
+  load_parameters(*net, weights.tensors, "weights " + kind.weights);
+  net->to(device);
+  const auto per_channel = [&](at::ArrayRef<double> values) {
+    return at::tensor(values, at::kFloat).view({1, 3, 1, 1}).to(device);
+  };
+  const auto shift = per_channel(kImageShift), scale = per_channel(kImageScale);
+  return [=, grid = arguments.grid](const torch::Tensor& images) {
+    const auto map = net->features((images - shift) / scale).back();
+    const int64_t side = std::min(map.size(2), map.size(3));
+    if (grid > side) {
+      throw UserError("--grid: {} patches a side, but {} gives {} at this --size", grid, kind.name,
+                      side);
+    }
+    return flatten_latents(at::adaptive_avg_pool2d(map, {grid, grid}));
+  };
+}
+
+void run_features(const CodebookArguments& arguments) {
+  require_writable(arguments.out);
+  prepare_torch({});
+  const auto device = choose_device(arguments.model.device);
+  const std::shared_ptr<const Source> source = open_source(arguments.model.data);
+  const VectorSample sample{"features", patch_features(arguments, device), arguments.vectors,
+                            arguments.seed};
+  LoaderOptions options;
+  options.transform.size = arguments.size;
+  options.shuffle = false;
+  if (arguments.model.batch_size > 0) options.batch_size = arguments.model.batch_size;
+  const auto of = fmt::format("{} of {} pixels, {}x{} patches of an image", arguments.net,
+                              arguments.size, arguments.grid, arguments.grid);
+  announce(arguments, of, arguments.codes, arguments.grid * arguments.grid, *source, device);
+  const auto vectors = sample.draw(source, options, device);
+  cluster(vectors, arguments.codes, "features", arguments,
+          {{"nsvq.net", arguments.net},
+           {"nsvq.size", std::to_string(arguments.size)},
+           {"nsvq.grid", std::to_string(arguments.grid)}});
+}
+
+}  // namespace
+
+void declare_codebook(CLI::App& app) {
+  app.require_subcommand(1);
+  const auto codes_range = CLI::Range(int64_t{1}, int64_t{16777216});
+
+  const auto latents = std::make_shared<CodebookArguments>();
+  auto* kmeans = app.add_subcommand("kmeans", "cluster the latents of images to a codebook [K, d]");
+  declare_model_arguments(*kmeans, latents->model);
+  kmeans->add_option("--codes", latents->codes, "size K (default: as many as the model has)")
+      ->check(codes_range);
+  declare_clustering(*kmeans, *latents);
+  kmeans->callback([latents] { run_kmeans(*latents); });
+
+  const auto patches = std::make_shared<CodebookArguments>();
+  std::vector<std::string> nets;
+  for (const auto& kind : feature_net_kinds()) nets.push_back(kind.name);
+  auto* features = app.add_subcommand(
+      "features", "cluster a network's features of patches, for quantizer.features.file");
+  declare_data_arguments(*features, patches->model);
+  features->add_option("--codes", patches->codes, "size K")->check(codes_range)->required();
+  features->add_option("--net", patches->net, "the network, of the store of weights")
+      ->check(CLI::IsMember(nets))
+      ->capture_default_str();
+  features->add_option("--size", patches->size, "resize and crop images to this size")
+      ->check(CLI::Range(1, 8192))
+      ->capture_default_str();
+  features->add_option("--grid", patches->grid, "patches of an image a side")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}))
+      ->capture_default_str();
+  declare_clustering(*features, *patches);
+  features->callback([patches] { run_features(*patches); });
+}
+
+}  // namespace nsvq

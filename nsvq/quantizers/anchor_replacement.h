@@ -1,0 +1,34 @@
+#pragma once
+
+#include "nsvq/quantizers/replacement.h"
+
+namespace nsvq {
+
+/// As in CVQ-VAE (clustering VQ): after each step, every code moves towards an anchor, a latent of
+/// rank 0's batch, the further the less it is used: c <- (1 - a) c + a anchor, where
+/// a = exp(-10 K p / (1 - decay) - 1e-3) and p is the running share of latents that chose the code.
+/// Anchors (config.anchor) are drawn by the softmax of cosine similarity over the batch
+/// ("sampled"), the most similar latent ("closest"), or any latent ("random").
+class AnchorReplacement : public Replacement {
+ public:
+  AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);
+
+  /// The rows it returns are those that moved by more than a hundredth of the way.
+  torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
+  std::map<std::string, torch::Tensor> state() override { return {{"share", share_}}; }
+
+ private:
+  ReplacementConfig config_;
+  torch::Tensor share_;  ///< [K]
+};
+
+/// Positions [K] in latents [N, d]: for each code of codebook [K, d] one drawn with chances
+/// proportional to exp(cosine similarity). Works through the codes in pieces, so that memory stays
+/// bounded.
+torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Tensor& latents,
+                                 const at::Generator& generator);
+
+/// The same with the most similar one, the first on ties, without a K x N matrix.
+torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents);
+
+}  // namespace nsvq

@@ -1,0 +1,48 @@
+#include "nsvq/quantizers/ema.h"
+
+#include "nsvq/ops/code_sums.h"
+#include "nsvq/ops/code_usage.h"
+#include "nsvq/quantizers/fit.h"
+
+namespace nsvq {
+
+/// A code starts as the mean of one latent that is itself. Counts of zero would divide the sum of a
+/// code that no latent chose by the smoothing alone and throw it away.
+EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : VectorQuantizer(config, latent_dim, MovedBy::statistics),
+      counts_(register_buffer("counts", at::ones({config.codes}))),
+      sums_(register_buffer("sums", codebook_.clone())) {}
+
+Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
+  const auto indices = encode(latents);
+  return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
+}
+
+void EmaQuantizer::follow(const TakenStep& step) {
+  const torch::NoGradGuard no_grad;
+  const auto& [decay, smoothing] = config_.ema;
+  auto counts = code_usage(step.indices, codes()).to(counts_.scalar_type());
+  auto sums = code_sums(step.latents, step.indices, codes()).to(sums_.scalar_type());
+  step.group.sum({counts, sums});
+  counts_.mul_(decay).add_(counts, 1 - decay);
+  sums_.mul_(decay).add_(sums, 1 - decay);
+
+  constexpr double least = 1e-12;  // what is divided by without smoothing
+  const auto total = counts_.sum();
+  const auto shares = (counts_ + smoothing) / (total + smoothing * static_cast<double>(codes()));
+  codebook_.copy_(sums_ / (shares * total).clamp_min(least).unsqueeze(1));
+}
+
+/// As at the start. With the old sums the next step would bring the old code back.
+void EmaQuantizer::rows_replaced(const torch::Tensor& rows) {
+  const torch::NoGradGuard no_grad;
+  counts_.masked_fill_(rows, 1);
+  sums_.copy_(at::where(rows.unsqueeze(1), codebook_, sums_));
+}
+
+void EmaQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
+  VectorQuantizer::initialise_from(latents, seed);
+  rows_replaced(at::ones_like(counts_, at::kBool));
+}
+
+}  // namespace nsvq

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "nsvq/quantizers/vq.h"
+
+namespace nsvq {
+
+/// Vector quantization whose codes are running means of the latents that chose them (VQ-VAE's
+/// appendix A): counts and sums with config.ema.decay, summed over ranks, the counts smoothed by
+/// config.ema.smoothing. No gradient moves the codes; the loss is beta times the commitment alone.
+class EmaQuantizer : public VectorQuantizer {
+ public:
+  EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+  void follow(const TakenStep& step) override;
+  void rows_replaced(const torch::Tensor& rows) override;
+  void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+
+ private:
+  torch::Tensor counts_;  ///< [K]
+  torch::Tensor sums_;    ///< [K, d]
+};
+
+}  // namespace nsvq

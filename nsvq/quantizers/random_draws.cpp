@@ -1,0 +1,28 @@
+#include "nsvq/quantizers/random_draws.h"
+
+#include <ATen/Context.h>
+
+#include <cmath>
+
+namespace nsvq {
+
+at::Generator generator_on(c10::Device device, uint64_t seed) {
+  auto generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(seed);
+  return generator;
+}
+
+torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const at::Generator& generator) {
+  const int64_t n = rows.size(0);
+  TORCH_CHECK(n > 0, "draw_rows: there are no rows to draw from");
+  const int64_t copies = (count + n - 1) / n;
+  // An order by random keys: at::randperm may wait for the device.
+  const auto keys = at::rand({copies * n}, generator, rows.options().dtype(at::kFloat));
+  const auto order = at::argsort(keys, /*stable=*/true).slice(0, 0, count);
+  const auto drawn = rows.index_select(0, order.remainder(n));
+  if (copies <= 1) return drawn;
+  const double deviation = 0.01 / std::sqrt(static_cast<double>(rows.size(1)));
+  return drawn + at::randn(drawn.sizes(), generator, drawn.options()) * deviation;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "nsvq/quantizers/replacement.h"
+
+namespace nsvq {
+
+/// As in Jukebox: after each step, a code whose running usage per step (config.decay) is below
+/// config.threshold is overwritten by a latent of rank 0's batch, drawn at random. Its usage starts
+/// anew at the threshold.
+class RestartReplacement : public Replacement {
+ public:
+  RestartReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);
+
+  torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
+  std::map<std::string, torch::Tensor> state() override { return {{"usage", usage_}}; }
+
+ private:
+  ReplacementConfig config_;
+  torch::Tensor usage_;  ///< [K]
+};
+
+}  // namespace nsvq

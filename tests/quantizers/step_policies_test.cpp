@@ -1,0 +1,260 @@
+// Policies that act after a step: restart and anchor.
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/anchor_replacement.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/quantizers/restart_replacement.h"
+#include "tests/quantizers/golden.h"
+#include "tests/quantizers/members.h"
+#include "tests/quantizers/two_ranks.h"
+
+namespace nsvq {
+namespace {
+
+ReplacementConfig restart(double threshold, double decay) {
+  ReplacementConfig config;
+  config.threshold = threshold;
+  config.decay = decay;
+  return config;
+}
+
+/// Which latent [N, d] each code [K, d] is, or -1.
+torch::Tensor latent_of(const torch::Tensor& codebook, const torch::Tensor& latents) {
+  const auto same = codebook.unsqueeze(1).eq(latents.unsqueeze(0)).all(2);
+  return at::where(same.any(1), same.to(at::kByte).argmax(1), at::full({}, -1, at::kLong));
+}
+
+TEST(Restart, UnusedCodesBecomeLatents) {
+  const auto group = make_group();
+  torch::manual_seed(1);
+  const auto start = at::randn({6, 3}), z = at::randn({10, 3});
+  auto codebook = start.clone();
+  RestartReplacement policy(restart(1, 0.9), codebook);
+  // Usage goes from 1 to 0.9 + 0.1 n: 0 and 5 are too little.
+  const auto indices = at::tensor({1, 1, 1, 2, 3, 3, 4, 4, 4, 4}, at::kLong);
+  const auto rows = policy.after_step(codebook, {z, indices, 0, 7, *group});
+  EXPECT_TRUE(at::equal(rows, at::tensor({1, 0, 0, 0, 0, 1}).to(at::kBool)));
+  const auto origin = latent_of(codebook, z);
+  for (const int64_t unused : {0, 5}) EXPECT_GE(origin[unused].item<int64_t>(), 0);
+  EXPECT_NE(origin[0].item<int64_t>(), origin[5].item<int64_t>());
+  EXPECT_TRUE(at::equal(codebook.slice(0, 1, 5), start.slice(0, 1, 5)));
+  const auto usage = policy.state().at("usage");
+  EXPECT_TRUE(at::allclose(usage, at::tensor({1.0, 1.2, 1.0, 1.1, 1.3, 1.0}).to(at::kFloat)));
+}
+
+TEST(Restart, UsageRunsOverSteps) {
+  const auto group = make_group();
+  auto codebook = at::zeros({2, 3});
+  RestartReplacement policy(restart(0.5, 0.9), codebook);
+  const auto z = at::randn({10, 3});
+  const auto use = [&](int64_t code) {
+    const auto rows = policy.after_step(codebook, {z, at::full({10}, code), 0, 1, *group});
+    return rows[0].item<bool>();
+  };
+  EXPECT_FALSE(use(0));  // 0.9 * 0.5 + 0.1 * 10 = 1.45
+  int steps = 1;
+  while (!use(1)) ++steps;
+  EXPECT_EQ(steps, 11);  // 1.45 * 0.9^11 is the first below 0.5
+}
+
+TEST(Restart, FewerLatentsThanCodesAreRepeatedWithNoise) {
+  const auto group = make_group();
+  const int64_t codes = 4001, dim = 16;
+  auto codebook = at::zeros({codes, dim});
+  RestartReplacement policy(restart(1, 0.5), codebook);
+  const auto z = at::arange(3, at::kFloat).unsqueeze(1).expand({3, dim}) * 10;
+  const auto indices = at::tensor({0, 0, 0}, at::kLong);  // usage 2
+  policy.after_step(codebook, {z, indices, 0, 7, *group});
+  const auto drawn = codebook.slice(0, 1);
+  const auto origin = drawn.select(1, 0).div(10).round();
+  for (const double source : {0, 1, 2}) {
+    EXPECT_NEAR(origin.eq(source).to(at::kDouble).mean().item<double>(), 1.0 / 3, 0.001);
+  }
+  const auto noise = drawn - origin.unsqueeze(1) * 10;
+  EXPECT_NEAR(noise.std().item<double>(), 0.01 / 4, 0.00005);
+}
+
+TEST(Restart, TheSeedAloneDecides) {
+  const auto group = make_group();
+  const auto z = at::randn({50, 3});
+  const auto outcome = [&](uint64_t seed) {
+    auto codebook = at::zeros({20, 3});
+    RestartReplacement policy(restart(1, 0.5), codebook);
+    policy.after_step(codebook, {z, at::zeros({50}, at::kLong), 0, seed, *group});
+    return codebook;
+  };
+  const auto a = outcome(1);
+  torch::manual_seed(99);
+  EXPECT_TRUE(at::equal(a, outcome(1)));
+  EXPECT_FALSE(at::equal(a, outcome(2)));
+  EXPECT_EQ(std::get<0>(at::unique_dim(a.slice(0, 1), 0)).size(0), 19)
+      << "no latent is drawn twice";
+}
+
+TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
+  torch::manual_seed(5);
+  const auto z = at::randn({40, 4}), start = at::randn({8, 4});
+  const auto indices = at::randint(0, 5, {40}, at::kLong);
+  for (const std::string policy : {"restart", "sampled", "closest", "random"}) {
+    SCOPED_TRACE(policy);
+    std::array<torch::Tensor, 2> codebooks = {start.clone(), start.clone()}, states;
+    on_two_ranks([&](int rank, Group& both) {
+      auto config = restart(2, 0.9);
+      config.anchor = policy;
+      std::unique_ptr<Replacement> own;
+      if (policy == "restart") {
+        own = std::make_unique<RestartReplacement>(config, codebooks[rank]);
+      } else {
+        own = std::make_unique<AnchorReplacement>(config, codebooks[rank]);
+      }
+      const int64_t begin = rank * 20;
+      own->after_step(codebooks[rank], {z.slice(0, begin, begin + 20),
+                                        indices.slice(0, begin, begin + 20), 0, 3, both});
+      states[rank] = own->state().begin()->second;
+    });
+    EXPECT_TRUE(at::equal(codebooks[0], codebooks[1]));
+    EXPECT_TRUE(at::equal(states[0], states[1]));
+    if (policy != "restart") continue;
+    const auto origin = latent_of(codebooks[0].slice(0, 5), z);  // 5, 6, 7 are unused on both
+    EXPECT_TRUE(origin.ge(0).logical_and(origin.lt(20)).all().item<bool>());
+    auto alone = start.clone();
+    RestartReplacement whole(restart(2, 0.9), alone);
+    whole.after_step(alone, {z, indices, 0, 3, *make_group()});
+    EXPECT_TRUE(at::allclose(whole.state().at("usage"), states[0]));
+  }
+}
+
+TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
+  const auto group = make_group();
+  for (const std::string policy : {"restart", "anchor"}) {
+    SCOPED_TRACE(policy);
+    Config config;
+    config.quantizer.type = "ema";
+    config.quantizer.codes = 5;
+    config.replacement.policy = policy;
+    config.replacement.threshold = 0.5;
+    torch::manual_seed(1);
+    const auto quantizer = make_quantizer(config.quantizer, 3);
+    const auto replacement = make_replacement(config, *quantizer);
+    const auto z = at::randn({30, 3});
+    const auto indices = at::arange(30).remainder(4);  // 4 is never chosen
+    torch::Tensor replaced;
+    for (int64_t i = 0; i < 3; ++i) {
+      const TakenStep step{z, indices, i, static_cast<uint64_t>(i), *group};
+      quantizer->follow(step);
+      if (i > 0) EXPECT_TRUE(at::allclose(quantizer->codebook()[4], replaced, 1e-4, 1e-5));
+      const auto rows = replacement->after_step(quantizer->codebook(), step);
+      EXPECT_TRUE(at::equal(rows, at::arange(5).eq(4)));
+      quantizer->rows_replaced(rows);
+      replaced = quantizer->codebook()[4].clone();
+    }
+  }
+}
+
+TEST(StepPolicies, StateIsAllThatACheckpointNeeds) {
+  const auto group = make_group();
+  for (const std::string policy : {"restart", "anchor"}) {
+    Config config;
+    config.quantizer.type = "vq";
+    config.quantizer.codes = 12;
+    config.replacement.policy = policy;
+    const auto quantizer = make_quantizer(config.quantizer, 3);
+    const auto first = make_replacement(config, *quantizer);
+    const auto second = make_replacement(config, *quantizer);
+    torch::manual_seed(1);
+    const auto z = at::randn({30, 3});
+    const auto indices = at::randint(0, 9, {30}, at::kLong);
+    auto a = at::randn({12, 3});
+    first->after_step(a, {z, indices, 0, 1, *group});
+    for (auto& [name, tensor] : second->state()) tensor.copy_(first->state().at(name));
+    auto b = a.clone();
+    first->after_step(a, {z, indices, 1, 2, *group});
+    second->after_step(b, {z, indices, 1, 2, *group});
+    EXPECT_TRUE(at::equal(a, b)) << policy;
+  }
+}
+
+TEST(StepPolicies, MethodsComeWithTheirOwn) {
+  Config config;
+  config.quantizer.codes = 4;
+  for (const auto& type : {"jukebox", "soundstream", "cvq", "ema"}) {
+    config.quantizer.type = type;
+    const auto quantizer = make_quantizer(config.quantizer, 3);
+    const auto own = make_replacement(config, *quantizer);
+    const std::string name = type;
+    EXPECT_EQ(dynamic_cast<RestartReplacement*>(own.get()) != nullptr,
+              name == "jukebox" || name == "soundstream");
+    EXPECT_EQ(dynamic_cast<AnchorReplacement*>(own.get()) != nullptr, name == "cvq");
+  }
+}
+
+TEST(Anchor, StepsEqualTheEquations) {
+  const auto group = make_group();
+  for (const auto& expected : golden("anchor")) {
+    const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
+    SCOPED_TRACE(fmt::format("{} codes", codes));
+    auto config = restart(1, expected.at("decay"));
+    config.anchor = "closest";
+    auto codebook = formula({codes, dim}, 0.6, 1.7).to(at::kFloat);
+    AnchorReplacement policy(config, codebook);
+    double number = 0;
+    for (const auto& step : expected.at("steps")) {
+      const auto z = formula({n, dim}, 0.8, 0.1 + number++).to(at::kFloat);
+      const auto indices = (z.unsqueeze(1) - codebook.unsqueeze(0)).square().sum(2).argmin(1);
+      policy.after_step(codebook, {z, indices, 0, 0, *group});
+      EXPECT_LE(farthest(policy.state().at("share"), step.at("share")), 1e-7);
+      EXPECT_LE(farthest(codebook.norm(2, 1), step.at("codebook_norms")), 1e-5);
+      if (step.contains("codebook")) EXPECT_LE(farthest(codebook, step.at("codebook")), 1e-5);
+    }
+  }
+}
+
+TEST(Anchor, SampledInProportionToTheSoftmax) {
+  const auto z = at::tensor({1.0, 0.0, -2.0, 0.0, 0.0, 0.5, 3.0, 3.0}).view({4, 2}).to(at::kFloat);
+  // Enough codes for several pieces; all point to the first latent.
+  const auto codes = at::tensor({5.0f, 0.0f}).expand({40000, 2});
+  const auto drawn = draw_by_similarity(codes, z, generator_on(at::kCPU, 3));
+  const auto chances = at::tensor({1.0, -1.0, 0.0, std::sqrt(0.5)}).softmax(0);
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(drawn.eq(i).to(at::kDouble).mean().item<double>(), chances[i].item<double>(), 0.01);
+  }
+}
+
+TEST(Anchor, PiecesOfCodesCoverThemAll) {
+  torch::manual_seed(2);
+  const auto z = at::randn({1 << 20, 2});  // 16 codes at a time
+  const auto drawn = draw_by_similarity(at::randn({37, 2}), z, generator_on(at::kCPU, 3));
+  EXPECT_EQ(drawn.numel(), 37);
+  EXPECT_GT(drawn.to(at::kDouble).std().item<double>(), 1e5);
+  EXPECT_LT(drawn.max().item<int64_t>(), 1 << 20);
+}
+
+TEST(Anchor, TheMostSimilarHasTheLeastAngle) {
+  torch::manual_seed(2);
+  const auto codes = at::randn({33, 7}), z = at::randn({31, 7}) * at::rand({31, 1}).mul(5);
+  const auto cosine = at::mm(codes / codes.norm(2, 1, true), (z / z.norm(2, 1, true)).t());
+  EXPECT_TRUE(at::equal(most_similar(codes, z), cosine.argmax(1)));
+}
+
+TEST(Anchor, RandomOnesAreLatentsAndUsedCodesStay) {
+  const auto group = make_group();
+  torch::manual_seed(2);
+  const auto z = at::randn({64, 3}), start = at::randn({16, 3});
+  auto config = restart(1, 0.99);
+  config.anchor = "random";
+  auto codebook = start.clone();
+  AnchorReplacement policy(config, codebook);
+  const auto rows = policy.after_step(codebook, {z, at::zeros({64}, at::kLong), 0, 1, *group});
+  EXPECT_TRUE(at::equal(codebook[0], start[0]));
+  EXPECT_TRUE(at::equal(rows, at::arange(16).gt(0)));
+  const double kept = 1 - std::exp(-1e-3);
+  const auto anchors = (codebook - start * kept) / (1 - kept);
+  const auto nearest = std::get<0>((anchors.unsqueeze(1) - z.unsqueeze(0)).norm(2, 2).min(1));
+  EXPECT_LT(nearest.slice(0, 1).max().item<double>(), 1e-5);
+}
+
+}  // namespace
+}  // namespace nsvq
