@@ -27,6 +27,11 @@ torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor&
   return indices;
 }
 
+void require_latents_finite(const torch::Tensor& latents) {
+  TORCH_CHECK(!latents.is_cpu() || at::isfinite(latents).all().item<bool>(),
+              "quantizer: a latent is not finite");
+}
+
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
                                        const QuantizerConfig& config) {
   if (!streams(latents, config)) {

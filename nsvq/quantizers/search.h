@@ -13,6 +13,9 @@ namespace nsvq {
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config);
 
+/// The same check, on a CPU, for quantizers that search nothing. A GPU would have to be waited for.
+void require_latents_finite(const torch::Tensor& latents);
+
 struct NeighbourSearch {
   torch::Tensor indices;  ///< [N] int64
   torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook
