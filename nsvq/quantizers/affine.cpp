@@ -70,7 +70,7 @@ void AffineQuantizer::follow(const TakenStep& step) {
   const torch::NoGradGuard no_grad;
   const auto now = at::cat({moments_over_ranks(step.latents, step.group), moments(codes_)});
   // The first statistics are taken as they are.
-  const auto share = at::where(started_.gt(0), config_.affine.momentum, 1.0).to(statistics_);
+  const auto share = 1 - (1 - config_.affine.momentum) * started_;
   statistics_.lerp_(now.to(statistics_), share);
   started_.fill_(1);
 }
