@@ -87,7 +87,7 @@ void time_codes(BenchTable& table, const CodeCase& one) {
       [&] { exact_nearest_codes(latents, fixed); });
   table.compare(
       "nearest_codes_cosine", one.name, {product, "FLOP"},
-      [&] { nearest_codes(unit_rows(latents), unit_rows(fixed)); },
+      [&] { nearest_codes(unit_vectors(latents), unit_vectors(fixed)); },
       [&] { nearest_codes_cosine(latents, fixed); });
   table.compare(
       "ns_search", one.name, {2 * product, "FLOP"},

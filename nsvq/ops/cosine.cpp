@@ -6,9 +6,9 @@
 
 namespace nsvq {
 
-torch::Tensor unit_rows(const torch::Tensor& rows) {
+torch::Tensor unit_vectors(const torch::Tensor& vectors) {
   constexpr double least = 1e-12;  // what a length of zero is taken for
-  const auto wide = rows.scalar_type() == at::kDouble ? rows : rows.to(at::kFloat);
+  const auto wide = vectors.scalar_type() == at::kDouble ? vectors : vectors.to(at::kFloat);
   return wide / at::linalg_vector_norm(wide, 2, {1}, /*keepdim=*/true).clamp_min(least);
 }
 
@@ -17,7 +17,7 @@ std::tuple<torch::Tensor, torch::Tensor> nearest_codes_cosine(const torch::Tenso
   using Found = std::tuple<torch::Tensor, torch::Tensor>;
   static const auto op =
       operator_named<Found(const torch::Tensor&, const torch::Tensor&)>("nsvq::nearest_codes");
-  return op.call(unit_rows(latents), unit_rows(codebook));
+  return op.call(unit_vectors(latents), unit_vectors(codebook));
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {

@@ -6,8 +6,8 @@
 
 namespace nsvq {
 
-/// Rows [N, d] scaled to length 1, in fp32 (fp64 stays); a row of zeros stays one.
-torch::Tensor unit_rows(const torch::Tensor& rows);
+/// Vectors along dimension 1 scaled to length 1, in fp32 (fp64 stays); those of length 0 stay.
+torch::Tensor unit_vectors(const torch::Tensor& vectors);
 
 /// The code of the least angle with each latent: indices [N] and the squared distances [N] of the
 /// scaled vectors, 2 - 2 cos. It is the exact search (streaming.h) among rows scaled in fp32, which

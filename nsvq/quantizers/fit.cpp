@@ -1,9 +1,53 @@
 #include "nsvq/quantizers/fit.h"
 
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/search.h"
+
 namespace nsvq {
+
+namespace {
+
+constexpr double kLeastNorm = 1e-6;  // what a vector is divided by is no less
+
+torch::Tensor norm_of(const torch::Tensor& vectors) {
+  return at::linalg_vector_norm(vectors, 2, 1, /*keepdim=*/true);
+}
+
+torch::Tensor direction_of(const torch::Tensor& vectors) {
+  return vectors / norm_of(vectors).clamp_min(kLeastNorm);
+}
+
+torch::Tensor inner_product(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a * b).sum(1, /*keepdim=*/true);
+}
+
+}  // namespace
 
 torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents) {
   return codes.detach() + (latents - latents.detach());  // what is added is zero
+}
+
+torch::Tensor rotate_through(const torch::Tensor& codes, const torch::Tensor& latents) {
+  const auto code = codes.detach(), latent = latents.detach();
+  const auto from = direction_of(latent), to = direction_of(code);
+  const auto between = direction_of(from + to);
+  const auto scale = norm_of(code) / norm_of(latent).clamp_min(kLeastNorm);
+  const auto rotated = latents - 2 * between * inner_product(between, latents) +
+                       2 * to * inner_product(from, latents);
+  return straight_through(codes, scale * rotated);
+}
+
+torch::Tensor pass_through(const torch::Tensor& codes, const torch::Tensor& latents,
+                           const QuantizerConfig& config) {
+  return config.rotation ? rotate_through(codes, latents) : straight_through(codes, latents);
+}
+
+void refuse_rotation(const QuantizerConfig& config) {
+  if (!config.rotation) return;
+  throw UserError(
+      "quantizer.rotation: {} has no nearest code to rotate a latent to; leave it false",
+      config.type);
 }
 
 Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indices,
@@ -14,7 +58,17 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
   result.loss = step.commitment ? config.beta * commitment : at::zeros_like(commitment);
   result.terms = {{"commitment", commitment.detach()}};
   result.indices = indices;
-  result.latents = straight_through(codes, latents);
+  result.latents = pass_through(codes, latents, config);
+  return result;
+}
+
+Quantized fit_with_neighbours(const torch::Tensor& codes, const torch::Tensor& latents,
+                              const QuantizerConfig& config, const QuantizerStep& step) {
+  const auto [found, ns] = search_with_neighbours(flatten_latents(latents), codes, config);
+  const auto indices = to_places(found, latents);
+  auto result = fit_codes(look_up(codes, indices), indices, latents, config, step);
+  result.loss = result.loss + config.alpha * ns;
+  result.terms["ns"] = ns.detach();
   return result;
 }
 

@@ -8,9 +8,21 @@ namespace nsvq {
 /// quantization were not there.
 torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents);
 
+/// The codes, bit for bit, whose gradient is passed to the latents through the rotation and scaling
+/// that take each latent to its code, both held constant (the rotation trick).
+torch::Tensor rotate_through(const torch::Tensor& codes, const torch::Tensor& latents);
+
+/// The one of the two that the recipe asks for (quantizer.rotation).
+torch::Tensor pass_through(const torch::Tensor& codes, const torch::Tensor& latents,
+                           const QuantizerConfig& config);
+
+/// Throws UserError if the recipe asks for rotation: for members whose codes no latent is rotated
+/// to.
+void refuse_rotation(const QuantizerConfig& config);
+
 /// What a quantizer gives once the codes [B, d, h, w] of the winners are known, where no gradient
-/// moves them: beta times the commitment |z - sg c|^2 if the step asks for it, and the codes
-/// straight through.
+/// moves them: beta times the commitment |z - sg c|^2 if the step asks for it, and the codes with
+/// gradients for the latents.
 Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                           const torch::Tensor& latents, const QuantizerConfig& config,
                           const QuantizerStep& step);
@@ -19,5 +31,10 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
 Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                     const torch::Tensor& latents, const QuantizerConfig& config,
                     const QuantizerStep& step);
+
+/// Search among the codes [K, d] and fitting with the NS loss, weight alpha, whose gradient reaches
+/// what makes the codes.
+Quantized fit_with_neighbours(const torch::Tensor& codes, const torch::Tensor& latents,
+                              const QuantizerConfig& config, const QuantizerStep& step);
 
 }  // namespace nsvq

@@ -2,9 +2,15 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/quantizers/affine.h"
 #include "nsvq/quantizers/ema.h"
+#include "nsvq/quantizers/factorised.h"
+#include "nsvq/quantizers/fsq.h"
+#include "nsvq/quantizers/lfq.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/simvq.h"
+#include "nsvq/quantizers/simvq_ns.h"
 #include "nsvq/quantizers/soundstream.h"
 #include "nsvq/quantizers/vq.h"
 
@@ -25,6 +31,12 @@ QuantizerKind kind(std::string name, std::string summary, std::string replacemen
 const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
       kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
+      kind<FactorisedQuantizer>("factorised", "latents and codes of length 1, as in VQGAN-FC"),
+      kind<FiniteScalarQuantizer>("fsq", "each channel rounded to a few levels"),
+      kind<LookupFreeQuantizer>("lfq", "the signs of a latent, with entropy terms"),
+      kind<AffineQuantizer>("affine", "a codebook behind a shared scale and shift"),
+      kind<SimVq>("simvq", "a trained linear map of a frozen codebook"),
+      kind<NonStationarySimVq>("simvq_ns", "simvq plus the NS loss"),
       kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
       kind<EmaQuantizer>("ema", "codes as running means of their latents, as in VQ-VAE"),
       kind<EmaQuantizer>("jukebox", "ema, unused codes restarted at latents", "restart"),

@@ -33,6 +33,11 @@ torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch:
   return std::get<0>(exact_nearest_codes(latents, codebook)).clamp_min(0);
 }
 
+void require_latents_finite(const torch::Tensor& latents) {
+  TORCH_CHECK(!latents.is_cpu() || at::isfinite(latents).all().item<bool>(),
+              "quantizer: a latent is not finite");
+}
+
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
                                        const QuantizerConfig& config) {
   if (!streams(latents, config)) {

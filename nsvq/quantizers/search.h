@@ -17,6 +17,9 @@ torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor&
 /// not finite gets index 0.
 torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook);
 
+/// The same check, on a CPU, for quantizers that search nothing. A GPU would have to be waited for.
+void require_latents_finite(const torch::Tensor& latents);
+
 struct NeighbourSearch {
   torch::Tensor indices;  ///< [N] int64
   torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook

@@ -10,6 +10,7 @@ struct Member {
   int64_t dim = 6;               ///< channels of its latents
   bool straight_through = true;  ///< the encoder's gradient is the decoder's, unchanged
   bool any_count = true;         ///< config.codes may be any number and is the number of codes
+  bool unit_codes = false;       ///< codes drawn from data are latents scaled to length 1
   double rate = 5;               ///< of plain gradient steps that reduce its loss
 };
 
@@ -17,6 +18,24 @@ inline Member member(const std::string& type) {
   Member result;
   result.config.type = type;
   result.config.codes = 37;
+  if (type == "factorised") {
+    result.straight_through = false;
+    result.unit_codes = true;
+  }
+  if (type == "fsq") {
+    result.config.fsq.levels = {4, 3, 5, 2, 3, 2};
+    result.straight_through = result.any_count = false;
+  }
+  if (type == "lfq") {
+    result.config.lfq.bits = result.dim;
+    result.any_count = false;
+  }
+  if (type == "affine") {
+    result.config.beta = 0.95;
+    result.config.affine.rate = 0.5;
+    result.rate = 4;
+  }
+  if (type == "simvq" || type == "simvq_ns") result.rate = 0.5;
   return result;
 }
 

@@ -117,6 +117,7 @@ TEST_P(EveryQuantizer, TrainingReducesTheLoss) {
   }
   const auto z = latents(8);
   const double before = quantizer->quantize(z, {}).loss.item<double>();
+  if (before == 0) GTEST_SKIP() << "no loss to reduce";
   train(*quantizer, z, member_.rate, 20);
   EXPECT_LT(quantizer->quantize(z, {}).loss.item<double>(), 0.9 * before);
 }
@@ -173,7 +174,8 @@ TEST_P(EveryQuantizer, CodesDrawnFromDataAreLatents) {
   if (!quantizer->wants_data() || !quantizer->codebook().defined()) GTEST_SKIP();
   const auto flat = flatten_latents(latents());
   quantizer->initialise_from(flat, 1);
-  const auto same = quantizer->codebook().unsqueeze(1).eq(flat.unsqueeze(0)).all(2);
+  const auto drawn = member_.unit_codes ? flat / flat.norm(2, 1, /*keepdim=*/true) : flat;
+  const auto same = quantizer->codebook().unsqueeze(1).eq(drawn.unsqueeze(0)).all(2);
   EXPECT_TRUE(same.any(1).all().item<bool>());
   quantizer->initialise_from(flat.slice(0, 0, 4), 1);  // fewer latents than codes
   EXPECT_EQ(std::get<0>(at::unique_dim(quantizer->codebook(), 0)).size(0), 10);

@@ -1,0 +1,82 @@
+#include "nsvq/quantizers/affine.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/codebook.h"
+
+namespace nsvq {
+
+namespace {
+
+enum AffineRow { kLatentMean, kLatentVariance, kCodeMean, kCodeVariance };
+
+/// Mean and variance [2, d] of the rows [N, d] of all ranks, in fp64.
+torch::Tensor moments_over_ranks(const torch::Tensor& rows, Group& group) {
+  const auto wide = rows.to(at::kDouble);
+  const auto count = at::full({1, rows.size(1)}, rows.size(0), wide.options());
+  const auto sums = at::cat({count, wide.sum(0, true), wide.square().sum(0, true)});
+  group.sum({sums});
+  const auto mean = sums[1] / sums[0];
+  return at::stack({mean, (sums[2] / sums[0] - mean.square()).clamp_min(0)});
+}
+
+torch::Tensor moments(const torch::Tensor& rows) {
+  const auto wide = rows.to(at::kDouble);
+  return at::stack({wide.mean(0), wide.var(0, /*unbiased=*/false)});
+}
+
+}  // namespace
+
+AffineQuantizer::AffineQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : MappedQuantizer(config),
+      weight_(config.beta),
+      codes_(
+          register_parameter("codebook", initial_codebook(config.init, config.codes, latent_dim))) {
+  if (config.beta <= 0 || config.beta > 1) {
+    throw UserError(
+        "quantizer.beta: affine weights the commitment 1 - beta and the codes beta, so it must be "
+        "above 0 and at most 1, but it is {}",
+        config.beta);
+  }
+  // As fit_codes weights the terms: beta [embedding + (1 - beta) / beta commitment].
+  config_.beta = (1 - weight_) / weight_;
+  if (learned()) {
+    scale_ = register_parameter("scale", at::zeros({latent_dim}));
+    shift_ = register_parameter("shift", at::zeros({latent_dim}));
+  } else {
+    const auto none = at::tensor({0.0f, 1.0f, 0.0f, 1.0f}).unsqueeze(1);
+    statistics_ = register_buffer("statistics", none.repeat({1, latent_dim}));
+    started_ = register_buffer("started", at::zeros({1}));
+  }
+}
+
+Quantized AffineQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
+  auto result = MappedQuantizer::quantize_wide(latents, step);
+  result.loss = weight_ * result.loss;
+  return result;
+}
+
+torch::Tensor AffineQuantizer::mapped_codes() {
+  if (learned()) {
+    const double rate = config_.affine.rate;
+    return codes_ * (1 + rate * scale_) + rate * shift_;
+  }
+  const auto scale = (statistics_[kLatentVariance] / (statistics_[kCodeVariance] + 1e-8)).sqrt();
+  const auto mapped = (codes_ - statistics_[kCodeMean]) * scale + statistics_[kLatentMean];
+  return at::where(started_.gt(0), mapped, codes_);
+}
+
+void AffineQuantizer::follow(const TakenStep& step) {
+  if (learned()) return;
+  const torch::NoGradGuard no_grad;
+  const auto now = at::cat({moments_over_ranks(step.latents, step.group), moments(codes_)});
+  // The first statistics are taken as they are.
+  const auto share = 1 - (1 - config_.affine.momentum) * started_;
+  statistics_.lerp_(now.to(statistics_), share);
+  started_.fill_(1);
+}
+
+void AffineQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
+  sample_codes(codes_, latents, seed);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#include "nsvq/quantizers/factorised.h"
+
+#include "nsvq/ops/cosine.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
+
+namespace nsvq {
+
+FactorisedQuantizer::FactorisedQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : VectorQuantizer(config, latent_dim) {
+  const torch::NoGradGuard no_grad;
+  codebook_.copy_(unit_vectors(codebook_));
+}
+
+Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
+                                             const QuantizerStep& step) {
+  const auto directions = unit_vectors(latents);
+  const auto codes = unit_vectors(codebook_);
+  const auto found = nearest_indices(flatten_latents(directions.detach()), codes.detach(), config_);
+  const auto indices = to_places(found, latents);
+  return fit_codes(look_up(codes, indices), indices, directions, config_, step);
+}
+
+torch::Tensor FactorisedQuantizer::encode_wide(const torch::Tensor& latents) {
+  const auto flat = flatten_latents(unit_vectors(latents));
+  return to_places(nearest_indices(flat, unit_vectors(codebook_), config_), latents);
+}
+
+torch::Tensor FactorisedQuantizer::decode(const torch::Tensor& indices) {
+  return look_up(unit_vectors(codebook_), indices);
+}
+
+torch::Tensor FactorisedQuantizer::code_vectors() { return unit_vectors(codebook_.detach()); }
+
+void FactorisedQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
+  VectorQuantizer::initialise_from(unit_vectors(latents), seed);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,94 @@
+#include "nsvq/quantizers/fsq.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr int64_t kMostFsqCodes = 16777216;  // as quantizer.codes
+
+int64_t product_of(const std::vector<int64_t>& levels) {
+  int64_t product = 1;
+  for (const int64_t level : levels) {
+    product *= level;
+    if (product > kMostFsqCodes) {
+      throw UserError("quantizer.fsq.levels: their product is above {}; take fewer", kMostFsqCodes);
+    }
+  }
+  return product;
+}
+
+/// Levels below zero: a code's channel is its level over this number.
+torch::Tensor half_width(const torch::Tensor& levels) { return (levels / 2).floor(); }
+
+/// What an index gains by a step of each channel, the first channel's by 1.
+torch::Tensor strides_of(const torch::Tensor& levels) {
+  const auto whole = levels.to(at::kLong);
+  return at::floor_divide(whole.cumprod(0), whole);
+}
+
+}  // namespace
+
+FiniteScalarQuantizer::FiniteScalarQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : codes_(product_of(config.fsq.levels)),
+      levels_(
+          register_buffer("levels", at::tensor(config.fsq.levels, at::kFloat).view({-1, 1, 1}))) {
+  refuse_rotation(config);
+  if (levels_.size(0) != latent_dim) {
+    throw UserError(
+        "quantizer.fsq.levels has {} entries, but model.latent_dim is {}: fsq has one a channel; "
+        "set model.latent_dim={}",
+        levels_.size(0), latent_dim, levels_.size(0));
+  }
+}
+
+/// An even number of levels has no middle: the bounds are shifted by half a level, and latents so
+/// that 0 stays 0.
+torch::Tensor FiniteScalarQuantizer::bounded(const torch::Tensor& latents) const {
+  const auto half = (levels_ - 1) * (1.001 / 2);  // a little more than the outermost level
+  const auto offset = 0.5 * (1 - levels_.remainder(2));
+  return (latents + at::atanh(offset / half)).tanh() * half - offset;
+}
+
+/// In whole levels. Beyond some thousand of them the bounds are more than half a level outside.
+torch::Tensor FiniteScalarQuantizer::rounded(const torch::Tensor& bounded) const {
+  const auto least = -half_width(levels_);
+  return bounded.detach().round().clamp(least, least + levels_ - 1);
+}
+
+torch::Tensor FiniteScalarQuantizer::indices_of(const torch::Tensor& rounded) const {
+  // A NaN, which a GPU does not stop for, becomes level 0, so that the index is one.
+  const auto steps = (rounded + half_width(levels_)).nan_to_num(0).to(at::kLong);
+  return (steps * strides_of(levels_)).sum(1);
+}
+
+Quantized FiniteScalarQuantizer::quantize_wide(const torch::Tensor& latents,
+                                               const QuantizerStep& /*step*/) {
+  const auto inside = bounded(latents);
+  const auto levels = rounded(inside);
+  const auto width = half_width(levels_);
+  const auto codes = levels / width;
+  Quantized result;
+  result.indices = indices_of(levels);
+  result.latents = straight_through(codes, inside / width);
+  result.loss = latents.sum() * 0;
+  result.terms = {{"commitment", at::mse_loss(inside.detach() / width, codes)}};
+  return result;
+}
+
+torch::Tensor FiniteScalarQuantizer::encode_wide(const torch::Tensor& latents) {
+  require_latents_finite(latents);
+  return indices_of(rounded(bounded(latents)));
+}
+
+torch::Tensor FiniteScalarQuantizer::decode(const torch::Tensor& indices) {
+  const auto width = half_width(levels_);
+  const auto steps =
+      at::floor_divide(indices.unsqueeze(1), strides_of(levels_)).remainder(levels_.to(at::kLong));
+  return (steps.to(levels_) - width) / width;
+}
+
+}  // namespace nsvq

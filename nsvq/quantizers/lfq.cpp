@@ -1,0 +1,66 @@
+#include "nsvq/quantizers/lfq.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/ops/lfq_entropy.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
+
+namespace nsvq {
+
+namespace {
+
+/// 2^k along dimension 1, for the bits k of an index.
+torch::Tensor bit_weights(int64_t bits, c10::Device device) {
+  const auto numbers = at::arange(bits, at::device(device).dtype(at::kLong));
+  return at::bitwise_left_shift(at::ones_like(numbers), numbers).view({-1, 1, 1});
+}
+
+torch::Tensor signs_as_index(const torch::Tensor& latents) {
+  return (latents.gt(0) * bit_weights(latents.size(1), latents.device())).sum(1);
+}
+
+}  // namespace
+
+LookupFreeQuantizer::LookupFreeQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : config_(config) {
+  refuse_rotation(config);
+  if (config.lfq.bits != latent_dim) {
+    throw UserError(
+        "quantizer.lfq.bits is {}, but model.latent_dim is {}: lfq has one bit a channel; set both "
+        "to the same number",
+        config.lfq.bits, latent_dim);
+  }
+}
+
+Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
+                                             const QuantizerStep& step) {
+  Quantized result;
+  result.indices = signs_as_index(latents);
+  const auto codes = at::where(latents.gt(0), 1.0, -1.0).to(latents);
+  const auto commitment = at::mse_loss(latents, codes);
+  result.latents = straight_through(codes, latents);
+  result.terms["commitment"] = commitment.detach();
+  result.loss = step.commitment ? config_.beta * commitment : latents.sum() * 0;
+  if (step.commitment && config_.lfq.entropy > 0) {
+    const auto entropy = lfq_entropy(flatten_latents(latents), config_.lfq.temperature);
+    result.loss = result.loss +
+                  config_.lfq.entropy * (entropy.sample - config_.lfq.diversity * entropy.batch);
+    result.terms["sample_entropy"] = entropy.sample.detach();
+    result.terms["batch_entropy"] = entropy.batch.detach();
+  }
+  return result;
+}
+
+torch::Tensor LookupFreeQuantizer::encode_wide(const torch::Tensor& latents) {
+  require_latents_finite(latents);
+  return signs_as_index(latents);
+}
+
+torch::Tensor LookupFreeQuantizer::decode(const torch::Tensor& indices) {
+  const auto set =
+      indices.unsqueeze(1).bitwise_and(bit_weights(config_.lfq.bits, indices.device()));
+  return at::where(set.ne(0), 1.0, -1.0).to(at::kFloat);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,144 @@
+#include "nsvq/quantizers/affine.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/codebook.h"
+#include "tests/quantizers/golden.h"
+#include "tests/quantizers/members.h"
+
+namespace nsvq {
+namespace {
+
+Member affine(const std::string& variant) {
+  auto one = member("affine");
+  one.config.affine.variant = variant;
+  return one;
+}
+
+/// A rank of several whose other ranks' sums are known beforehand.
+class RankOfMany : public Group {
+ public:
+  explicit RankOfMany(std::vector<torch::Tensor> others) : others_(std::move(others)) {}
+  int rank() const override { return 0; }
+  int size() const override { return static_cast<int>(others_.size()) + 1; }
+  void sum(const std::vector<torch::Tensor>& tensors) override {
+    mine = tensors.at(0).clone();
+    for (const auto& other : others_) tensors.at(0).add_(other);
+  }
+  void broadcast(const std::vector<torch::Tensor>&) override {}
+
+  torch::Tensor mine;  ///< what this rank gave to the sum
+
+ private:
+  std::vector<torch::Tensor> others_;
+};
+
+void follow(Quantizer& quantizer, const torch::Tensor& rows, Group& group) {
+  quantizer.follow({rows, at::zeros({rows.size(0)}, at::kLong), 0, 0, group});
+}
+
+torch::Tensor statistics(Quantizer& quantizer) {
+  return quantizer.named_buffers()["statistics"].clone();
+}
+
+torch::Tensor plain_moments(const torch::Tensor& rows) {
+  return at::stack({rows.mean(0), rows.var(0, false)});
+}
+
+TEST(Affine, EqualsTheReference) { check_golden("affine", 3); }
+
+TEST(Affine, StartsAsTheCodebook) {
+  for (const char* variant : {"learned", "running"}) {
+    const auto quantizer = make(affine(variant));
+    EXPECT_TRUE(
+        at::equal(quantizer->code_vectors(), quantizer->named_parameters()["codebook"].detach()));
+  }
+}
+
+TEST(Affine, TheFirstStatisticsAreTakenAndLaterOnesMixedIn) {
+  auto one = affine("running");
+  one.config.affine.momentum = 0.3;
+  const auto quantizer = make(one);
+  const auto group = make_group();
+  torch::manual_seed(1);
+  const auto first = at::randn({40, 6}) * 3 + 1, second = at::randn({40, 6}) - 2;
+  follow(*quantizer, first, *group);
+  const auto codebook = quantizer->named_parameters()["codebook"].detach();
+  const auto codes = plain_moments(codebook);
+  EXPECT_TRUE(at::allclose(statistics(*quantizer), at::cat({plain_moments(first), codes})));
+  follow(*quantizer, second, *group);
+  const auto mixed = 0.7 * plain_moments(first) + 0.3 * plain_moments(second);
+  EXPECT_TRUE(at::allclose(statistics(*quantizer), at::cat({mixed, codes}), 1e-5, 1e-6));
+}
+
+TEST(Affine, RunningStatisticsTakeTheCodesToTheLatents) {
+  const auto quantizer = make(affine("running"));
+  const auto group = make_group();
+  torch::manual_seed(1);
+  const auto rows = at::randn({200, 6}) * at::tensor({1.0f, 2.0f, 0.1f, 5.0f, 1.0f, 0.5f}) + 7;
+  follow(*quantizer, rows, *group);
+  EXPECT_TRUE(
+      at::allclose(plain_moments(quantizer->code_vectors()), plain_moments(rows), 1e-4, 1e-5));
+}
+
+TEST(Affine, TheCodebooksGradientIsScaled) {
+  auto one = affine("running");
+  one.config.beta = 1;
+  const auto quantizer = make(one);
+  const auto group = make_group();
+  const auto z = latents_for(one) * 4;
+  follow(*quantizer, flatten_latents(z), *group);
+  const auto result = quantizer->quantize(z, {});
+  result.loss.backward();
+  const auto s = statistics(*quantizer);
+  const auto scale = (s[1] / (s[3] + 1e-8)).sqrt();
+  const auto flat = flatten_latents(z), indices = result.indices.flatten();
+  const auto pull = 2 * (quantizer->code_vectors().index_select(0, indices) - flat) / z.numel();
+  const auto expected = at::zeros({37, 6}).index_add(0, indices, pull) * scale;
+  EXPECT_TRUE(at::allclose(quantizer->named_parameters()["codebook"].grad(), expected, 1e-4, 1e-6));
+}
+
+TEST(Affine, RanksHaveTheStatisticsOfTheWholeBatch) {
+  torch::manual_seed(1);
+  const auto rows = at::randn({50, 6}) * 3 + 1;
+  const auto alone = make_group();
+  const auto whole = make(affine("running"));
+  follow(*whole, rows, *alone);
+  RankOfMany nobody({});
+  follow(*make(affine("running")), rows.slice(0, 20), nobody);
+  RankOfMany both({nobody.mine});
+  const auto half = make(affine("running"));
+  follow(*half, rows.slice(0, 0, 20), both);
+  EXPECT_TRUE(at::allclose(statistics(*half), statistics(*whole), 1e-6, 1e-7));
+}
+
+TEST(Affine, LearnedHasNoStatistics) {
+  const auto quantizer = make(affine("learned"));
+  EXPECT_TRUE(quantizer->buffers().empty());
+  EXPECT_EQ(quantizer->parameters().size(), 3u);
+  EXPECT_FALSE(quantizer->codebook().defined());
+}
+
+TEST(Affine, CodesDrawnFromDataAreLatents) {
+  auto one = affine("learned");
+  one.config.init = "data";
+  one.config.codes = 10;
+  const auto quantizer = make(one);
+  ASSERT_TRUE(quantizer->wants_data());
+  const auto flat = flatten_latents(latents_for(one));
+  quantizer->initialise_from(flat, 1);
+  const auto same = quantizer->code_vectors().unsqueeze(1).eq(flat.unsqueeze(0)).all(2);
+  EXPECT_TRUE(same.any(1).all().item<bool>());
+}
+
+TEST(Affine, RefusesABetaThatIsNoShare) {
+  for (const double beta : {0.0, 1.5}) {
+    auto one = affine("learned");
+    one.config.beta = beta;
+    EXPECT_THROW(make(one), UserError) << beta;
+  }
+}
+
+}  // namespace
+}  // namespace nsvq
