@@ -87,7 +87,8 @@ def check_tracing(device):
                              ("ns_quantize", *fixed, TAU), ("ns_search", *fixed, TAU),
                              ("ns_search_pull", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
                              ("ns_loss", z, codebook, indices, TAU),
-                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300)):
+                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300),
+                             ("softmax_column_sums", *fixed, TAU)):
         opcheck(getattr(ops, name).default, arguments)
     for name, *arguments in (("nearest_codes", z, codebook), ("ns_quantize", z, codebook, TAU)):
         opcheck(getattr(ops, name).default, arguments,
