@@ -2,9 +2,14 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/quantizers/fvq.h"
+#include "nsvq/quantizers/gumbel.h"
+#include "nsvq/quantizers/ibq.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/sqvae.h"
 #include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 
 namespace nsvq {
 
@@ -24,6 +29,11 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
       kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
       kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
+      kind<BridgedQuantizer>("fvq", "codes through a small vision transformer (VQBridge)"),
+      kind<FeatureQuantizer>("vqgan_lc", "frozen features behind a trained projection (VQGAN-LC)"),
+      kind<StochasticQuantizer>("sqvae", "a soft choice of codes that hardens (SQ-VAE)"),
+      kind<GumbelQuantizer>("gumbel", "codes drawn by Gumbel noise, straight through"),
+      kind<IndexBackpropagationQuantizer>("ibq", "every code has a gradient through its index"),
   };
   return kinds;
 }
