@@ -14,11 +14,12 @@ BridgedQuantizer::BridgedQuantizer(const QuantizerConfig& config, int64_t latent
           register_parameter("embedding", initial_codebook("uniform", config.codes, latent_dim))) {}
 
 torch::Tensor BridgedQuantizer::code_vectors() {
-  return kept_.get(*this, [this] { return bridge_->forward(embedding_); });
+  const torch::NoGradGuard no_grad;
+  return bridge_->forward(embedding_);
 }
 
 Quantized BridgedQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto codes = at::GradMode::is_enabled() ? bridge_->forward(embedding_) : code_vectors();
+  const auto codes = bridge_->forward(embedding_);
   const auto found = nearest_indices(flatten_latents(latents.detach()), codes.detach(), config_);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codes, indices), indices, latents, config_, step);

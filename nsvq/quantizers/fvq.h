@@ -1,7 +1,6 @@
 #pragma once
 
 #include "nsvq/quantizers/code_bridge.h"
-#include "nsvq/quantizers/kept_codes.h"
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
@@ -24,7 +23,6 @@ class BridgedQuantizer : public Quantizer {
   QuantizerConfig config_;
   std::shared_ptr<CodeBridgeImpl> bridge_;
   torch::Tensor embedding_;  ///< [K, d], what the bridge is given
-  KeptCodes kept_;
 };
 
 }  // namespace nsvq

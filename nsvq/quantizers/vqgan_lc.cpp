@@ -58,7 +58,7 @@ void FeatureQuantizer::begin() {
 }
 
 Quantized FeatureQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto all = at::GradMode::is_enabled() ? projection_->forward(features_) : code_vectors();
+  const auto all = projection_->forward(features_);
   const auto found = nearest_indices(flatten_latents(latents.detach()), all.detach(), config_);
   Quantized result;
   result.indices = to_places(found, latents);
@@ -73,7 +73,8 @@ Quantized FeatureQuantizer::quantize_wide(const torch::Tensor& latents, const Qu
 }
 
 torch::Tensor FeatureQuantizer::code_vectors() {
-  return kept_.get(*this, [this] { return projection_->forward(features_); });
+  const torch::NoGradGuard no_grad;
+  return projection_->forward(features_);
 }
 
 torch::Tensor FeatureQuantizer::encode_wide(const torch::Tensor& latents) {

@@ -2,7 +2,6 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "nsvq/quantizers/kept_codes.h"
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
@@ -27,7 +26,6 @@ class FeatureQuantizer : public Quantizer {
   QuantizerConfig config_;
   torch::nn::Linear projection_{nullptr};
   torch::Tensor features_;  ///< [K, dim], 0 until they are read
-  KeptCodes kept_;
 };
 
 }  // namespace nsvq

@@ -29,4 +29,14 @@ inline Config tiny_config() {
   return config;
 }
 
+/// The same with a quantizer of another type and what it asks for.
+inline Config tiny_config_of(const std::string& type) {
+  auto config = tiny_config();
+  config.quantizer.type = type;
+  config.quantizer.features.dim = 4;
+  config.quantizer.bridge = {.patch = 2, .width = 8, .heads = 2, .blocks = 1};
+  if (type == "fvq") config.quantizer.codes = 36;
+  return config;
+}
+
 }  // namespace nsvq
