@@ -68,7 +68,7 @@ struct AffineConfig {
 };
 
 struct SqvaeConfig {
-  double variance = 20;
+  double variance = 21;
   double anneal = 1e-5;
 };
 
@@ -81,6 +81,7 @@ struct GumbelConfig {
 
 struct IbqConfig {
   double entropy = 0.05;
+  double entropy_temperature = 0.01;
   double temperature = 1;
 };
 

@@ -170,8 +170,10 @@ std::vector<Option> options(Config& config) {
        at_least(0)},
       {"quantizer.ibq.entropy", &quantizer.ibq.entropy, "ibq: weight of the entropy terms",
        at_least(0)},
-      {"quantizer.ibq.temperature", &quantizer.ibq.temperature, "temperature of its softmax",
-       above(0)},
+      {"quantizer.ibq.entropy_temperature", &quantizer.ibq.entropy_temperature,
+       "temperature of their softmax", above(0)},
+      {"quantizer.ibq.temperature", &quantizer.ibq.temperature,
+       "temperature of the softmax that gradients pass", above(0)},
 
       {"loss.l1", &loss.l1, "weight of the absolute reconstruction error", at_least(0)},
       {"loss.l2", &loss.l2, "weight of the squared reconstruction error", at_least(0)},

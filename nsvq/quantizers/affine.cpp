@@ -76,7 +76,7 @@ void AffineQuantizer::follow(const TakenStep& step) {
 }
 
 void AffineQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
-  sample_codes(codes_, latents, seed);
+  codes_from_data(codes_, latents, config_.init, seed);
 }
 
 }  // namespace nsvq

@@ -4,16 +4,13 @@
 #include <vector>
 
 #include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/cosine.h"
 #include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
 namespace {
-
-torch::Tensor unit_rows(const torch::Tensor& rows) {
-  return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
-}
 
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
                              const std::string& choice, uint64_t seed) {
@@ -29,10 +26,10 @@ torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Ten
                                  const at::Generator& generator) {
   constexpr int64_t similarities_at_a_time = int64_t{1} << 24;
   const int64_t n = latents.size(0);
-  const auto others = unit_rows(latents).t();
+  const auto others = unit_vectors(latents).t();
   std::vector<torch::Tensor> drawn;
   for (const auto& codes :
-       unit_rows(codebook).split(std::max(int64_t{1}, similarities_at_a_time / n))) {
+       unit_vectors(codebook).split(std::max(int64_t{1}, similarities_at_a_time / n))) {
     // By inverse transform; the weights lie between 1 / e and e.
     const auto total = at::mm(codes, others).exp_().cumsum(1);
     const auto draws =
@@ -44,7 +41,7 @@ torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Ten
 
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
   // Of unit vectors the nearest is the most similar.
-  return nearest_without_waiting(unit_rows(codebook), unit_rows(latents));
+  return nearest_without_waiting(unit_vectors(codebook), unit_vectors(latents), {});
 }
 
 AnchorReplacement::AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook)

@@ -54,6 +54,11 @@ torch::Tensor to_places(const torch::Tensor& indices, const torch::Tensor& laten
   return indices.view({latents.size(0), latents.size(2), latents.size(3)});
 }
 
+torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latents) {
+  return rows.view({latents.size(0), latents.size(2), latents.size(3), rows.size(1)})
+      .permute({0, 3, 1, 2});
+}
+
 torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices) {
   TORCH_CHECK(indices.dim() == 3, "quantizer: indices must be [B, h, w], but they are ",
               indices.sizes());

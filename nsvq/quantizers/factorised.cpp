@@ -17,7 +17,7 @@ Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
                                              const QuantizerStep& step) {
   const auto directions = unit_vectors(latents);
   const auto codes = unit_vectors(codebook_);
-  const auto found = nearest_indices(flatten_latents(directions.detach()), codes.detach(), config_);
+  const auto found = nearest_without_waiting(flatten_latents(directions), codes, config_);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codes, indices), indices, directions, config_, step);
 }

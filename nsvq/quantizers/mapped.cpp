@@ -10,7 +10,7 @@ namespace nsvq {
 
 Quantized MappedQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto codes = mapped_codes();
-  const auto found = nearest_indices(flatten_latents(latents.detach()), codes.detach(), config_);
+  const auto found = nearest_without_waiting(flatten_latents(latents), codes, config_);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codes, indices), indices, latents, config_, step);
 }

@@ -25,4 +25,14 @@ torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const at::Gene
   return drawn + at::randn(drawn.sizes(), generator, drawn.options()) * deviation;
 }
 
+torch::Tensor gumbel_noise_like(const torch::Tensor& logits, uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  // -log E for an exponential E, kept above 0, where the noise would be infinite.
+  return at::empty_like(logits, at::MemoryFormat::Contiguous)
+      .exponential_(1, generator_on(logits.device(), seed))
+      .clamp_min_(1e-10)
+      .log_()
+      .neg_();
+}
+
 }  // namespace nsvq

@@ -16,4 +16,8 @@ at::Generator generator_on(c10::Device device, uint64_t seed);
 /// differ.
 torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const at::Generator& generator);
 
+/// Standard Gumbel noise in the shape of a tensor: the largest of logits plus such noise is a draw
+/// from their softmax.
+torch::Tensor gumbel_noise_like(const torch::Tensor& logits, uint64_t seed);
+
 }  // namespace nsvq

@@ -6,13 +6,18 @@
 #include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/factorised.h"
 #include "nsvq/quantizers/fsq.h"
+#include "nsvq/quantizers/fvq.h"
+#include "nsvq/quantizers/gumbel.h"
+#include "nsvq/quantizers/ibq.h"
 #include "nsvq/quantizers/lfq.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/simvq.h"
 #include "nsvq/quantizers/simvq_ns.h"
 #include "nsvq/quantizers/soundstream.h"
+#include "nsvq/quantizers/sqvae.h"
 #include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 
 namespace nsvq {
 
@@ -31,20 +36,25 @@ QuantizerKind kind(std::string name, std::string summary, std::string replacemen
 const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
       kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
+      kind<EmaQuantizer>("ema", "codes as running means of their latents, as in VQ-VAE"),
       kind<FactorisedQuantizer>("factorised", "latents and codes of length 1, as in VQGAN-FC"),
       kind<FiniteScalarQuantizer>("fsq", "each channel rounded to a few levels"),
       kind<LookupFreeQuantizer>("lfq", "the signs of a latent, with entropy terms"),
-      kind<AffineQuantizer>("affine", "a codebook behind a shared scale and shift"),
+      kind<FeatureQuantizer>("vqgan_lc", "frozen features behind a trained projection (VQGAN-LC)"),
       kind<SimVq>("simvq", "a trained linear map of a frozen codebook"),
+      kind<BridgedQuantizer>("fvq", "codes through a small vision transformer (VQBridge)"),
       kind<NonStationarySimVq>("simvq_ns", "simvq plus the NS loss"),
       kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
-      kind<EmaQuantizer>("ema", "codes as running means of their latents, as in VQ-VAE"),
+      kind<AffineQuantizer>("affine", "a codebook behind a shared scale and shift"),
+      kind<VectorQuantizer>("cvq", "plain vector quantization, unused codes moved to anchors",
+                            "anchor"),
       kind<EmaQuantizer>("jukebox", "ema, unused codes restarted at latents", "restart"),
       kind<SoundStreamQuantizer>(
           "soundstream", "ema from k-means, unused codes restarted (replacement.threshold: 2)",
           "restart"),
-      kind<VectorQuantizer>("cvq", "plain vector quantization, unused codes moved to anchors",
-                            "anchor"),
+      kind<StochasticQuantizer>("sqvae", "a soft choice of codes that hardens (SQ-VAE)"),
+      kind<GumbelQuantizer>("gumbel", "codes drawn by Gumbel noise, straight through"),
+      kind<IndexBackpropagationQuantizer>("ibq", "every code has a gradient through its index"),
   };
   return kinds;
 }

@@ -27,9 +27,10 @@ torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor&
   return indices;
 }
 
-torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook) {
+torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,
+                                      const QuantizerConfig& config) {
   const torch::NoGradGuard no_grad;
-  if (!streams(latents, {})) return nearest_codes(latents, codebook);
+  if (!streams(latents, config)) return nearest_codes(latents, codebook);
   return std::get<0>(exact_nearest_codes(latents, codebook)).clamp_min(0);
 }
 

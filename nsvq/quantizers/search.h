@@ -13,9 +13,10 @@ namespace nsvq {
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config);
 
-/// The same by the streaming operators, but on a GPU nothing waits for the result: a latent that is
-/// not finite gets index 0.
-torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook);
+/// The same in training, where nothing waits for a GPU: there a latent that is not finite gets
+/// index 0, and the loss shows it.
+torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,
+                                      const QuantizerConfig& config);
 
 /// The same check, on a CPU, for quantizers that search nothing. A GPU would have to be waited for.
 void require_latents_finite(const torch::Tensor& latents);

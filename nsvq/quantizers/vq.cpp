@@ -17,7 +17,8 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 }
 
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto indices = encode(latents);
+  const auto found = nearest_without_waiting(flatten_latents(latents), codebook_, config_);
+  const auto indices = to_places(found, latents);
   return fit_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 

@@ -65,6 +65,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
   }
   if (start == Start::fresh) {
     model_->quantizer->begin();
+    ema_.copy_all();
     run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, config_));
   } else {
     const auto from = checkpoint_to_resume(config_, run);

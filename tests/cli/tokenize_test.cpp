@@ -219,8 +219,7 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
 TEST(TokensOfEveryQuantizer, DecodeToTheReconstruction) {
   const TemporaryFolder folder;
   for (const auto& kind : quantizer_kinds()) {
-    auto config = tiny_config();
-    config.quantizer.type = kind.name;
+    auto config = tiny_config_of(kind.name);
     config.model.mid_attention = true;
     torch::manual_seed(5);
     Tokenizer model(config);

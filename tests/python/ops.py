@@ -99,7 +99,8 @@ def check_tracing(device):
                              ("ns_search_pull", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
                              ("ns_loss", z, codebook, indices, TAU),
                              ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300),
-                             ("code_sums", fixed[0], indices, 300)):
+                             ("code_sums", fixed[0], indices, 300),
+                             ("softmax_column_sums", *fixed, TAU)):
         opcheck(getattr(ops, name).default, arguments)
     for name, *arguments in (("nearest_codes", z, codebook), ("ns_quantize", z, codebook, TAU)):
         opcheck(getattr(ops, name).default, arguments,

@@ -35,10 +35,24 @@ inline double farthest(const torch::Tensor& values, const nlohmann::json& expect
 }
 
 inline void expect_near(const torch::Tensor& value, const nlohmann::json& expected,
-                        const std::string& name) {
+                        const std::string& name = "") {
   ASSERT_TRUE(value.defined()) << name;
   ASSERT_EQ(value.numel(), static_cast<int64_t>(expected.size())) << name;
-  EXPECT_LE(farthest(value, expected), 1e-12) << name;
+  EXPECT_LE(farthest(value, expected), 1e-11) << name;
+}
+
+/// Fills a quantizer's tensors, in the order of names, with the formula at rising phases.
+inline void fill_tensors(Quantizer& quantizer, const std::vector<std::string>& names, double scale,
+                         double phase) {
+  const torch::NoGradGuard no_grad;
+  quantizer.to(at::kDouble);
+  auto tensors = quantizer.named_parameters();
+  for (const auto& item : quantizer.named_buffers()) tensors.insert(item.key(), item.value());
+  ASSERT_EQ(names.size(), tensors.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto& tensor = tensors[names[i]];
+    tensor.copy_(formula(tensor.sizes(), scale, phase + 1.1 * static_cast<double>(i)));
+  }
 }
 
 /// The quantizer of a case, in fp64, with the case's parameters and buffers.

@@ -36,12 +36,24 @@ inline Member member(const std::string& type) {
     result.rate = 4;
   }
   if (type == "simvq" || type == "simvq_ns") result.rate = 0.5;
+  result.config.features.dim = 9;
+  result.config.bridge = {.patch = 2, .width = 8, .heads = 2, .blocks = 2};
+  if (type == "fvq") {
+    result.config.codes = 36;
+    result.any_count = false;
+    result.rate = 0.2;
+  }
+  if (type == "gumbel") result.rate = 1000;
+  if (type == "gumbel" || type == "ibq") result.straight_through = false;
   return result;
 }
 
 inline std::shared_ptr<Quantizer> make(const Member& member) {
   torch::manual_seed(3);
-  return make_quantizer(member.config, member.dim);
+  auto quantizer = make_quantizer(member.config, member.dim);
+  // A run reads them from a file.
+  if (auto* features = quantizer->named_buffers().find("features")) features->normal_();
+  return quantizer;
 }
 
 /// Latents [batch, dim, h, w] that are the same in every call.

@@ -29,4 +29,16 @@ inline Config tiny_config() {
   return config;
 }
 
+/// The same with a quantizer of another type and what it asks for.
+inline Config tiny_config_of(const std::string& type) {
+  auto config = tiny_config();
+  config.quantizer.type = type;
+  config.quantizer.features.dim = 4;
+  config.quantizer.bridge = {.patch = 2, .width = 8, .heads = 2, .blocks = 1};
+  if (type == "fvq") config.quantizer.codes = 36;
+  config.quantizer.fsq.levels = {4, 3, 2, 2, 2, 2, 2, 2};
+  config.quantizer.lfq.bits = config.model.latent_dim;
+  return config;
+}
+
 }  // namespace nsvq

@@ -135,10 +135,12 @@ TEST_F(TrainerTest, ReplacementWaitsForItsExemptionAndIsCounted) {
 }
 
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
+  const auto features = folder_.path() / "features.safetensors";
+  write_safetensors(features, {{{"features", at::randn({32, 4})}}, {}});
   for (const auto& kind : quantizer_kinds()) {
     for (const auto* init : {"gaussian", "uniform", "data", "kmeans"}) {
-      auto config = tiny_config();
-      config.quantizer.type = kind.name;
+      auto config = tiny_config_of(kind.name);
+      config.quantizer.features.file = features;
       config.quantizer.init = init;
       config.train.epochs = 2;
       const auto run = folder_.path() / (kind.name + init);

@@ -1,0 +1,72 @@
+#include "nsvq/quantizers/code_bridge.h"
+
+#include <torch/nn/init.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cmath>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Patches along a side of the square of codes.
+int64_t patches_along(const BridgeConfig& config, int64_t codes) {
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(codes))));
+  if (side * side != codes) {
+    throw UserError(
+        "quantizer.codes is {}, but the codes of fvq make a square; use {} or {}, for instance",
+        codes, std::max<int64_t>(1, side * side), (side + 1) * (side + 1));
+  }
+  if (side % config.patch != 0) {
+    throw UserError(
+        "quantizer.bridge.patch is {}, but a square of {} codes has sides of {}, which it does not "
+        "divide",
+        config.patch, codes, side);
+  }
+  if (config.width % config.heads != 0) {
+    throw UserError("quantizer.bridge.heads is {}, which does not divide quantizer.bridge.width {}",
+                    config.heads, config.width);
+  }
+  return side / config.patch;
+}
+
+}  // namespace
+
+CodeBridgeImpl::CodeBridgeImpl(const BridgeConfig& config, int64_t codes, int64_t dim)
+    : patch_(config.patch), patches_(patches_along(config, codes)), dim_(dim) {
+  const int64_t numbers = patch_ * patch_ * dim;
+  embed_ = register_module("embed", make_xavier_linear(numbers, config.width));
+  const auto blocks = register_module("blocks", torch::nn::ModuleList());
+  for (int64_t i = 0; i < config.blocks; ++i) {
+    blocks_.push_back(std::make_shared<VitBlockImpl>(
+        VitBlockShape{.width = config.width, .heads = config.heads}));
+    blocks->push_back(blocks_.back());
+  }
+  last_ = register_module("last", std::make_shared<torch::nn::LinearImpl>(config.width, numbers));
+  torch::nn::init::zeros_(last_->weight);
+  torch::nn::init::zeros_(last_->bias);
+}
+
+/// Code r * side + c lies in row r, column c; a patch is flattened as (row, column, channel).
+torch::Tensor CodeBridgeImpl::to_patches(const torch::Tensor& codebook) const {
+  return codebook.view({patches_, patch_, patches_, patch_, dim_})
+      .permute({0, 2, 1, 3, 4})
+      .reshape({patches_ * patches_, patch_ * patch_ * dim_});
+}
+
+torch::Tensor CodeBridgeImpl::from_patches(const torch::Tensor& patches) const {
+  return patches.view({patches_, patches_, patch_, patch_, dim_})
+      .permute({0, 2, 1, 3, 4})
+      .reshape({-1, dim_});
+}
+
+torch::Tensor CodeBridgeImpl::forward(const torch::Tensor& codebook) {
+  auto tokens = embed_->forward(to_patches(codebook));
+  for (const auto& block : blocks_) tokens = block->forward(tokens);
+  return from_patches(last_->forward(plain_layer_norm(tokens)));
+}
+
+}  // namespace nsvq

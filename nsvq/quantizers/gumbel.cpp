@@ -1,0 +1,55 @@
+#include "nsvq/quantizers/gumbel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/soft_codes.h"
+
+namespace nsvq {
+
+double gumbel_temperature(const GumbelConfig& config, int64_t step) {
+  const double share =
+      std::min(1.0, static_cast<double>(step) / static_cast<double>(config.anneal_steps));
+  const double high = (1 + std::cos(share * std::numbers::pi)) / 2;
+  return config.last_temperature + (config.temperature - config.last_temperature) * high;
+}
+
+GumbelQuantizer::GumbelQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : config_(config.gumbel),
+      projection_(register_module("projection", torch::nn::Linear(latent_dim, config.codes))),
+      codebook_(
+          register_parameter("codebook", initial_codebook(config.init, config.codes, latent_dim))) {
+  refuse_rotation(config);
+}
+
+Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
+  const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
+  const auto &weights = projection_->weight, &offsets = projection_->bias;
+  const auto drawn = winning_codes(flat, {weights, offsets}, codebook_,
+                                   {gumbel_temperature(config_, step.number), step.seed});
+  const auto assigned = soft_assignment_of_logits(flat, weights, offsets);
+  const auto divergence =
+      std::log(static_cast<double>(codes())) - assigned.entropy / static_cast<double>(flat.size(0));
+  Quantized result;
+  result.latents = to_channels(drawn.codes, latents);
+  result.indices = to_places(drawn.indices, latents);
+  result.loss = config_.kl * divergence;
+  result.terms = {{"commitment", at::mse_loss(latents.detach(), result.latents.detach())},
+                  {"divergence", divergence.detach()}};
+  return result;
+}
+
+torch::Tensor GumbelQuantizer::encode_wide(const torch::Tensor& latents) {
+  return to_places(
+      largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias}), latents);
+}
+
+torch::Tensor GumbelQuantizer::decode(const torch::Tensor& indices) {
+  return look_up(codebook_, indices);
+}
+
+}  // namespace nsvq

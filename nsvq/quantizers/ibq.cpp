@@ -1,0 +1,49 @@
+#include "nsvq/quantizers/ibq.h"
+
+#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/soft_codes.h"
+
+namespace nsvq {
+
+torch::Tensor IndexBackpropagationQuantizer::no_offsets() const {
+  return at::zeros({codes()}, codebook_.options().requires_grad(false));
+}
+
+/// mean H(p) - H(mean p), the latter with the reference's 1e-5 in the logarithm.
+torch::Tensor IndexBackpropagationQuantizer::entropy_loss(const torch::Tensor& flat) {
+  const auto assigned =
+      soft_assignment_of_logits(flat, codebook_ / config_.ibq.entropy_temperature, no_offsets());
+  const auto rows = static_cast<double>(flat.size(0));
+  const auto mean = assigned.usage / rows;
+  return assigned.entropy / rows + (mean * (mean + 1e-5).log()).sum();
+}
+
+Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& latents,
+                                                       const QuantizerStep& step) {
+  const auto given = step.commitment ? latents : latents.detach();
+  const auto flat = flatten_latents(given);
+  const auto chosen = winning_codes(flat, {codebook_, no_offsets()}, codebook_,
+                                    {config_.ibq.temperature, std::nullopt});
+  Quantized result;
+  result.latents = to_channels(chosen.codes, latents);
+  result.indices = to_places(chosen.indices, latents);
+  const auto winners = look_up(codebook_, result.indices);
+  const auto embedding = at::mse_loss(winners, given.detach());
+  const auto commitment = at::mse_loss(given, winners.detach());
+  result.loss = at::mse_loss(result.latents, given) + config_.beta * embedding;
+  if (step.commitment) result.loss = result.loss + commitment;
+  result.terms = {{"embedding", embedding.detach()}, {"commitment", commitment.detach()}};
+  if (step.neighbours && config_.ibq.entropy > 0) {
+    const auto entropy = entropy_loss(flat);
+    result.loss = result.loss + config_.ibq.entropy * entropy;
+    result.terms["entropy"] = entropy.detach();
+  }
+  return result;
+}
+
+torch::Tensor IndexBackpropagationQuantizer::encode_wide(const torch::Tensor& latents) {
+  return to_places(largest_logits(flatten_latents(latents), {codebook_, no_offsets()}), latents);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+
+namespace nsvq {
+
+// Codes chosen by a softmax over logits, without the N x K matrix: rows are taken a chunk at a time
+// (nsvq/ops/row_chunks.h), in forward and again in backward, and noise is drawn anew from its seed.
+
+/// Logits z_i . w_j + b_j of latents [N, d]; the codes' weights w [K, d] and offsets b [K].
+struct CodeLogits {
+  torch::Tensor weights, offsets;
+};
+
+/// How a latent's weights of the codes, softmax((logits + noise) / temperature), come about.
+struct Softness {
+  double temperature = 1;
+  std::optional<uint64_t> seed;  ///< of Gumbel noise; without it there is none
+};
+
+struct SoftCodes {
+  torch::Tensor codes;    ///< [N, d]
+  torch::Tensor indices;  ///< [N], of the largest weight
+};
+
+/// The weights' mean of the codes.
+SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                     const torch::Tensor& codebook, const Softness& softness);
+
+/// The code of the largest weight, bit for bit. Its gradient goes to that code, and through the
+/// weights as if it were their mean: one-hot straight through.
+SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                        const torch::Tensor& codebook, const Softness& softness);
+
+/// Index [N] of the largest logit, without gradients. On a CPU throws if a latent is not finite.
+torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits);
+
+}  // namespace nsvq

@@ -1,0 +1,49 @@
+#include "nsvq/quantizers/sqvae.h"
+
+#include <cmath>
+
+#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/soft_codes.h"
+
+namespace nsvq {
+
+StochasticQuantizer::StochasticQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : VectorQuantizer(config, latent_dim),
+      log_variance_(
+          register_parameter("log_variance", at::full({}, std::log(config.sqvae.variance - 1)))) {
+  refuse_rotation(config);
+}
+
+Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
+                                             const QuantizerStep& step) {
+  const auto given = step.commitment ? latents : latents.detach();
+  const auto flat = flatten_latents(given);
+  const auto variance = 1 + log_variance_.exp();
+  // -|z - c|^2 / (2 variance) but for the latent's own norm, which no softmax sees.
+  const CodeLogits logits = {codebook_ / variance, codebook_.square().sum(1) / (-2 * variance)};
+  Quantized result;
+  torch::Tensor codes;
+  if (step.seed) {
+    const double temperature = std::exp(-config_.sqvae.anneal * static_cast<double>(step.number));
+    const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
+    result.indices = to_places(soft.indices, latents);
+    codes = to_channels(soft.codes, latents);
+    result.latents = codes;
+  } else {
+    result.indices = encode(latents);
+    codes = look_up(codebook_, result.indices);
+    result.latents = straight_through(codes, latents);
+  }
+  const auto images = static_cast<double>(latents.size(0));
+  const auto entropy = soft_assignment_of_logits(flat, logits.weights, logits.offsets).entropy;
+  const auto spread = (given - codes).square().sum() / (2 * variance);
+  result.loss = (spread - entropy) / images;
+  result.terms = {{"commitment", at::mse_loss(latents.detach(), codes.detach())},
+                  {"entropy", entropy.detach() / static_cast<double>(flat.size(0))},
+                  {"variance", variance.detach()}};
+  return result;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,67 @@
+#include "nsvq/quantizers/vqgan_lc.h"
+
+#include <fmt/ranges.h>
+#include <torch/nn/init.h>
+
+#include <cmath>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/safetensors.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr double kCodebookWeight = 0.33;
+
+/// Throws UserError.
+torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim) {
+  if (path.empty()) {
+    throw UserError(
+        "quantizer.type is vqgan_lc, so quantizer.features.file must name a safetensors file with "
+        "a tensor 'features' [{}, {}]",
+        codes, dim);
+  }
+  const auto tensors = read_safetensors(path).tensors;
+  const auto found = tensors.find("features");
+  if (found == tensors.end()) {
+    throw UserError("quantizer.features.file: {}: holds no tensor 'features'", path);
+  }
+  const auto& features = found->second;
+  if (features.sizes() != at::IntArrayRef({codes, dim})) {
+    throw UserError(
+        "quantizer.features.file: {}: 'features' is [{}], but quantizer.codes and "
+        "quantizer.features.dim ask for [{}, {}]",
+        path, fmt::join(features.sizes().vec(), ", "), codes, dim);
+  }
+  if (!features.is_floating_point() || !at::isfinite(features).all().item<bool>()) {
+    throw UserError("quantizer.features.file: {}: 'features' must hold finite numbers", path);
+  }
+  return features;
+}
+
+}  // namespace
+
+FeatureQuantizer::FeatureQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+    : MappedQuantizer(config),
+      projection_(
+          register_module("projection", torch::nn::Linear(config.features.dim, latent_dim))),
+      features_(register_buffer("features", at::zeros({config.codes, config.features.dim}))) {
+  // As fit_codes weights the terms: 0.33 [embedding + commitment / 0.33].
+  config_.beta = 1 / kCodebookWeight;
+  torch::nn::init::normal_(projection_->weight, 0, 1 / std::sqrt(static_cast<double>(latent_dim)));
+}
+
+void FeatureQuantizer::begin() {
+  features_.copy_(read_features(config_.features.file, features_.size(0), config_.features.dim));
+}
+
+torch::Tensor FeatureQuantizer::mapped_codes() { return projection_->forward(features_); }
+
+Quantized FeatureQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
+  auto result = MappedQuantizer::quantize_wide(latents, step);
+  result.loss = kCodebookWeight * result.loss;
+  return result;
+}
+
+}  // namespace nsvq
