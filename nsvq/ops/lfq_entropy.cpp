@@ -13,9 +13,9 @@ using Tensor = torch::Tensor;
 
 constexpr double kEps = 1e-5;
 
-/// Probabilities of halves held at a time, 32 MiB in fp32; a handful of such tensors is alive at
+/// Probabilities of halves held at a time, 8 MiB in fp32; a handful of such tensors is alive at
 /// once, and three of 2^bits.
-constexpr int64_t kAtATime = int64_t{1} << 23;
+constexpr int64_t kAtATime = int64_t{1} << 21;
 
 /// [2^bits, bits]: bit k of j.
 Tensor bits_of_numbers(int64_t bits, const Tensor& like) {
