@@ -13,9 +13,9 @@ using Tensor = torch::Tensor;
 
 constexpr double kEps = 1e-5;
 
-/// Probabilities of halves held at a time, 32 MiB in fp32; a handful of such tensors is alive at
-/// once, and two or three of 2^bits.
-constexpr int64_t kAtATime = int64_t{1} << 23;
+/// Probabilities of halves held at a time, 8 MiB in fp32; a handful of such tensors is alive at
+/// once, and three of 2^bits.
+constexpr int64_t kAtATime = int64_t{1} << 21;
 
 /// [2^bits, bits]: bit k of j.
 Tensor bits_of_numbers(int64_t bits, const Tensor& like) {
@@ -69,15 +69,17 @@ class BatchEntropy : public torch::autograd::Function<BatchEntropy> {
     }
     mean.div_(logits.size(0));
     context->save_for_backward({logits, mean});
-    return -(mean * (mean + kEps).log()).sum();
+    return (mean + kEps).log_().mul_(mean).sum().neg();
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const auto &logits = saved[0], &mean = saved[1];
-    const auto shifted = mean + kEps;
-    const auto to_mean = (shifted.log() + mean / shifted) * (-gradients[0] / logits.size(0));
+    // -(log(p + eps) + p / (p + eps)) / N, in place: these are the largest tensors here.
+    auto shifted = mean + kEps;
+    const auto to_mean = shifted.log();
+    to_mean.sub_(shifted.reciprocal_(), kEps).add_(1).mul_(gradients[0] / -logits.size(0));
     std::vector<Tensor> results;
     for (const auto& half : in_pieces(logits)) {
       const auto low = half_probabilities(half.low), high = half_probabilities(half.high);

@@ -2,7 +2,9 @@
 
 #include "nsvq/ops/code_sums.h"
 #include "nsvq/ops/code_usage.h"
+#include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 

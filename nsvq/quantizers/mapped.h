@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
