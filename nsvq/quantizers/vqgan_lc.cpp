@@ -50,6 +50,7 @@ FeatureQuantizer::FeatureQuantizer(const QuantizerConfig& config, int64_t latent
       projection_(
           register_module("projection", torch::nn::Linear(config.features.dim, latent_dim))),
       features_(register_buffer("features", at::zeros({config.codes, config.features.dim}))) {
+  config_.beta = 1 / kCodebookWeight;  // the commitment's weight is 1 in the end
   torch::nn::init::normal_(projection_->weight, 0, 1 / std::sqrt(static_cast<double>(latent_dim)));
 }
 
@@ -60,15 +61,9 @@ void FeatureQuantizer::begin() {
 Quantized FeatureQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto all = projection_->forward(features_);
   const auto found = nearest_indices(flatten_latents(latents.detach()), all.detach(), config_);
-  Quantized result;
-  result.indices = to_places(found, latents);
-  const auto codes = look_up(all, result.indices);
-  const auto embedding = at::mse_loss(codes, latents.detach());
-  const auto commitment = at::mse_loss(latents, codes.detach());
-  result.loss = kCodebookWeight * embedding;
-  if (step.commitment) result.loss = result.loss + commitment;
-  result.terms = {{"embedding", embedding.detach()}, {"commitment", commitment.detach()}};
-  result.latents = straight_through(codes, latents);
+  const auto indices = to_places(found, latents);
+  auto result = fit_codes(look_up(all, indices), indices, latents, config_, step);
+  result.loss = kCodebookWeight * result.loss;
   return result;
 }
 
