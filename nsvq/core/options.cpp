@@ -139,7 +139,7 @@ std::vector<Option> options(Config& config) {
        above(0)},
       {"quantizer.features.file", &quantizer.features.file,
        "vqgan_lc: safetensors with the features, [codes, dim]; `nsvq codebook features` makes one",
-       any("path")},
+       any("path"), harmless},
       {"quantizer.features.dim", &quantizer.features.dim, "numbers in a feature",
        between(1, 65536)},
       {"quantizer.bridge.patch", &quantizer.bridge.patch,

@@ -14,23 +14,21 @@ namespace {
 
 /// Patches along a side of the square of codes.
 int64_t patches_along(const BridgeConfig& config, int64_t codes) {
-  const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(codes))));
-  if (side * side != codes) {
+  const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(codes)));
+  const int64_t patches = side / config.patch;
+  const auto squared = [&](int64_t count) { return count * count * config.patch * config.patch; };
+  if (squared(patches) != codes) {
     throw UserError(
-        "quantizer.codes is {}, but the codes of fvq make a square; use {} or {}, for instance",
-        codes, std::max<int64_t>(1, side * side), (side + 1) * (side + 1));
-  }
-  if (side % config.patch != 0) {
-    throw UserError(
-        "quantizer.bridge.patch is {}, but a square of {} codes has sides of {}, which it does not "
-        "divide",
-        config.patch, codes, side);
+        "quantizer.codes is {}, but the codes of fvq make a square of patches of {} x {} "
+        "(quantizer.bridge.patch); use {}{}",
+        codes, config.patch, config.patch,
+        patches > 0 ? fmt::format("{} or ", squared(patches)) : "", squared(patches + 1));
   }
   if (config.width % config.heads != 0) {
     throw UserError("quantizer.bridge.heads is {}, which does not divide quantizer.bridge.width {}",
                     config.heads, config.width);
   }
-  return side / config.patch;
+  return patches;
 }
 
 }  // namespace

@@ -2,9 +2,16 @@
 
 #include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/soft_codes.h"
 
 namespace nsvq {
+
+IndexBackpropagationQuantizer::IndexBackpropagationQuantizer(const QuantizerConfig& config,
+                                                             int64_t latent_dim)
+    : VectorQuantizer(config, latent_dim) {
+  refuse_rotation(config);
+}
 
 torch::Tensor IndexBackpropagationQuantizer::no_offsets() const {
   return at::zeros({codes()}, codebook_.options().requires_grad(false));

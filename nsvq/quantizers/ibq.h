@@ -11,7 +11,7 @@ namespace nsvq {
 /// p).
 class IndexBackpropagationQuantizer : public VectorQuantizer {
  public:
-  using VectorQuantizer::VectorQuantizer;
+  IndexBackpropagationQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;

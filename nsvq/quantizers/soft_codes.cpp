@@ -1,5 +1,6 @@
 #include "nsvq/quantizers/soft_codes.h"
 
+#include <utility>
 #include <vector>
 
 #include "nsvq/core/random.h"

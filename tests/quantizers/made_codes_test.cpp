@@ -91,8 +91,11 @@ TEST(Fvq, SaysWhatDoesNotFit) {
   const auto message = [&] { return error_of([&] { make_quantizer(config, 4); }); };
   config.codes = 1000;
   EXPECT_NE(message().find("quantizer.codes is 1000"), std::string::npos);
-  config.codes = 900;
-  EXPECT_NE(message().find("quantizer.bridge.patch is 8"), std::string::npos);
+  EXPECT_NE(message().find("use 576 or 1024"), std::string::npos);
+  config.codes = 900;  // a square, but not of patches
+  EXPECT_NE(message().find("(quantizer.bridge.patch); use 576 or 1024"), std::string::npos);
+  config.codes = 9;
+  EXPECT_NE(message().find("use 64"), std::string::npos);
   config.codes = 1024;
   config.bridge.heads = 7;
   EXPECT_NE(message().find("quantizer.bridge.heads is 7"), std::string::npos);
