@@ -12,7 +12,7 @@ torch::Tensor distances(const torch::Tensor& points, const torch::Tensor& centre
   return (points.unsqueeze(1) - centres.unsqueeze(0)).to(at::kDouble).square().sum(2);
 }
 
-double error_of(const torch::Tensor& points, const torch::Tensor& centres) {
+double squared_error(const torch::Tensor& points, const torch::Tensor& centres) {
   return std::get<0>(distances(points, centres).min(1)).mean().item<double>();
 }
 
@@ -45,9 +45,9 @@ TEST(Kmeans, CentresAreTheMeansOfTheirPoints) {
 TEST(Kmeans, IterationsReduceTheError) {
   torch::manual_seed(6);
   const auto points = at::randn({1000, 4});
-  const double start = error_of(points, kmeans(points, 300, 0, 1));  // several drawn at a time
-  const double one = error_of(points, kmeans(points, 300, 1, 1));
-  const double ten = error_of(points, kmeans(points, 300, 10, 1));
+  const double start = squared_error(points, kmeans(points, 300, 0, 1));  // several drawn at a time
+  const double one = squared_error(points, kmeans(points, 300, 1, 1));
+  const double ten = squared_error(points, kmeans(points, 300, 10, 1));
   EXPECT_LT(one, start);
   EXPECT_LT(ten, one);
 }
@@ -56,10 +56,10 @@ TEST(Kmeans, StartsAtDifferentPointsThatLieApart) {
   const auto points = blobs(200, 10, 2);
   const auto centres = kmeans(points, 200, 0, 1);
   EXPECT_EQ(std::get<0>(at::unique_dim(centres, 0)).size(0), 200);
-  const auto spread = error_of(points, centres);
+  const auto spread = squared_error(points, centres);
   auto drawn = at::empty({200, 2});
   sample_codes(drawn, points, 1);
-  EXPECT_LT(spread, 0.5 * error_of(points, drawn));
+  EXPECT_LT(spread, 0.5 * squared_error(points, drawn));
 }
 
 TEST(Kmeans, TheSeedAloneDecides) {
@@ -87,8 +87,8 @@ TEST(Kmeans, EmptyClustersStartAnew) {
   const auto points = different.repeat({30, 1});
   const auto centres = kmeans(points, 7, 5, 1);
   EXPECT_TRUE(at::isfinite(centres).all().item<bool>());
-  EXPECT_LT(error_of(points, centres), 1e-9);
-  EXPECT_LT(error_of(centres, points), 1e-9) << "a cluster without points is a point";
+  EXPECT_LT(squared_error(points, centres), 1e-9);
+  EXPECT_LT(squared_error(centres, points), 1e-9) << "a cluster without points is a point";
 }
 
 TEST(Kmeans, FewerPointsThanClusters) {
@@ -98,7 +98,7 @@ TEST(Kmeans, FewerPointsThanClusters) {
     const auto centres = kmeans(points, 6, 3, 1);
     EXPECT_EQ(centres.sizes(), (std::vector<int64_t>{6, 3}));
     EXPECT_TRUE(at::isfinite(centres).all().item<bool>()) << n;
-    EXPECT_LT(error_of(points, centres), 1e-4);
+    EXPECT_LT(squared_error(points, centres), 1e-4);
   }
 }
 
