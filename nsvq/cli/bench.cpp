@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/bench_ops.h"
+#include "nsvq/cli/bench_step.h"
 #include "nsvq/cli/command.h"
 
 namespace nsvq {
@@ -12,6 +13,7 @@ namespace {
 const std::vector<Command>& benches() {
   static const std::vector<Command> table = {
       {"ops", "time the operators against their plain versions", declare_bench_ops},
+      {"step", "time a training step and its parts, on random images", declare_bench_step},
   };
   return table;
 }

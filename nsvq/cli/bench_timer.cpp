@@ -97,6 +97,12 @@ Comparison compare(const Work& plain, const Work& ours, c10::Device device, int 
   return {of_plain.result(), of_ours.result()};
 }
 
+std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds) {
+  TimedWork timed(work, device);
+  for (int i = 0; i < rounds; ++i) timed.take();
+  return timed.result();
+}
+
 double copy_bandwidth(c10::Device device, int rounds) {
   const int64_t bytes = int64_t{1} << (device.is_cpu() ? 27 : 30);
   const auto from = at::ones({bytes}, at::TensorOptions(device).dtype(at::kByte));

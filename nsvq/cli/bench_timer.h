@@ -26,6 +26,9 @@ using Work = std::function<void()>;
 /// to warm up.
 Comparison compare(const Work& plain, const Work& ours, c10::Device device, int rounds);
 
+/// One alone, likewise; nothing where memory does not suffice.
+std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds);
+
 /// Bytes a second that copying from tensor to tensor reads and writes.
 double copy_bandwidth(c10::Device device, int rounds);
 

@@ -106,11 +106,10 @@ void run_kmeans(const CodebookArguments& arguments) {
   const auto file = opened.model.file.string();
   const int64_t side = opened.options.transform.size / opened.model.config.model.stride();
   announce(arguments, "latents of " + file, codes, side * side, *opened.source, opened.device);
-  const VectorSample sample{"latents",
-                            [&](const torch::Tensor& images) {
-                              return flatten_latents(tokenizer->encoder->forward(images));
-                            },
-                            arguments.vectors, arguments.seed};
+  const VectorSample sample{
+      "latents",
+      [&](const torch::Tensor& images) { return flatten_latents(tokenizer->to_latents(images)); },
+      arguments.vectors, arguments.seed};
   const auto vectors = sample.draw(opened.source, opened.options, opened.device);
   cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}});
 }

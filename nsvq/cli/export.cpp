@@ -21,10 +21,13 @@ namespace {
 nlohmann::ordered_json to_json(Config config) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& option : options(config)) {
-    const auto section = option.section();
-    const auto leaf = section.empty() ? option.key : option.key.substr(section.size() + 1);
-    auto& place = section.empty() ? json[leaf] : json[section][leaf];
-    std::visit([&place](const auto* field) { place = *field; }, option.field);
+    auto* place = &json;
+    for (size_t start = 0; start != std::string::npos;) {
+      const size_t dot = option.key.find('.', start);
+      place = &(*place)[option.key.substr(start, dot - start)];
+      start = dot == std::string::npos ? dot : dot + 1;
+    }
+    std::visit([place](const auto* field) { *place = *field; }, option.field);
   }
   return json;
 }

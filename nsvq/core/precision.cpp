@@ -1,5 +1,6 @@
 #include "nsvq/core/precision.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
 #include <array>
@@ -42,6 +43,12 @@ at::Tensor widened(const at::Tensor& tensor) {
   const bool half = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
   return half ? tensor.to(at::kFloat) : tensor;
 }
+
+NoTf32::NoTf32() : was_allowed_(at::globalContext().allowTF32CuDNN()) {
+  at::globalContext().setAllowTF32CuDNN(false);
+}
+
+NoTf32::~NoTf32() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
 
 Casting::Casting(Precision precision, c10::Device device)
     : device_(device.type()),

@@ -8,8 +8,8 @@
 
 namespace nsvq {
 
-/// What convolutions and matrix products of the networks are computed in. Quantizers, losses and
-/// figures are fp32 whatever it is.
+/// What convolutions and matrix products of the trained and the perceptual networks are computed
+/// in. Quantizers, sums of losses and figures are fp32 whatever it is.
 enum class Precision { fp32, tf32, bf16, fp16 };
 
 /// The precision that train.precision means on a device: "auto" is bf16 on a GPU and fp32 on a CPU.
@@ -21,6 +21,18 @@ std::string name_of(Precision precision);
 
 /// Half precision as fp32; anything else as it is.
 at::Tensor widened(const at::Tensor& tensor);
+
+/// While it lives, no convolution of the process rounds fp32 to TF32: for figures.
+class NoTf32 {
+ public:
+  NoTf32();
+  ~NoTf32();
+  NoTf32(const NoTf32&) = delete;
+  NoTf32& operator=(const NoTf32&) = delete;
+
+ private:
+  bool was_allowed_;
+};
 
 /// While it lives, this thread's convolutions and matrix products on `device` take their inputs in
 /// bf16 or fp16, if that is the precision; fp32 and tf32 change nothing here.

@@ -101,9 +101,11 @@ Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) cons
 }
 
 Tensor adaptive_weight(const Tensor& reconstruction_loss, const Tensor& adversarial_loss,
-                       const Tensor& last_layer) {
-  const auto ratio = gradient_norm(reconstruction_loss, last_layer) /
-                     (gradient_norm(adversarial_loss, last_layer) + kLeastNorm);
+                       const Tensor& last_layer, double scale) {
+  const auto norm = [&](const Tensor& loss) {
+    return gradient_norm(loss * scale, last_layer) / scale;
+  };
+  const auto ratio = norm(reconstruction_loss) / (norm(adversarial_loss) + kLeastNorm);
   return ratio.clamp(0, kMostWeight).detach();
 }
 

@@ -3,6 +3,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/weights.h"
+#include "nsvq/nn/layers.h"
 #include "nsvq/ops/feature_distance.h"
 
 namespace nsvq {
@@ -79,12 +80,7 @@ std::shared_ptr<Lpips> make_lpips(const std::string& net, c10::Device device) {
         net, name, weights->source);
   }
   lpips->to(device);
-  if (device.is_cuda()) {  // whose convolutions are fastest so, and feature_distance too
-    for (auto& parameter : lpips->parameters()) {
-      if (parameter.dim() != 4) continue;
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
+  use_gpu_layout(*lpips);
   lpips->eval();
   return lpips;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 
 namespace nsvq {
 
@@ -18,6 +19,7 @@ MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions&
 }
 
 void MetricSet::add(const EvalBatch& batch) {
+  const NoTf32 exact;
   for (auto& [name, metric] : metrics_) metric->add(batch);
 }
 

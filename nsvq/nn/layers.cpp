@@ -40,6 +40,18 @@ torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
   return silu ? at::silu(normalised) : normalised;
 }
 
+void make_channels_last(torch::nn::Module& module) {
+  for (auto& parameter : module.parameters()) {
+    if (parameter.dim() != 4) continue;
+    parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+void use_gpu_layout(torch::nn::Module& module) {
+  const auto parameters = module.parameters();
+  if (!parameters.empty() && parameters.front().is_cuda()) make_channels_last(module);
+}
+
 int64_t parameter_count(const torch::nn::Module& module) {
   int64_t count = 0;
   for (const auto& parameter : module.parameters()) count += parameter.numel();

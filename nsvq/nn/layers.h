@@ -37,6 +37,11 @@ enum class Activation { none, silu };
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
+/// Makes the weights of convolutions channels-last; convolutions and norms then keep to it.
+void make_channels_last(torch::nn::Module& module);
+/// The same if they are on a GPU, which is faster so.
+void use_gpu_layout(torch::nn::Module& module);
+
 /// Numbers in all parameters of a module.
 int64_t parameter_count(const torch::nn::Module& module);
 

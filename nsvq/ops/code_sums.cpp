@@ -34,6 +34,8 @@ void check_code_sums(const torch::Tensor& latents, const torch::Tensor& indices)
                   indices.size(0) == latents.size(0),
               "code_sums: indices must be [", latents.size(0), "] int64, but they are ",
               indices.sizes(), " ", indices.scalar_type());
+  TORCH_CHECK(indices.device() == latents.device(), "code_sums: indices are on ", indices.device(),
+              ", but latents are on ", latents.device());
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {

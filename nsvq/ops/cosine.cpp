@@ -2,13 +2,14 @@
 
 #include <torch/library.h>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
 
 torch::Tensor unit_vectors(const torch::Tensor& vectors) {
   constexpr double least = 1e-12;  // what a length of zero is taken for
-  const auto wide = vectors.scalar_type() == at::kDouble ? vectors : vectors.to(at::kFloat);
+  const auto wide = widened(vectors);
   return wide / at::linalg_vector_norm(wide, 2, {1}, /*keepdim=*/true).clamp_min(least);
 }
 

@@ -48,12 +48,11 @@ Tensor space_to_depth_plain(const Tensor& x) {
   return split.permute({0, 3, 5, 1, 2, 4}).reshape({b, 4 * c, h, w});
 }
 
-Tensor call(const char* name, const Tensor& x) { return operator_named<Rearrange>(name).call(x); }
-
 class DepthToSpace : public torch::autograd::Function<DepthToSpace> {
  public:
   static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
-    return call("nsvq::depth_to_space", x);
+    static const auto op = operator_named<Rearrange>("nsvq::depth_to_space");
+    return op.call(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list gradients) {
@@ -64,7 +63,8 @@ class DepthToSpace : public torch::autograd::Function<DepthToSpace> {
 class SpaceToDepth : public torch::autograd::Function<SpaceToDepth> {
  public:
   static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
-    return call("nsvq::space_to_depth", x);
+    static const auto op = operator_named<Rearrange>("nsvq::space_to_depth");
+    return op.call(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list gradients) {

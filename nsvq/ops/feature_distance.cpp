@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
@@ -17,10 +18,6 @@ using Backward = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tenso
 /// a square root is not a number.
 Tensor to_unit_length(const Tensor& x) {
   return x / (at::linalg_vector_norm(x, 2, {1}, /*keepdim=*/true) + 1e-10);
-}
-
-Tensor widened_features(const Tensor& x) {
-  return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
 }
 
 class FeatureDistance : public torch::autograd::Function<FeatureDistance> {
@@ -46,7 +43,8 @@ bool fused(const Tensor& ours, const Tensor& theirs) {
   const auto last = at::MemoryFormat::ChannelsLast;
   return ours.is_cuda() && ours.scalar_type() == theirs.scalar_type() &&
          ours.scalar_type() != at::kDouble && ours.is_contiguous(last) &&
-         theirs.is_contiguous(last) && !theirs.requires_grad();
+         theirs.is_contiguous(last) && !theirs.requires_grad() && ours.size(1) <= 1024 &&
+         ours.size(0) <= 65535;
 }
 
 }  // namespace
@@ -61,10 +59,11 @@ Tensor feature_distance(const Tensor& ours, const Tensor& theirs, const Tensor& 
 }
 
 Tensor feature_distance_reference(const Tensor& ours, const Tensor& theirs, const Tensor& weights) {
-  const auto a = to_unit_length(widened_features(ours));
-  const auto b = to_unit_length(widened_features(theirs));
+  const auto a = to_unit_length(widened(ours));
+  const auto b = to_unit_length(widened(theirs));
   // The weights are linear: the mean over positions may come first, and leaves them little to do.
-  return at::mv((a - b).square().mean({2, 3}), weights.to(a.scalar_type()));
+  // Not by a matrix product, which automatic casts would round.
+  return ((a - b).square().mean({2, 3}) * weights.to(a.scalar_type())).sum(1);
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {

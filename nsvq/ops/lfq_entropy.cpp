@@ -74,6 +74,7 @@ class BatchEntropy : public torch::autograd::Function<BatchEntropy> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "lfq_entropy: has no second derivative");
     const auto saved = context->get_saved_variables();
     const auto &logits = saved[0], &mean = saved[1];
     // -(log(p + eps) + p / (p + eps)) / N, in place: these are the largest tensors here.

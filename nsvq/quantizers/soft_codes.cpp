@@ -6,6 +6,7 @@
 #include "nsvq/core/random.h"
 #include "nsvq/ops/row_chunks.h"
 #include "nsvq/quantizers/random_draws.h"
+#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -63,9 +64,7 @@ SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits) {
   const torch::NoGradGuard no_grad;
-  // On a GPU the check would wait for the result.
-  TORCH_CHECK(!latents.is_cpu() || at::isfinite(latents).all().item<bool>(),
-              "largest_logits: latents hold NaN or infinity");
+  require_latents_finite(latents);
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets}, rows_at_a_time(logits.weights.size(0)),
       [](const torch::Tensor& rows, int64_t, const SharedTensors& shared) {

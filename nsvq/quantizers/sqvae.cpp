@@ -34,7 +34,7 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   } else {
     result.indices = encode(latents);
     codes = look_up(codebook_, result.indices);
-    result.latents = straight_through(codes, latents);
+    result.latents = straight_through(codes, given);
   }
   const auto images = static_cast<double>(latents.size(0));
   const auto entropy = soft_assignment_of_logits(flat, logits.weights, logits.offsets).entropy;

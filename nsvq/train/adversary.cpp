@@ -43,10 +43,11 @@ torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {
 }
 
 torch::Tensor Adversary::weight(double factor, const torch::Tensor& reconstruction,
-                                const torch::Tensor& term, const torch::Tensor& last_layer) const {
+                                const torch::Tensor& term, const torch::Tensor& last_layer,
+                                const LossScale& scale) const {
   const auto fixed = at::full({}, factor * config_.weight, term.options().requires_grad(false));
   if (!config_.adaptive) return fixed;
-  return fixed * adaptive_weight(reconstruction, term, last_layer);
+  return fixed * adaptive_weight(reconstruction, term, last_layer, scale.factor());
 }
 
 std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& images,

@@ -26,7 +26,8 @@ class Adversary {
   /// The term's weight in the generator's objective at `factor` of the adversarial training: fixed,
   /// or relative to the gradient of the `reconstruction` loss at the decoder's last layer.
   torch::Tensor weight(double factor, const torch::Tensor& reconstruction,
-                       const torch::Tensor& term, const torch::Tensor& last_layer) const;
+                       const torch::Tensor& term, const torch::Tensor& last_layer,
+                       const LossScale& scale) const;
 
   /// Gradients of `factor` times the discriminator's loss; returns its parts and their norm.
   std::map<std::string, torch::Tensor> backward(const torch::Tensor& images,

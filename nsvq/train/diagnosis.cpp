@@ -99,8 +99,8 @@ void require_finite(const std::map<std::string, torch::Tensor>& scalars) {
 std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return "the images";
-  for (const auto& item : model->named_parameters()) {
-    if (!finite(item.value())) return "the weight " + item.key();
+  for (const auto& [name, tensor] : named_tensors(*model)) {
+    if (!finite(tensor)) return "the weight " + name;
   }
   torch::Tensor latents;
   auto found = watch(*model, [&] { latents = model->to_latents(images); });

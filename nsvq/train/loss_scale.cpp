@@ -16,9 +16,11 @@ void LossScale::backward(const torch::Tensor& loss, const torch::nn::Module& mod
   if (!scales_) return loss.backward();
   (loss * factor_).backward();
   const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> gradients;
   for (const auto& parameter : module.parameters()) {
-    if (parameter.grad().defined()) parameter.grad().mul_(1 / factor_);
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
+  if (!gradients.empty()) at::_foreach_mul_(gradients, 1 / factor_);
 }
 
 void LossScale::step_taken() {

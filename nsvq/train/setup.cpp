@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/nn/layers.h"
 #include "nsvq/train/evaluate.h"
 
 namespace nsvq {
@@ -30,28 +31,15 @@ void prepare_torch(const Config& config) {
 #endif
 }
 
-namespace {
-
-void make_channels_last(torch::nn::Module& module) {
-  for (auto& parameter : module.parameters()) {
-    if (parameter.dim() != 4) continue;
-    parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-  }
-}
-
-}  // namespace
-
 void place(Tokenizer& model, const Config& config, c10::Device device) {
   model->to(device);
   use_gpu_layout(*model);
-  model->precision = choose_precision(config.train.precision, device);
+  // A model that was trained on a GPU can be used on a CPU.
+  const auto& name = config.train.precision;
+  const bool lacking = device.is_cpu() && (name == "fp16" || name == "tf32");
+  model->precision = choose_precision(lacking ? "fp32" : name, device);
   // Matrix products in fp32 stay so: there are few, and a quantizer's are among them.
   at::globalContext().setAllowTF32CuDNN(model->precision != Precision::fp32);
-}
-
-void use_gpu_layout(torch::nn::Module& module) {
-  const auto parameters = module.parameters();
-  if (!parameters.empty() && parameters.front().is_cuda()) make_channels_last(module);
 }
 
 void prepare_inference([[maybe_unused]] Tokenizer& model) {
@@ -83,6 +71,7 @@ LoaderOptions training_options(const Config& config, const Group& group) {
 
 Tokenizer make_model(const Config& config, c10::Device device) {
   torch::manual_seed(seed_for(config, Draw::weights));
+  choose_precision(config.train.precision, device);  // which may refuse it
   Tokenizer model(config);
   place(model, config, device);
   return model;

@@ -35,12 +35,8 @@ std::shared_ptr<const Source> open_source_of(const std::string& key, const std::
 LoaderOptions training_options(const Config& config, const Group& group);
 
 /// Puts a model on a device, in the memory order that is fast there, to compute in the precision
-/// that the recipe's train.precision means there.
+/// that the recipe's train.precision means there (fp32 on a CPU that lacks it).
 void place(Tokenizer& model, const Config& config, c10::Device device);
-
-/// Makes the weights of convolutions channels-last if they are on a GPU, whose convolutions and
-/// norms then keep to it.
-void use_gpu_layout(torch::nn::Module& module);
 
 /// A model with fresh weights that depend on the seed alone, on `device`.
 Tokenizer make_model(const Config& config, c10::Device device);

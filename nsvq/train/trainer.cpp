@@ -110,6 +110,11 @@ QuantizerStep Trainer::quantizer_step() const {
                                  static_cast<uint64_t>(group_->rank())})};
 }
 
+void Trainer::rehearse(const torch::Tensor& images) {
+  freeze(*model_->encoder, !phase_.train_encoder);
+  train_step(images);
+}
+
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
 ///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
 ///   warm-up          L_vq = |sg z - c|^2, without L_adv
@@ -117,9 +122,9 @@ QuantizerStep Trainer::quantizer_step() const {
 torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
                                  const Quantized& quantized, double adversarial,
                                  std::map<std::string, torch::Tensor>& scalars) {
-  const Casting casting(model_->precision, device_);
   auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
+    const Casting casting(model_->precision, device_);
     const auto value = (*term.loss)(reconstructions, images);
     scalars[term.name] = value.detach();
     reconstruction = reconstruction + term.weight * value;
@@ -129,7 +134,8 @@ torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tenso
   if (adversarial > 0) {
     const auto term = adversary_->generator_term(reconstructions);
     const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
-    const auto weight = adversary_->weight(adversarial, reconstruction, term, last_layer);
+    const auto weight =
+        adversary_->weight(adversarial, reconstruction, term, last_layer, loss_scale_);
     scalars["generator"] = term.detach();
     scalars["adversarial_weight"] = weight;
     loss = loss + weight * term;

@@ -49,6 +49,10 @@ class Trainer {
   void on_step(Hook hook) { step_hooks_.push_back(std::move(hook)); }
   void on_epoch(Hook hook) { epoch_hooks_.push_back(std::move(hook)); }
 
+  /// A step of the first phase on images that are on the run's device, outside of the run: for
+  /// measuring. Nothing of it is logged or saved.
+  void rehearse(const torch::Tensor& images);
+
   /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
   Outcome train();
 

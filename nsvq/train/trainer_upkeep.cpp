@@ -63,15 +63,16 @@ void Trainer::initialise_codebook() {
 
 /// The weights have not moved: the step is left out, or the run ends with what is known of it.
 void Trainer::skip_step(const torch::Tensor& images, const std::string& numbers) {
+  if (loss_scale_.shrink()) {
+    log("step {} (epoch {}, {}): overflow in fp16, gradients are now scaled by {}; skipped",
+        at_.step + 1, at_.epoch + 1, phase_.name, loss_scale_.factor());
+    optimizer_.clear_gradients();
+    return;
+  }
   const auto where =
       fmt::format("step {} (epoch {}, {}): not finite, first at {}; {}", at_.step + 1,
                   at_.epoch + 1, phase_.name, first_not_finite(model_, images), numbers);
   optimizer_.clear_gradients();
-  if (loss_scale_.shrink()) {
-    log("step {} (epoch {}, {}): overflow in fp16, gradients are now scaled by {}; skipped",
-        at_.step + 1, at_.epoch + 1, phase_.name, loss_scale_.factor());
-    return;
-  }
   ++at_.skipped;
   const auto& train = config_.train;
   if (train.on_nonfinite == "skip" && at_.skipped <= train.nonfinite_limit) {

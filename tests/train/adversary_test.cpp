@@ -52,13 +52,17 @@ TEST_F(AdversaryTest, TheWeightIsFixedOrAdaptive) {
   Adversary fixed(config(), at::kCPU), adaptive(config(true), at::kCPU);
   const auto reconstruction = at::l1_loss(reconstructions_, images_);
   const auto term = fixed.generator_term(reconstructions_);
-  EXPECT_FLOAT_EQ(fixed.weight(0.25, reconstruction, term, last_layer_).item<float>(), 0.125f);
+  const LossScale scale(Precision::fp32), large(Precision::fp16);
+  EXPECT_FLOAT_EQ(fixed.weight(0.25, reconstruction, term, last_layer_, scale).item<float>(),
+                  0.125f);
 
   const auto other_term = adaptive.generator_term(reconstructions_);
   const auto expected = adaptive_weight(reconstruction, other_term, last_layer_).item<float>();
   EXPECT_GT(expected, 0);
-  EXPECT_FLOAT_EQ(adaptive.weight(0.25, reconstruction, other_term, last_layer_).item<float>(),
-                  0.125f * expected);
+  for (const auto* one : {&scale, &large}) {
+    const auto weight = adaptive.weight(0.25, reconstruction, other_term, last_layer_, *one);
+    EXPECT_NEAR(weight.item<float>(), 0.125f * expected, 1e-5f * expected);
+  }
 }
 
 TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {

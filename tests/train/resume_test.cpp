@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/safetensors.h"
 #include "nsvq/train/manifest.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/setup.h"
@@ -161,6 +162,18 @@ TEST_F(ResumeTest, StartsOverWithoutACheckpoint) {
   fs::remove_all(list_checkpoints(path)[1]);
   run(full_config(), path, Start::resume);
   expect_same_runs(whole(), path);
+}
+
+TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
+  const TemporaryFolder folder;
+  auto config = tiny_config_of("vqgan_lc");
+  config.quantizer.features.file = folder / "features.safetensors";
+  write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 4})}}, {}});
+  prepare_torch(config);
+  { Trainer(config, folder / "run", make_group()); }  // killed before its first checkpoint
+  const auto again = Trainer(config, folder / "run", make_group(), Start::resume).train();
+  const auto whole = Trainer(config, folder / "other", make_group()).train();
+  EXPECT_EQ(again.evaluation.at("psnr"), whole.evaluation.at("psnr"));
 }
 
 TEST_F(ResumeTest, RefusesAnotherConfigurationAndTakesALongerBudget) {

@@ -63,7 +63,8 @@ at::Tensor code_sums_cuda(const at::Tensor& latents, const at::Tensor& indices, 
   const int64_t dimension = rows.size(1);
   auto sums = at::zeros({codes, dimension}, rows.options().dtype(at::kFloat));
   if (rows.size(0) == 0 || codes == 0 || dimension == 0) return sums;
-  const auto [sorted, order] = at::sort(indices.contiguous(), /*stable=*/true);
+  const auto [sorted, order] =
+      at::sort(indices.contiguous(), std::optional<bool>(/*stable=*/true), /*dim=*/0);
   const auto first = at::searchsorted(sorted, at::arange(codes + 1, indices.options()));
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, rows.scalar_type(), "code_sums", [&, &order = order] {

@@ -42,6 +42,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Piece, bool to_wide>
 void launch(const at::Tensor& from, const at::Tensor& to, int64_t run_bytes, const Image& wide) {
   const int64_t run = run_bytes / static_cast<int64_t>(sizeof(Piece));
+  TORCH_CHECK(wide.images * wide.height < (int64_t{1} << 31), "depth_to_space: ", wide.images,
+              " images of ", wide.height, " rows are too many");
   TORCH_CHECK(wide.width * run < (1 << 29), "depth_to_space: a row of ", wide.width,
               " pixels with ", wide.channels, " channels is too long");
   rearrange<Piece, to_wide>
@@ -72,6 +74,8 @@ at::Tensor channels_last_like(const at::Tensor& x, at::IntArrayRef sizes) {
 }
 
 at::Tensor depth_to_space_cuda(const at::Tensor& x) {
+  TORCH_CHECK(x.dim() == 4 && x.size(1) % 4 == 0, "depth_to_space: needs [B, 4C, H, W], got ",
+              x.sizes());
   const c10::cuda::CUDAGuard guard(x.device());
   const Image wide{x.size(0), x.size(1) / 4, x.size(2) * 2, x.size(3) * 2};
   auto out = channels_last_like(x, {wide.images, wide.channels, wide.height, wide.width});
@@ -80,6 +84,8 @@ at::Tensor depth_to_space_cuda(const at::Tensor& x) {
 }
 
 at::Tensor space_to_depth_cuda(const at::Tensor& x) {
+  TORCH_CHECK(x.dim() == 4 && x.size(2) % 2 == 0 && x.size(3) % 2 == 0,
+              "space_to_depth: needs [B, C, 2H, 2W], got ", x.sizes());
   const c10::cuda::CUDAGuard guard(x.device());
   const Image wide{x.size(0), x.size(1), x.size(2), x.size(3)};
   auto out =

@@ -119,7 +119,13 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   }
 }
 
-Shape shape_of(const at::Tensor& x) {
+Shape shape_of(const at::Tensor& x, const at::Tensor& other, const at::Tensor& weights) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  TORCH_CHECK(x.dim() == 4 && x.sizes() == other.sizes() && weights.numel() == x.size(1) &&
+                  x.scalar_type() == other.scalar_type() && x.is_contiguous(last) &&
+                  other.is_contiguous(last) && other.device() == x.device() &&
+                  weights.device() == x.device(),
+              "feature_distance: needs channels-last activations of one shape, type and device");
   TORCH_CHECK(x.size(1) <= kWarp * kMostPerLane, "feature_distance: at most ", kWarp * kMostPerLane,
               " channels, got ", x.size(1));
   TORCH_CHECK(x.size(0) <= 65535, "feature_distance: at most 65535 images, got ", x.size(0));
@@ -147,7 +153,7 @@ void with_channels_of_a_lane(int channels, const Action& action) {
 at::Tensor feature_distance_cuda(const at::Tensor& ours, const at::Tensor& theirs,
                                  const at::Tensor& weights) {
   const c10::cuda::CUDAGuard guard(ours.device());
-  const auto shape = shape_of(ours);
+  const auto shape = shape_of(ours, theirs, weights);
   const auto options = ours.options().dtype(at::kFloat);
   if (ours.numel() == 0) return at::zeros({shape.images}, options);
   const auto factors = weights.to(at::kFloat);
@@ -169,7 +175,7 @@ at::Tensor feature_distance_cuda(const at::Tensor& ours, const at::Tensor& their
 at::Tensor feature_distance_backward_cuda(const at::Tensor& gradient, const at::Tensor& ours,
                                           const at::Tensor& theirs, const at::Tensor& weights) {
   const c10::cuda::CUDAGuard guard(ours.device());
-  const auto shape = shape_of(ours);
+  const auto shape = shape_of(ours, theirs, weights);
   auto result = at::empty_like(ours);
   if (ours.numel() == 0) return result;
   const auto factors = weights.to(at::kFloat);

@@ -30,7 +30,7 @@ def sqvae(z, p, step):
     q = logits.argmax(1)
     chosen = codebook[q]
     loss = ((probabilities * logs).sum() + ((flat - chosen) ** 2).sum() / (2 * variance)) / z.shape[0]
-    return loss, q, chosen.detach() + flatten(z) - flatten(z).detach()
+    return loss, q, chosen.detach() + flat - flat.detach()
 
 
 def one_hot_through(soft):

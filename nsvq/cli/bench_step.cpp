@@ -1,0 +1,140 @@
+#include "nsvq/cli/bench_step.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/bench_timer.h"
+#include "nsvq/cli/flop_counter.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/trainer.h"
+
+namespace nsvq {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchStepArguments {
+  std::string recipe, json;
+  std::vector<std::string> overrides;
+  int rounds = 10;
+};
+
+/// A part of the step and how long it takes alone.
+struct Part {
+  std::string name;
+  double milliseconds;
+};
+
+torch::Tensor random_images(const Config& config, c10::Device device) {
+  torch::manual_seed(0);
+  const int64_t size = config.data.size;
+  return (at::rand({config.train.batch_size, 3, size, size}) * 2 - 1).to(device);
+}
+
+/// Parts of the generator's side, forward and backward, each on inputs that are there already.
+std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
+  const auto images = random_images(config, device);
+  auto model = make_model(config, device);
+  const auto losses = make_losses(config.loss, device);
+  std::vector<Part> parts;
+  const auto take = [&](const std::string& name, const Work& work) {
+    if (const auto taken = time_work(work, device, rounds)) {
+      parts.push_back({name, taken->milliseconds});
+    }
+  };
+  const auto latents = model->to_latents(images).detach();
+  const auto codes = model->quantizer->quantize(latents, {.seed = 0}).latents.detach();
+  take("encoder", [&] { model->to_latents(images).sum().backward(); });
+  take("quantizer", [&] {
+    const auto leaf = latents.detach().requires_grad_();
+    const auto result = model->quantizer->quantize(leaf, {.seed = 0});
+    (result.loss + result.latents.sum()).backward();
+  });
+  take("decoder", [&] {
+    const auto leaf = codes.detach().requires_grad_();
+    model->to_images(leaf).sum().backward();
+  });
+  for (const auto& term : losses) {
+    take(term.name, [&] {
+      const auto leaf = images.detach().requires_grad_();
+      const Casting casting(model->precision, device);
+      (*term.loss)(leaf, images).backward();
+    });
+  }
+  if (config.adversarial.weight > 0) {
+    Adversary adversary(config, device);
+    take("discriminator", [&] {
+      const auto leaf = images.detach().requires_grad_();
+      adversary.generator_term(leaf).backward();
+      adversary.backward(images, images, 1, LossScale(model->precision));
+    });
+  }
+  Adam optimizer(named_parameters(*model), config.optimizer);
+  Ema average(config, model);
+  take("optimizer", [&] { optimizer.step(); });
+  take("average", [&] { average.update(); });
+  return parts;
+}
+
+void run_bench_step(const BenchStepArguments& arguments) {
+  require_writable(arguments.json);
+  auto config = load_config(arguments.recipe, arguments.overrides);
+  config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
+                                                    config.data.size, config.train.batch_size);
+  config.drift.images = 0;
+  prepare_torch(config);
+  const auto device = choose_device(config.device);
+  const TemporaryFolder folder;
+  Json json = {{"device", describe(device)},
+               {"precision", name_of(choose_precision(config.train.precision, device))},
+               {"batch_size", config.train.batch_size}};
+  {
+    Trainer trainer(config, folder / "run", make_group());
+    const auto images = random_images(config, device);
+    const auto step = [&] { trainer.rehearse(images); };
+    for (int i = 0; i < 3; ++i) step();
+    const double flops = convolution_flops(step);
+    const auto taken = time_work(step, device, arguments.rounds);
+    if (!taken) throw RunError("the step does not fit into the device's memory");
+    const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
+    fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most\n",
+               describe(device), json["precision"].get<std::string>(), config.train.batch_size,
+               taken->milliseconds, rate, peak_memory(device));
+    fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s\n\n", flops / 1e9,
+               flops / taken->milliseconds / 1e9);
+    json["milliseconds"] = taken->milliseconds;
+    json["images_per_second"] = rate;
+    json["peak_gib"] = peak_memory(device);
+    json["convolution_flop"] = flops;
+  }
+  fmt::print("| part, alone | ms |\n|---|---|\n");
+  for (const auto& part : time_parts(config, device, arguments.rounds)) {
+    fmt::print("| {} | {:.3f} |\n", part.name, part.milliseconds);
+    json["parts"][part.name] = part.milliseconds;
+  }
+  if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
+}
+
+}  // namespace
+
+void declare_bench_step(CLI::App& app) {
+  const auto arguments = std::make_shared<BenchStepArguments>();
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_option("--rounds", arguments->rounds, "times that each is measured; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--json", arguments->json, "FILE: the figures as JSON");
+  app.callback([arguments] { run_bench_step(*arguments); });
+}
+
+}  // namespace nsvq
