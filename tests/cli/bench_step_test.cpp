@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+TEST(BenchStep, TimesTheStepAndItsParts) {
+  const TemporaryFolder folder;
+  auto config = tiny_config();
+  config.adversarial.weight = 0.1;
+  config.adversarial.layers = 1;
+  const auto recipe = (folder / "tiny.yaml").string(), out = (folder / "step.json").string();
+  write_text(recipe, to_yaml(config));
+  const auto result = run({"bench", "step", recipe, "--rounds", "1", "--json", out});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"images/s", "| encoder |", "| discriminator |", "| average |"});
+  std::ifstream file(out);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_GT(json.at("images_per_second").get<double>(), 0);
+  // One convolution of the encoder's first layer alone: 8 images of 16x16, 3 to 8 channels, 3x3.
+  EXPECT_GT(json.at("convolution_flop").get<double>(), 3 * 2. * 8 * 16 * 16 * 8 * 27);
+  EXPECT_GT(json.at("parts").at("quantizer").get<double>(), 0);
+}
+
+TEST(BenchStep, RefusesWhatTrainRefuses) {
+  expect_failure(run({"bench", "step", "none.yaml"}), 2, {"none.yaml"});
+}
+
+}  // namespace
+}  // namespace nsvq
