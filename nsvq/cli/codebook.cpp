@@ -130,10 +130,7 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
   const auto net = kind.make();
   load_parameters(*net, weights.tensors, "weights " + kind.weights);
   net->to(device);
-  const auto per_channel = [&](at::ArrayRef<double> values) {
-    return at::tensor(values, at::kFloat).view({1, 3, 1, 1}).to(device);
-  };
-  const auto shift = per_channel(kImageShift), scale = per_channel(kImageScale);
+  const auto shift = per_channel(kImageShift, device), scale = per_channel(kImageScale, device);
   return [=, grid = arguments.grid](const torch::Tensor& images) {
     const auto map = net->features((images - shift) / scale).back();
     const int64_t side = std::min(map.size(2), map.size(3));

@@ -212,9 +212,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 /// The same from a recipe's text, as a checkpoint carries it; `source` is what errors call it.
 Config parse_config(const std::string& text, const std::string& source);
 
-/// The configuration as a YAML recipe that load_config reads back to the same values.
-/// Brief: without what single quantizers' methods leave at its default.
+/// Brief: without the settings of single quantizers that have their default.
 enum class Detail { full, brief };
+/// The configuration as a YAML recipe that load_config reads back to the same values.
 std::string to_yaml(const Config& config, Detail detail = Detail::full);
 
 /// The settings that make another run and that differ, each as "key (a here, b there)". Budget,

@@ -8,14 +8,6 @@
 
 namespace nsvq {
 
-namespace {
-
-torch::Tensor per_channel(at::ArrayRef<double> values) {
-  return at::tensor(values, at::kFloat).view({1, 3, 1, 1});
-}
-
-}  // namespace
-
 LpipsHeads::LpipsHeads(const std::vector<int64_t>& channels) {
   for (const int64_t count : channels) {
     const auto name = "lin" + std::to_string(weights.size());

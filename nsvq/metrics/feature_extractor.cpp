@@ -46,10 +46,6 @@ Features inception_features(const Weights& weights, c10::Device device) {
   return [net](const torch::Tensor& images) { return net->forward(images * 0.5 + 0.5); };
 }
 
-torch::Tensor per_channel(at::ArrayRef<double> values, c10::Device device) {
-  return at::tensor(values, at::kFloat).view({1, 3, 1, 1}).to(device);
-}
-
 const FeatureNetKind& net_with_weights(const std::string& weights) {
   const auto& kinds = feature_net_kinds();
   const auto found =

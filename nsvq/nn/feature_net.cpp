@@ -12,6 +12,10 @@ namespace nsvq {
 FeatureNet::FeatureNet()
     : features_(register_module("features", std::make_shared<torch::nn::Module>())) {}
 
+torch::Tensor per_channel(const std::array<double, 3>& values, c10::Device device) {
+  return at::tensor(at::ArrayRef<double>(values), at::kFloat).view({1, 3, 1, 1}).to(device);
+}
+
 const std::vector<FeatureNetKind>& feature_net_kinds() {
   static const std::vector<FeatureNetKind> kinds = {
       {"vgg", "vgg16", {64, 128, 256, 512, 512}, 16, [] { return std::make_shared<Vgg16>(); }},

@@ -37,6 +37,9 @@ struct FeatureNet : torch::nn::Module {
 inline constexpr std::array<double, 3> kImageShift = {-0.030, -0.088, -0.188};
 inline constexpr std::array<double, 3> kImageScale = {0.458, 0.448, 0.450};
 
+/// One of these as [1, 3, 1, 1] fp32, to be used with images.
+torch::Tensor per_channel(const std::array<double, 3>& values, c10::Device device = at::kCPU);
+
 /// A member of the family.
 struct FeatureNetKind {
   std::string name;               ///< as LPIPS calls it

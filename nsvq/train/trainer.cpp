@@ -110,11 +110,6 @@ QuantizerStep Trainer::quantizer_step() const {
                                  static_cast<uint64_t>(group_->rank())})};
 }
 
-void Trainer::rehearse(const torch::Tensor& images) {
-  freeze(*model_->encoder, !phase_.train_encoder);
-  train_step(images);
-}
-
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
 ///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
 ///   warm-up          L_vq = |sg z - c|^2, without L_adv

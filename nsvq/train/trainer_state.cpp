@@ -63,23 +63,17 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
     const auto images = first_images(val_source_, config_, *group_, config_.drift.images);
     drift_.emplace(images.to(device_), config_.train.batch_size, config_.quantizer.tau);
   }
-  const auto begin = [&] {
+  const bool fresh = start == Start::fresh;
+  const auto from = fresh ? std::nullopt : checkpoint_to_resume(config_, run);
+  if (from) {
+    load(*from, run.string());
+  } else {
     model_->quantizer->begin();
     ema_.copy_all();
-  };
-  if (start == Start::fresh) {
-    begin();
-    run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, config_));
-  } else {
-    const auto from = checkpoint_to_resume(config_, run);
-    if (from) {
-      load(*from, run.string());
-    } else {
-      begin();
-    }
-    const auto logs = from ? std::optional(from->logs) : std::nullopt;
-    run_ = std::make_unique<RunDirectory>(RunDirectory::resume(run, config_, logs));
   }
+  const auto logs = from ? std::optional(from->logs) : std::nullopt;
+  run_ = std::make_unique<RunDirectory>(fresh ? RunDirectory::create(run, config_)
+                                              : RunDirectory::resume(run, config_, logs));
   add_own_hooks();
 }
 

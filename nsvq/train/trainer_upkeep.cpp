@@ -61,6 +61,11 @@ void Trainer::initialise_codebook() {
   ema_.copy_all();
 }
 
+void Trainer::rehearse(const torch::Tensor& images) {
+  freeze(*model_->encoder, !phase_.train_encoder);
+  train_step(images);
+}
+
 /// The weights have not moved: the step is left out, or the run ends with what is known of it.
 void Trainer::skip_step(const torch::Tensor& images, const std::string& numbers) {
   if (loss_scale_.shrink()) {

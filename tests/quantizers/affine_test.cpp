@@ -6,6 +6,7 @@
 #include "nsvq/quantizers/codebook.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
+#include "tests/quantizers/two_ranks.h"
 
 namespace nsvq {
 namespace {
@@ -15,24 +16,6 @@ Member affine(const std::string& variant) {
   one.config.affine.variant = variant;
   return one;
 }
-
-/// A rank of several whose other ranks' sums are known beforehand.
-class RankOfMany : public Group {
- public:
-  explicit RankOfMany(std::vector<torch::Tensor> others) : others_(std::move(others)) {}
-  int rank() const override { return 0; }
-  int size() const override { return static_cast<int>(others_.size()) + 1; }
-  void sum(const std::vector<torch::Tensor>& tensors) override {
-    mine = tensors.at(0).clone();
-    for (const auto& other : others_) tensors.at(0).add_(other);
-  }
-  void broadcast(const std::vector<torch::Tensor>&) override {}
-
-  torch::Tensor mine;  ///< what this rank gave to the sum
-
- private:
-  std::vector<torch::Tensor> others_;
-};
 
 void follow(Quantizer& quantizer, const torch::Tensor& rows, Group& group) {
   quantizer.follow({rows, at::zeros({rows.size(0)}, at::kLong), 0, 0, group});
@@ -105,12 +88,13 @@ TEST(Affine, RanksHaveTheStatisticsOfTheWholeBatch) {
   const auto alone = make_group();
   const auto whole = make(affine("running"));
   follow(*whole, rows, *alone);
-  RankOfMany nobody({});
-  follow(*make(affine("running")), rows.slice(0, 20), nobody);
-  RankOfMany both({nobody.mine});
-  const auto half = make(affine("running"));
-  follow(*half, rows.slice(0, 0, 20), both);
-  EXPECT_TRUE(at::allclose(statistics(*half), statistics(*whole), 1e-6, 1e-7));
+  const auto first = make(affine("running")), second = make(affine("running"));
+  on_two_ranks([&](int rank, Group& both) {
+    follow(rank == 0 ? *first : *second, rank == 0 ? rows.slice(0, 0, 20) : rows.slice(0, 20),
+           both);
+  });
+  EXPECT_TRUE(at::allclose(statistics(*first), statistics(*whole), 1e-6, 1e-7));
+  EXPECT_TRUE(at::equal(statistics(*first), statistics(*second)));
 }
 
 TEST(Affine, LearnedHasNoStatistics) {

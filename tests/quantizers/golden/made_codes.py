@@ -11,11 +11,7 @@ import pathlib
 
 import torch
 import torch.nn.functional as F
-
-
-def formula(shape, scale, phase):
-    n = math.prod(shape)
-    return (scale * torch.sin(0.7 * torch.arange(n, dtype=torch.float64) ** 1.3 + phase)).reshape(shape)
+from common import formula
 
 
 def bridge(p, codebook, patch, heads, blocks):

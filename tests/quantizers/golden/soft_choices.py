@@ -10,21 +10,13 @@ import pathlib
 
 import torch
 import torch.nn.functional as F
-
-
-def formula(shape, scale, phase):
-    n = math.prod(shape)
-    return (scale * torch.sin(0.7 * torch.arange(n, dtype=torch.float64) ** 1.3 + phase)).reshape(shape)
-
-
-def flatten(z):
-    return z.permute(0, 2, 3, 1).reshape(-1, z.shape[1])
+from common import formula, rows
 
 
 def sqvae(z, p, step):
     """The divergence of SQ-VAE per image; the decoder gets the nearest code, straight through."""
     given = z if step["commitment"] else z.detach()
-    flat, codebook, variance = flatten(given), p["codebook"], 1 + p["log_variance"].exp()
+    flat, codebook, variance = rows(given), p["codebook"], 1 + p["log_variance"].exp()
     logits = -((flat[:, None] - codebook[None]) ** 2).sum(-1) / (2 * variance)
     probabilities, logs = logits.softmax(1), logits.log_softmax(1)
     q = logits.argmax(1)
@@ -39,7 +31,7 @@ def one_hot_through(soft):
 
 
 def gumbel(z, p, step):
-    flat = flatten(z if step["commitment"] else z.detach())
+    flat = rows(z if step["commitment"] else z.detach())
     logits = F.linear(flat, p["projection.weight"], p["projection.bias"])
     # Taming's cosine at `number` of 1,000,000 steps from 0.9 to 1e-6.
     temperature = 1e-6 + 0.5 * (0.9 - 1e-6) * (1 + math.cos(math.pi * min(1, step["number"] / 1000000)))
@@ -50,7 +42,7 @@ def gumbel(z, p, step):
 
 
 def ibq(z, p, step):
-    flat, codebook = flatten(z if step["commitment"] else z.detach()), p["codebook"]
+    flat, codebook = rows(z if step["commitment"] else z.detach()), p["codebook"]
     logits = flat @ codebook.T
     choice = one_hot_through(logits.softmax(1))
     q = logits.argmax(1)
@@ -79,7 +71,7 @@ for name, (function, shapes) in members.items():
         p = {key: formula(size, 0.6, 1.7 + 1.1 * i).requires_grad_() for i, (key, size) in enumerate(shapes.items())}
         step = {"commitment": commitment, "neighbours": neighbours, "number": number}
         loss, q, out = function(z, p, step)
-        total = loss + (out * flatten(formula(shape, 1.0, 2.9))).sum()
+        total = loss + (out * rows(formula(shape, 1.0, 2.9))).sum()
         gradients = torch.autograd.grad(total, [z, *p.values()], allow_unused=True)
         zero = lambda g, like: (torch.zeros_like(like) if g is None else g).flatten().tolist()
         cases.append({
