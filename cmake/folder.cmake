@@ -43,6 +43,6 @@ function(nsvq_precompile target)
     target_precompile_headers(${target} REUSE_FROM nsvq_core)
     # The copy was made for libraries (-fPIC) and is refused for anything else (-fPIE).
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC>)
   endif()
 endfunction()

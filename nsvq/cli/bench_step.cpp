@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/bench_timer.h"
 #include "nsvq/cli/flop_counter.h"
+#include "nsvq/cli/kernel_profile.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
@@ -26,6 +28,7 @@ struct BenchStepArguments {
   std::string recipe, json;
   std::vector<std::string> overrides;
   int rounds = 10;
+  int kernels = 0;
 };
 
 /// A part of the step and how long it takes alone.
@@ -85,6 +88,26 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
   return parts;
 }
 
+/// Where the GPU's time goes: by what kernels do, and the longest ones of them.
+Json show_profile(const Work& step, int kernels) {
+  const auto all = profile_kernels(step, /*calls=*/3);
+  Json json;
+  const auto show = [&](const std::string& title, const std::vector<KernelTime>& times) {
+    fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
+    for (const auto& time : times) {
+      fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
+      json[title].push_back({{"name", time.name},
+                             {"milliseconds", time.milliseconds},
+                             {"launches", time.launches}});
+    }
+    fmt::print("\n");
+  };
+  show("kernels that do", by_family(all));
+  const auto longest = std::min<int64_t>(kernels, std::ssize(all));
+  show("kernel", {all.begin(), all.begin() + longest});
+  return json;
+}
+
 void run_bench_step(const BenchStepArguments& arguments) {
   require_writable(arguments.json);
   auto config = load_config(arguments.recipe, arguments.overrides);
@@ -115,6 +138,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
     json["images_per_second"] = rate;
     json["peak_gib"] = peak_memory(device);
     json["convolution_flop"] = flops;
+    if (arguments.kernels > 0) json["profile"] = show_profile(step, arguments.kernels);
   }
   fmt::print("| part, alone | ms |\n|---|---|\n");
   for (const auto& part : time_parts(config, device, arguments.rounds)) {
@@ -133,6 +157,9 @@ void declare_bench_step(CLI::App& app) {
   app.add_option("--rounds", arguments->rounds, "times that each is measured; medians are shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_option("--kernels", arguments->kernels,
+                 "profile a GPU: times by what kernels do, and of so many kernels")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--json", arguments->json, "FILE: the figures as JSON");
   app.callback([arguments] { run_bench_step(*arguments); });
 }

@@ -1,0 +1,86 @@
+#include "nsvq/cli/kernel_profile.h"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+
+namespace nsvq {
+
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+std::vector<KernelTime> longest_first(const std::map<std::string, KernelTime>& found) {
+  std::vector<KernelTime> times;
+  for (const auto& [name, time] : found) times.push_back(time);
+  std::sort(times.begin(), times.end(), [](const KernelTime& a, const KernelTime& b) {
+    return a.milliseconds > b.milliseconds;
+  });
+  return times;
+}
+
+void add(std::map<std::string, KernelTime>& times, const std::string& name, double milliseconds,
+         double launches) {
+  auto& time = times[name];
+  time.name = name;
+  time.milliseconds += milliseconds;
+  time.launches += launches;
+}
+
+struct Family {
+  const char* name;
+  const char* pattern;  ///< of its kernels' names
+};
+
+// In this order: the first that fits counts.
+constexpr Family kFamilies[] = {
+    {"search and NS loss", "streaming_cuda|code_sums|code_usage"},
+    {"group norm with SiLU", "group_norm"},
+    {"LPIPS distance", "feature_distance"},
+    {"depth to space", "depth_to_space|space_to_depth"},
+    {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},
+    {"matrix products", "gemm|nvjet|cutlass"},
+    {"optimizer and average", "multi_tensor|fused_adam|[Aa]dam"},
+    {"batch norm", "batch_norm|batchnorm|bn_"},
+    {"pooling", "pool"},
+    {"copies and fills", "[Mm]emcpy|[Mm]emset|copy|fill|Fill"},
+    {"sums and means", "reduce"},
+    {"elementwise", "elementwise"},
+};
+
+std::string family_of(const std::string& kernel) {
+  for (const auto& family : kFamilies) {
+    if (std::regex_search(kernel, std::regex(family.pattern))) return family.name;
+  }
+  return "other";
+}
+
+}  // namespace
+
+std::vector<KernelTime> profile_kernels(const std::function<void()>& work, int calls) {
+  const torch::profiler::impl::ProfilerConfig config(
+      torch::profiler::impl::ProfilerState::KINETO);
+  profiler::prepareProfiler(config, {ActivityType::CUDA});
+  profiler::enableProfiler(config, {ActivityType::CUDA});
+  for (int i = 0; i < calls; ++i) work();
+  const auto result = profiler::disableProfiler();
+  std::map<std::string, KernelTime> times;
+  for (const auto& event : result->events()) {
+    if (event.deviceType() != c10::DeviceType::CUDA) continue;
+    add(times, event.name(), static_cast<double>(event.durationNs()) / 1e6 / calls, 1. / calls);
+  }
+  return longest_first(times);
+}
+
+std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels) {
+  std::map<std::string, KernelTime> families;
+  for (const auto& kernel : kernels) {
+    add(families, family_of(kernel.name), kernel.milliseconds, kernel.launches);
+  }
+  return longest_first(families);
+}
+
+}  // namespace nsvq
