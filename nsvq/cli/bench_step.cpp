@@ -1,6 +1,7 @@
 #include "nsvq/cli/bench_step.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "nsvq/cli/kernel_profile.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/quantizers/codebook.h"
@@ -27,8 +29,10 @@ using Json = nlohmann::ordered_json;
 struct BenchStepArguments {
   std::string recipe, json;
   std::vector<std::string> overrides;
+  std::string phase;
   int rounds = 10;
   int kernels = 0;
+  double peak = 0;
 };
 
 /// A part of the step and how long it takes alone.
@@ -78,13 +82,13 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
     take("discriminator", [&] {
       const auto leaf = images.detach().requires_grad_();
       adversary.generator_term(leaf).backward();
-      adversary.backward(images, images, 1, LossScale(model->precision));
+      adversary.backward(images, images, at::ones({}, images.options()),
+                         LossScale(model->precision, device));
     });
   }
-  Adam optimizer(named_parameters(*model), config.optimizer);
   Ema average(config, model);
-  take("optimizer", [&] { optimizer.step(); });
-  take("average", [&] { average.update(); });
+  Adam optimizer(named_parameters(*model), config.optimizer, average.parameters());
+  take("optimizer and average", [&] { optimizer.step(); });
   return parts;
 }
 
@@ -96,9 +100,8 @@ Json show_profile(const Work& step, int kernels) {
     fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
     for (const auto& time : times) {
       fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
-      json[title].push_back({{"name", time.name},
-                             {"milliseconds", time.milliseconds},
-                             {"launches", time.launches}});
+      json[title].push_back(
+          {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
     }
     fmt::print("\n");
   };
@@ -106,6 +109,16 @@ Json show_profile(const Work& step, int kernels) {
   const auto longest = std::min<int64_t>(kernels, std::ssize(all));
   show("kernel", {all.begin(), all.begin() + longest});
   return json;
+}
+
+int64_t phase_number(const Config& config, const std::string& name) {
+  const auto& phases = config.schedule.phases;
+  if (name.empty()) return 0;
+  const auto found = std::find(phases.begin(), phases.end(), name);
+  if (found == phases.end()) {
+    throw UserError("--phase: '{}' is not in schedule.phases ({})", name, fmt::join(phases, ", "));
+  }
+  return found - phases.begin();
 }
 
 void run_bench_step(const BenchStepArguments& arguments) {
@@ -116,24 +129,29 @@ void run_bench_step(const BenchStepArguments& arguments) {
   config.drift.images = 0;
   prepare_torch(config);
   const auto device = choose_device(config.device);
+  const OwnStream stream(device);
   const TemporaryFolder folder;
+  const auto phase = phase_number(config, arguments.phase);
   Json json = {{"device", describe(device)},
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
   {
     Trainer trainer(config, folder / "run", make_group());
     const auto images = random_images(config, device);
-    const auto step = [&] { trainer.rehearse(images); };
-    for (int i = 0; i < 3; ++i) step();
+    const auto step = [&] { trainer.rehearse(images, phase); };
     const double flops = convolution_flops(step);
+    for (int i = 0; i < 4; ++i) step();  // the last of them is recorded
     const auto taken = time_work(step, device, arguments.rounds);
     if (!taken) throw RunError("the step does not fit into the device's memory");
     const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
     fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most\n",
                describe(device), json["precision"].get<std::string>(), config.train.batch_size,
                taken->milliseconds, rate, peak_memory(device));
-    fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s\n\n", flops / 1e9,
-               flops / taken->milliseconds / 1e9);
+    const double reached = flops / taken->milliseconds / 1e9;
+    fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
+               arguments.peak > 0 ? fmt::format(", {:.0f} % of {:g}",
+                                                100 * reached / arguments.peak, arguments.peak)
+                                  : "");
     json["milliseconds"] = taken->milliseconds;
     json["images_per_second"] = rate;
     json["peak_gib"] = peak_memory(device);
@@ -154,6 +172,10 @@ void declare_bench_step(CLI::App& app) {
   const auto arguments = std::make_shared<BenchStepArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_option("--phase", arguments->phase, "of the recipe's schedule; the first if not given");
+  app.add_option("--peak-tflops", arguments->peak,
+                 "what the device reaches in matrix products; shows how much of it is reached")
+      ->check(CLI::PositiveNumber);
   app.add_option("--rounds", arguments->rounds, "times that each is measured; medians are shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -61,8 +61,7 @@ std::string family_of(const std::string& kernel) {
 }  // namespace
 
 std::vector<KernelTime> profile_kernels(const std::function<void()>& work, int calls) {
-  const torch::profiler::impl::ProfilerConfig config(
-      torch::profiler::impl::ProfilerState::KINETO);
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
   profiler::prepareProfiler(config, {ActivityType::CUDA});
   profiler::enableProfiler(config, {ActivityType::CUDA});
   for (int i = 0; i < calls; ++i) work();

@@ -162,6 +162,7 @@ struct TrainConfig {
   int64_t nonfinite_limit = 10;
   bool deterministic = true;
   std::string precision = "auto";
+  bool graphs = true;
   int64_t log_every = 20;
   int64_t eval_every = 1;
   int64_t samples_every = 1;

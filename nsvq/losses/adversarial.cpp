@@ -101,8 +101,9 @@ Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) cons
 }
 
 Tensor adaptive_weight(const Tensor& reconstruction_loss, const Tensor& adversarial_loss,
-                       const Tensor& last_layer, double scale) {
+                       const Tensor& last_layer, const Tensor& scale) {
   const auto norm = [&](const Tensor& loss) {
+    if (!scale.defined()) return gradient_norm(loss, last_layer);
     return gradient_norm(loss * scale, last_layer) / scale;
   };
   const auto ratio = norm(reconstruction_loss) / (norm(adversarial_loss) + kLeastNorm);

@@ -44,9 +44,10 @@ class Lecam : public torch::nn::Module {
 /// Taming-transformers' weight of the adversarial loss: the ratio of the gradients' norms at the
 /// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), within [0, 1e4]. Without
 /// gradient; both losses can still be differentiated, and no `.grad()` is touched.
-/// `scale` multiplies both losses on the way, for gradients in fp16, and changes nothing else.
+/// `scale`, a scalar or undefined, multiplies both losses on the way, for gradients in fp16, and
+/// changes nothing else.
 torch::Tensor adaptive_weight(const torch::Tensor& reconstruction_loss,
                               const torch::Tensor& adversarial_loss,
-                              const torch::Tensor& last_layer, double scale = 1);
+                              const torch::Tensor& last_layer, const torch::Tensor& scale = {});
 
 }  // namespace nsvq

@@ -65,6 +65,11 @@ torch::Tensor AffineQuantizer::mapped_codes() {
   return at::where(started_.gt(0), mapped, codes_);
 }
 
+std::vector<torch::Tensor> AffineQuantizer::followers() {
+  if (learned()) return {};
+  return {statistics_, started_};
+}
+
 void AffineQuantizer::follow(const TakenStep& step) {
   if (learned()) return;
   const torch::NoGradGuard no_grad;

@@ -1,12 +1,37 @@
 #include "nsvq/quantizers/codebook.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 
+#include "nsvq/ops/code_sums.h"
 #include "nsvq/quantizers/kmeans.h"
 
 namespace nsvq {
+
+namespace {
+
+/// at::embedding whose gradient on a GPU is summed in the same order every time and without
+/// waiting.
+class LookUp : public torch::autograd::Function<LookUp> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context,
+                               const torch::Tensor& codebook, const torch::Tensor& indices) {
+    context->save_for_backward({indices});
+    context->saved_data["codes"] = codebook.size(0);
+    return at::embedding(codebook, indices);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto indices = context->get_saved_variables()[0].flatten();
+    const auto rows = gradients[0].reshape({indices.size(0), -1});
+    return {code_sums(rows, indices, context->saved_data["codes"].toInt()), {}};
+  }
+};
+
+}  // namespace
 
 torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim) {
   if (init == "uniform") return at::rand({codes, dim}).mul_(2).sub_(1).div_(codes);
@@ -62,7 +87,10 @@ torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latent
 torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices) {
   TORCH_CHECK(indices.dim() == 3, "quantizer: indices must be [B, h, w], but they are ",
               indices.sizes());
-  return at::embedding(codebook, indices).permute({0, 3, 1, 2});
+  const auto rows = codebook.is_cuda() && codebook.scalar_type() == at::kFloat
+                        ? LookUp::apply(codebook, indices)
+                        : at::embedding(codebook, indices);
+  return rows.permute({0, 3, 1, 2});
 }
 
 }  // namespace nsvq

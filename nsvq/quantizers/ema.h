@@ -12,6 +12,7 @@ class EmaQuantizer : public VectorQuantizer {
   EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
   void follow(const TakenStep& step) override;
+  std::vector<torch::Tensor> followers() override { return {codebook_, counts_, sums_}; }
   void rows_replaced(const torch::Tensor& rows) override;
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 

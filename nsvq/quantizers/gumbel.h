@@ -16,6 +16,7 @@ class GumbelQuantizer : public Quantizer {
 
   torch::Tensor decode(const torch::Tensor& indices) override;
   int64_t codes() const override { return codebook_.size(0); }
+  bool depends_on_step() const override { return true; }
 
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;

@@ -56,6 +56,11 @@ class Quantizer : public torch::nn::Module {
   /// Follows a step the optimizer took: running statistics and codes that no gradient moves. A step
   /// that was skipped leaves no trace in them.
   virtual void follow(const TakenStep& /*step*/) {}
+  /// What `follow` changes.
+  virtual std::vector<torch::Tensor> followers() { return {}; }
+  /// Whether `quantize` depends on the step's number or seed, so that two steps differ by more than
+  /// what their tensors hold.
+  virtual bool depends_on_step() const { return false; }
 
   /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
   /// are too many to list.

@@ -22,6 +22,8 @@ class Replacement {
   virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const TakenStep& /*step*/) {
     return {};
   }
+  /// Whether it acts after steps, on the codebook and on its own state.
+  virtual bool acts_after_steps() const { return false; }
   /// After an epoch of such a phase, counted from 1; `usage` [K] counts it over all ranks.
   virtual torch::Tensor after_epoch(torch::Tensor /*codebook*/, const torch::Tensor& /*usage*/,
                                     int64_t /*epoch*/, uint64_t /*seed*/) {

@@ -11,6 +11,7 @@ class RestartReplacement : public Replacement {
  public:
   RestartReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);
 
+  bool acts_after_steps() const override { return true; }
   torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
   std::map<std::string, torch::Tensor> state() override { return {{"usage", usage_}}; }
 

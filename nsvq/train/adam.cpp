@@ -1,38 +1,49 @@
 #include "nsvq/train/adam.h"
 
+#include "nsvq/ops/adam.h"
 #include "nsvq/train/state.h"
 
 namespace nsvq {
 
-Adam::Adam(Named parameters, const OptimizerConfig& config) : config_(config) {
+Adam::Adam(Named parameters, const OptimizerConfig& config,
+           const std::vector<torch::Tensor>& averages)
+    : config_(config) {
+  TORCH_CHECK(averages.empty() || averages.size() == parameters.size(),
+              "adam: needs an average for each parameter or none");
   for (auto& [name, parameter] : parameters) {
     const auto like = parameter.detach();
     slots_.push_back({name, parameter, at::zeros_like(like), at::zeros_like(like),
-                      at::zeros({}, like.options().dtype(at::kFloat))});
+                      at::zeros({}, like.options().dtype(at::kFloat)),
+                      averages.empty() ? torch::Tensor() : averages[slots_.size()]});
   }
 }
 
-void Adam::step() {
+void Adam::step(const torch::Tensor& bad) {
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> parameters, gradients, moments1, moments2, steps;
+  AdamTensors moving;
+  std::vector<torch::Tensor> still, averages_of_still;
   for (const auto& slot : slots_) {
-    if (!slot.parameter.requires_grad() || !slot.parameter.grad().defined()) continue;
-    parameters.push_back(slot.parameter);
-    // The fused kernel walks all tensors in memory order, so the orders must agree.
-    const auto& gradient = slot.parameter.grad();
-    gradients.push_back(gradient.strides() == slot.parameter.strides()
-                            ? gradient
-                            : at::empty_like(slot.parameter).copy_(gradient));
-    moments1.push_back(slot.moment1);
-    moments2.push_back(slot.moment2);
-    steps.push_back(slot.steps);
+    if (!slot.parameter.requires_grad() || !slot.parameter.grad().defined()) {
+      if (!slot.average.defined()) continue;
+      still.push_back(slot.parameter);
+      averages_of_still.push_back(slot.average);
+      continue;
+    }
+    moving.parameters.push_back(slot.parameter);
+    moving.gradients.push_back(slot.parameter.grad());
+    moving.moments1.push_back(slot.moment1);
+    moving.moments2.push_back(slot.moment2);
+    moving.steps.push_back(slot.steps);
+    if (slot.average.defined()) moving.averages.push_back(slot.average);
   }
-  if (parameters.empty()) return;
-  at::_foreach_add_(steps, 1);
-  at::_fused_adam_(parameters, gradients, moments1, moments2, /*max_exp_avg_sqs=*/{}, steps,
-                   config_.lr, config_.beta1, config_.beta2, /*weight_decay=*/0, config_.eps,
-                   /*amsgrad=*/false,
-                   /*maximize=*/false);
+  adam_step(moving,
+            {.lr = config_.lr,
+             .beta1 = config_.beta1,
+             .beta2 = config_.beta2,
+             .eps = config_.eps,
+             .average_decay = config_.ema_decay},
+            bad);
+  average_step(still, averages_of_still, config_.ema_decay, bad);
 }
 
 void Adam::clear_gradients() {
@@ -62,14 +73,20 @@ void Adam::load(const std::map<std::string, torch::Tensor>& state, const std::st
   copy_tensors(this->state(), state, from);
 }
 
-torch::Tensor gradient_norm(const torch::nn::Module& module) {
-  const torch::NoGradGuard no_grad;
+std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module) {
   std::vector<torch::Tensor> gradients;
   for (const auto& parameter : module.parameters()) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (gradients.empty()) return at::zeros({});
-  return at::stack(at::_foreach_norm(gradients)).norm();
+  return gradients;
+}
+
+torch::Tensor gradient_norm(const torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  const auto gradients = gradients_of(module);
+  if (!gradients.empty()) return at::stack(at::_foreach_norm(gradients)).norm();
+  const auto parameters = module.parameters();
+  return parameters.empty() ? at::zeros({}) : at::zeros({}, parameters.front().options());
 }
 
 }  // namespace nsvq

@@ -12,15 +12,20 @@
 
 namespace nsvq {
 
-/// Adam over named parameters, all of them in one fused call. A parameter without a gradient
-/// (frozen, or not part of the step) is left alone and keeps its moments.
+/// Adam over named parameters and, in the same pass, the average of their weights
+/// (nsvq/ops/adam.h). A parameter without a gradient (frozen, or not part of the step) is left
+/// alone and keeps its moments.
 class Adam {
  public:
   using Named = std::vector<std::pair<std::string, torch::Tensor>>;
 
-  Adam(Named parameters, const OptimizerConfig& config);
+  /// `averages`, in the order of the parameters or empty, follow them with optimizer.ema_decay,
+  /// those of frozen ones too.
+  Adam(Named parameters, const OptimizerConfig& config,
+       const std::vector<torch::Tensor>& averages = {});
 
-  void step();
+  /// Changes nothing if `bad`, a boolean on the device or undefined, is true.
+  void step(const torch::Tensor& bad = {});
   /// Sets the gradients to nothing.
   void clear_gradients();
   /// Forgets what is known of the gradient of some rows of a parameter, [rows] of booleans, since
@@ -35,11 +40,14 @@ class Adam {
  private:
   struct Slot {
     std::string name;
-    torch::Tensor parameter, moment1, moment2, steps;
+    torch::Tensor parameter, moment1, moment2, steps, average;
   };
   std::vector<Slot> slots_;
   OptimizerConfig config_;
 };
+
+/// The gradients that a module's parameters have.
+std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);
 
 /// L2 norm of all gradients that a module's parameters have; zero without any.
 torch::Tensor gradient_norm(const torch::nn::Module& module);

@@ -42,23 +42,22 @@ torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {
   return term;
 }
 
-torch::Tensor Adversary::weight(double factor, const torch::Tensor& reconstruction,
+torch::Tensor Adversary::weight(const torch::Tensor& share, const torch::Tensor& reconstruction,
                                 const torch::Tensor& term, const torch::Tensor& last_layer,
                                 const LossScale& scale) const {
-  const auto fixed = at::full({}, factor * config_.weight, term.options().requires_grad(false));
+  const auto fixed = share * config_.weight;
   if (!config_.adaptive) return fixed;
   return fixed * adaptive_weight(reconstruction, term, last_layer, scale.factor());
 }
 
-std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& images,
-                                                         const torch::Tensor& reconstructions,
-                                                         double factor, const LossScale& scale) {
+Scalars Adversary::backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                            const torch::Tensor& share, const LossScale& scale) {
   const auto real = judge(images);
   const auto fake = judge(reconstructions.detach());
   auto loss = discriminator_loss(config_.discriminator_loss, real, fake);
-  std::map<std::string, torch::Tensor> scalars = {{"discriminator", loss.detach()},
-                                                  {"logits_real", real.detach().mean()},
-                                                  {"logits_fake", fake.detach().mean()}};
+  Scalars scalars = {{"discriminator", loss.detach()},
+                     {"logits_real", real.detach().mean()},
+                     {"logits_fake", fake.detach().mean()}};
   if (config_.lecam > 0) {
     lecam_->update(real, fake);
     const auto penalty = lecam_->penalty(real, fake);
@@ -66,12 +65,19 @@ std::map<std::string, torch::Tensor> Adversary::backward(const torch::Tensor& im
     loss = loss + config_.lecam * penalty;
   }
   optimizer_.clear_gradients();
-  scale.backward(factor * loss, *discriminator_);
+  scale.backward(share * loss, *discriminator_);
   scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_);
   return scalars;
 }
 
-void Adversary::step() { optimizer_.step(); }
+void Adversary::step(const torch::Tensor& bad) { optimizer_.step(bad); }
+
+std::vector<torch::Tensor> Adversary::statistics() const {
+  auto statistics = discriminator_->buffers();
+  const auto running = lecam_->buffers();
+  statistics.insert(statistics.end(), running.begin(), running.end());
+  return statistics;
+}
 
 std::map<std::string, torch::Tensor> Adversary::state() const {
   std::map<std::string, torch::Tensor> state;

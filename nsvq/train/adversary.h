@@ -10,6 +10,7 @@
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/loss_scale.h"
+#include "nsvq/train/scalars.h"
 
 namespace nsvq {
 
@@ -23,18 +24,20 @@ class Adversary {
 
   /// What the generator minimises.
   torch::Tensor generator_term(const torch::Tensor& reconstructions);
-  /// The term's weight in the generator's objective at `factor` of the adversarial training: fixed,
-  /// or relative to the gradient of the `reconstruction` loss at the decoder's last layer.
-  torch::Tensor weight(double factor, const torch::Tensor& reconstruction,
+  /// The term's weight in the generator's objective at `share` of the adversarial training, a
+  /// scalar: fixed, or relative to the gradient of the `reconstruction` loss at the decoder's last
+  /// layer.
+  torch::Tensor weight(const torch::Tensor& share, const torch::Tensor& reconstruction,
                        const torch::Tensor& term, const torch::Tensor& last_layer,
                        const LossScale& scale) const;
 
-  /// Gradients of `factor` times the discriminator's loss; returns its parts and their norm.
-  std::map<std::string, torch::Tensor> backward(const torch::Tensor& images,
-                                                const torch::Tensor& reconstructions, double factor,
-                                                const LossScale& scale);
-  /// The discriminator's step on these gradients.
-  void step();
+  /// Gradients of `share` times the discriminator's loss; returns its parts and their norm.
+  Scalars backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                   const torch::Tensor& share, const LossScale& scale);
+  /// The discriminator's step on these gradients, unless `bad` (as in Adam::step).
+  void step(const torch::Tensor& bad = {});
+  /// Statistics that change before it is known whether the step is taken.
+  std::vector<torch::Tensor> statistics() const;
 
   /// Weights, statistics and moments, for checkpoints.
   std::map<std::string, torch::Tensor> state() const;

@@ -15,12 +15,6 @@ bool finite(const torch::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
 }
 
-std::string describe_bad(const std::map<std::string, torch::Tensor>& scalars) {
-  std::map<std::string, double> values;
-  for (const auto& [name, scalar] : scalars) values[name] = scalar.item<double>();
-  return describe_scalars(values);
-}
-
 /// Watches the operations of this thread for the first one that gives numbers that are not finite.
 /// Callbacks are plain functions, so the watch is found through a thread-local pointer.
 class Watch {
@@ -84,17 +78,6 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 }
 
 }  // namespace
-
-NotFinite::NotFinite(const std::map<std::string, torch::Tensor>& scalars)
-    : std::runtime_error(describe_bad(scalars)) {}
-
-void require_finite(const std::map<std::string, torch::Tensor>& scalars) {
-  if (scalars.empty()) return;
-  std::vector<torch::Tensor> values;
-  const auto device = scalars.begin()->second.device();
-  for (const auto& [name, scalar] : scalars) values.push_back(scalar.to(device, at::kDouble));
-  if (!finite(at::stack(values))) throw NotFinite(scalars);
-}
 
 std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
   const torch::NoGradGuard no_grad;

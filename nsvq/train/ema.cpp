@@ -4,16 +4,14 @@
 
 namespace nsvq {
 
-Ema::Ema(const Config& config, Tokenizer model)
-    : decay_(config.optimizer.ema_decay), model_(std::move(model)), average_(config) {
+Ema::Ema(const Config& config, Tokenizer model) : model_(std::move(model)), average_(config) {
   for (auto& parameter : average_->parameters()) parameter.set_requires_grad(false);
   place(average_, config, model_->parameters().front().device());
   copy_all();
 }
 
-void Ema::update() {
+void Ema::copy_buffers() {
   const torch::NoGradGuard no_grad;
-  at::_foreach_lerp_(average_->parameters(), model_->parameters(), 1 - decay_);
   const auto buffers = model_->buffers();
   const auto averages = average_->buffers();
   for (size_t i = 0; i < buffers.size(); ++i) averages[i].copy_(buffers[i]);

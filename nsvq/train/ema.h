@@ -4,15 +4,15 @@
 
 namespace nsvq {
 
-/// Exponential moving average of a model's weights, itself a model to evaluate with. Decay 0 keeps
-/// a plain copy.
+/// Exponential moving average of a model's weights, itself a model to evaluate with.
 class Ema {
  public:
   Ema(const Config& config, Tokenizer model);
 
-  /// average <- decay * average + (1 - decay) * model, frozen parts included: those it then
-  /// approaches.
-  void update();
+  /// The average's parameters, in the order of the model's: the optimizer's pass moves them.
+  std::vector<torch::Tensor> parameters() const { return average_->parameters(); }
+  /// What is no parameter is not averaged but copied.
+  void copy_buffers();
   /// Makes some rows of the average's codebook, [K] of booleans, equal to the model's: an
   /// overwritten code has no past to average over.
   void copy_codes(const torch::Tensor& rows);
@@ -21,7 +21,6 @@ class Ema {
   Tokenizer& average() { return average_; }
 
  private:
-  double decay_;
   Tokenizer model_, average_;
 };
 

@@ -1,5 +1,8 @@
 #include "nsvq/train/loss_scale.h"
 
+#include "nsvq/train/adam.h"
+#include "nsvq/train/state.h"
+
 namespace nsvq {
 
 namespace {
@@ -9,43 +12,40 @@ constexpr int64_t kStepsToGrow = 2000;
 
 }  // namespace
 
-LossScale::LossScale(Precision precision)
-    : scales_(precision == Precision::fp16), factor_(scales_ ? kFirstFactor : 1) {}
+LossScale::LossScale(Precision precision, c10::Device device) {
+  if (precision != Precision::fp16) return;
+  factor_ = at::full({}, kFirstFactor, at::device(device).dtype(at::kFloat));
+  taken_ = at::zeros({}, at::device(device).dtype(at::kLong));
+}
 
 void LossScale::backward(const torch::Tensor& loss, const torch::nn::Module& module) const {
-  if (!scales_) return loss.backward();
+  if (!factor_.defined()) return loss.backward();
   (loss * factor_).backward();
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> gradients;
-  for (const auto& parameter : module.parameters()) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  }
-  if (!gradients.empty()) at::_foreach_mul_(gradients, 1 / factor_);
+  const auto gradients = gradients_of(module);
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor_.reciprocal());
 }
 
-void LossScale::step_taken() {
-  if (!scales_ || ++taken_ < kStepsToGrow) return;
-  factor_ *= 2;
-  taken_ = 0;
+torch::Tensor LossScale::can_shrink() const {
+  return factor_.defined() ? factor_.gt(1) : torch::Tensor();
 }
 
-bool LossScale::shrink() {
-  if (!scales_ || factor_ <= 1) return false;
-  factor_ /= 2;
-  taken_ = 0;
-  return true;
+void LossScale::update(const torch::Tensor& bad) {
+  if (!factor_.defined()) return;
+  taken_.add_(1);
+  const auto grows = taken_.ge(kStepsToGrow);
+  const auto grown = at::where(grows, factor_ * 2, factor_);
+  factor_.copy_(at::where(bad, (factor_ / 2).clamp_min(1), grown));
+  taken_.masked_fill_(grows.logical_or(bad), 0);
 }
 
 std::map<std::string, torch::Tensor> LossScale::state() const {
-  if (!scales_) return {};
-  return {{"factor", at::scalar_tensor(factor_, at::kDouble)},
-          {"taken", at::scalar_tensor(taken_, at::kLong)}};
+  if (!factor_.defined()) return {};
+  return {{"factor", factor_}, {"taken", taken_}};
 }
 
 void LossScale::load(const std::map<std::string, torch::Tensor>& state) {
-  if (!scales_ || state.empty()) return;
-  factor_ = state.at("factor").item<double>();
-  taken_ = state.at("taken").item<int64_t>();
+  if (factor_.defined() && !state.empty()) copy_tensors(this->state(), state, "loss scale");
 }
 
 }  // namespace nsvq

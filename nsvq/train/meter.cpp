@@ -4,22 +4,37 @@
 
 namespace nsvq {
 
-void Meter::add(const std::map<std::string, torch::Tensor>& scalars, int64_t images) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& [name, scalar] : scalars) {
-    auto& sum = sums_[name];
-    sum = sum.defined() ? sum + scalar.detach() : scalar.detach().to(at::kDouble);
-    ++counts_[name];
+void Meter::add(const GatheredScalars& scalars, const torch::Tensor& bad) {
+  auto& sums = sums_[scalars.names];
+  if (!sums.values.defined()) {
+    sums = {at::zeros_like(scalars.values), at::zeros({}, scalars.values.options())};
+  } else if (sums.values.device() != scalars.values.device()) {  // they come from a file
+    sums = {sums.values.to(scalars.values.device()), sums.count.to(scalars.values.device())};
   }
-  images_ += images;
+  sums.values.add_(scalars.values.masked_fill(bad, 0));
+  sums.count.add_(bad.logical_not());
+}
+
+std::map<std::string, Meter::Total> Meter::totals() const {
+  std::map<std::string, Total> totals;
+  for (const auto& [names, sums] : sums_) {
+    const auto values = sums.values.to(at::kCPU);
+    const auto count = sums.count.item<double>();
+    if (count == 0) continue;
+    for (size_t i = 0; i < names.size(); ++i) {
+      totals[names[i]].sum += values[static_cast<int64_t>(i)].item<double>();
+      totals[names[i]].count += count;
+    }
+  }
+  return totals;
 }
 
 std::map<std::string, double> Meter::means(Group& group) const {
   std::map<std::string, double> means;
-  for (const auto& [name, sum] : sums_) {
-    auto total = sum.clone();
-    group.sum({total});
-    means[name] = total.item<double>() / static_cast<double>(counts_.at(name) * group.size());
+  for (const auto& [name, total] : totals()) {
+    auto both = at::tensor({total.sum, total.count}, at::kDouble);
+    group.sum({both});
+    means[name] = both[0].item<double>() / both[1].item<double>();
   }
   return means;
 }
@@ -28,22 +43,48 @@ double Meter::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void Meter::reset() { *this = Meter(); }
+void Meter::reset() {
+  // In place: a recorded step goes on writing to them.
+  for (auto& [names, sums] : sums_) {
+    sums.values.zero_();
+    sums.count.zero_();
+  }
+  images_ = 0;
+  start_ = std::chrono::steady_clock::now();
+}
 
 std::map<std::string, torch::Tensor> Meter::state() const {
+  // By groups, so that sums go on in the same order.
   TensorMap state;
-  add_prefixed(state, "sum.", sums_);
-  for (const auto& [name, count] : counts_) {
-    state["count." + name] = at::scalar_tensor(count, at::kLong);
+  int groups = 0;
+  for (const auto& [names, sums] : sums_) {
+    const auto values = sums.values.to(at::kCPU), count = sums.count.to(at::kCPU);
+    if (count.item<double>() == 0) continue;
+    const auto prefix = std::to_string(groups++) + ".";
+    for (size_t i = 0; i < names.size(); ++i) {
+      state[prefix + names[i]] = at::stack({values[static_cast<int64_t>(i)], count});
+    }
   }
   return state;
 }
 
 void Meter::load(const std::map<std::string, torch::Tensor>& state) {
+  sums_.clear();
   reset();
-  sums_ = with_prefix(state, "sum.");
-  for (const auto& [name, count] : with_prefix(state, "count.")) {
-    counts_[name] = count.item<int64_t>();
+  std::map<std::string, std::map<std::string, torch::Tensor>> groups;
+  for (const auto& [key, value] : state) {
+    const auto dot = key.find('.');
+    groups[key.substr(0, dot)][key.substr(dot + 1)] = value.to(at::kDouble);
+  }
+  for (const auto& [number, group] : groups) {
+    std::vector<std::string> names;
+    std::vector<torch::Tensor> values;
+    for (const auto& [name, value] : group) {
+      names.push_back(name);
+      values.push_back(value);
+    }
+    const auto both = at::stack(values);
+    sums_[names] = {both.select(1, 0).clone(), both[0][1].clone()};
   }
 }
 

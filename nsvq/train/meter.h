@@ -6,8 +6,10 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "nsvq/dist/group.h"
+#include "nsvq/train/scalars.h"
 
 namespace nsvq {
 
@@ -15,7 +17,10 @@ namespace nsvq {
 /// for, and the time since the last reset.
 class Meter {
  public:
-  void add(const std::map<std::string, torch::Tensor>& scalars, int64_t images);
+  /// Adds a step's, unless `bad`, a boolean on their device, says that it was not taken. Works in
+  /// place from the second time on that these names come.
+  void add(const GatheredScalars& scalars, const torch::Tensor& bad);
+  void add_images(int64_t images) { images_ += images; }
   /// Means over all ranks.
   std::map<std::string, double> means(Group& group) const;
   double seconds() const;
@@ -28,8 +33,18 @@ class Meter {
   void load(const std::map<std::string, torch::Tensor>& state);
 
  private:
-  std::map<std::string, torch::Tensor> sums_;
-  std::map<std::string, int64_t> counts_;
+  /// Of scalars that come together.
+  struct Sums {
+    torch::Tensor values;  ///< [names] fp64
+    torch::Tensor count;   ///< of steps, fp64
+  };
+  struct Total {
+    double sum = 0, count = 0;
+  };
+  /// By name: which ones come together depends on the phase.
+  std::map<std::string, Total> totals() const;
+
+  std::map<std::vector<std::string>, Sums> sums_;
   int64_t images_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

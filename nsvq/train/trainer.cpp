@@ -11,12 +11,12 @@
 #include "nsvq/core/random.h"
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/train/diagnosis.h"
 #include "nsvq/train/setup.h"
 
 namespace nsvq {
 
 Outcome Trainer::train() {
+  const OwnStream stream(device_);
   report_start();
   if (at_.step == 0) {
     initialise_codebook();
@@ -58,6 +58,7 @@ bool Trainer::train_epoch(Progress& progress) {
     train_step(batch->images.to(device_));
     ++at_.step;
     ++at_.batch;
+    if (device_.is_cpu()) settle();  // where nothing is gained by doing so later
     for (const auto& hook : step_hooks_) hook(at_);
     progress.update(at_.step, note_);
     if (interrupted()) return false;
@@ -65,40 +66,53 @@ bool Trainer::train_epoch(Progress& progress) {
   return true;
 }
 
+/// On a GPU the step is recorded and given to it as a whole, anew for each kind of step.
+void Trainer::train_step(const torch::Tensor& images) {
+  const double share = adversarial_share();
+  share_.fill_(share);
+  const bool adversarial = share > 0;
+  recorder_.run(fmt::format("{} {}", phase_.name, adversarial), images,
+                [&](const torch::Tensor& recorded) { step_as_it_is(recorded, adversarial); });
+  epoch_meter_.add_images(images.size(0));
+  step_meter_.add_images(images.size(0));
+  ++unsettled_;
+}
+
 /// One step of the generator (encoder, quantizer, decoder) on the phase's objective and, where the
 /// phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves, and neither moves unless all of them are finite.
-void Trainer::train_step(const torch::Tensor& images) {
-  try {
-    const auto latents = model_->to_latents(images);
-    require_finite({{"latents", latents.detach().mean()}});
-    const auto quantized = model_->quantizer->quantize(latents, quantizer_step());
-    const auto reconstructions = model_->to_images(quantized.latents);
-
-    auto scalars = quantized.terms;
-    const double adversarial = adversarial_share();
-    optimizer_.clear_gradients();
-    loss_scale_.backward(objective(images, reconstructions, quantized, adversarial, scalars),
-                         *model_);
-    scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder);
-    scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer);
-    scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder);
-    if (adversarial > 0) {
-      scalars.merge(adversary_->backward(images, reconstructions, adversarial, loss_scale_));
-    }
-    require_finite(scalars);
-
-    loss_scale_.step_taken();
-    optimizer_.step();
-    follow_step(latents.detach(), quantized.indices);
-    ema_.update();
-    if (adversarial > 0) adversary_->step();
-    usage_ += code_usage(quantized.indices, usage_.size(0));
-    epoch_meter_.add(scalars, images.size(0));
-    step_meter_.add(scalars, images.size(0));
-  } catch (const NotFinite& numbers) {
-    skip_step(images, numbers.what());
+void Trainer::step_as_it_is(const torch::Tensor& images, bool adversarial) {
+  guard_.keep(state_without_optimizer());
+  const auto latents = model_->to_latents(images);
+  if (latents.is_cpu() && !at::isfinite(latents).all().item<bool>()) {  // no code is nearest
+    guard_.judge(gather({{"latents", latents.mean()}}), images);
+    return;
   }
+  const auto quantized = model_->quantizer->quantize(latents, quantizer_step());
+  const auto reconstructions = model_->to_images(quantized.latents);
+
+  auto scalars = quantized.terms;
+  optimizer_.clear_gradients();
+  loss_scale_.backward(objective(images, reconstructions, quantized, adversarial, scalars),
+                       *model_);
+  scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder);
+  scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer);
+  scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder);
+  if (adversarial) {
+    scalars.merge(adversary_->backward(images, reconstructions, share_, loss_scale_));
+  }
+  const auto gathered = gather(scalars);
+  const auto bad = guard_.judge(gathered, images, loss_scale_.can_shrink());
+
+  optimizer_.step(bad);
+  if (adversarial) adversary_->step(bad);
+  follow_step(latents.detach(), quantized.indices, bad);
+  guard_.restore();
+  ema_.copy_buffers();
+  loss_scale_.update(bad);
+  usage_ += code_usage(quantized.indices, usage_.size(0)).masked_fill(bad, 0);
+  epoch_meter_.add(gathered, bad);
+  step_meter_.add(gathered, bad);
 }
 
 /// The terms of the phase, and random numbers of this step and rank alone.
@@ -115,8 +129,7 @@ QuantizerStep Trainer::quantizer_step() const {
 ///   warm-up          L_vq = |sg z - c|^2, without L_adv
 ///   stage 2          L_vq = |sg z - c|^2, L_adv ramped up
 torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                                 const Quantized& quantized, double adversarial,
-                                 std::map<std::string, torch::Tensor>& scalars) {
+                                 const Quantized& quantized, bool adversarial, Scalars& scalars) {
   auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
     const Casting casting(model_->precision, device_);
@@ -126,11 +139,10 @@ torch::Tensor Trainer::objective(const torch::Tensor& images, const torch::Tenso
   }
   scalars["vq"] = quantized.loss.detach();
   auto loss = reconstruction + config_.loss.vq * quantized.loss;
-  if (adversarial > 0) {
+  if (adversarial) {
     const auto term = adversary_->generator_term(reconstructions);
     const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
-    const auto weight =
-        adversary_->weight(adversarial, reconstruction, term, last_layer, loss_scale_);
+    const auto weight = adversary_->weight(share_, reconstruction, term, last_layer, loss_scale_);
     scalars["generator"] = term.detach();
     scalars["adversarial_weight"] = weight;
     loss = loss + weight * term;
@@ -148,6 +160,7 @@ double Trainer::adversarial_share() const {
 }
 
 void Trainer::finish_epoch() {
+  settle();
   const bool whole = at_.batch == train_loader_.batches_per_epoch();
   at_.batch = 0;
   ++at_.epoch;
@@ -169,14 +182,16 @@ void Trainer::finish_epoch() {
 
 /// What no gradient moves: statistics of the quantizer, and in stage 1 codes that (almost) nothing
 /// chose, where the policy acts after steps.
-void Trainer::follow_step(const torch::Tensor& latents, const torch::Tensor& indices) {
+void Trainer::follow_step(const torch::Tensor& latents, const torch::Tensor& indices,
+                          const torch::Tensor& bad) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
   const TakenStep step{flatten_latents(latents), indices.flatten(), at_.step,
                        seed_for(config_, Draw::quantizer, at_.step), *group_};
   quantizer.follow(step);
   if (replacement_ && phase_.replacement) {
-    note_replaced(replacement_->after_step(quantizer.codebook(), step));
+    const auto rows = replacement_->after_step(quantizer.codebook(), step);
+    if (rows.defined()) note_replaced(rows.logical_and(bad.logical_not()));
   }
 }
 

@@ -22,7 +22,9 @@
 #include "nsvq/train/loss_scale.h"
 #include "nsvq/train/meter.h"
 #include "nsvq/train/phase.h"
+#include "nsvq/train/recorded_work.h"
 #include "nsvq/train/run_directory.h"
+#include "nsvq/train/step_guard.h"
 
 namespace nsvq {
 
@@ -49,9 +51,9 @@ class Trainer {
   void on_step(Hook hook) { step_hooks_.push_back(std::move(hook)); }
   void on_epoch(Hook hook) { epoch_hooks_.push_back(std::move(hook)); }
 
-  /// A step of the first phase on images that are on the run's device, outside of the run: for
-  /// measuring. Nothing of it is logged or saved.
-  void rehearse(const torch::Tensor& images);
+  /// A step of a phase on images that are on the run's device, outside of the run: for measuring,
+  /// within an OwnStream. Nothing of it is logged or saved.
+  void rehearse(const torch::Tensor& images, int64_t phase = 0);
 
   /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
   Outcome train();
@@ -61,20 +63,24 @@ class Trainer {
   void enter_phase(int64_t position, const std::string& reason);
   bool train_epoch(Progress& progress);
   void train_step(const torch::Tensor& images);
+  void step_as_it_is(const torch::Tensor& images, bool adversarial);
   QuantizerStep quantizer_step() const;
   torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                          const Quantized& quantized, double adversarial,
-                          std::map<std::string, torch::Tensor>& scalars);
+                          const Quantized& quantized, bool adversarial, Scalars& scalars);
   double adversarial_share() const;
   void finish_epoch();
-  void follow_step(const torch::Tensor& latents, const torch::Tensor& indices);
+  void follow_step(const torch::Tensor& latents, const torch::Tensor& indices,
+                   const torch::Tensor& bad);
   void note_replaced(const torch::Tensor& rows);
   std::optional<std::string> reason_to_leave_phase() const;
 
   // Around it (trainer_upkeep.cpp).
   void initialise_codebook();
   void report_start() const;
-  void skip_step(const torch::Tensor& images, const std::string& numbers);
+  std::string why_not_recorded() const;
+  std::vector<torch::Tensor> state_without_optimizer();
+  void settle();
+  void report_refused(const RefusedSteps& refused);
   void add_own_hooks();
   void log_step();
   void log_epoch();
@@ -108,6 +114,10 @@ class Trainer {
 
   Progression at_;
   Phase phase_;
+  StepGuard guard_;
+  int64_t unsettled_ = 0;  ///< steps since the guard was read
+  StepRecorder recorder_;
+  torch::Tensor share_;     ///< scalar, of the adversarial training in this step
   torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
   torch::Tensor replaced_;  ///< codes, in the epoch under way
   Meter epoch_meter_, step_meter_;

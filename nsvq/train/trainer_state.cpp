@@ -49,12 +49,15 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       val_loader_(val_source_, evaluation_options(config_, *group_)),
       model_(make_model(config_, device_)),
       ema_(config_, model_),
-      optimizer_(named_parameters(*model_), config_.optimizer),
-      loss_scale_(model_->precision),
+      optimizer_(named_parameters(*model_), config_.optimizer, ema_.parameters()),
+      loss_scale_(model_->precision, device_),
       losses_(make_losses(config_.loss, device_)),
       replacement_(make_replacement(config_, *model_->quantizer)),
       fixed_images_(first_images(val_source_, config_, *group_, config_.train.samples).to(device_)),
       phase_(phase_by_name(config_.schedule.phases.front())),
+      guard_(device_, /*last=*/config_.train.on_nonfinite == "stop"),
+      recorder_(device_, why_not_recorded().empty()),
+      share_(at::zeros({}, at::device(device_).dtype(at::kFloat))),
       usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
       replaced_(at::zeros({}, usage_.options())) {
   at_.images = train_source_->size();
@@ -78,6 +81,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
 }
 
 void Trainer::save_checkpoint() {
+  settle();
   const auto now = std::pair(at_.step, at_.epoch);
   if (now == saved_) return;
   write([&] {

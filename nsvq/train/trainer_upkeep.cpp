@@ -1,6 +1,8 @@
 // What surrounds the method in trainer.cpp: start, logs, meters, evaluation, pictures.
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -23,6 +25,10 @@ void Trainer::report_start() const {
       parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
       adversary_ ? fmt::format(", discriminator {}", adversary_->parameters()) : "");
   log("steps        {} an epoch, {} in all", train_loader_.batches_per_epoch(), total_steps());
+  if (device_.is_cuda()) {
+    const auto why = why_not_recorded();
+    log("steps        {}", why.empty() ? "recorded (train.graphs)" : "not recorded: " + why);
+  }
   log("run          {}", run_->path().string());
   const auto& schedule = config_.schedule;
   if (schedule.freeze == "epoch" && schedule.phases.front() == "stage1" &&
@@ -61,27 +67,70 @@ void Trainer::initialise_codebook() {
   ema_.copy_all();
 }
 
-void Trainer::rehearse(const torch::Tensor& images) {
+void Trainer::rehearse(const torch::Tensor& images, int64_t phase) {
+  at_.phase = phase;
+  phase_ = phase_by_name(config_.schedule.phases.at(phase));
+  at_.phase_start_step = std::numeric_limits<int64_t>::min() / 2;  // what ramps up has done so
   freeze(*model_->encoder, !phase_.train_encoder);
   train_step(images);
 }
 
-/// The weights have not moved: the step is left out, or the run ends with what is known of it.
-void Trainer::skip_step(const torch::Tensor& images, const std::string& numbers) {
-  if (loss_scale_.shrink()) {
-    log("step {} (epoch {}, {}): overflow in fp16, gradients are now scaled by {}; skipped",
-        at_.step + 1, at_.epoch + 1, phase_.name, loss_scale_.factor());
-    optimizer_.clear_gradients();
-    return;
+/// Empty if a step can be recorded.
+std::string Trainer::why_not_recorded() const {
+  if (!config_.train.graphs) return "train.graphs is false";
+  if (!device_.is_cuda()) return "for a GPU";
+  if (group_->size() > 1) return "for one process";
+  if (config_.quantizer.operators != "streaming") return "quantizer.operators is plain";
+  if (model_->quantizer->depends_on_step()) return "the quantizer draws or anneals by the step";
+  if (replacement_ && replacement_->acts_after_steps()) return "codes are replaced by the step";
+  return "";
+}
+
+/// What a step changes by other ways than the optimizer, and before it is known whether it counts.
+std::vector<torch::Tensor> Trainer::state_without_optimizer() {
+  auto state = model_->quantizer->followers();
+  const auto add = [&](const std::vector<torch::Tensor>& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  if (adversary_) add(adversary_->statistics());
+  if (replacement_ && replacement_->acts_after_steps() && phase_.replacement) {
+    for (const auto& [name, tensor] : replacement_->state()) add({tensor});
+    const auto codebook = model_->quantizer->codebook();
+    const bool kept = std::any_of(state.begin(), state.end(),
+                                  [&](const auto& one) { return one.is_same(codebook); });
+    if (!kept) add({codebook.detach()});
   }
+  return state;
+}
+
+/// Learns which of the last steps were not taken, and says so or ends the run.
+void Trainer::settle() {
+  if (unsettled_ == 0) return;
+  auto refused = guard_.read();
+  const int64_t first = at_.step - unsettled_;
+  unsettled_ = 0;
+  if (!refused) return;
+  refused->first += first;
+  report_refused(*refused);
+}
+
+void Trainer::report_refused(const RefusedSteps& refused) {
+  const auto place = fmt::format("(epoch {}, {})", at_.epoch + 1, phase_.name);
+  if (refused.overflows > 0) {
+    log("up to step {} {}: {} overflowed in fp16 and were skipped, gradients are now scaled by {}",
+        at_.step, place, refused.overflows, loss_scale_.factor().item<double>());
+  }
+  if (refused.count == 0) return;
   const auto where =
-      fmt::format("step {} (epoch {}, {}): not finite, first at {}; {}", at_.step + 1,
-                  at_.epoch + 1, phase_.name, first_not_finite(model_, images), numbers);
+      fmt::format("step {} {}: not finite, first at {}; {}", refused.first + 1, place,
+                  first_not_finite(model_, refused.images), describe_scalars(refused.values));
   optimizer_.clear_gradients();
-  ++at_.skipped;
+  recorder_.forget();
+  at_.skipped += refused.count;
   const auto& train = config_.train;
   if (train.on_nonfinite == "skip" && at_.skipped <= train.nonfinite_limit) {
-    log("{}; skipped ({} of {})", where, at_.skipped, train.nonfinite_limit);
+    const auto more = refused.count > 1 ? fmt::format(" with {} after it", refused.count - 1) : "";
+    log("{}; skipped{} ({} of {})", where, more, at_.skipped, train.nonfinite_limit);
     return;
   }
   throw RunError("{}; {}the last checkpoint is intact: lower optimizer.lr and start a new run",
@@ -121,6 +170,7 @@ void Trainer::write(const std::function<void()>& writing) const {
 }
 
 void Trainer::log_step() {
+  settle();
   auto values = step_meter_.means(*group_);
   if (values.empty()) return;  // every step since the last line was skipped
   note_ = fmt::format("epoch {} {} loss {:.4f}", at_.epoch + 1, phase_.name, values.at("loss"));
@@ -157,6 +207,7 @@ void Trainer::log_epoch() {
 
 void Trainer::measure_drift() {
   if (!drift_) return;
+  settle();
   at_.drift = drift_->measure(model_);
   write([&] { run_->record("drift", at_, phase_.name, at_.drift); });
 }

@@ -14,6 +14,8 @@ Config config(bool adaptive = false) {
   return config;
 }
 
+torch::Tensor share(double value) { return at::full({}, value); }
+
 class AdversaryTest : public testing::Test {
  protected:
   AdversaryTest() { torch::manual_seed(1); }
@@ -33,12 +35,12 @@ TEST_F(AdversaryTest, NeitherSidesGradientsReachTheOther) {
   // The discriminator's gradients, then the generator's, then the step: it is the step on the
   // discriminator's alone.
   Adversary alone(config(), at::kCPU);
-  adversary.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
+  adversary.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
   EXPECT_FALSE(last_layer_.grad().defined());
   adversary.generator_term(reconstructions_).backward();
   EXPECT_TRUE(last_layer_.grad().defined());
   adversary.step();
-  alone.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
+  alone.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
   alone.step();
   const auto expected = alone.state();
   for (const auto& [name, tensor] : adversary.state()) {
@@ -53,14 +55,14 @@ TEST_F(AdversaryTest, TheWeightIsFixedOrAdaptive) {
   const auto reconstruction = at::l1_loss(reconstructions_, images_);
   const auto term = fixed.generator_term(reconstructions_);
   const LossScale scale(Precision::fp32), large(Precision::fp16);
-  EXPECT_FLOAT_EQ(fixed.weight(0.25, reconstruction, term, last_layer_, scale).item<float>(),
+  EXPECT_FLOAT_EQ(fixed.weight(share(0.25), reconstruction, term, last_layer_, scale).item<float>(),
                   0.125f);
 
   const auto other_term = adaptive.generator_term(reconstructions_);
   const auto expected = adaptive_weight(reconstruction, other_term, last_layer_).item<float>();
   EXPECT_GT(expected, 0);
   for (const auto* one : {&scale, &large}) {
-    const auto weight = adaptive.weight(0.25, reconstruction, other_term, last_layer_, *one);
+    const auto weight = adaptive.weight(share(0.25), reconstruction, other_term, last_layer_, *one);
     EXPECT_NEAR(weight.item<float>(), 0.125f * expected, 1e-5f * expected);
   }
 }
@@ -70,7 +72,7 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   double first = 0, last = 0;
   for (int step = 0; step < 60; ++step) {
     const auto scalars =
-        adversary.backward(images_, reconstructions_, 1, LossScale(Precision::fp32));
+        adversary.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
     adversary.step();
     (step == 0 ? first : last) = scalars.at("discriminator").item<double>();
     EXPECT_GT(scalars.at("gradient_norm_discriminator").item<double>(), 0);
@@ -81,7 +83,7 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   Adversary other(config(), at::kCPU);
   other.load(state, "test");
   for (auto* one : {&adversary, &other}) {
-    one->backward(images_, reconstructions_, 0.5, LossScale(Precision::fp32));
+    one->backward(images_, reconstructions_, share(0.5), LossScale(Precision::fp32));
     one->step();
   }
   const auto expected = adversary.state();

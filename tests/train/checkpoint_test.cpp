@@ -9,6 +9,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/train/ema.h"
+#include "nsvq/train/setup.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -125,7 +126,10 @@ TEST(EmaTest, AveragesAndCopies) {
   auto codebook = model->quantizer->codebook();
   const auto before = codebook.clone();
   codebook.add_(1);
-  ema.update();
+  Adam optimizer(named_parameters(*model), config.optimizer, ema.parameters());
+  optimizer.step(at::ones({}, at::kBool));
+  EXPECT_TRUE(at::equal(ema.average()->quantizer->codebook(), before)) << "of a bad step";
+  optimizer.step();
   EXPECT_TRUE(at::allclose(ema.average()->quantizer->codebook(), before + 0.25));
   ema.copy_codes(at::arange(model->quantizer->codes()).eq(2));
   EXPECT_TRUE(at::equal(ema.average()->quantizer->codebook()[2], codebook[2]));

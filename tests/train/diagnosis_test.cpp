@@ -44,16 +44,5 @@ TEST_F(DiagnosisTest, NamesTheGradientNearestToTheLoss) {
   EXPECT_EQ(first_not_finite(model_, images_), "the gradient of decoder.conv_in.weight");
 }
 
-TEST(RequireFinite, SaysAllNumbers) {
-  EXPECT_NO_THROW(require_finite({}));
-  EXPECT_NO_THROW(require_finite({{"a", at::scalar_tensor(1.)}, {"b", at::zeros({})}}));
-  try {
-    require_finite({{"a", at::scalar_tensor(1.5)}, {"b", at::scalar_tensor(NAN)}});
-    FAIL();
-  } catch (const NotFinite& error) {
-    EXPECT_STREQ(error.what(), "a 1.5, b nan");
-  }
-}
-
 }  // namespace
 }  // namespace nsvq

@@ -6,6 +6,10 @@
 namespace nsvq {
 namespace {
 
+const auto kBad = at::ones({}, at::kBool), kGood = at::zeros({}, at::kBool);
+
+double factor_of(const LossScale& scale) { return scale.factor().item<double>(); }
+
 TEST(LossScale, LeavesGradientsAsTheyAre) {
   torch::manual_seed(0);
   torch::nn::Linear layer(3, 2);
@@ -20,33 +24,38 @@ TEST(LossScale, LeavesGradientsAsTheyAre) {
 
 TEST(LossScale, HalvesAtOverflowsAndDoublesAfterManySteps) {
   LossScale scale(Precision::fp16);
-  const double first = scale.factor();
-  EXPECT_TRUE(scale.shrink());
-  EXPECT_EQ(scale.factor(), first / 2);
-  for (int i = 0; i < 1999; ++i) scale.step_taken();
-  EXPECT_EQ(scale.factor(), first / 2);
-  scale.step_taken();
-  EXPECT_EQ(scale.factor(), first);
-  while (scale.factor() > 1) EXPECT_TRUE(scale.shrink());
-  EXPECT_FALSE(scale.shrink()) << "no smaller factor cures it";
+  const double first = factor_of(scale);
+  EXPECT_TRUE(scale.can_shrink().item<bool>());
+  scale.update(kBad);
+  EXPECT_EQ(factor_of(scale), first / 2);
+  for (int i = 0; i < 1999; ++i) scale.update(kGood);
+  EXPECT_EQ(factor_of(scale), first / 2);
+  scale.update(kGood);
+  EXPECT_EQ(factor_of(scale), first);
+  for (int i = 0; i < 16; ++i) scale.update(kBad);
+  EXPECT_EQ(factor_of(scale), 1);
+  EXPECT_FALSE(scale.can_shrink().item<bool>()) << "no smaller factor cures it";
+  scale.update(kBad);
+  EXPECT_EQ(factor_of(scale), 1);
 }
 
 TEST(LossScale, OtherPrecisionsHaveNone) {
   for (const auto precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     LossScale scale(precision);
-    EXPECT_EQ(scale.factor(), 1);
-    EXPECT_FALSE(scale.shrink());
+    scale.update(kBad);
+    EXPECT_FALSE(scale.factor().defined());
+    EXPECT_FALSE(scale.can_shrink().defined());
     EXPECT_TRUE(scale.state().empty());
   }
 }
 
 TEST(LossScale, GoesOnFromItsState) {
   LossScale scale(Precision::fp16), other(Precision::fp16);
-  scale.shrink();
-  for (int i = 0; i < 1500; ++i) scale.step_taken();
+  scale.update(kBad);
+  for (int i = 0; i < 1500; ++i) scale.update(kGood);
   other.load(scale.state());
-  for (int i = 0; i < 500; ++i) other.step_taken();
-  EXPECT_EQ(other.factor(), 2 * scale.factor());
+  for (int i = 0; i < 500; ++i) other.update(kGood);
+  EXPECT_EQ(factor_of(other), 2 * factor_of(scale));
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+// Steps that a GPU is given as a whole do what they do operation by operation.
+
+#include "nsvq/train/recorded_work.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/trainer.h"
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+TEST(StepRecorder, DoesStepsAsTheyAreWhereItIsNotEnabled) {
+  StepRecorder recorder(at::kCPU, false);
+  int done = 0;
+  for (int i = 0; i < 10; ++i) {
+    recorder.run("a", at::full({2}, i), [&](const torch::Tensor& images) {
+      EXPECT_EQ(images[0].item<int>(), i);
+      ++done;
+    });
+  }
+  EXPECT_EQ(done, 10);
+}
+
+TEST(StepRecorder, RepeatsWhatItRecordedOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  const OwnStream stream(device);
+  StepRecorder recorder(device, true);
+  const auto sum = at::zeros({2}, at::device(device).dtype(at::kFloat));
+  int called = 0;
+  for (const auto* kind : {"a", "b"}) {
+    for (int i = 1; i <= 10; ++i) {
+      recorder.run(kind, at::full({2}, i, sum.options()), [&](const torch::Tensor& images) {
+        sum.add_(images * 2);
+        ++called;
+      });
+    }
+  }
+  EXPECT_EQ(sum[1].item<float>(), 2 * 2 * 55);
+  EXPECT_EQ(called, 8) << "three as they are and one recorded, of either kind";
+  EXPECT_TRUE(recorder.enabled());
+}
+
+TEST(StepRecorder, GoesOnWithoutWhereAStepWaitsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  const OwnStream stream(device);
+  StepRecorder recorder(device, true);
+  const auto sum = at::zeros({}, at::device(device).dtype(at::kFloat));
+  for (int i = 0; i < 6; ++i) {
+    recorder.run("a", at::ones({}, sum.options()), [&](const torch::Tensor& images) {
+      if (sum.item<float>() < 0) FAIL();
+      sum.add_(images);
+    });
+  }
+  EXPECT_FALSE(recorder.enabled());
+  EXPECT_EQ(sum.item<float>(), 6);
+}
+
+Config gpu_config(const std::string& type) {
+  auto config = tiny_config_of(type);
+  config.data.train = "builtin:dead-leaves?size=16&count=48";
+  config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
+  config.schedule.ramp_epochs = 1;
+  config.model.width = 32;
+  return config;
+}
+
+std::map<std::string, torch::Tensor> last_state(const std::filesystem::path& run) {
+  return read_safetensors(list_checkpoints(run).back() / "training.safetensors").tensors;
+}
+
+void train_anew(const Config& config, const std::filesystem::path& run) {
+  prepare_torch(config);
+  Trainer(config, run, make_group()).train();
+}
+
+TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const auto* precision : {"bf16", "fp32", "fp16"}) {
+    for (const auto* type : {"nsvq", "ema", "lfq"}) {
+      const TemporaryFolder folder;
+      auto config = gpu_config(type);
+      config.train.precision = precision;
+      train_anew(config, folder / "recorded");
+      config.train.graphs = false;
+      train_anew(config, folder / "plain");
+      const auto recorded = last_state(folder / "recorded");
+      for (const auto& [name, tensor] : last_state(folder / "plain")) {
+        EXPECT_TRUE(at::equal(tensor, recorded.at(name)))
+            << type << " " << precision << " " << name;
+      }
+      EXPECT_EQ(timeless_metrics(folder / "plain"), timeless_metrics(folder / "recorded"));
+    }
+  }
+}
+
+TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const TemporaryFolder folder;
+  auto config = gpu_config("nsvq");
+  train_anew(config, folder / "whole");
+  auto part = config;
+  part.train.steps = 20;
+  train_anew(part, folder / "parts");
+  Trainer(config, folder / "parts", make_group(), Start::resume).train();
+  const auto parts = last_state(folder / "parts");
+  for (const auto& [name, tensor] : last_state(folder / "whole")) {
+    EXPECT_TRUE(at::equal(tensor, parts.at(name))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

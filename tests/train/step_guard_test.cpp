@@ -1,0 +1,102 @@
+#include "nsvq/train/step_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nsvq/train/meter.h"
+
+namespace nsvq {
+namespace {
+
+GatheredScalars scalars_of(double loss) {
+  return gather({{"a", at::scalar_tensor(1.5)}, {"loss", at::scalar_tensor(loss)}});
+}
+
+TEST(StepGuard, FindsTheFirstOfTheBadSteps) {
+  StepGuard guard(at::kCPU, /*last=*/false);
+  const auto images = [](double value) { return at::full({2, 3, 4, 4}, value); };
+  EXPECT_FALSE(guard.read());
+  EXPECT_FALSE(guard.judge(scalars_of(1), images(0)).item<bool>());
+  EXPECT_FALSE(guard.read()) << "nothing was refused";
+  guard.judge(scalars_of(1), images(0));
+  EXPECT_TRUE(guard.judge(scalars_of(INFINITY), images(1)).item<bool>());
+  EXPECT_FALSE(guard.judge(scalars_of(1), images(2)).item<bool>());
+  EXPECT_TRUE(guard.judge(scalars_of(NAN), images(3)).item<bool>());
+  const auto refused = guard.read();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->first, 1);
+  EXPECT_EQ(refused->count, 2);
+  EXPECT_EQ(refused->overflows, 0);
+  EXPECT_EQ(refused->values.at("a"), 1.5);
+  EXPECT_EQ(refused->values.at("loss"), INFINITY);
+  EXPECT_EQ(refused->images.min().item<double>(), 1);
+  EXPECT_FALSE(guard.read()) << "it begins anew";
+}
+
+TEST(StepGuard, AfterTheLastOneNothingIsTaken) {
+  StepGuard guard(at::kCPU, /*last=*/true);
+  const auto images = at::zeros({1, 3, 2, 2});
+  EXPECT_TRUE(guard.judge(scalars_of(NAN), images).item<bool>());
+  EXPECT_TRUE(guard.judge(scalars_of(1), images).item<bool>());
+  const auto refused = guard.read();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->count, 1) << "the other one had no fault";
+  EXPECT_EQ(refused->first, 0);
+}
+
+TEST(StepGuard, WhatASmallerScaleMayCureIsAnOverflow) {
+  StepGuard guard(at::kCPU, /*last=*/true);
+  const auto images = at::zeros({1, 3, 2, 2});
+  EXPECT_TRUE(guard.judge(scalars_of(NAN), images, at::ones({}, at::kBool)).item<bool>());
+  EXPECT_FALSE(guard.judge(scalars_of(1), images, at::ones({}, at::kBool)).item<bool>());
+  const auto refused = guard.read();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->count, 0);
+  EXPECT_EQ(refused->overflows, 1);
+}
+
+TEST(StepGuard, PutsBackWhatABadStepChanged) {
+  StepGuard guard(at::kCPU, /*last=*/false);
+  const auto images = at::zeros({1, 3, 2, 2});
+  const auto counts = at::zeros({3}, at::kLong), sums = at::zeros({3, 2});
+  for (const double loss : {1., double{NAN}, 1.}) {
+    guard.keep({counts, sums});
+    guard.judge(scalars_of(loss), images);
+    counts.add_(1);
+    sums.fill_(loss);
+    guard.restore();
+  }
+  EXPECT_EQ(counts.min().item<int64_t>(), 2);
+  EXPECT_EQ(sums.max().item<double>(), 1);
+}
+
+class OneOfOne : public Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void sum(const std::vector<torch::Tensor>&) override {}
+  void broadcast(const std::vector<torch::Tensor>&) override {}
+};
+
+TEST(Meter, MeansAreOfTheStepsThatWereTakenAndHadTheScalar) {
+  Meter meter;
+  OneOfOne group;
+  const auto good = at::zeros({}, at::kBool), bad = at::ones({}, at::kBool);
+  EXPECT_TRUE(meter.means(group).empty());
+  meter.add(gather({{"a", at::scalar_tensor(1.)}}), good);
+  meter.add(gather({{"a", at::scalar_tensor(NAN)}}), bad);
+  meter.add(gather({{"a", at::scalar_tensor(4.)}, {"b", at::scalar_tensor(7.)}}), good);
+  EXPECT_EQ(meter.means(group), (std::map<std::string, double>{{"a", 2.5}, {"b", 7}}));
+
+  Meter other;
+  other.load(meter.state());
+  EXPECT_EQ(other.means(group), meter.means(group));
+  other.add(gather({{"a", at::scalar_tensor(7.)}, {"b", at::scalar_tensor(8.)}}), good);
+  EXPECT_EQ(other.means(group), (std::map<std::string, double>{{"a", 4}, {"b", 7.5}}));
+  other.reset();
+  EXPECT_TRUE(other.means(group).empty());
+}
+
+}  // namespace
+}  // namespace nsvq
