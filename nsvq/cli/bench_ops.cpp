@@ -12,6 +12,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
+#include "nsvq/ops/adam.h"
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_sums.h"
 #include "nsvq/ops/code_usage.h"
@@ -150,6 +151,25 @@ void time_images(BenchTable& table, const ImageCase& one) {
       [&] { both(group_norm_silu_reference); }, [&] { both(group_norm_silu); });
 }
 
+/// Adam and the weight average: parameter, moments and average are read and written, the gradient
+/// is read.
+void time_adam(BenchTable& table) {
+  if (!table.wants("adam_step")) return;
+  const int64_t count = 64, size = table.device().is_cpu() ? 1 << 16 : 1 << 20;
+  const auto draws = [&](at::IntArrayRef shape) {
+    std::vector<Tensor> tensors;
+    for (int64_t i = 0; i < count; ++i) tensors.push_back(at::rand(shape, table.device()));
+    return tensors;
+  };
+  const AdamTensors tensors{draws({size}), draws({size}), draws({size}),
+                            draws({size}), draws({}),     draws({size})};
+  const AdamOptions options{
+      .lr = 1e-4, .beta1 = 0.5, .beta2 = 0.9, .eps = 1e-8, .average_decay = 0.999};
+  table.compare(
+      "adam_step", fmt::format("{} tensors of {}", count, size), {36.0 * count * size, "B"},
+      [&] { adam_step_reference(tensors, options, {}); }, [&] { adam_step(tensors, options, {}); });
+}
+
 void run_bench_ops(const BenchOpsArguments& arguments) {
   require_writable(arguments.json);
   const auto device = choose_device(arguments.device);
@@ -166,6 +186,7 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   for (const auto& one : image_cases()) {
     if (one.use == use) time_images(table, one);
   }
+  time_adam(table);
   if (table.rows().empty()) {
     throw UserError("--only {}: no operator has a name with that", arguments.only);
   }

@@ -30,6 +30,7 @@ Normalised gradients_of(const Tensor& gradient, const variable_list& saved, bool
   using Backward = Normalised(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                               const Tensor&, const Tensor&, bool);
   static const auto backward = operator_named<Backward>("nsvq::group_norm_silu_backward");
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return backward.call(gradient, saved[0], saved[1], saved[2], saved[3], saved[4], silu);
 }
 
@@ -41,11 +42,13 @@ class NormaliseWithGradients : public torch::autograd::Function<NormaliseWithGra
     context->save_for_backward({input, weight, bias, mean, rstd});
     context->saved_data["silu"] = silu;
     context->mark_non_differentiable({mean, rstd});
+    context->set_materialize_grads(false);  // mean and rstd have none: no zeros for them
     return {output, mean, rstd};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "group_norm_silu: has no second derivative");
+    if (!gradients[0].defined()) return {{}, {}, {}, {}, {}, {}};
     const auto [input, weight, bias] = gradients_of(gradients[0], context->get_saved_variables(),
                                                     context->saved_data["silu"].toBool());
     return {input, weight, bias, {}, {}, {}};

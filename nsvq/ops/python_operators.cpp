@@ -51,6 +51,7 @@ Tensor mean_loss(const Tensor& losses, const Tensor& latents) {
   return (losses.sum(at::kDouble) / values_in(latents)).to(at::kFloat);
 }
 
+/// A tensor of its own: the pull stays as it is for another backward pass.
 Tensor loss_gradient(const Tensor& gradient, const Tensor& pull, const Tensor& latents) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "ns_loss: has no second derivative");
   return pull * (gradient * 2 / values_in(latents));
@@ -68,13 +69,13 @@ Tensor differences(const Tensor& latents, const Tensor& codebook, const Tensor& 
   return latents.to(at::kFloat) - codebook.index_select(0, indices.clamp_min(0)).to(at::kFloat);
 }
 
-/// Adds rows to those of a codebook's gradient.
-Tensor add_rows(const Tensor& sums, const Tensor& indices, const Tensor& rows) {
-  return at::index_add(sums, 0, indices.clamp_min(0), rows);
+/// Adds rows to those of a codebook's gradient [K, d], in place: nothing else has its size.
+void add_rows(Tensor sums, const Tensor& indices, const Tensor& rows) {
+  sums.index_add_(0, indices.clamp_min(0), rows);
 }
 
-/// What distances give to latents and codebook; `sums` is what the codebook has already, or
-/// undefined.
+/// What distances give to latents and codebook; `sums` is what the codebook has already, fp32 and
+/// free to be written to, or undefined.
 variable_list distance_gradients(AutogradContext* context, const Tensor& gradient, Tensor sums) {
   const auto saved = context->get_saved_variables();
   const auto &latents = saved[0], &codebook = saved[1], &indices = saved[2];
@@ -83,7 +84,8 @@ variable_list distance_gradients(AutogradContext* context, const Tensor& gradien
   if (context->needs_input_grad(0)) of_latents = towards.to(latents.scalar_type());
   if (context->needs_input_grad(1)) {
     if (!sums.defined()) sums = at::zeros_like(codebook, at::kFloat);
-    of_codebook = add_rows(sums, indices, -towards).to(codebook.scalar_type());
+    add_rows(sums, indices, -towards);
+    of_codebook = sums.to(codebook.scalar_type());
   }
   return {of_latents, of_codebook};
 }
@@ -186,8 +188,8 @@ Found loss_of_given(const Tensor& latents, const Tensor& codebook, const Tensor&
   losses = losses + one.added * distances - one.left * one.distance;
   if (with_pull) {
     const auto winner = differences(latents, codebook, winners);
-    pull = add_rows(pull, winners, winner * -one.added.unsqueeze(1));
-    pull = add_rows(pull, indices, one.difference * one.left.unsqueeze(1));
+    add_rows(pull, winners, winner * -one.added.unsqueeze(1));
+    add_rows(pull, indices, one.difference * one.left.unsqueeze(1));
   }
   return {mean_loss(losses, latents), pull};
 }

@@ -41,6 +41,12 @@ void expect_sums_on(c10::Device device) {
   }
   const auto spread = at::randn({24, 100}).t();
   expect_sums(spread, at::randint(9, {200}, at::kLong).slice(0, 0, 200, 2), 9, device);
+  // Around 32 rows of a code, and around the most that a GPU ranks.
+  for (const int64_t n : {32, 64, 8191, 8193, 16384, 16385, 40000}) {
+    for (const int64_t codes : {1, 2, 70000}) {
+      expect_sums(at::randn({n, 5}), at::randint(codes, {n}, at::kLong), codes, device);
+    }
+  }
   const auto crowd = at::randn({5000, 16});  // all latents of one code
   expect_sums(crowd, at::full({5000}, 7, at::kLong), 9, device);
 }
@@ -50,10 +56,12 @@ TEST(CodeSums, SumsOnTheCpu) { expect_sums_on(at::kCPU); }
 TEST(CodeSums, SumsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_sums_on(at::kCUDA);
-  const auto latents = at::randn({20000, 64}, at::kCUDA);
-  const auto indices = at::randint(50, {20000}, at::device(at::kCUDA).dtype(at::kLong));
-  const auto once = code_sums(latents, indices, 50);
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(code_sums(latents, indices, 50), once));
+  for (const int64_t n : {8192, 20000}) {
+    const auto latents = at::randn({n, 64}, at::kCUDA);
+    const auto indices = at::randint(50, {n}, at::device(at::kCUDA).dtype(at::kLong));
+    const auto once = code_sums(latents, indices, 50);
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(code_sums(latents, indices, 50), once));
+  }
 }
 
 TEST(CodeSums, NumberOfThreadsDoesNotMatter) {

@@ -25,13 +25,33 @@ struct Shape {
   __host__ __device__ int group_size() const { return channels / groups; }
 };
 
-/// The tensors of a forward or backward pass, as floats where they are small.
+/// Weight or bias [channels], or its gradient: floats (`wide`) or of the images' type, read and
+/// written as it is, since a conversion would be a launch of its own.
+template <typename T>
+struct Parameter {
+  void* data;
+  bool wide;
+
+  __device__ float operator[](int channel) const {
+    if (wide) return static_cast<const float*>(data)[channel];
+    return static_cast<float>(static_cast<const T*>(data)[channel]);
+  }
+  __device__ void set(int channel, float value) const {
+    if (wide) {
+      static_cast<float*>(data)[channel] = value;
+    } else {
+      static_cast<T*>(data)[channel] = static_cast<T>(value);
+    }
+  }
+};
+
+/// The tensors of a forward or backward pass.
 template <typename T>
 struct Tensors {
   const T *input, *gradient;
   T* result;
-  const float *weight, *bias;  ///< [channels]
-  float *mean, *rstd;          ///< [images, groups]
+  Parameter<T> weight, bias;
+  float *mean, *rstd;  ///< [images, groups]
 };
 
 /// What the statistics of a group contribute to the gradient: level + (x - mean) * tilt.
@@ -59,7 +79,8 @@ void launch_backward(const Shape& shape, const Plan& plan, const Tensors<T>& t, 
                      float2* partials, Pull* pulls, float2* sums, cudaStream_t stream);
 
 /// The gradients of weight and bias, from the sums.
-void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd, float* weight,
-                         float* bias, cudaStream_t stream);
+template <typename T>
+void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd,
+                         Parameter<T> weight, Parameter<T> bias, cudaStream_t stream);
 
 }  // namespace nsvq::group_norm_cuda

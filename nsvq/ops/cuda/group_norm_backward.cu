@@ -54,8 +54,9 @@ __global__ void __launch_bounds__(kThreads, 3)
 constexpr int kFinishWarps = 4;
 
 /// A block for each image and group, a warp for a channel at a time. sums [images, channels].
+template <typename T>
 __global__ void __launch_bounds__(kFinishWarps* kWarp)
-    finish_sums(Shape shape, Plan plan, const float2* partials, const float* weight,
+    finish_sums(Shape shape, Plan plan, const float2* partials, Parameter<T> weight,
                 const float* rstd, float2* sums, Pull* pulls) {
   __shared__ Sums<1> of_warps[kFinishWarps];
   const int64_t image = blockIdx.x / shape.groups;
@@ -103,8 +104,10 @@ __global__ void __launch_bounds__(kThreads, 3)
 }
 
 /// A warp for each channel.
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    add_images(Shape shape, const float2* sums, const float* rstd, float* weight, float* bias) {
+    add_images(Shape shape, const float2* sums, const float* rstd, Parameter<T> weight,
+               Parameter<T> bias) {
   const int channel = (blockIdx.x * kThreads + threadIdx.x) / kWarp, lane = threadIdx.x % kWarp;
   if (channel >= shape.channels) return;
   Sums<1> own{};
@@ -114,8 +117,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   merge_lanes(own);
   if (lane > 0) return;
-  bias[channel] = own.plain[0];
-  weight[channel] = own.centred[0];
+  bias.set(channel, own.plain[0]);
+  weight.set(channel, own.centred[0]);
 }
 
 }  // namespace
@@ -126,15 +129,16 @@ void launch_backward(const Shape& shape, const Plan& plan, const Tensors<T>& t, 
   const dim3 grid(shape.images * plan.splits, plan.channel_blocks);
   partial_sums<T, V><<<grid, kThreads, 0, stream>>>(shape, plan, t, silu, partials);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  finish_sums<<<shape.images * shape.groups, kFinishWarps * kWarp, 0, stream>>>(
+  finish_sums<T><<<shape.images * shape.groups, kFinishWarps * kWarp, 0, stream>>>(
       shape, plan, partials, t.weight, t.rstd, sums, pulls);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   apply_backward<T, V><<<grid, kThreads, 0, stream>>>(shape, plan, t, silu, pulls);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd, float* weight,
-                         float* bias, cudaStream_t stream) {
+template <typename T>
+void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd,
+                         Parameter<T> weight, Parameter<T> bias, cudaStream_t stream) {
   add_images<<<divided(shape.channels, kThreads / kWarp), kThreads, 0, stream>>>(shape, sums, rstd,
                                                                                  weight, bias);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -149,5 +153,12 @@ NSVQ_FOR(c10::Half, 8)
 NSVQ_FOR(c10::Half, 1)
 NSVQ_FOR(c10::BFloat16, 8)
 NSVQ_FOR(c10::BFloat16, 1)
+
+#define NSVQ_FOR_TYPE(T)                                                                        \
+  template void parameter_gradients<T>(const Shape&, const float2*, const float*, Parameter<T>, \
+                                       Parameter<T>, cudaStream_t);
+NSVQ_FOR_TYPE(float)
+NSVQ_FOR_TYPE(c10::Half)
+NSVQ_FOR_TYPE(c10::BFloat16)
 
 }  // namespace nsvq::group_norm_cuda

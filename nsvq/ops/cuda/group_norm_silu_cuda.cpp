@@ -59,6 +59,11 @@ void input_gradient(const Shape& shape, const Tensors<T>& t, bool silu, float2* 
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
+template <typename T>
+Parameter<T> parameter(const at::Tensor& tensor) {
+  return {tensor.data_ptr(), tensor.scalar_type() == at::kFloat};
+}
+
 /// Calls body(T, V as a constant) for the type of a tensor and whether vectors of 16 bytes will do.
 template <typename Body>
 void for_type(const Shape& shape, const at::Tensor& x, const void* other, Body body) {
@@ -88,7 +93,7 @@ Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
   check_group_norm_silu(input, weight, bias, groups);
   const c10::cuda::CUDAGuard guard(input.device());
   const auto x = input.contiguous(at::MemoryFormat::ChannelsLast);
-  const auto w = weight.to(at::kFloat).contiguous(), b = bias.to(at::kFloat).contiguous();
+  const auto w = weight.contiguous(), b = bias.contiguous();
   auto output = at::empty_like(x, at::MemoryFormat::ChannelsLast);
   auto mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   auto rstd = at::empty_like(mean);
@@ -96,9 +101,12 @@ Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
   const auto shape = shape_of(x, groups);
   for_type(shape, x, nullptr, [&](auto type, auto vector) {
     using T = decltype(type);
-    const Tensors<T> t{x.const_data_ptr<T>(),         nullptr,
-                       output.mutable_data_ptr<T>(),  w.const_data_ptr<float>(),
-                       b.const_data_ptr<float>(),     mean.mutable_data_ptr<float>(),
+    const Tensors<T> t{x.const_data_ptr<T>(),
+                       nullptr,
+                       output.mutable_data_ptr<T>(),
+                       parameter<T>(w),
+                       parameter<T>(b),
+                       mean.mutable_data_ptr<float>(),
                        rstd.mutable_data_ptr<float>()};
     forward<T, vector>(shape, t, static_cast<float>(eps), silu, at::cuda::getCurrentCUDAStream());
   });
@@ -113,25 +121,28 @@ Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tenso
   const c10::cuda::CUDAGuard guard(input.device());
   const auto x = input.contiguous(at::MemoryFormat::ChannelsLast);
   const auto dy = gradient.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-  const auto w = weight.to(at::kFloat).contiguous(), b = bias.to(at::kFloat).contiguous();
+  const auto w = weight.contiguous(), b = bias.contiguous();
   auto m = mean.contiguous(), r = rstd.contiguous();
   auto dx = at::empty_like(x, at::MemoryFormat::ChannelsLast);
-  auto dw = at::empty_like(w), db = at::empty_like(b);
+  const auto dw = at::empty_like(w), db = at::empty_like(b);
   if (x.numel() == 0) return {dx, at::zeros_like(weight), at::zeros_like(bias)};
   const auto shape = shape_of(x, groups);
   const auto stream = at::cuda::getCurrentCUDAStream();
   const Pairs<float2> sums(shape.images * shape.channels);
   for_type(shape, x, dy.const_data_ptr(), [&](auto type, auto vector) {
     using T = decltype(type);
-    const Tensors<T> t{x.const_data_ptr<T>(),      dy.const_data_ptr<T>(),
-                       dx.mutable_data_ptr<T>(),   w.const_data_ptr<float>(),
-                       b.const_data_ptr<float>(),  m.mutable_data_ptr<float>(),
+    const Tensors<T> t{x.const_data_ptr<T>(),
+                       dy.const_data_ptr<T>(),
+                       dx.mutable_data_ptr<T>(),
+                       parameter<T>(w),
+                       parameter<T>(b),
+                       m.mutable_data_ptr<float>(),
                        r.mutable_data_ptr<float>()};
     input_gradient<T, vector>(shape, t, silu, sums.data(), stream);
+    parameter_gradients(shape, sums.data(), r.const_data_ptr<float>(), parameter<T>(dw),
+                        parameter<T>(db), stream);
   });
-  parameter_gradients(shape, sums.data(), r.const_data_ptr<float>(), dw.mutable_data_ptr<float>(),
-                      db.mutable_data_ptr<float>(), stream);
-  return {dx, dw.to(weight.scalar_type()), db.to(bias.scalar_type())};
+  return {dx, dw, db};
 }
 
 }  // namespace

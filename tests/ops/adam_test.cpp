@@ -1,0 +1,226 @@
+#include "nsvq/ops/adam.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+
+namespace nsvq {
+namespace {
+
+using Tensors = std::vector<torch::Tensor>;
+
+constexpr AdamOptions kOptions{
+    .lr = 3e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .average_decay = 0.99};
+
+Tensors copies(const Tensors& tensors, c10::Device device) {
+  Tensors result;
+  for (const auto& one : tensors) result.push_back(one.detach().clone().to(device));
+  return result;
+}
+
+AdamTensors copies(const AdamTensors& t, c10::Device device) {
+  return {copies(t.parameters, device), copies(t.gradients, device), copies(t.moments1, device),
+          copies(t.moments2, device),   copies(t.steps, device),     copies(t.averages, device)};
+}
+
+Tensors changing(const AdamTensors& t) {
+  Tensors all;
+  for (const auto* list : {&t.parameters, &t.moments1, &t.moments2, &t.steps, &t.averages}) {
+    all.insert(all.end(), list->begin(), list->end());
+  }
+  return all;
+}
+
+/// Slots like the given tensors, as in the midst of a training.
+AdamTensors drawn_like(const Tensors& shapes) {
+  torch::manual_seed(3);
+  AdamTensors t;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    t.parameters.push_back(at::randn_like(shapes[i]));
+    t.gradients.push_back(at::randn_like(shapes[i]));
+    t.moments1.push_back(at::randn_like(shapes[i]) * 0.1);
+    t.moments2.push_back(at::rand_like(shapes[i]) * 0.1);
+    t.steps.push_back(at::full({}, static_cast<double>(i % 7)));
+    t.averages.push_back(at::randn_like(shapes[i]));
+  }
+  return t;
+}
+
+/// Odd sizes, an empty tensor, several chunks, 4-d tensors in either order.
+Tensors shapes() {
+  Tensors all;
+  for (const int64_t size : {1, 31, 33, 0, 4097, 12288, 20001}) all.push_back(at::empty({size}));
+  all.push_back(at::empty({}));
+  all.push_back(at::empty({6, 5, 3, 3}));
+  all.push_back(at::empty({6, 5, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast));
+  all.push_back(at::empty({64, 32}).t());
+  return all;
+}
+
+void expect_equal(const AdamTensors& one, const AdamTensors& other) {
+  const auto a = changing(one), b = changing(other);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
+}
+
+/// To a part in 10^6 of each number, or of the largest where terms cancel.
+void expect_near(const AdamTensors& ours, const AdamTensors& plain) {
+  const auto a = changing(ours), b = changing(plain);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (b[i].numel() == 0) continue;
+    const double most = b[i].abs().max().item<double>();
+    EXPECT_TRUE(at::allclose(a[i].cpu(), b[i], 1e-6, 1e-6 * most)) << i << " " << b[i].sizes();
+    EXPECT_EQ(a[i].strides(), b[i].strides());
+  }
+}
+
+/// Several steps on a GPU and by PyTorch's operators on the CPU.
+void expect_as_on_the_cpu(AdamTensors ours, AdamTensors plain) {
+  const auto fine = at::zeros({}, at::device(at::kCUDA).dtype(at::kBool));
+  for (int step = 0; step < 3; ++step) {
+    adam_step(ours, kOptions, step == 1 ? fine : torch::Tensor());
+    adam_step_reference(plain, kOptions, {});
+  }
+  expect_near(ours, plain);
+}
+
+TEST(Adam, IsPyTorchsOnTheCpu) {
+  const auto ours = drawn_like(shapes()), plain = copies(ours, at::kCPU);
+  for (int step = 0; step < 3; ++step) {
+    adam_step(ours, kOptions, step == 1 ? at::zeros({}, at::kBool) : torch::Tensor());
+    at::_foreach_add_(plain.steps, 1);
+    at::_fused_adam_(plain.parameters, plain.gradients, plain.moments1, plain.moments2, {},
+                     plain.steps, kOptions.lr, kOptions.beta1, kOptions.beta2, 0, kOptions.eps,
+                     false, false);
+    at::_foreach_lerp_(plain.averages, plain.parameters, 1 - kOptions.average_decay);
+  }
+  expect_equal(ours, plain);
+}
+
+TEST(Adam, TakesGradientsInAnotherOrderOfMemory) {
+  const auto ours = drawn_like(shapes());
+  auto plain = copies(ours, at::kCPU);
+  auto others = ours;
+  others.gradients[9] = others.gradients[9].contiguous();
+  others.gradients[10] = others.gradients[10].contiguous();
+  adam_step(others, kOptions, {});
+  adam_step_reference(plain, kOptions, {});
+  expect_equal(ours, plain);
+}
+
+TEST(Adam, AveragesAlone) {
+  const auto ours = drawn_like(shapes()), plain = copies(ours, at::kCPU);
+  average_step(ours.parameters, ours.averages, 0.9, {});
+  at::_foreach_lerp_(plain.averages, plain.parameters, 1 - 0.9);
+  expect_equal(ours, plain);
+  average_step(ours.parameters, ours.averages, 0.9, at::ones({}, at::kBool));
+  expect_equal(ours, plain);
+  average_step(ours.parameters, ours.averages, 0, {});
+  for (size_t i = 0; i < ours.averages.size(); ++i) {
+    EXPECT_TRUE(at::equal(ours.averages[i], ours.parameters[i]));
+  }
+}
+
+TEST(Adam, LeavesAllAsItWasIfBad) {
+  const auto ours = drawn_like(shapes()), before = copies(ours, at::kCPU);
+  adam_step(ours, kOptions, at::ones({}, at::kBool));
+  expect_equal(ours, before);
+}
+
+TEST(Adam, WithoutAverages) {
+  auto ours = drawn_like(shapes());
+  const auto plain = copies(ours, at::kCPU);
+  ours.averages.clear();
+  adam_step(ours, kOptions, {});
+  adam_step_reference(plain, kOptions, {});
+  for (size_t i = 0; i < ours.parameters.size(); ++i) {
+    EXPECT_TRUE(at::equal(ours.parameters[i], plain.parameters[i]));
+  }
+  adam_step({}, kOptions, {});
+  average_step({}, {}, 0.9, {});
+}
+
+TEST(Adam, MarksParametersAsChanged) {
+  auto ours = drawn_like({at::empty({3})});
+  ours.parameters[0].requires_grad_();
+  const auto product = ours.parameters[0].square().sum();
+  adam_step(ours, kOptions, {});
+  EXPECT_THROW(product.backward(), c10::Error);
+}
+
+TEST(Adam, RefusesWhatDoesNotFit) {
+  const auto expect_refused = [](const auto& change) {
+    auto t = drawn_like({at::empty({4, 3})});
+    change(t);
+    EXPECT_THROW(adam_step(t, kOptions, {}), c10::Error);
+  };
+  expect_refused([](AdamTensors& t) { t.moments1.clear(); });
+  expect_refused([](AdamTensors& t) { t.gradients.clear(); });
+  expect_refused([](AdamTensors& t) { t.steps[0] = at::zeros({2}); });
+  expect_refused([](AdamTensors& t) { t.averages[0] = at::zeros({3, 4}).t(); });
+  expect_refused([](AdamTensors& t) { t.moments2[0] = t.moments2[0].to(at::kDouble); });
+  expect_refused([](AdamTensors& t) { t.parameters[0] = at::zeros({4, 6}).slice(1, 0, 6, 2); });
+  const auto t = drawn_like({at::empty({4})});
+  EXPECT_THROW(adam_step(t, kOptions, at::zeros({})), c10::Error);
+}
+
+TEST(Adam, EqualsTheCpuOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto plain = drawn_like(shapes());
+  expect_as_on_the_cpu(copies(plain, at::kCUDA), plain);
+}
+
+TEST(Adam, WithoutAveragesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  auto plain = drawn_like(shapes());
+  plain.averages.clear();
+  expect_as_on_the_cpu(copies(plain, at::kCUDA), plain);
+}
+
+TEST(Adam, OfManyTensorsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const int64_t count : {300, 512, 513, 1100}) {
+    Tensors many;
+    for (int64_t i = 0; i < count; ++i) many.push_back(at::empty({(i * 37) % 5000}));
+    const auto plain = drawn_like(many);
+    expect_as_on_the_cpu(copies(plain, at::kCUDA), plain);
+  }
+}
+
+/// Each list in turn holds views that begin 4 bytes into their memory.
+TEST(Adam, OfViewsThatAreNotAlignedOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  using List = Tensors AdamTensors::*;
+  for (const List list : {&AdamTensors::parameters, &AdamTensors::gradients, &AdamTensors::moments1,
+                          &AdamTensors::moments2, &AdamTensors::averages}) {
+    const auto plain = drawn_like({at::empty({4097}), at::empty({33}), at::empty({9000})});
+    auto ours = copies(plain, at::kCUDA);
+    for (auto& one : ours.*list) {
+      one = at::cat({at::zeros({1}, one.options()), one}).slice(0, 1);
+    }
+    expect_as_on_the_cpu(ours, plain);
+  }
+}
+
+TEST(Adam, LeavesAllAsItWasIfBadOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto before = drawn_like(shapes()), ours = copies(before, at::kCUDA);
+  const auto bad = at::ones({}, at::device(at::kCUDA).dtype(at::kBool));
+  adam_step(ours, kOptions, bad);
+  average_step(ours.parameters, ours.averages, 0.9, bad);
+  expect_equal(copies(ours, at::kCPU), before);
+}
+
+TEST(Adam, AveragesAloneOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto plain = drawn_like(shapes()), ours = copies(plain, at::kCUDA);
+  for (const double decay : {0.99, 0.3, 0.}) {
+    average_step(ours.parameters, ours.averages, decay, {});
+    average_step(plain.parameters, plain.averages, decay, {});
+    expect_near(ours, plain);
+  }
+}
+
+}  // namespace
+}  // namespace nsvq
