@@ -4,6 +4,7 @@
 
 #include "nsvq/cli/bench_ops.h"
 #include "nsvq/cli/bench_step.h"
+#include "nsvq/cli/bench_tokenize.h"
 #include "nsvq/cli/command.h"
 
 namespace nsvq {
@@ -14,6 +15,8 @@ const std::vector<Command>& benches() {
   static const std::vector<Command> table = {
       {"ops", "time the operators against their plain versions", declare_bench_ops},
       {"step", "time a training step and its parts, on random images", declare_bench_step},
+      {"tokenize", "time tokenising and its parts, on random images and on yours",
+       declare_bench_tokenize},
   };
   return table;
 }

@@ -7,6 +7,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/report/usage_chart.h"
+#include "nsvq/train/setup.h"
 
 namespace nsvq {
 
@@ -33,6 +34,10 @@ void run_eval(const EvalArguments& arguments) {
   require_writable(arguments.histogram);
   const auto group = make_group();
   auto opened = open(arguments.model, *group);
+  if (arguments.model.batch_size == 0) {
+    opened.options.batch_size =
+        inference_batch_size(opened.model.config, opened.options.transform, opened.device);
+  }
   const auto model = opened.model.file.string();
   Usage usage(opened.model.tokenizer->quantizer->codes(), utilisation);
   const auto values = measure(opened, choice, *group, arguments.model.data, "evaluation",

@@ -24,17 +24,19 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
   app.add_option("--device", arguments.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--batch-size", arguments.batch_size, "images at a time (default: as in training)")
+  app.add_option("--batch-size", arguments.batch_size,
+                 "images at a time (default: as in training; on a GPU eval and tokenize choose)")
       ->check(CLI::Range(1, 65536));
 }
 
 ModelOnData open(const ModelArguments& arguments, const Group& group) {
   auto model = load_model(arguments.model);
-  model.config.threads = 0;  // As many as this machine has, not the one that trained.
+  // As many as this machine has, not the one that trained.
+  model.config.threads = model.config.data.threads = 0;
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   place(model.tokenizer, model.config, device);
-  auto options = evaluation_options(model.config, group);
+  auto options = evaluation_options(model.config, group, device);
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   return {std::move(model), device, open_source(arguments.data), options};
 }

@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -47,6 +49,17 @@ void check_stride(const TransformOptions& transform, int64_t stride) {
   }
 }
 
+/// Unless it is given: that of the tokens already there, else the device's, within a shard.
+int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
+                          const TransformOptions& transform) {
+  if (arguments.model.batch_size > 0) return arguments.model.batch_size;
+  if (std::filesystem::exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
+    return read_token_manifest(arguments.out).settings.batch_size;
+  }
+  const auto batch = inference_batch_size(opened.model.config, transform, opened.device);
+  return opened.device.is_cpu() ? batch : std::min(batch, arguments.shard_size);
+}
+
 void run_tokenize(const TokenizeArguments& arguments) {
   auto opened = open(arguments.model, *make_group());
   prepare_inference(opened.model.tokenizer);
@@ -59,6 +72,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   options.loader.on_error = OnError::skip;  // a broken image is named in the manifest
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
   check_stride(options.loader.transform, options.stride);
+  options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
   auto source = opened.source;
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
 

@@ -14,7 +14,7 @@ struct DataConfig {
   std::string crop = "random";
   bool flip = false;
   std::string on_error = "skip";
-  int64_t threads = 2;
+  int64_t threads = 0;
   int64_t prefetch = 4;
 };
 

@@ -3,6 +3,10 @@
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
 #include "nsvq/core/error.h"
 
 namespace nsvq {
@@ -25,6 +29,14 @@ double peak_memory(c10::Device device) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // given in KiB
+}
+
+int usable_cores() {
+  const auto cores = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+  std::ifstream limit("/sys/fs/cgroup/cpu.max");  // microseconds in a period, or "max"; the period
+  double quota = 0, period = 0;
+  if (!(limit >> quota >> period) || period <= 0) return cores;
+  return std::clamp(static_cast<int>(quota / period), 1, cores);
 }
 
 }  // namespace nsvq

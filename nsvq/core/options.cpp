@@ -91,8 +91,9 @@ std::vector<Option> options(Config& config) {
       {"data.flip", &data.flip, "mirror half of the training images", yes_no()},
       {"data.on_error", &data.on_error, "what to do about an unreadable image",
        one_of({"skip", "stop"}), harmless},
-      {"data.threads", &data.threads, "threads that read and decode images", between(1, 256),
-       harmless},
+      {"data.threads", &data.threads,
+       "threads that read and decode images; 0: two, and for a GPU all cores but two",
+       between(0, 256), harmless},
       {"data.prefetch", &data.prefetch, "batches kept ready", between(1, 64), harmless},
 
       {"model.width", &model.width,

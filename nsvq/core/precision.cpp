@@ -50,6 +50,12 @@ NoTf32::NoTf32() : was_allowed_(at::globalContext().allowTF32CuDNN()) {
 
 NoTf32::~NoTf32() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
 
+KeptCasts::KeptCasts() { at::autocast::increment_nesting(); }
+
+KeptCasts::~KeptCasts() {
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+}
+
 Casting::Casting(Precision precision, c10::Device device)
     : device_(device.type()),
       was_enabled_(at::autocast::is_autocast_enabled(device_)),

@@ -34,6 +34,16 @@ class NoTf32 {
   bool was_allowed_;
 };
 
+/// While it lives, this thread casts a weight once for all batches: for inference, where weights do
+/// not change.
+class KeptCasts {
+ public:
+  KeptCasts();
+  ~KeptCasts();
+  KeptCasts(const KeptCasts&) = delete;
+  KeptCasts& operator=(const KeptCasts&) = delete;
+};
+
 /// While it lives, this thread's convolutions and matrix products on `device` take their inputs in
 /// bf16 or fp16, if that is the precision; fp32 and tf32 change nothing here.
 class Casting {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "nsvq/data/feeder.h"
 #include "nsvq/data/source.h"
 #include "nsvq/data/transform.h"
 
@@ -24,15 +26,22 @@ struct LoaderOptions {
   OnError on_error = OnError::skip;
   int rank = 0;  ///< this process takes every world-th image of the epoch's order
   int world = 1;
+  c10::Device device = at::kCPU;  ///< where batches are delivered
+  /// Pixels stay bytes until they are on the device: a quarter of the memory, the same floats. To a
+  /// GPU they always travel so.
+  bool bytes = false;
 };
 
 struct Batch {
-  torch::Tensor images;          ///< [B, 3, height, width] fp32 in [-1, 1]
+  torch::Tensor images;          ///< [B, 3, height, width] fp32 in [-1, 1], on the options' device
   std::vector<int64_t> indices;  ///< position of each image in the source
 };
 
+class BatchMaker;
+
 /// Makes batches with native threads. What comes out depends only on (seed, epoch, position), not
-/// on the number of threads.
+/// on the number of threads or the device. On a GPU the next batch travels while the last one given
+/// out is worked on; images belong to the stream that is current when they are given out.
 ///
 /// Training (`shuffle`): every batch is full, the incomplete last one is left out, and a broken
 /// image is replaced by the next usable one of the epoch's order. Evaluation: images in order, the
@@ -53,8 +62,15 @@ class Loader {
   int64_t broken() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Sent {
+    Upload images;
+    std::vector<int64_t> indices;
+  };
+  std::optional<Sent> send(std::optional<Batch> batch);
+
+  std::unique_ptr<BatchMaker> maker_;
+  std::optional<Feeder> feeder_;  ///< where batches come as bytes
+  std::optional<Sent> ahead_;     ///< the next batch, on its way
 };
 
 }  // namespace nsvq

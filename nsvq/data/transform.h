@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -31,5 +32,12 @@ Image resize_bilinear(const Image& image, int width, int height);
 /// the random crop and the flip.
 void transform(const Image& image, const TransformOptions& options, uint64_t seed,
                std::span<float> out);
+
+/// The same as bytes [3, height, width]: `pixel_levels` of each is the float.
+void transform(const Image& image, const TransformOptions& options, uint64_t seed,
+               std::span<uint8_t> out);
+
+/// x / 127.5 - 1 for every byte x.
+const std::array<float, 256>& pixel_levels();
 
 }  // namespace nsvq

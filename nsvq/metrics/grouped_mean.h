@@ -3,8 +3,11 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
+
+#include "nsvq/core/host_copy.h"
 
 namespace nsvq {
 
@@ -19,15 +22,24 @@ class GroupedMean {
   /// `group` images make a group.
   GroupedMean(int64_t group, double (*figure)(double ratio));
 
-  /// One image.
-  void add(double numerator, double denominator);
+  /// Images with numerators [B], fp32 or fp64 on any device, and the same denominator. A GPU is not
+  /// waited for: a few batches later their figures have arrived.
+  void add(const torch::Tensor& numerators, double denominator);
   /// [5] fp64, to be summed over ranks in place.
-  const torch::Tensor& sums() { return sums_; }
+  const torch::Tensor& sums();
   std::optional<double> value() const;
 
  private:
+  struct Arriving {
+    HostCopy numerators;
+    double denominator;
+  };
+  void take_all_but(size_t left) const;
+  void add_image(double numerator, double denominator) const;
+
   int64_t group_;
   double (*figure_)(double);
+  mutable std::deque<Arriving> arriving_;
   torch::Tensor sums_;  // figures, groups; of the open group: numerator, denominator, images
 };
 

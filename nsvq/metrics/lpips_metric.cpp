@@ -19,8 +19,7 @@ void LpipsMetric::add(const EvalBatch& batch) {
   const auto input = [this](const torch::Tensor& images) {
     return to_network_input(images.to(device_), pixels_).contiguous();
   };
-  const auto distances = lpips_->forward(input(batch.images), input(batch.reconstructions)).cpu();
-  for (int64_t i = 0; i < distances.size(0); ++i) mean_.add(distances[i].item<double>(), 1);
+  mean_.add(lpips_->forward(input(batch.images), input(batch.reconstructions)), 1);
 }
 
 }  // namespace nsvq

@@ -25,11 +25,8 @@ void Psnr::add(const EvalBatch& batch) {
   if (batch.images.numel() == 0) return;
   const auto squared =
       (to_pixels(batch.images, pixels_) - to_pixels(batch.reconstructions, pixels_)).square();
-  const auto errors = squared.flatten(1).sum(1, /*keepdim=*/false, torch::kDouble).cpu();  // [B]
-  const auto elements = static_cast<double>(squared[0].numel());
-  for (int64_t i = 0; i < errors.size(0); ++i) {
-    mean_.add(errors.const_data_ptr<double>()[i], elements);
-  }
+  mean_.add(squared.flatten(1).sum(1, /*keepdim=*/false, torch::kDouble),
+            static_cast<double>(squared[0].numel()));
 }
 
 }  // namespace nsvq

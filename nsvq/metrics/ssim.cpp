@@ -69,8 +69,7 @@ void Ssim::add(const EvalBatch& batch) {
     x = x.to(torch::kDouble);
     y = y.to(torch::kDouble);
   }
-  const auto means = mean_similarity(x, y, range_).cpu();
-  for (int64_t i = 0; i < means.size(0); ++i) mean_.add(means.const_data_ptr<double>()[i], 1);
+  mean_.add(mean_similarity(x, y, range_), 1);
 }
 
 }  // namespace nsvq

@@ -1,6 +1,9 @@
 #include "nsvq/metrics/usage.h"
 
 #include <cmath>
+#include <utility>
+
+#include "nsvq/ops/code_usage.h"
 
 namespace nsvq {
 
@@ -15,15 +18,28 @@ void Usage::add(const EvalBatch& batch) {
   const auto indices = batch.indices.flatten();
   if (indices.numel() == 0) return;
   const int64_t codes = hits_.size(0);
-  const auto lowest = indices.min().item<int64_t>(), highest = indices.max().item<int64_t>();
-  TORCH_CHECK(lowest >= 0 && highest < codes, "usage: indices from ", lowest, " to ", highest,
-              " for a codebook of ", codes, " codes");
-  hits_ += torch::bincount(indices, /*weights=*/{}, codes).cpu();
+  if (indices.is_cpu()) {
+    hits_ += code_usage(indices, codes);
+    return;
+  }
+  const auto counts = code_usage(indices.clamp(-1, codes) + 1, codes + 2);
+  on_gpu_ = on_gpu_.defined() ? on_gpu_ + counts : counts;
+}
+
+const torch::Tensor& Usage::hits() const {
+  if (!on_gpu_.defined()) return hits_;
+  const auto counts = std::exchange(on_gpu_, {}).cpu();
+  const int64_t codes = hits_.size(0);
+  const auto outside = (counts[0] + counts[codes + 1]).item<int64_t>();
+  TORCH_CHECK(outside == 0, "usage: ", outside, " indices are outside the codebook of ", codes,
+              " codes");
+  hits_.add_(counts.slice(0, 1, codes + 1));
+  return hits_;
 }
 
 std::optional<double> Usage::value() const {
-  if (!hits_.any().item<bool>()) return std::nullopt;
-  return figure_(hits_);
+  if (!hits().any().item<bool>()) return std::nullopt;
+  return figure_(hits());
 }
 
 double utilisation(const torch::Tensor& hits) {

@@ -12,14 +12,17 @@ class Usage : public Metric {
 
   Usage(int64_t codes, Figure figure);
   void add(const EvalBatch& batch) override;
-  std::vector<torch::Tensor> sums() override { return {hits_}; }
+  std::vector<torch::Tensor> sums() override { return {hits()}; }
   std::optional<double> value() const override;
 
-  const torch::Tensor& hits() const { return hits_; }
+  /// [K] int64 on the CPU. Throws if an index of a batch that was on a GPU was outside the
+  /// codebook; on a CPU `add` does.
+  const torch::Tensor& hits() const;
 
  private:
   Figure figure_;
-  torch::Tensor hits_;  // [K] int64
+  torch::Tensor hits_;            // [K]
+  mutable torch::Tensor on_gpu_;  // [K + 2] hits of batches there: too low, each code, too high
 };
 
 /// The fraction of codes hit at least once.

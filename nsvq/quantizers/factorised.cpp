@@ -24,7 +24,7 @@ Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
 
 torch::Tensor FactorisedQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto flat = flatten_latents(unit_vectors(latents));
-  return to_places(nearest_indices(flat, unit_vectors(codebook_), config_), latents);
+  return to_places(nearest_or_none(flat, unit_vectors(codebook_), config_), latents);
 }
 
 torch::Tensor FactorisedQuantizer::decode(const torch::Tensor& indices) {

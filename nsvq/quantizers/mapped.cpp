@@ -16,7 +16,7 @@ Quantized MappedQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 }
 
 torch::Tensor MappedQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_indices(flatten_latents(latents), mapped_codes(), config_), latents);
+  return to_places(nearest_or_none(flatten_latents(latents), mapped_codes(), config_), latents);
 }
 
 // All codes are mapped, not only those asked for: the same product gives the same bits.

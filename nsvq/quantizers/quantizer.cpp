@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -12,6 +13,12 @@ Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep&
 }
 
 torch::Tensor Quantizer::encode(const torch::Tensor& latents) {
+  auto indices = encode_without_waiting(latents);
+  if (!indices.is_cpu()) require_found(indices);  // a CPU has looked already
+  return indices;
+}
+
+torch::Tensor Quantizer::encode_without_waiting(const torch::Tensor& latents) {
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   const torch::NoGradGuard no_grad;
   return encode_wide(widened(latents));

@@ -46,8 +46,12 @@ class Quantizer : public torch::nn::Module {
   /// Quantizes latents [B, d, h, w] with gradients and losses; changes no state. Half precision is
   /// widened first and automatic casts are off within: codes and distances are fp32 at least.
   Quantized quantize(const torch::Tensor& latents, const QuantizerStep& step);
-  /// Indices [B, h, w] alone, without gradients or losses; changes no state.
+  /// Indices [B, h, w] alone, without gradients or losses; changes no state. Throws if a latent has
+  /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
+  /// The same, but no GPU is waited for: there such a latent gets index -1, which whoever looks at
+  /// the indices first has to check for (require_found in search.h).
+  torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
   /// Number of distinct indices.
@@ -81,7 +85,7 @@ class Quantizer : public torch::nn::Module {
   virtual void initialise_from(const torch::Tensor& /*latents*/, uint64_t /*seed*/) {}
 
  protected:
-  /// `quantize` and `encode` of latents in fp32 or fp64.
+  /// `quantize` and `encode_without_waiting` of latents in fp32 or fp64.
   virtual Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) = 0;
   virtual torch::Tensor encode_wide(const torch::Tensor& latents) = 0;
 };

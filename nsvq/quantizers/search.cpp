@@ -19,12 +19,21 @@ bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
 
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config) {
+  auto indices = nearest_or_none(latents, codebook, config);
+  if (!indices.is_cpu()) require_found(indices);  // a CPU has looked already
+  return indices;
+}
+
+torch::Tensor nearest_or_none(const torch::Tensor& latents, const torch::Tensor& codebook,
+                              const QuantizerConfig& config) {
   const torch::NoGradGuard no_grad;
   if (!streams(latents, config)) return nearest_codes(latents, codebook);
-  const auto indices = std::get<0>(exact_nearest_codes(latents, codebook));
-  TORCH_CHECK(indices.is_cpu() || indices.numel() == 0 || indices.min().item<int64_t>() >= 0,
+  return std::get<0>(exact_nearest_codes(latents, codebook));
+}
+
+void require_found(const torch::Tensor& indices) {
+  TORCH_CHECK(indices.numel() == 0 || indices.min().item<int64_t>() >= 0,
               "nearest_indices: a latent or a code is not finite");
-  return indices;
 }
 
 torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,

@@ -13,6 +13,14 @@ namespace nsvq {
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config);
 
+/// The same where nothing waits for a GPU: there a latent that is not finite, or all latents if a
+/// code is not, get index -1. `require_found` is for when the indices are looked at.
+torch::Tensor nearest_or_none(const torch::Tensor& latents, const torch::Tensor& codebook,
+                              const QuantizerConfig& config);
+
+/// Throws, as nearest_indices does, if one of the indices is -1. Waits for a GPU.
+void require_found(const torch::Tensor& indices);
+
 /// The same in training, where nothing waits for a GPU: there a latent that is not finite gets
 /// index 0, and the loss shows it.
 torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,

@@ -23,7 +23,7 @@ Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 }
 
 torch::Tensor VectorQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_indices(flatten_latents(latents), codebook_, config_), latents);
+  return to_places(nearest_or_none(flatten_latents(latents), codebook_, config_), latents);
 }
 
 torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {

@@ -12,15 +12,18 @@
 
 namespace nsvq {
 
-/// The loader that evaluation uses on a source: images in order, short side resized, centre crop.
-LoaderOptions evaluation_options(const Config& config, const Group& group);
+/// The loader that evaluation uses on a source: images in order, short side resized, centre crop,
+/// delivered on `device`.
+LoaderOptions evaluation_options(const Config& config, const Group& group,
+                                 c10::Device device = at::kCPU);
 
 /// The metrics that training watches, of a model over what the loader gives, and the number of
 /// `images`. Throws UserError if that is nothing.
 std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& group,
                                        c10::Device device, const std::string& title);
 
-/// The same with other metrics. `also` sees every batch of this rank.
+/// The same with other metrics. `also` sees every batch of this rank. No batch is waited for: a
+/// model that gives numbers that are not finite is found out at the end.
 std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& group,
                                        c10::Device device, const std::string& title,
                                        MetricSet& metrics,

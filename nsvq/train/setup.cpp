@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <bit>
 #include <thread>
 
 #include "nsvq/core/error.h"
@@ -60,8 +62,21 @@ std::shared_ptr<const Source> open_source_of(const std::string& key, const std::
   }
 }
 
-LoaderOptions training_options(const Config& config, const Group& group) {
-  auto options = evaluation_options(config, group);
+int64_t inference_batch_size(const Config& config, const TransformOptions& transform,
+                             c10::Device device) {
+  if (device.is_cpu()) return config.train.batch_size;
+  const auto precision = choose_precision(config.train.precision, device);
+  const bool half = precision == Precision::bf16 || precision == Precision::fp16;
+  const int64_t image_bytes = int64_t{transform.output_height()} * transform.output_width() *
+                              config.model.width * config.model.multipliers.front() *
+                              (half ? 2 : 4);
+  constexpr int64_t activation_bytes = int64_t{1} << 29, most = 1024;
+  const int64_t room = std::clamp<int64_t>(activation_bytes / image_bytes, 1, most);
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(room)));
+}
+
+LoaderOptions training_options(const Config& config, const Group& group, c10::Device device) {
+  auto options = evaluation_options(config, group, device);
   options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
   options.transform.flip = config.data.flip;
   options.shuffle = true;

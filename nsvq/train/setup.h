@@ -31,12 +31,20 @@ void prepare_inference(Tokenizer& model);
 /// The source that a key of the recipe names, in whose errors the key stands.
 std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);
 
-/// How images reach training: shuffled, cropped and flipped as in the recipe.
-LoaderOptions training_options(const Config& config, const Group& group);
+/// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
+/// `device`.
+LoaderOptions training_options(const Config& config, const Group& group,
+                               c10::Device device = at::kCPU);
 
 /// Puts a model on a device, in the memory order that is fast there, to compute in the precision
 /// that the recipe's train.precision means there (fp32 on a CPU that lacks it).
 void place(Tokenizer& model, const Config& config, c10::Device device);
+
+/// Images at a time for a model that is only used: as in training on a CPU; on a GPU as many as
+/// keep it busy, with half a GiB for an activation at full resolution (some five of which are there
+/// at a time).
+int64_t inference_batch_size(const Config& config, const TransformOptions& transform,
+                             c10::Device device);
 
 /// A model with fresh weights that depend on the seed alone, on `device`.
 Tokenizer make_model(const Config& config, c10::Device device);

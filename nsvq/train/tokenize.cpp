@@ -1,17 +1,20 @@
 #include "nsvq/train/tokenize.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/io/weights.h"
+#include "nsvq/train/token_stream.h"
 
 namespace nsvq {
 
@@ -90,17 +93,13 @@ TokenManifest begin(const fs::path& folder, const TokenSettings& settings,
   return manifest;
 }
 
-/// Makes shards from the loader's batches. A shard covers fixed places of the source and begins
+/// Makes shards from the stream's batches. A shard covers fixed places of the source and begins
 /// with a batch of its own, so that it does not depend on which shards were made before it.
 class ShardMaker {
  public:
   ShardMaker(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options,
-             const TokenSettings& settings, c10::Device device)
-      : model_(model),
-        source_(source),
-        loader_(std::move(source), options),
-        settings_(settings),
-        device_(device) {}
+             const TokenSettings& settings)
+      : source_(source), stream_(model, std::move(source), options), settings_(settings) {}
 
   /// `done` images are in other shards already.
   TokenShard make(int64_t number, int64_t done, Progress& progress) {
@@ -108,7 +107,7 @@ class ShardMaker {
     const int64_t end = std::min(first + settings_.shard_size, settings_.images);
     if (number != next_number_) {
       waiting_.reset();
-      loader_.start(0, first / settings_.batch_size);
+      stream_.start(first / settings_.batch_size);
     }
     next_number_ = number + 1;
     TokenShard shard;
@@ -116,9 +115,9 @@ class ShardMaker {
         at::empty({0, settings_.grid_height, settings_.grid_width}, at::kLong)};
     while (true) {
       // A batch of broken images alone is never seen, so one of the next shard may come.
-      if (!waiting_) waiting_ = loader_.next();
+      if (!waiting_) waiting_ = stream_.next();
       if (!waiting_ || waiting_->indices.front() >= end) break;
-      parts.push_back(model_->encode(waiting_->images.to(device_)).to(at::kCPU));
+      parts.push_back(waiting_->tokens);
       for (const int64_t index : waiting_->indices) add(shard, index);
       progress.update(done + waiting_->indices.back() + 1 - first);
       waiting_.reset();
@@ -134,12 +133,10 @@ class ShardMaker {
     shard.classes.push_back(source_->label(index));
   }
 
-  Tokenizer& model_;
   std::shared_ptr<const Source> source_;
-  Loader loader_;
+  TokenStream stream_;
   const TokenSettings& settings_;
-  c10::Device device_;
-  std::optional<Batch> waiting_;
+  std::optional<TokenBatch> waiting_;
   int64_t next_number_ = -1;
 };
 
@@ -176,6 +173,13 @@ class TokenFolder {
     return std::min(number * manifest_.settings.shard_size, manifest_.settings.images);
   }
   bool has(int64_t number) const { return finished_.contains(token_shard_name(number)); }
+  std::vector<int64_t> missing() const {
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < shards(); ++i) {
+      if (!has(i)) numbers.push_back(i);
+    }
+    return numbers;
+  }
   int64_t images_done() const {
     int64_t images = 0;
     for (int64_t i = 0; i < shards(); ++i) {
@@ -221,12 +225,22 @@ TokenManifest tokenize(Tokenizer& model, std::shared_ptr<const Source> source,
   remove_leavings(options.out);
   TokenFolder folder(options.out, begin(options.out, settings, options.source));
 
-  Progress progress("tokenize", settings.images, "images", 30, folder.images_done());
-  ShardMaker maker(model, source, options.loader, settings, device);
-  for (int64_t number = 0; number < folder.shards(); ++number) {
-    if (folder.has(number)) continue;
-    folder.add(number, maker.make(number, folder.images_done(), progress), *source);
+  int64_t done = folder.images_done();
+  Progress progress("tokenize", settings.images, "images", 30, done);
+  auto loader = options.loader;
+  loader.device = device;
+  const KeptCasts kept_casts;
+  ShardMaker maker(model, source, loader, settings);
+  std::future<void> writing;  // of one shard, while the next is made
+  for (const int64_t number : folder.missing()) {
+    auto shard = maker.make(number, done, progress);
+    done += folder.first_image(number + 1) - folder.first_image(number);
+    if (writing.valid()) writing.get();
+    writing = std::async(std::launch::async, [&folder, &source, number, shard = std::move(shard)] {
+      folder.add(number, shard, *source);
+    });
   }
+  if (writing.valid()) writing.get();
   progress.finish();
   return folder.manifest();
 }

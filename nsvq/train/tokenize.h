@@ -15,7 +15,7 @@ struct TokenizeOptions {
   std::string source;         ///< as it was given, for the manifest
   int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
   int64_t stride = 1;         ///< of the model
-  LoaderOptions loader;       ///< images in order
+  LoaderOptions loader;       ///< images in order; its device is that of `tokenize`
 };
 
 /// The hash by which tokens know their model.
@@ -23,7 +23,8 @@ std::string model_sha256(const Tokenizer& model);
 
 /// Writes the tokens of all images of a source to a folder: shards and their manifest. A folder
 /// that holds some of the same shards already gets the others, and is then the same, byte for byte,
-/// as if made at once. Throws UserError for a folder of other tokens or other files.
+/// as if made at once. Reading images, encoding and writing run beside one another. Throws
+/// UserError for a folder of other tokens or other files.
 TokenManifest tokenize(Tokenizer& model, std::shared_ptr<const Source> source,
                        const TokenizeOptions& options, c10::Device device);
 

@@ -14,6 +14,10 @@ torch::Tensor TokenizerImpl::encode(const torch::Tensor& images) {
   return quantizer->encode(to_latents(images));
 }
 
+torch::Tensor TokenizerImpl::encode_without_waiting(const torch::Tensor& images) {
+  return quantizer->encode_without_waiting(to_latents(images));
+}
+
 torch::Tensor TokenizerImpl::decode(const torch::Tensor& indices) {
   return to_images(quantizer->decode(indices));
 }

@@ -21,6 +21,8 @@ struct TokenizerImpl : torch::nn::Module {
 
   /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
   torch::Tensor encode(const torch::Tensor& images);
+  /// The same, but no GPU is waited for (see Quantizer): -1 stands where no code is nearest.
+  torch::Tensor encode_without_waiting(const torch::Tensor& images);
   /// Indices [B, h, w] to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/sampler.h"
 #include "tests/data/files.h"
@@ -95,6 +96,60 @@ TEST(Loader, OutputDoesNotDependOnThreadsOrPrefetch) {
       many.start(2);
       expect_same(rest_of_epoch(many), expected);
     }
+  }
+}
+
+TEST(Loader, BytesBecomeTheSameFloats) {
+  // A short last batch, a broken image, a batch of broken ones alone, a start in the middle.
+  const auto source = std::make_shared<FakeSource>(31, std::set<int64_t>{3, 8, 9, 10, 11});
+  for (const bool shuffle : {true, false}) {
+    auto options = small(shuffle);
+    Loader floats(source, options);
+    options.bytes = true;
+    Loader bytes(source, options);
+    expect_same(rest_of_epoch(bytes), rest_of_epoch(floats));
+    EXPECT_FALSE(bytes.next());
+    for (auto* loader : {&floats, &bytes}) {
+      loader->start(1);
+      loader->next();
+      loader->start(2, 3);
+    }
+    expect_same(rest_of_epoch(bytes), rest_of_epoch(floats));
+    EXPECT_EQ(bytes.broken(), floats.broken());
+  }
+}
+
+TEST(Loader, ErrorsComeInTheirPlaceBesideABatchAhead) {
+  auto source = std::make_shared<FakeSource>(20);
+  source->fails = 9;
+  auto options = small(false);
+  options.bytes = true;
+  Loader loader(source, options);
+  for (const int64_t first : {0, 4}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the next one is ready
+    EXPECT_EQ(loader.next()->indices[0], first);
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(loader.next(), std::logic_error);
+  loader.start(0, 3);
+  EXPECT_EQ(loader.next()->indices[0], 12);
+}
+
+TEST(Loader, DeliversTheSameOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto source = std::make_shared<FakeSource>(63, std::set<int64_t>{3, 8, 9, 10, 11});
+  auto options = small(false);
+  Loader here(source, options);
+  options.device = c10::Device(c10::kCUDA, 0);
+  Loader there(source, options);
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    here.start(epoch);
+    there.start(epoch);
+    auto batches = rest_of_epoch(there);  // all on the device before the first is looked at
+    for (auto& batch : batches) {
+      EXPECT_TRUE(batch.images.is_cuda());
+      batch.images = batch.images.cpu();
+    }
+    expect_same(batches, rest_of_epoch(here));
   }
 }
 

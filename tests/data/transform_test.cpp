@@ -166,6 +166,18 @@ TEST(Transform, EndsOfTheRange) {
   }
 }
 
+TEST(Transform, LevelsOfTheBytesAreTheFloats) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const Image image = picture(41, 33);
+    const TransformOptions options{.crop = Crop::random, .flip = true, .height = 17, .width = 31};
+    std::vector<uint8_t> bytes(3 * 17 * 31);
+    transform(image, options, seed, bytes);
+    std::vector<float> levels;
+    for (const uint8_t byte : bytes) levels.push_back(pixel_levels()[byte]);
+    EXPECT_EQ(levels, apply(image, options, seed));
+  }
+}
+
 TEST(Transform, VeryLongImageCostsOnlyItsWindow) {
   const Image image = picture(60000, 1);  // resized: 15 million x 256
   const auto out = apply(image, {256, Crop::random, false}, 3);

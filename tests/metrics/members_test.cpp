@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/frechet_metric.h"
 #include "nsvq/metrics/lpips_metric.h"
@@ -143,6 +144,39 @@ TEST(Usage, CountsCodesAndTheirEntropy) {
   EXPECT_NEAR(*bits.value(), entropy, 1e-12);
   EXPECT_NEAR(*even.value(), std::exp2(entropy), 1e-12);
   EXPECT_EQ(share.hits().sum().item<int64_t>(), 12);
+}
+
+TEST(Figures, OfManyBatchesOnTheGpuAreThoseOfTheCpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  torch::manual_seed(3);
+  Psnr psnr_here(PixelRule::rounded, 3), psnr_there(PixelRule::rounded, 3);
+  Ssim ssim_here({}), ssim_there({});
+  Usage usage_here(33, token_entropy), usage_there(33, token_entropy);
+  const c10::Device gpu(c10::kCUDA, 0);
+  for (const int64_t count : {1, 5, 0, 2, 7, 3, 1, 4}) {
+    const auto images = torch::rand({count, 3, 33, 31}) * 2 - 1;
+    const auto noisy = images + torch::randn_like(images) * 0.2;
+    const EvalBatch here = {images, noisy, torch::randint(33, {count, 4, 4}, torch::kLong)};
+    const EvalBatch there = {images.to(gpu), noisy.to(gpu), here.indices.to(gpu)};
+    for (Metric* metric : std::vector<Metric*>{&psnr_here, &ssim_here, &usage_here}) {
+      metric->add(here);
+    }
+    for (Metric* metric : std::vector<Metric*>{&psnr_there, &ssim_there, &usage_there}) {
+      metric->add(there);
+    }
+  }
+  EXPECT_NEAR(*psnr_there.value(), *psnr_here.value(), 1e-9);
+  EXPECT_NEAR(*ssim_there.value(), *ssim_here.value(), 1e-9);
+  EXPECT_TRUE(usage_there.hits().equal(usage_here.hits()));
+}
+
+TEST(Usage, RefusesIndicesOutsideTheCodebookOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const int64_t wrong : {-1, 8, 1000}) {
+    Usage usage(8, utilisation);
+    usage.add({{}, {}, torch::tensor({wrong, int64_t{3}}, torch::kLong).to(at::kCUDA)});
+    EXPECT_THROW(usage.value(), c10::Error) << wrong;
+  }
 }
 
 TEST(Usage, OfOneCodeIsOne) {

@@ -1,0 +1,257 @@
+#include "nsvq/cli/bench_tokenize.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/bench_timer.h"
+#include "nsvq/cli/flop_counter.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/host_copy.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/limited_source.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/token_shard.h"
+#include "nsvq/train/checkpoint.h"
+#include "nsvq/train/evaluate.h"
+#include "nsvq/train/setup.h"
+#include "nsvq/train/token_stream.h"
+#include "nsvq/train/tokenize.h"
+
+namespace nsvq {
+
+namespace {
+
+using BenchJson = nlohmann::ordered_json;
+
+struct BenchTokenizeArguments {
+  std::string model, data, json, device = "auto";
+  std::vector<std::string> overrides;
+  int64_t batch_size = 0, limit = 0;
+  int rounds = 10;
+  double peak_tflops = 0;
+};
+
+/// A model on its device, and how images reach it.
+struct Subject {
+  Config config;
+  Tokenizer model{nullptr};
+  c10::Device device;
+  LoaderOptions loader;
+};
+
+Subject prepare(const BenchTokenizeArguments& arguments) {
+  const bool recipe = arguments.model.ends_with(".yaml") || arguments.model.ends_with(".yml");
+  if (!recipe && !arguments.overrides.empty()) {
+    throw UserError("{}: settings such as {} are for a recipe; a trained model has its own",
+                    arguments.model, arguments.overrides.front());
+  }
+  Subject subject{.device = choose_device(arguments.device), .loader = {}};
+  if (recipe) {
+    subject.config = load_config(arguments.model, arguments.overrides);
+  } else {
+    auto loaded = load_model(arguments.model);
+    subject.config = loaded.config;
+    subject.config.threads = subject.config.data.threads = 0;
+    subject.model = loaded.tokenizer;
+  }
+  prepare_torch(subject.config);
+  if (recipe) {
+    subject.model = make_model(subject.config, subject.device);
+  } else {
+    place(subject.model, subject.config, subject.device);
+  }
+  prepare_inference(subject.model);
+  subject.loader = evaluation_options(subject.config, *make_group(), subject.device);
+  subject.loader.batch_size =
+      arguments.batch_size > 0
+          ? arguments.batch_size
+          : inference_batch_size(subject.config, subject.loader.transform, subject.device);
+  return subject;
+}
+
+/// Prints what was measured and keeps it for a file.
+class Figures {
+ public:
+  Figures(const Subject& subject, BenchJson& json)
+      : batch_(subject.loader.batch_size), json_(json) {
+    fmt::print("| part, alone | images/s | ms a batch |\n|---|---|---|\n");
+  }
+
+  void add(const std::string& name, double images_per_second, const std::string& note = "") {
+    fmt::print("| {}{} | {:.1f} | {:.3f} |\n", name, note, images_per_second,
+               1e3 * static_cast<double>(batch_) / images_per_second);
+    json_["parts"][name] = images_per_second;
+  }
+
+  /// Of work on one batch.
+  void time(const std::string& name, const Work& work, c10::Device device, int rounds) {
+    const auto taken = time_work(work, device, rounds);
+    if (taken) add(name, 1e3 * static_cast<double>(batch_) / taken->milliseconds);
+  }
+
+ private:
+  int64_t batch_;
+  BenchJson& json_;
+};
+
+/// Images that are on the device already: the limit of what tokenising can reach.
+torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
+                             BenchJson& json) {
+  torch::manual_seed(0);
+  const int64_t batch = subject.loader.batch_size, size = subject.config.data.size;
+  const auto images = (at::rand({batch, 3, size, size}) * 2 - 1).to(subject.device);
+  const auto work = [&] { HostCopy(subject.model->encode_without_waiting(images)); };
+  for (int i = 0; i < 3; ++i) work();
+  const double flops = convolution_flops(work);
+  const auto taken = time_work(work, subject.device, arguments.rounds);
+  if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
+  const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
+  const double tflops = flops / taken->milliseconds / 1e9;
+  const auto share = arguments.peak_tflops > 0
+                         ? fmt::format(", {:.1f} % of {}", 100 * tflops / arguments.peak_tflops,
+                                       arguments.peak_tflops)
+                         : "";
+  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most\n",
+             describe(subject.device), name_of(subject.model->precision), batch, rate,
+             peak_memory(subject.device));
+  fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
+             flops / static_cast<double>(batch) / 1e9, tflops, share);
+  json["images_per_second"] = rate;
+  json["milliseconds"] = taken->milliseconds;
+  json["peak_gib"] = peak_memory(subject.device);
+  json["convolution_flop"] = flops;
+  if (arguments.peak_tflops > 0) json["share_of_peak"] = tflops / arguments.peak_tflops;
+  return images;
+}
+
+/// Images a second of something that goes through a source and returns how many images it saw.
+double rate_of(const std::function<int64_t()>& pass) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto images = static_cast<double>(pass());
+  return images / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Shards of random tokens, as `tokenize` writes them.
+double writing_rate(const Subject& subject, int64_t shard_size) {
+  const int64_t side = subject.config.data.size / subject.config.model.stride();
+  const int64_t codes = subject.model->quantizer->codes();
+  const TokenShard shard{at::randint(codes, {shard_size, side, side}, at::kLong),
+                         std::vector<int64_t>(shard_size, -1),
+                         std::vector<std::string>(shard_size, "folder/image-00000000.jpg")};
+  const TemporaryFolder folder;
+  constexpr int shards = 4;
+  return rate_of([&] {
+    for (int i = 0; i < shards; ++i) {
+      const auto path = folder / token_shard_name(i);
+      write_token_shard(path, shard, codes);
+      describe_shard(path);
+    }
+    return shards * shard_size;
+  });
+}
+
+/// The parts that `tokenize` runs beside one another, and then all of it.
+void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
+                BenchJson& json) {
+  std::shared_ptr<const Source> source = open_source(arguments.data);
+  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
+  auto on_host = subject.loader;
+  on_host.device = at::kCPU;
+  on_host.bytes = !subject.device.is_cpu();
+  Loader loader(source, on_host);
+  const auto load = [&] {
+    int64_t images = 0;
+    loader.start(0);
+    while (const auto batch = loader.next()) images += std::ssize(batch->indices);
+    return images;
+  };
+  load();  // fills the page cache
+  const double loaded = rate_of(load);
+  figures.add("loader", loaded,
+              fmt::format(" ({:.1f} images/s a thread)", loaded / subject.loader.threads));
+  figures.add("loader and encoder", rate_of([&] {
+                TokenStream stream(subject.model, source, subject.loader);
+                int64_t images = 0;
+                while (const auto batch = stream.next()) images += std::ssize(batch->indices);
+                return images;
+              }));
+  TokenizeOptions options{
+      .source = arguments.data, .stride = subject.config.model.stride(), .loader = subject.loader};
+  figures.add("writing", writing_rate(subject, options.shard_size));
+  const TemporaryFolder folder;
+  options.out = folder / "tokens";
+  const double rate = rate_of([&] {
+    int64_t images = 0;
+    for (const auto& shard : tokenize(subject.model, source, options, subject.device).shards) {
+      images += shard.images;
+    }
+    return images;
+  });
+  fmt::print("\n{} images of {}, tokenize from beginning to end: {:.1f} images/s\n", source->size(),
+             arguments.data, rate);
+  json["data"] = {{"source", arguments.data},
+                  {"images", source->size()},
+                  {"threads", subject.loader.threads},
+                  {"loader_per_thread", loaded / subject.loader.threads},
+                  {"images_per_second", rate}};
+}
+
+void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
+  require_writable(arguments.json);
+  const torch::NoGradGuard no_grad;
+  auto subject = prepare(arguments);
+  BenchJson json = {{"device", describe(subject.device)},
+                    {"precision", name_of(subject.model->precision)},
+                    {"batch_size", subject.loader.batch_size}};
+  {
+    const KeptCasts kept_casts;
+    const auto images = bench_resident(subject, arguments, json);
+    Figures figures(subject, json);
+    const auto latents = subject.model->to_latents(images);
+    figures.time(
+        "encoder", [&] { subject.model->to_latents(images); }, subject.device, arguments.rounds);
+    figures.time(
+        "search", [&] { subject.model->quantizer->encode_without_waiting(latents); },
+        subject.device, arguments.rounds);
+    if (!arguments.data.empty()) bench_data(subject, arguments, figures, json);
+  }
+  if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
+}
+
+}  // namespace
+
+void declare_bench_tokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<BenchTokenizeArguments>();
+  app.add_option("MODEL", arguments->model,
+                 "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
+      ->required();
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_option(
+      "--data", arguments->data,
+      "tokenize these images too, to a temporary folder: a folder, tar shards or builtin");
+  app.add_option("--limit", arguments->limit, "only the first images of --data")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.add_option("--device", arguments->device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--batch-size", arguments->batch_size,
+                 "images at a time (default: as `nsvq tokenize` chooses)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--rounds", arguments->rounds,
+                 "times that work on resident images is measured; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--peak-tflops", arguments->peak_tflops,
+                 "arithmetic limit of the device, to show the convolutions' share of it")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", arguments->json, "FILE: the figures as JSON");
+  app.callback([arguments] { run_bench_tokenize(*arguments); });
+}
+
+}  // namespace nsvq

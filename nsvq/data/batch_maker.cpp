@@ -1,0 +1,244 @@
+#include "nsvq/data/batch_maker.h"
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "nsvq/core/log.h"
+#include "nsvq/core/random.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr int64_t left_out = -1;
+
+}  // namespace
+
+/// A batch being made. Threads write to disjoint slots; `missing` and `error` are behind the
+/// maker's mutex.
+struct BatchMaker::Pending {
+  std::shared_ptr<const Epoch> epoch;
+  int64_t first_slot = 0;
+  int64_t taken = 0;    // slots given to threads
+  int64_t missing = 0;  // slots not done yet
+  std::once_flag allocated;
+  torch::Tensor images;
+  std::vector<int64_t> indices;  // image in each slot, or left_out
+  std::exception_ptr error;
+  int64_t error_slot = 0;  // the first one, so that every run reports the same error
+};
+
+/// Takes the images out of a finished batch, closing the gaps that left-out ones leave.
+Batch BatchMaker::finished(Pending& pending) {
+  Batch batch{std::move(pending.images), std::move(pending.indices)};
+  int64_t kept = 0;
+  for (int64_t i = 0; i < std::ssize(batch.indices); ++i) {
+    if (batch.indices[i] == left_out) continue;
+    if (kept != i) batch.images[kept].copy_(batch.images[i]);
+    batch.indices[kept++] = batch.indices[i];
+  }
+  if (kept != std::ssize(batch.indices)) batch.images = batch.images.narrow(0, 0, kept);
+  batch.indices.resize(kept);
+  return batch;
+}
+
+BatchMaker::BatchMaker(std::shared_ptr<const Source> source, LoaderOptions options)
+    : source_(std::move(source)), options_(options), sampler_{source_->size(), options.batch_size,
+                                                              options.shuffle, options.seed,
+                                                              options.rank,    options.world} {
+  if (options.batch_size < 1) throw UserError("batch size {} is less than 1", options.batch_size);
+  if (options.transform.output_height() < 1 || options.transform.output_width() < 1)
+    throw UserError("image size {} x {} is less than 1", options.transform.output_height(),
+                    options.transform.output_width());
+  if (options.shuffle && sampler_.batches() == 0) {
+    throw UserError(
+        "the training data has {} images, fewer than one batch of {}{}; use more images or a "
+        "smaller batch",
+        source_->size(), options.batch_size,
+        options.world > 1 ? fmt::format(" on each of {} processes", options.world) : "");
+  }
+  for (int i = 0; i < std::max(options.threads, 1); ++i) {
+    threads_.emplace_back([this](std::stop_token stop) { work(std::move(stop)); });
+  }
+}
+
+void BatchMaker::start(int64_t epoch, int64_t batch) {
+  auto fresh = std::make_shared<const Epoch>(Epoch{epoch, sampler_.order(epoch)});
+  {
+    // Threads still at work on an older batch own it and let it go when done.
+    const std::lock_guard lock(mutex_);
+    queue_.clear();
+    epoch_ = std::move(fresh);
+    first_batch_ = next_batch_ = batch;
+    delivered_ = 0;
+  }
+  work_.notify_all();
+}
+
+std::optional<Batch> BatchMaker::next() {
+  if (!epoch_) start(0, 0);
+  while (const auto pending = take(/*wait=*/true)) {
+    Batch batch = finished(*pending);
+    delivered_ += std::ssize(batch.indices);
+    if (!batch.indices.empty()) return batch;
+  }
+  if (delivered_ == 0 && first_batch_ == 0 && sampler_.slots() > 0) throw_unusable();
+  return std::nullopt;
+}
+
+std::optional<Batch> BatchMaker::next_if_ready() {
+  const auto pending = take(/*wait=*/false);
+  if (!pending) return std::nullopt;
+  Batch batch = finished(*pending);
+  delivered_ += std::ssize(batch.indices);
+  if (batch.indices.empty()) return std::nullopt;
+  return batch;
+}
+
+/// The batch in front once it is done; nothing at the end of the epoch and, without waiting, where
+/// it is not done or failed.
+std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
+  std::shared_ptr<Pending> pending;
+  {
+    std::unique_lock lock(mutex_);
+    if (queue_.empty() && !open_slot()) return nullptr;
+    pending = queue_.front();
+    const auto done = [&] { return pending->missing == 0; };
+    if (!wait && (!done() || pending->error)) return nullptr;
+    finished_.wait(lock, done);
+    // A failed batch stays in front: asking again gives the same error.
+    if (pending->error) std::rethrow_exception(pending->error);
+    queue_.pop_front();
+  }
+  work_.notify_all();
+  return pending;
+}
+
+int64_t BatchMaker::broken() const {
+  const std::lock_guard lock(broken_mutex_);
+  return static_cast<int64_t>(broken_.size());
+}
+
+/// Whether the back of the queue has a slot to give away, after adding a batch if there is room for
+/// one. Called with the mutex held.
+bool BatchMaker::open_slot() {
+  if (!epoch_) return false;
+  if (!queue_.empty() && queue_.back()->taken < std::ssize(queue_.back()->indices)) return true;
+  const bool room = std::ssize(queue_) < std::max(options_.prefetch, 1);
+  if (!room || next_batch_ >= sampler_.batches()) return false;
+  const int64_t slots = sampler_.batch_slots(next_batch_);
+  auto pending = std::make_shared<Pending>();
+  pending->epoch = epoch_;
+  pending->first_slot = next_batch_ * options_.batch_size;
+  pending->missing = slots;
+  pending->indices.assign(slots, left_out);
+  queue_.push_back(std::move(pending));
+  ++next_batch_;
+  return true;
+}
+
+void BatchMaker::work(std::stop_token stop) {
+  while (true) {
+    std::shared_ptr<Pending> pending;
+    int64_t slot = 0;
+    {
+      std::unique_lock lock(mutex_);
+      if (!work_.wait(lock, stop, [this] { return open_slot(); })) return;
+      pending = queue_.back();
+      slot = pending->taken++;
+    }
+    make(*pending, slot);
+  }
+}
+
+/// Page-locked for a GPU, which copies from such memory without a processor.
+torch::Tensor BatchMaker::room_for(int64_t images) const {
+  const auto options = at::TensorOptions(options_.bytes ? at::kByte : at::kFloat);
+  return at::empty(
+      {images, 3, options_.transform.output_height(), options_.transform.output_width()},
+      options.pinned_memory(!options_.device.is_cpu()));
+}
+
+void BatchMaker::make(Pending& pending, int64_t slot) {
+  std::exception_ptr error;
+  try {
+    std::call_once(pending.allocated,
+                   [&] { pending.images = room_for(std::ssize(pending.indices)); });
+    pending.indices[slot] = load_slot(pending, slot);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  if (error && (!pending.error || slot < pending.error_slot)) {
+    pending.error = error;
+    pending.error_slot = slot;
+  }
+  if (--pending.missing == 0) finished_.notify_all();
+}
+
+/// Fills a slot and returns its image. A broken one is left out, or in training replaced by the
+/// next usable one of this rank's share: whoever fills a slot needs to know nothing of the others.
+int64_t BatchMaker::load_slot(Pending& pending, int64_t slot) {
+  const auto& order = pending.epoch->order;
+  const int64_t place = pending.first_slot + slot;
+  const int64_t position = sampler_.position(place);
+  if (!options_.shuffle) {
+    return load_image(pending, slot, position, position) ? order[position] : left_out;
+  }
+  const int64_t slots = sampler_.slots();
+  for (int64_t i = 0; i < slots; ++i) {
+    const int64_t at = sampler_.position((place + i) % slots);
+    if (load_image(pending, slot, at, position)) return order[at];
+  }
+  throw_unusable();
+}
+
+/// Loads the image at place `at` of the epoch's order with the random crop of `position`.
+bool BatchMaker::load_image(Pending& pending, int64_t slot, int64_t at, int64_t position) {
+  const int64_t image = pending.epoch->order[at];
+  if (known_broken(image)) return false;
+  try {
+    const uint64_t seed =
+        combine_seeds({options_.seed, static_cast<uint64_t>(pending.epoch->number),
+                       static_cast<uint64_t>(position)});
+    write_image(source_->load(image), seed, pending, slot);
+    return true;
+  } catch (const UserError& error) {
+    if (options_.on_error == OnError::stop) throw;
+    report_broken(image, error);
+    return false;
+  }
+}
+
+void BatchMaker::write_image(const Image& image, uint64_t seed, Pending& pending,
+                             int64_t slot) const {
+  const auto& images = pending.images;
+  const auto count = static_cast<size_t>(images.stride(0));
+  const auto write = [&](auto* first) {
+    transform(image, options_.transform, seed, std::span(first + slot * count, count));
+  };
+  if (options_.bytes) {
+    write(images.data_ptr<uint8_t>());
+  } else {
+    write(images.data_ptr<float>());
+  }
+}
+
+bool BatchMaker::known_broken(int64_t image) const {
+  const std::lock_guard lock(broken_mutex_);
+  return broken_.contains(image);
+}
+
+void BatchMaker::report_broken(int64_t image, const UserError& error) {
+  const std::lock_guard lock(broken_mutex_);
+  if (broken_.insert(image).second) log("left out a broken image: {}", error.what());
+}
+
+void BatchMaker::throw_unusable() const {
+  throw UserError("none of the {} images can be decoded; the first is {}", source_->size(),
+                  source_->key(0));
+}
+
+}  // namespace nsvq

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/data/loader.h"
+#include "nsvq/data/sampler.h"
+
+namespace nsvq {
+
+/// The loader's threads: makes its batches in memory of the CPU, as floats or bytes.
+class BatchMaker {
+ public:
+  BatchMaker(std::shared_ptr<const Source> source, LoaderOptions options);
+
+  const LoaderOptions& options() const { return options_; }
+  int64_t batches_per_epoch() const { return sampler_.batches(); }
+  void start(int64_t epoch, int64_t batch);
+  std::optional<Batch> next();
+  /// The next batch if it is done and usable; otherwise nothing, and `next` says why.
+  std::optional<Batch> next_if_ready();
+  int64_t broken() const;
+
+ private:
+  struct Epoch {
+    int64_t number = 0;
+    std::vector<int64_t> order;
+  };
+  struct Pending;
+
+  static Batch finished(Pending& pending);
+  void work(std::stop_token stop);
+  bool open_slot();
+  std::shared_ptr<Pending> take(bool wait);
+  torch::Tensor room_for(int64_t images) const;
+  void make(Pending& pending, int64_t slot);
+  int64_t load_slot(Pending& pending, int64_t slot);
+  bool load_image(Pending& pending, int64_t slot, int64_t at, int64_t position);
+  void write_image(const Image& image, uint64_t seed, Pending& pending, int64_t slot) const;
+  bool known_broken(int64_t image) const;
+  void report_broken(int64_t image, const UserError& error);
+  [[noreturn]] void throw_unusable() const;
+
+  const std::shared_ptr<const Source> source_;
+  const LoaderOptions options_;
+  const Sampler sampler_;
+
+  mutable std::mutex broken_mutex_;
+  std::unordered_set<int64_t> broken_;
+
+  std::mutex mutex_;                      // guards what follows
+  std::condition_variable_any work_;      // a slot may be open
+  std::condition_variable_any finished_;  // a batch is done
+  std::shared_ptr<const Epoch> epoch_;
+  std::deque<std::shared_ptr<Pending>> queue_;  // in the order of delivery
+  int64_t next_batch_ = 0;                      // to be put into the queue
+  int64_t first_batch_ = 0;
+  int64_t delivered_ = 0;  // images since start
+
+  std::vector<std::jthread> threads_;  // last, so that they end before what they use
+};
+
+}  // namespace nsvq
