@@ -55,7 +55,7 @@ bool Trainer::train_epoch(Progress& progress) {
   while (at_.step < total_steps()) {
     const auto batch = train_loader_.next();
     if (!batch) break;
-    train_step(batch->images.to(device_));
+    train_step(batch->images);
     ++at_.step;
     ++at_.batch;
     if (device_.is_cpu()) settle();  // where nothing is gained by doing so later
