@@ -5,9 +5,28 @@
 
 #include <algorithm>
 
+#include "nsvq/ops/add_norm_silu.h"
 #include "nsvq/ops/group_norm_silu.h"
 
 namespace nsvq {
+
+namespace {
+
+bool channels_last(const torch::Tensor& x) {
+  return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+}
+
+bool normalised_at_once(const torch::Tensor& x) {
+  return channels_last(x) && x.scalar_type() != at::kDouble;
+}
+
+bool added_at_once(const Residual& residual) {
+  const auto &x = residual.x, &h = residual.h;
+  if (!h.defined()) return true;
+  return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
+}
+
+}  // namespace
 
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
   return std::make_shared<torch::nn::Conv2dImpl>(
@@ -30,14 +49,25 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation) {
   const bool silu = activation == Activation::silu;
-  const bool fused =
-      x.suggest_memory_format() == at::MemoryFormat::ChannelsLast && x.scalar_type() != at::kDouble;
   const auto& options = norm.options;
-  if (fused) {
+  if (normalised_at_once(x)) {
     return group_norm_silu(x, norm.weight, norm.bias, options.num_groups(), options.eps(), silu);
   }
   const auto normalised = norm.forward(x);
   return silu ? at::silu(normalised) : normalised;
+}
+
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                             Activation activation) {
+  const auto& [x, h] = residual;
+  if (!normalised_at_once(x) || !added_at_once(residual)) {
+    const auto sum = residual.sum();
+    return {sum, normalise(norm, sum, activation)};
+  }
+  const auto& options = norm.options;
+  const auto [sum, output] = add_norm_silu(x, h, norm.weight, norm.bias, options.num_groups(),
+                                           options.eps(), activation == Activation::silu);
+  return {sum, output};
 }
 
 void make_channels_last(torch::nn::Module& module) {

@@ -37,6 +37,23 @@ enum class Activation { none, silu };
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
+/// An image and what is still to be added to it: the norm that comes next does so in a pass of its
+/// own.
+struct Residual {
+  torch::Tensor x, h;  ///< `h` is undefined where nothing is to be added
+
+  torch::Tensor sum() const { return h.defined() ? x + h : x; }
+};
+
+struct Normalised {
+  torch::Tensor sum, output;
+};
+
+/// The sum and the norm of it: in one operator (nsvq/ops/add_norm_silu.h) where memory is
+/// channels-last.
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                             Activation activation);
+
 /// Makes the weights of convolutions channels-last; convolutions and norms then keep to it.
 void make_channels_last(torch::nn::Module& module);
 /// The same if they are on a GPU, which is faster so.
