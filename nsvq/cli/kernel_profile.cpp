@@ -40,6 +40,7 @@ constexpr Family kFamilies[] = {
     {"search and NS loss", "streaming_cuda|code_sums|code_usage"},
     {"group norm with SiLU", "group_norm"},
     {"LPIPS distance", "feature_distance"},
+    {"bias and ReLU", "bias_relu"},
     {"depth to space", "depth_to_space|space_to_depth"},
     {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},
     {"matrix products", "gemm|nvjet|cutlass"},
@@ -61,8 +62,7 @@ std::string family_of(const std::string& kernel) {
 }  // namespace
 
 std::vector<KernelTime> profile_kernels(const std::function<void()>& work, int calls) {
-  const torch::profiler::impl::ProfilerConfig config(
-      torch::profiler::impl::ProfilerState::KINETO);
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
   profiler::prepareProfiler(config, {ActivityType::CUDA});
   profiler::enableProfiler(config, {ActivityType::CUDA});
   for (int i = 0; i < calls; ++i) work();

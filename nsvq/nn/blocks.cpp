@@ -8,6 +8,16 @@
 
 namespace nsvq {
 
+namespace {
+
+/// Twice as high and wide, from a convolution to four times the channels.
+torch::Tensor upsampled(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (leaves_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
+  return depth_to_space(conv.forward(x));
+}
+
+}  // namespace
+
 // Names of parameters follow taming-transformers.
 ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
   norm1_ = register_module("norm1", make_norm(inputs));
@@ -80,7 +90,7 @@ Residual LevelImpl::forward(Residual x) {
     if (!attention_.empty()) x = attention_[i]->forward(x);
   }
   if (downsample_) return {downsample_->forward(x.sum()), {}};
-  if (upsample_) return {depth_to_space(upsample_->forward(x.sum())), {}};
+  if (upsample_) return {upsampled(*upsample_, x.sum()), {}};
   return x;
 }
 

@@ -4,8 +4,11 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <algorithm>
+#include <optional>
+#include <variant>
 
 #include "nsvq/ops/add_norm_silu.h"
+#include "nsvq/ops/bias_relu.h"
 #include "nsvq/ops/group_norm_silu.h"
 
 namespace nsvq {
@@ -34,6 +37,23 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
           .stride(shape.stride)
           .padding(shape.kernel / 2)
           .bias(shape.bias));
+}
+
+bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  return x.is_cuda() && conv.bias.defined() && x.scalar_type() != at::kDouble &&
+         (channels_last(x) || channels_last(conv.weight));
+}
+
+torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  const auto& options = conv.options;
+  const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
+  return at::conv2d(x, conv.weight, std::optional<torch::Tensor>(), options.stride(),
+                    at::IntArrayRef(*padding));
+}
+
+torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (leaves_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
+  return at::relu(conv.forward(x));
 }
 
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {

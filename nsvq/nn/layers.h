@@ -30,6 +30,14 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 /// mean out of every channel, and its colours with it.
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
+/// Whether what follows a convolution of x should add its bias: on a GPU, channels-last, PyTorch
+/// does so in a pass of its own.
+bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
+/// ReLU of a convolution, with a bias that was left (nsvq/ops/bias_relu.h).
+torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
 enum class Activation { none, silu };
 
 /// The norm and what follows it: in one operator (nsvq/ops/group_norm_silu.h) where memory is

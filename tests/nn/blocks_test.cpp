@@ -119,53 +119,56 @@ TEST(Blocks, AttentionMixesWithinAnImageOnly) {
   EXPECT_FALSE(torch::allclose(before[1], after[1]));
 }
 
-/// What a level and the middle make of an image, and the gradients of all inputs.
+/// What levels and the middle make of an image, and the gradients of all inputs.
 struct Pass {
   LevelImpl level{
       {.inputs = 32, .outputs = 64, .blocks = 2, .attention = true, .resample = Resample::down}};
   MidImpl mid{64, /*attention=*/true};
+  LevelImpl up{
+      {.inputs = 64, .outputs = 32, .blocks = 1, .attention = false, .resample = Resample::up}};
+
+  std::vector<torch::nn::Module*> modules() { return {&level, &mid, &up}; }
 
   std::vector<torch::Tensor> results(const torch::Tensor& image) {
-    auto inputs = level.parameters();
-    for (const auto& parameter : mid.parameters()) inputs.push_back(parameter);
-    inputs.push_back(image.detach().requires_grad_());
-    const auto y = mid.forward(level.forward({inputs.back(), {}})).sum();
+    std::vector<torch::Tensor> inputs = {image.detach().requires_grad_()};
+    for (const auto* module : modules()) {
+      for (const auto& parameter : module->parameters()) inputs.push_back(parameter);
+    }
+    const auto y = up.forward(mid.forward(level.forward({inputs.front(), {}}))).sum();
     auto results = torch::autograd::grad({(y * y).sum()}, inputs);
     results.push_back(y.detach());
     return results;
   }
 };
 
-// Where the norms add, in fp32, against sums of their own in fp64.
-void expect_equal_sums_on(c10::Device device) {
+// Channels-last in fp32, where norms add residuals and others biases, against plain fp64.
+void expect_plain_results_on(c10::Device device) {
   torch::manual_seed(4);
   Pass pass;
   const auto image = at::randn({2, 32, 7, 9}, device);
-  for (torch::nn::Module* module :
-       {static_cast<torch::nn::Module*>(&pass.level), static_cast<torch::nn::Module*>(&pass.mid)}) {
+  for (auto* module : pass.modules()) {
     module->to(device);
     make_channels_last(*module);
   }
   const auto fast = pass.results(image.contiguous(at::MemoryFormat::ChannelsLast));
-  pass.level.to(at::kDouble);
-  pass.mid.to(at::kDouble);
+  for (auto* module : pass.modules()) module->to(at::kDouble);
   const auto exact = pass.results(image.to(at::kDouble));
   ASSERT_EQ(fast.size(), exact.size());
   for (size_t i = 0; i < fast.size(); ++i) {
     EXPECT_LE((fast[i] - exact[i]).norm().item<double>(),
-              2e-5 * (1 + exact[i].norm().item<double>()))
+              1e-4 * (1 + exact[i].norm().item<double>()))
         << "result " << i;
   }
 }
 
-TEST(Blocks, NormsThatAddGiveTheGradientsOfPlainSums) { expect_equal_sums_on(at::kCPU); }
+TEST(Blocks, GiveTheResultsOfPlainSums) { expect_plain_results_on(at::kCPU); }
 
-TEST(Blocks, NormsThatAddGiveTheGradientsOfPlainSumsOnTheGpu) {
+TEST(Blocks, GiveTheResultsOfPlainSumsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   auto& context = at::globalContext();
   const bool before = context.allowTF32CuDNN();
   context.setAllowTF32CuDNN(false);
-  expect_equal_sums_on(at::kCUDA);
+  expect_plain_results_on(at::kCUDA);
   context.setAllowTF32CuDNN(before);
 }
 
