@@ -40,6 +40,7 @@ constexpr Family kFamilies[] = {
     {"search and NS loss", "streaming_cuda|code_sums|code_usage"},
     {"group norm with SiLU", "group_norm"},
     {"LPIPS distance", "feature_distance"},
+    {"bias and ReLU", "bias_relu"},
     {"depth to space", "depth_to_space|space_to_depth"},
     {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},
     {"matrix products", "gemm|nvjet|cutlass"},

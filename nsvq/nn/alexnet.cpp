@@ -21,7 +21,7 @@ std::vector<torch::Tensor> AlexNet::features(const torch::Tensor& images) {
   auto x = images;
   for (const auto& layer : layers_) {
     if (layer.pool) x = at::max_pool2d(x, 3, 2);
-    x = at::relu(layer.convolution->forward(x));
+    x = conv_relu(*layer.convolution, x);
     activations.push_back(x);
   }
   return activations;

@@ -73,10 +73,10 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
   TORCH_CHECK(height > 0 && width > 0 && height % stride_ == 0 && width % stride_ == 0,
               "encoder: images of ", height, "x", width,
               " are not a multiple of the stride, which is ", stride_);
-  auto x = conv_in_->forward(images);
+  Residual x{conv_in_->forward(images), {}};
   for (const auto& level : down_) x = level->forward(x);
   x = mid_->forward(x);
-  return conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  return conv_out_->forward(add_and_normalise(*norm_out_, x, Activation::silu).output);
 }
 
 DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.latent_dim) {
@@ -105,9 +105,9 @@ torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   // The strides of a single token fit every memory format, and convolutions choose their algorithm
   // by them: settled here, so that the same codes decode to the same bits.
   if (latents.size(2) * latents.size(3) == 1) latents = latents.clone(at::MemoryFormat::Contiguous);
-  auto x = mid_->forward(conv_in_->forward(latents));
+  auto x = mid_->forward({conv_in_->forward(latents), {}});
   for (auto level = up_.rbegin(); level != up_.rend(); ++level) x = (*level)->forward(x);
-  return conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  return conv_out_->forward(add_and_normalise(*norm_out_, x, Activation::silu).output);
 }
 
 }  // namespace nsvq

@@ -8,6 +8,16 @@
 
 namespace nsvq {
 
+namespace {
+
+/// Twice as high and wide, from a convolution to four times the channels.
+torch::Tensor upsampled(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (leaves_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
+  return depth_to_space(conv.forward(x));
+}
+
+}  // namespace
+
 // Names of parameters follow taming-transformers.
 ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
   norm1_ = register_module("norm1", make_norm(inputs));
@@ -22,10 +32,11 @@ ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
       make_conv({.inputs = inputs, .outputs = outputs, .kernel = 1, .bias = false}));
 }
 
-torch::Tensor ResBlockImpl::forward(const torch::Tensor& x) {
-  auto h = conv1_->forward(normalise(*norm1_, x, Activation::silu));
+Residual ResBlockImpl::forward(const Residual& input) {
+  const auto [x, normalised] = add_and_normalise(*norm1_, input, Activation::silu);
+  auto h = conv1_->forward(normalised);
   h = conv2_->forward(normalise(*norm2_, h, Activation::silu));
-  return (shortcut_ ? shortcut_->forward(x) : x) + h;
+  return {shortcut_ ? shortcut_->forward(x) : x, h};
 }
 
 AttentionImpl::AttentionImpl(int64_t channels) {
@@ -37,14 +48,18 @@ AttentionImpl::AttentionImpl(int64_t channels) {
   proj_out_ = register_module("proj_out", make_conv(shape));
 }
 
-torch::Tensor AttentionImpl::forward(const torch::Tensor& x) {
-  const auto h = normalise(*norm_, x, Activation::none);
-  const auto tokens = [&h](torch::nn::Conv2dImpl& conv) {
-    return conv.forward(h).flatten(2).transpose(1, 2).unsqueeze(1);  // [B, 1 head, HW, C]
+Residual AttentionImpl::forward(const Residual& input) {
+  const auto normalised = add_and_normalise(*norm_, input, Activation::none);
+  const auto& x = normalised.sum;
+  const auto tokens = [&normalised](torch::nn::Conv2dImpl& conv) {
+    return conv.forward(normalised.output)
+        .flatten(2)
+        .transpose(1, 2)
+        .unsqueeze(1);  // [B, 1 head, HW, C]
   };
   const auto mixed = at::scaled_dot_product_attention(tokens(*q_), tokens(*k_), tokens(*v_));
   const auto image = mixed.squeeze(1).transpose(1, 2).unflatten(2, {x.size(2), x.size(3)});
-  return x + proj_out_->forward(image);
+  return {x, proj_out_->forward(image)};
 }
 
 LevelImpl::LevelImpl(const LevelOptions& options) {
@@ -69,13 +84,13 @@ LevelImpl::LevelImpl(const LevelOptions& options) {
   }
 }
 
-torch::Tensor LevelImpl::forward(torch::Tensor x) {
+Residual LevelImpl::forward(Residual x) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     x = blocks_[i]->forward(x);
     if (!attention_.empty()) x = attention_[i]->forward(x);
   }
-  if (downsample_) return downsample_->forward(x);
-  if (upsample_) return depth_to_space(upsample_->forward(x));
+  if (downsample_) return {downsample_->forward(x.sum()), {}};
+  if (upsample_) return {upsampled(*upsample_, x.sum()), {}};
   return x;
 }
 
@@ -85,7 +100,7 @@ MidImpl::MidImpl(int64_t channels, bool attention) {
   block_2_ = register_module("block_2", std::make_shared<ResBlockImpl>(channels, channels));
 }
 
-torch::Tensor MidImpl::forward(torch::Tensor x) {
+Residual MidImpl::forward(Residual x) {
   x = block_1_->forward(x);
   if (attn_1_) x = attn_1_->forward(x);
   return block_2_->forward(x);

@@ -11,10 +11,12 @@
 
 namespace nsvq {
 
+// Between blocks goes an image and what is to be added to it, for the next norm to do.
+
 /// Norm, swish, 3x3, norm, swish, 3x3, added to the input. Its convolutions have no bias.
 struct ResBlockImpl : torch::nn::Module {
   ResBlockImpl(int64_t inputs, int64_t outputs);
-  torch::Tensor forward(const torch::Tensor& x);
+  Residual forward(const Residual& input);
 
  private:
   std::shared_ptr<torch::nn::GroupNormImpl> norm1_, norm2_;
@@ -25,7 +27,7 @@ struct ResBlockImpl : torch::nn::Module {
 /// Self-attention over all positions with one head, added to the input.
 struct AttentionImpl : torch::nn::Module {
   explicit AttentionImpl(int64_t channels);
-  torch::Tensor forward(const torch::Tensor& x);
+  Residual forward(const Residual& input);
 
  private:
   std::shared_ptr<torch::nn::GroupNormImpl> norm_;
@@ -45,7 +47,7 @@ struct LevelOptions {
 /// to the next resolution.
 struct LevelImpl : torch::nn::Module {
   explicit LevelImpl(const LevelOptions& options);
-  torch::Tensor forward(torch::Tensor x);
+  Residual forward(Residual x);
 
  private:
   std::vector<std::shared_ptr<ResBlockImpl>> blocks_;
@@ -56,7 +58,7 @@ struct LevelImpl : torch::nn::Module {
 /// Two residual blocks at the lowest resolution, with attention between them if asked for.
 struct MidImpl : torch::nn::Module {
   MidImpl(int64_t channels, bool attention);
-  torch::Tensor forward(torch::Tensor x);
+  Residual forward(Residual x);
 
  private:
   std::shared_ptr<ResBlockImpl> block_1_, block_2_;

@@ -4,10 +4,32 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <algorithm>
+#include <optional>
+#include <variant>
 
+#include "nsvq/ops/add_norm_silu.h"
+#include "nsvq/ops/bias_relu.h"
 #include "nsvq/ops/group_norm_silu.h"
 
 namespace nsvq {
+
+namespace {
+
+bool channels_last(const torch::Tensor& x) {
+  return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+}
+
+bool normalised_at_once(const torch::Tensor& x) {
+  return channels_last(x) && x.scalar_type() != at::kDouble;
+}
+
+bool added_at_once(const Residual& residual) {
+  const auto &x = residual.x, &h = residual.h;
+  if (!h.defined()) return true;
+  return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
+}
+
+}  // namespace
 
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
   return std::make_shared<torch::nn::Conv2dImpl>(
@@ -15,6 +37,23 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
           .stride(shape.stride)
           .padding(shape.kernel / 2)
           .bias(shape.bias));
+}
+
+bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  return x.is_cuda() && conv.bias.defined() && x.scalar_type() != at::kDouble &&
+         (channels_last(x) || channels_last(conv.weight));
+}
+
+torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  const auto& options = conv.options;
+  const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
+  return at::conv2d(x, conv.weight, std::optional<torch::Tensor>(), options.stride(),
+                    at::IntArrayRef(*padding));
+}
+
+torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (leaves_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
+  return at::relu(conv.forward(x));
 }
 
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
@@ -30,14 +69,25 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation) {
   const bool silu = activation == Activation::silu;
-  const bool fused =
-      x.suggest_memory_format() == at::MemoryFormat::ChannelsLast && x.scalar_type() != at::kDouble;
   const auto& options = norm.options;
-  if (fused) {
+  if (normalised_at_once(x)) {
     return group_norm_silu(x, norm.weight, norm.bias, options.num_groups(), options.eps(), silu);
   }
   const auto normalised = norm.forward(x);
   return silu ? at::silu(normalised) : normalised;
+}
+
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                             Activation activation) {
+  const auto& [x, h] = residual;
+  if (!normalised_at_once(x) || !added_at_once(residual)) {
+    const auto sum = residual.sum();
+    return {sum, normalise(norm, sum, activation)};
+  }
+  const auto& options = norm.options;
+  const auto [sum, output] = add_norm_silu(x, h, norm.weight, norm.bias, options.num_groups(),
+                                           options.eps(), activation == Activation::silu);
+  return {sum, output};
 }
 
 void make_channels_last(torch::nn::Module& module) {

@@ -30,12 +30,37 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 /// mean out of every channel, and its colours with it.
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
+/// Whether what follows a convolution of x should add its bias: on a GPU, channels-last, PyTorch
+/// does so in a pass of its own.
+bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
+/// ReLU of a convolution, with a bias that was left (nsvq/ops/bias_relu.h).
+torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
 enum class Activation { none, silu };
 
 /// The norm and what follows it: in one operator (nsvq/ops/group_norm_silu.h) where memory is
 /// channels-last, in PyTorch's otherwise.
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
+
+/// An image and what is still to be added to it: the norm that comes next does so in a pass of its
+/// own.
+struct Residual {
+  torch::Tensor x, h;  ///< `h` is undefined where nothing is to be added
+
+  torch::Tensor sum() const { return h.defined() ? x + h : x; }
+};
+
+struct Normalised {
+  torch::Tensor sum, output;
+};
+
+/// The sum and the norm of it: in one operator (nsvq/ops/add_norm_silu.h) where memory is
+/// channels-last.
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                             Activation activation);
 
 /// Makes the weights of convolutions channels-last; convolutions and norms then keep to it.
 void make_channels_last(torch::nn::Module& module);

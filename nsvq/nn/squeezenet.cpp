@@ -23,8 +23,8 @@ FireImpl::FireImpl(int64_t inputs, int64_t squeezed, int64_t outputs) {
 }
 
 torch::Tensor FireImpl::forward(const torch::Tensor& x) {
-  const auto squeezed = at::relu(squeeze_->forward(x));
-  return at::relu(at::cat({expand1x1_->forward(squeezed), expand3x3_->forward(squeezed)}, 1));
+  const auto squeezed = conv_relu(*squeeze_, x);
+  return at::cat({conv_relu(*expand1x1_, squeezed), conv_relu(*expand3x3_, squeezed)}, 1);
 }
 
 SqueezeNet::SqueezeNet() {
@@ -41,7 +41,7 @@ SqueezeNet::SqueezeNet() {
 }
 
 std::vector<torch::Tensor> SqueezeNet::features(const torch::Tensor& images) {
-  auto x = at::relu(first_->forward(images));
+  auto x = conv_relu(*first_, images);
   std::vector<torch::Tensor> activations = {x};
   for (const auto& slice : slices_) {
     if (slice.pool) x = at::max_pool2d(x, 3, 2, 0, 1, /*ceil_mode=*/true);

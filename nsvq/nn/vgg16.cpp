@@ -31,7 +31,7 @@ std::vector<torch::Tensor> Vgg16::features(const torch::Tensor& images) {
   auto x = images;
   for (const auto& convolutions : blocks_) {
     if (!activations.empty()) x = at::max_pool2d(x, 2, 2);
-    for (const auto& convolution : convolutions) x = at::relu(convolution->forward(x));
+    for (const auto& convolution : convolutions) x = conv_relu(*convolution, x);
     activations.push_back(x);
   }
   return activations;

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <tuple>
+
 #include "nsvq/ops/dispatch.h"
 
 namespace nsvq {
@@ -10,7 +12,10 @@ namespace nsvq {
 namespace {
 
 using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 using Rearrange = Tensor(const Tensor&);
+using WithSums = std::tuple<Tensor, Tensor>;
 
 bool channels_last(const Tensor& x) {
   return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
@@ -48,31 +53,76 @@ Tensor space_to_depth_plain(const Tensor& x) {
   return split.permute({0, 3, 5, 1, 2, 4}).reshape({b, 4 * c, h, w});
 }
 
+Tensor plus_bias(const Tensor& x, const Tensor& bias) {
+  return (x + bias.view({1, -1, 1, 1})).to(x.scalar_type());
+}
+
+Tensor depth_to_space_bias_plain(const Tensor& x, const Tensor& bias) {
+  return depth_to_space_plain(plus_bias(x, bias));
+}
+
+WithSums space_to_depth_sums_plain(const Tensor& x) {
+  const auto deep = space_to_depth_plain(x);
+  return {deep, deep.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat)};
+}
+
 class DepthToSpace : public torch::autograd::Function<DepthToSpace> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
+  static Tensor forward(AutogradContext*, const Tensor& x) {
     static const auto op = operator_named<Rearrange>("nsvq::depth_to_space");
     return op.call(x);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list gradients) {
+  static variable_list backward(AutogradContext*, variable_list gradients) {
     return {space_to_depth(gradients[0])};
   }
 };
 
 class SpaceToDepth : public torch::autograd::Function<SpaceToDepth> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
+  static Tensor forward(AutogradContext*, const Tensor& x) {
     static const auto op = operator_named<Rearrange>("nsvq::space_to_depth");
     return op.call(x);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list gradients) {
+  static variable_list backward(AutogradContext*, variable_list gradients) {
     return {depth_to_space(gradients[0])};
   }
 };
 
+class DepthToSpaceBias : public torch::autograd::Function<DepthToSpaceBias> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& bias) {
+    using Forward = Tensor(const Tensor&, const Tensor&);
+    static const auto op = operator_named<Forward>("nsvq::depth_to_space_bias");
+    context->saved_data["type of bias"] = bias.scalar_type();
+    return op.call(x, bias);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (!context->needs_input_grad(1)) return {space_to_depth(gradients[0]), {}};
+    const auto type = context->saved_data["type of bias"].toScalarType();
+    if (at::GradMode::is_enabled()) {  // the sums below have no derivative
+      const auto deep = space_to_depth(gradients[0]);
+      return {deep, deep.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat).to(type)};
+    }
+    static const auto op = operator_named<WithSums(const Tensor&)>("nsvq::space_to_depth_sums");
+    const auto [deep, sums] = op.call(gradients[0]);
+    return {deep, sums.to(type)};
+  }
+};
+
+bool has_bias_kernel(const Tensor& x) {
+  const auto type = x.scalar_type();
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
 }  // namespace
+
+Tensor depth_to_space(const Tensor& x, const Tensor& bias) {
+  check_deep(x);
+  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == x.size(1) && bias.device() == x.device(),
+              "depth_to_space: bias must be [", x.size(1), "] on ", x.device(), ", but it is ",
+              bias.sizes(), " on ", bias.device());
+  return has_bias_kernel(x) ? DepthToSpaceBias::apply(x, bias) : depth_to_space(plus_bias(x, bias));
+}
 
 Tensor depth_to_space(const Tensor& x) {
   check_deep(x);
@@ -87,10 +137,14 @@ Tensor space_to_depth(const Tensor& x) {
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def("depth_to_space(Tensor x) -> Tensor");
   m.def("space_to_depth(Tensor x) -> Tensor");
+  m.def("depth_to_space_bias(Tensor x, Tensor bias) -> Tensor");
+  m.def("space_to_depth_sums(Tensor x) -> (Tensor, Tensor sums)");
 }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
   m.impl("depth_to_space", depth_to_space_plain);
   m.impl("space_to_depth", space_to_depth_plain);
+  m.impl("depth_to_space_bias", depth_to_space_bias_plain);
+  m.impl("space_to_depth_sums", space_to_depth_sums_plain);
 }
 
 }  // namespace nsvq

@@ -1,11 +1,14 @@
 #include "nsvq/nn/blocks.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/normalization.h>
 #include <torch/types.h>
 
 #include <cmath>
 
+#include "nsvq/core/device.h"
 #include "nsvq/nn/layers.h"
 
 namespace nsvq {
@@ -37,6 +40,27 @@ TEST(Layers, NormIsTheSameInAnyMemoryOrder) {
   }
 }
 
+TEST(Layers, WhatIsToBeAddedIsAddedByTheNorm) {
+  torch::manual_seed(0);
+  const auto norm = make_norm(64);
+  const auto x = at::randn({2, 64, 5, 7}), h = at::randn({2, 64, 5, 7});
+  const auto cl = [](const torch::Tensor& t) {
+    return t.contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  for (const auto activation : {Activation::none, Activation::silu}) {
+    const auto expected = normalise(*norm, x + h, activation);
+    for (const auto& residual :
+         {Residual{x, h}, {x + h, {}}, {cl(x), cl(h)}, {cl(x), h}, {x, cl(h)}, {cl(x + h), {}}}) {
+      const auto [sum, output] = add_and_normalise(*norm, residual, activation);
+      EXPECT_TRUE(at::equal(sum, x + h));
+      EXPECT_TRUE(at::allclose(output, expected, 1e-5, 1e-6));
+    }
+  }
+  // Of two types the sum is what PyTorch makes of them.
+  const auto mixed = Residual{cl(x), cl(h).to(at::kBFloat16)};
+  EXPECT_TRUE(at::equal(add_and_normalise(*norm, mixed, Activation::silu).sum, mixed.sum()));
+}
+
 /// Compares the gradient of a random projection of `module`'s output with central differences along
 /// a random direction, for the input and each parameter.
 template <typename Module>
@@ -45,7 +69,7 @@ void check_gradients(Module& module, torch::Tensor x) {
   x = x.to(torch::kDouble).requires_grad_();
   torch::Tensor weights;
   const auto loss = [&] {
-    const auto y = module.forward(x);
+    const auto y = module.forward({x, {}}).sum();
     if (!weights.defined()) weights = torch::randn_like(y);
     return (y * weights).sum();
   };
@@ -89,9 +113,63 @@ TEST(Blocks, AttentionMixesWithinAnImageOnly) {
   const auto x = torch::randn({2, 8, 3, 3});
   auto changed = x.clone();
   changed[1] += 1 + torch::randn({8, 3, 3});
-  const auto before = attention.forward(x), after = attention.forward(changed);
+  const auto before = attention.forward({x, {}}).sum();
+  const auto after = attention.forward({changed, {}}).sum();
   EXPECT_TRUE(torch::equal(before[0], after[0]));
   EXPECT_FALSE(torch::allclose(before[1], after[1]));
+}
+
+/// What levels and the middle make of an image, and the gradients of all inputs.
+struct Pass {
+  LevelImpl level{
+      {.inputs = 32, .outputs = 64, .blocks = 2, .attention = true, .resample = Resample::down}};
+  MidImpl mid{64, /*attention=*/true};
+  LevelImpl up{
+      {.inputs = 64, .outputs = 32, .blocks = 1, .attention = false, .resample = Resample::up}};
+
+  std::vector<torch::nn::Module*> modules() { return {&level, &mid, &up}; }
+
+  std::vector<torch::Tensor> results(const torch::Tensor& image) {
+    std::vector<torch::Tensor> inputs = {image.detach().requires_grad_()};
+    for (const auto* module : modules()) {
+      for (const auto& parameter : module->parameters()) inputs.push_back(parameter);
+    }
+    const auto y = up.forward(mid.forward(level.forward({inputs.front(), {}}))).sum();
+    auto results = torch::autograd::grad({(y * y).sum()}, inputs);
+    results.push_back(y.detach());
+    return results;
+  }
+};
+
+// Channels-last in fp32, where norms add residuals and others biases, against plain fp64.
+void expect_plain_results_on(c10::Device device) {
+  torch::manual_seed(4);
+  Pass pass;
+  const auto image = at::randn({2, 32, 7, 9}, device);
+  for (auto* module : pass.modules()) {
+    module->to(device);
+    make_channels_last(*module);
+  }
+  const auto fast = pass.results(image.contiguous(at::MemoryFormat::ChannelsLast));
+  for (auto* module : pass.modules()) module->to(at::kDouble);
+  const auto exact = pass.results(image.to(at::kDouble));
+  ASSERT_EQ(fast.size(), exact.size());
+  for (size_t i = 0; i < fast.size(); ++i) {
+    EXPECT_LE((fast[i] - exact[i]).norm().item<double>(),
+              1e-4 * (1 + exact[i].norm().item<double>()))
+        << "result " << i;
+  }
+}
+
+TEST(Blocks, GiveTheResultsOfPlainSums) { expect_plain_results_on(at::kCPU); }
+
+TEST(Blocks, GiveTheResultsOfPlainSumsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  auto& context = at::globalContext();
+  const bool before = context.allowTF32CuDNN();
+  context.setAllowTF32CuDNN(false);
+  expect_plain_results_on(at::kCUDA);
+  context.setAllowTF32CuDNN(before);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "nsvq/ops/depth_to_space.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "nsvq/core/device.h"
 
@@ -58,10 +59,70 @@ TEST(DepthToSpace, GradientIsTheWayBack) {
   }
 }
 
+/// x's gradient, bias's gradient, output.
+std::vector<torch::Tensor> with_bias(bool plain, const torch::Tensor& input,
+                                     const torch::Tensor& of_channels,
+                                     const torch::Tensor& gradient) {
+  const auto x = input.detach().clone().requires_grad_();
+  const auto bias = of_channels.detach().clone().requires_grad_();
+  const auto added = [&] { return (x + bias.view({1, -1, 1, 1})).to(x.scalar_type()); };
+  const auto y = plain ? depth_to_space(added()) : depth_to_space(x, bias);
+  y.backward(gradient);
+  return {x.grad(), bias.grad(), y.detach()};
+}
+
+void expect_bias_on(c10::Device device) {
+  torch::manual_seed(1);
+  const std::vector<std::vector<int64_t>> shapes = {
+      {2, 256, 5, 7},   {1, 512, 3, 3}, {1, 1024, 1, 5},  {3, 2048, 4, 4},
+      {1, 96, 3, 31},   {2, 12, 3, 5},  {1, 4, 1, 1},     {1, 8192, 2, 1},
+      {2, 128, 33, 65}, {0, 256, 5, 5}, {1, 128, 130, 97}};
+  for (const auto& shape : shapes) {
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+      const auto x = at::randn(shape, device).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+      const auto bias = at::randn({shape[1]}, device).to(type == at::kDouble ? type : at::kFloat);
+      const auto gradient = depth_to_space(at::randn(shape, device).to(type));
+      for (const auto& input : {x, x.contiguous()}) {
+        const auto plain = with_bias(true, input, bias, gradient);
+        const auto ours = with_bias(false, input, bias, gradient);
+        EXPECT_TRUE(at::equal(ours[0], plain[0])) << x.sizes() << type;
+        EXPECT_TRUE(at::allclose(ours[1], plain[1], 1e-4, 1e-3)) << x.sizes() << type;
+        EXPECT_TRUE(at::equal(ours[2], plain[2])) << x.sizes() << type;
+      }
+    }
+  }
+}
+
+TEST(DepthToSpace, AddsABiasOnTheCpu) { expect_bias_on(at::kCPU); }
+
+TEST(DepthToSpace, AddsABiasOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  expect_bias_on(at::kCUDA);
+}
+
+TEST(DepthToSpace, BiasMayAskForNoGradient) {
+  const auto x = at::randn({2, 8, 3, 5}).requires_grad_(), bias = at::randn({8});
+  const auto weights = at::randn({2, 2, 6, 10});
+  (depth_to_space(x, bias) * weights).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), space_to_depth(weights)));
+  EXPECT_FALSE(bias.grad().defined());
+}
+
+TEST(DepthToSpace, HasSecondDerivativesWithABias) {
+  const auto x = at::randn({2, 8, 3, 5}).requires_grad_(), bias = at::randn({8}).requires_grad_();
+  const auto y = depth_to_space(x, bias);
+  const auto gradients = torch::autograd::grad({(y * y * y).sum()}, {x, bias}, {},
+                                               /*retain_graph=*/true, /*create_graph=*/true);
+  const auto second = torch::autograd::grad({gradients[0].sum() + gradients[1].sum()}, {bias})[0];
+  const auto expected = 12 * (x + bias.view({1, 8, 1, 1})).sum({0, 2, 3});
+  EXPECT_TRUE(at::allclose(second, expected, 1e-4, 1e-3));
+}
+
 TEST(DepthToSpace, RefusesWhatDoesNotDivide) {
   EXPECT_THROW(depth_to_space(at::zeros({1, 6, 2, 2})), c10::Error);
   EXPECT_THROW(depth_to_space(at::zeros({4, 2, 2})), c10::Error);
   EXPECT_THROW(space_to_depth(at::zeros({1, 6, 3, 2})), c10::Error);
+  EXPECT_THROW(depth_to_space(at::zeros({1, 8, 2, 2}), at::zeros({2})), c10::Error);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Channels-last images: a pixel of the wide image and a quarter of a pixel of the deep one are the
-// same run of bytes, so both ways are copies of runs, in pieces of as many bytes as all runs allow.
+// Without a bias both ways are copies of runs, in pieces of as many bytes as all runs allow.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -8,33 +7,23 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
-namespace nsvq {
+#include "nsvq/ops/cuda/depth_to_space.cuh"
+
+namespace nsvq::depth_to_space_cuda {
 
 namespace {
-
-constexpr int kThreads = 256;
-
-struct Image {
-  int64_t images, channels, height, width;  // of the wide image
-};
 
 /// A block per row of the wide image; `run` pieces make a pixel of it.
 template <typename Piece, bool to_wide>
 __global__ void __launch_bounds__(kThreads)
     rearrange(const Piece* __restrict__ from, Piece* __restrict__ to, int run, Image wide) {
-  const int64_t row = blockIdx.x;
-  const int64_t image = row / wide.height, y = row % wide.height;
-  const int pieces = static_cast<int>(wide.width) * run;
-  const int64_t wide_start = row * pieces;
-  // Two rows of the wide image are one of the deep image, which has pixels of 4 runs.
-  const int64_t deep_start = (image * (wide.height / 2) + y / 2) * 2 * pieces + (y % 2) * 2 * run;
-  for (int at = threadIdx.x; at < pieces; at += kThreads) {
-    const int x = at / run, piece = at - x * run;
-    const int64_t deep = deep_start + (x / 2 * 4 + x % 2) * run + piece;
+  const Row row(wide, run);
+  for (int at = threadIdx.x; at < row.pieces; at += kThreads) {
+    const int64_t deep = row.deep(at);
     if constexpr (to_wide) {
-      to[wide_start + at] = from[deep];
+      to[row.wide_start + at] = from[deep];
     } else {
-      to[deep] = from[wide_start + at];
+      to[deep] = from[row.wide_start + at];
     }
   }
 }
@@ -42,10 +31,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Piece, bool to_wide>
 void launch(const at::Tensor& from, const at::Tensor& to, int64_t run_bytes, const Image& wide) {
   const int64_t run = run_bytes / static_cast<int64_t>(sizeof(Piece));
-  TORCH_CHECK(wide.images * wide.height < (int64_t{1} << 31), "depth_to_space: ", wide.images,
-              " images of ", wide.height, " rows are too many");
-  TORCH_CHECK(wide.width * run < (1 << 29), "depth_to_space: a row of ", wide.width,
-              " pixels with ", wide.channels, " channels is too long");
+  check_sizes(wide, run);
   rearrange<Piece, to_wide>
       <<<wide.images * wide.height, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
           static_cast<const Piece*>(from.const_data_ptr()),
@@ -101,4 +87,4 @@ TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("space_to_depth", space_to_depth_cuda);
 }
 
-}  // namespace nsvq
+}  // namespace nsvq::depth_to_space_cuda

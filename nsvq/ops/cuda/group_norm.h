@@ -49,9 +49,18 @@ struct Parameter {
 template <typename T>
 struct Tensors {
   const T *input, *gradient;
+  const T* carried;  ///< what else goes into the input's gradient, or null
   T* result;
   Parameter<T> weight, bias;
   float *mean, *rstd;  ///< [images, groups]
+};
+
+/// What is added to the input in the pass for the statistics, and where the sum goes, rounded as
+/// tensors are; the rest is done with the sum. Null: nothing is added.
+template <typename T>
+struct Addition {
+  const T* other;
+  T* sum;
 };
 
 /// What the statistics of a group contribute to the gradient: level + (x - mean) * tilt.
@@ -70,8 +79,8 @@ inline int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Channels are taken by V: kVector<T>, or 1. partials [images, splits, channels] and pulls
 /// [images, groups] are room.
 template <typename T, int V>
-void launch_forward(const Shape& shape, const Plan& plan, const Tensors<T>& t, float eps, bool silu,
-                    float2* partials, cudaStream_t stream);
+void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
+                    float eps, bool silu, float2* partials, cudaStream_t stream);
 
 /// sums [images, channels]: of the gradient du for what goes into SiLU and of du (x - mean).
 template <typename T, int V>

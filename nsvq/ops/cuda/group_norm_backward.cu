@@ -9,25 +9,27 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-/// Calls visit(x - mean, du, offset) for each of a thread's vectors.
-template <typename T, int V, typename Visit>
+/// Calls visit(x - mean, du, offset, carried) for each of a thread's vectors; `carried` is read if
+/// kCarries.
+template <bool kCarries, typename T, int V, typename Visit>
 __device__ void each_vector(const Shape& shape, const Tensors<T>& t, const Place& place,
                             const Affine<V>& affine, bool silu, Visit visit) {
   place.for_pixels<kBackwardBatch>([&](auto count, int pixel) {
     constexpr int n = decltype(count)::value;
     const int64_t first = place.offset(shape, pixel);
     const int64_t step = static_cast<int64_t>(place.rows) * shape.channels;
-    Pack<T, V> x[n], dy[n];
+    Pack<T, V> x[n], dy[n], carried[n];
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       x[i] = load<V>(t.input + first + i * step);
       dy[i] = load<V>(t.gradient + first + i * step);
+      if constexpr (kCarries) carried[i] = load<V>(t.carried + first + i * step);
     }
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       float centred[V], du[V];
       before_silu(x[i], dy[i], affine, silu, centred, du);
-      visit(centred, du, first + i * step);
+      visit(centred, du, first + i * step, carried[i]);
     }
   });
 }
@@ -39,14 +41,15 @@ __global__ void __launch_bounds__(kThreads, 3)
   __shared__ Sums<V> table[kThreads / 2];
   const Place place(shape, plan, V, blockIdx.x);
   Sums<V> sums{};
-  const auto add = [&](const float(&centred)[V], const float(&du)[V], int64_t /*offset*/) {
+  const auto add = [&](const float(&centred)[V], const float(&du)[V], int64_t /*offset*/,
+                       const Pack<T, V>& /*carried*/) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       sums.plain[v] += du[v];
       sums.centred[v] += du[v] * centred[v];
     }
   };
-  if (!place.idle) each_vector(shape, t, place, Affine<V>(shape, t, place), silu, add);
+  if (!place.idle) each_vector<false>(shape, t, place, Affine<V>(shape, t, place), silu, add);
   merge_rows(sums, table, place);
   write_partials<V>(shape, place, sums, partials);
 }
@@ -80,8 +83,8 @@ __global__ void __launch_bounds__(kFinishWarps* kWarp)
   pulls[blockIdx.x] = pull_of(shape, weighted, rstd[blockIdx.x]);
 }
 
-template <typename T, int V>
-__global__ void __launch_bounds__(kThreads, 3)
+template <typename T, int V, bool kCarries>
+__global__ void __launch_bounds__(kThreads, kCarries ? 2 : 3)
     apply_backward(Shape shape, Plan plan, Tensors<T> t, bool silu, const Pull* pulls) {
   const Place place(shape, plan, V, from_the_end());
   if (place.idle) return;
@@ -91,16 +94,20 @@ __global__ void __launch_bounds__(kThreads, 3)
   for (int v = 0; v < V; ++v) {
     pull[v] = pulls[place.image * shape.groups + (place.channel + v) / shape.group_size()];
   }
-  each_vector(shape, t, place, affine, silu,
-              [&](const float(&centred)[V], const float(&du)[V], int64_t offset) {
-                Pack<T, V> dx;
+  const auto apply = [&](const float(&centred)[V], const float(&du)[V], int64_t offset,
+                         const Pack<T, V>& carried) {
+    float more[V]{};
+    if constexpr (kCarries) unpack(carried, more);
+    Pack<T, V> dx;
 #pragma unroll
-                for (int v = 0; v < V; ++v) {
-                  const float direct = du[v] * affine.scale[v];
-                  dx.values[v] = static_cast<T>(direct - pull[v].level - centred[v] * pull[v].tilt);
-                }
-                store(dx, t.result + offset);
-              });
+    for (int v = 0; v < V; ++v) {
+      const float direct = du[v] * affine.scale[v];
+      const float own = direct - pull[v].level - centred[v] * pull[v].tilt;
+      dx.values[v] = static_cast<T>(kCarries ? own + more[v] : own);
+    }
+    store(dx, t.result + offset);
+  };
+  each_vector<kCarries>(shape, t, place, affine, silu, apply);
 }
 
 /// A warp for each channel.
@@ -132,7 +139,8 @@ void launch_backward(const Shape& shape, const Plan& plan, const Tensors<T>& t, 
   finish_sums<T><<<shape.images * shape.groups, kFinishWarps * kWarp, 0, stream>>>(
       shape, plan, partials, t.weight, t.rstd, sums, pulls);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  apply_backward<T, V><<<grid, kThreads, 0, stream>>>(shape, plan, t, silu, pulls);
+  const auto last = t.carried ? apply_backward<T, V, true> : apply_backward<T, V, false>;
+  last<<<grid, kThreads, 0, stream>>>(shape, plan, t, silu, pulls);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

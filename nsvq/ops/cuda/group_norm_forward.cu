@@ -8,33 +8,55 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-/// The moments of a thread's pixels.
 template <typename T, int V>
-__device__ Moments<V> moments_of(const Shape& shape, const T* input, const Place& place) {
+__device__ Pack<T, V> sum_of(const Pack<T, V>& a, const Pack<T, V>& b) {
+  float x[V], y[V];
+  unpack(a, x);
+  unpack(b, y);
+  Pack<T, V> sum;
+#pragma unroll
+  for (int v = 0; v < V; ++v) sum.values[v] = static_cast<T>(x[v] + y[v]);
+  return sum;
+}
+
+/// The moments of a thread's pixels, of the sum if something is added, which is then written.
+template <typename T, int V, bool kAdds>
+__device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addition<T>& addition,
+                                 const Place& place) {
   Moments<V> moments{};
   if (place.idle) return moments;
   place.for_pixels<kForwardBatch>([&](auto count, int pixel) {
     constexpr int n = decltype(count)::value;
     Pack<T, V> packs[n];
+    [[maybe_unused]] Pack<T, V> others[n];
     float x[n][V];
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      packs[i] = load<V>(input + place.offset(shape, pixel + i * place.rows));
+      const int64_t offset = place.offset(shape, pixel + i * place.rows);
+      packs[i] = load<V>(input + offset);
+      if constexpr (kAdds) others[i] = load<V>(addition.other + offset);
     }
 #pragma unroll
-    for (int i = 0; i < n; ++i) unpack(packs[i], x[i]);
+    for (int i = 0; i < n; ++i) {
+      if constexpr (kAdds) {
+        packs[i] = sum_of(packs[i], others[i]);
+        store(packs[i], addition.sum + place.offset(shape, pixel + i * place.rows));
+      }
+      unpack(packs[i], x[i]);
+    }
     moments.add(x);
   });
   return moments;
 }
 
 /// partials [images, splits, channels]: mean and squares.
-template <typename T, int V>
+template <typename T, int V, bool kAdds>
 __global__ void __launch_bounds__(kThreads)
-    partial_moments(Shape shape, Plan plan, Tensors<T> t, float2* partials) {
+    partial_moments(Shape shape, Plan plan, const T* input, Addition<T> addition,
+                    float2* partials) {
   __shared__ Moments<V> table[kThreads / 2];
   const Place place(shape, plan, V, blockIdx.x);
-  auto moments = moments_of<T, V>(shape, t.input, place);
+  auto moments = moments_of<T, V, kAdds>(shape, input, addition, place);
   merge_rows(moments, table, place);
   write_partials<V>(shape, place, moments, partials);
 }
@@ -88,11 +110,14 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T, int V>
-void launch_forward(const Shape& shape, const Plan& plan, const Tensors<T>& t, float eps, bool silu,
-                    float2* partials, cudaStream_t stream) {
+void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
+                    float eps, bool silu, float2* partials, cudaStream_t stream) {
   const dim3 grid(shape.images * plan.splits, plan.channel_blocks);
-  partial_moments<T, V><<<grid, kThreads, 0, stream>>>(shape, plan, t, partials);
+  const bool adds = addition.other != nullptr;
+  const auto first = adds ? partial_moments<T, V, true> : partial_moments<T, V, false>;
+  first<<<grid, kThreads, 0, stream>>>(shape, plan, t.input, addition, partials);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
+  if (adds) t.input = addition.sum;
   finish_moments<<<divided(shape.images * shape.groups, kThreads / kWarp), kThreads, 0, stream>>>(
       shape, plan, partials, eps, t.mean, t.rstd);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -101,8 +126,8 @@ void launch_forward(const Shape& shape, const Plan& plan, const Tensors<T>& t, f
 }
 
 #define NSVQ_FOR(T, V)                                                                          \
-  template void launch_forward<T, V>(const Shape&, const Plan&, const Tensors<T>&, float, bool, \
-                                     float2*, cudaStream_t);
+  template void launch_forward<T, V>(const Shape&, const Plan&, Tensors<T>, const Addition<T>&, \
+                                     float, bool, float2*, cudaStream_t);
 NSVQ_FOR(float, 4)
 NSVQ_FOR(float, 1)
 NSVQ_FOR(c10::Half, 8)

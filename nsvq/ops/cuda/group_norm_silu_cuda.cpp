@@ -1,4 +1,4 @@
-// The operator on a GPU: inputs, room, and how work is divided.
+// The operators on a GPU: inputs, room, and how work is divided.
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
@@ -7,9 +7,13 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 
+#include "nsvq/ops/add_norm_silu.h"
 #include "nsvq/ops/cuda/group_norm.h"
 #include "nsvq/ops/group_norm_silu.h"
 
@@ -18,6 +22,7 @@ namespace nsvq::group_norm_cuda {
 namespace {
 
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 /// Room for pairs of floats; Pair is float2 or Pull.
 template <typename Pair>
@@ -42,10 +47,11 @@ Plan plan_for(const Shape& shape, int vector) {
 }
 
 template <typename T, int V>
-void forward(const Shape& shape, const Tensors<T>& t, float eps, bool silu, cudaStream_t stream) {
+void forward(const Shape& shape, const Tensors<T>& t, const Addition<T>& addition, float eps,
+             bool silu, cudaStream_t stream) {
   const auto plan = plan_for(shape, V);
   const Pairs<float2> partials(shape.images * plan.splits * shape.channels);
-  launch_forward<T, V>(shape, plan, t, eps, silu, partials.data(), stream);
+  launch_forward<T, V>(shape, plan, t, addition, eps, silu, partials.data(), stream);
 }
 
 template <typename T, int V>
@@ -57,26 +63,30 @@ void input_gradient(const Shape& shape, const Tensors<T>& t, bool silu, float2* 
   launch_backward<T, V>(shape, plan, t, silu, partials.data(), pulls.data(), sums, stream);
 }
 
-bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+bool aligned(const at::Tensor& x) {
+  return !x.defined() || reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
 
 template <typename T>
 Parameter<T> parameter(const at::Tensor& tensor) {
   return {tensor.data_ptr(), tensor.scalar_type() == at::kFloat};
 }
 
-/// Calls body(T, V as a constant) for the type of a tensor and whether vectors of 16 bytes will do.
+/// Calls body(T, V as a constant) for the type of tensors, of which those after the first may be
+/// undefined, and whether vectors of 16 bytes will do.
 template <typename Body>
-void for_type(const Shape& shape, const at::Tensor& x, const void* other, Body body) {
+void for_type(const Shape& shape, const std::array<at::Tensor, 3>& tensors, Body body) {
   const auto with = [&](auto type) {
     constexpr int V = kVector<decltype(type)>;
-    if (shape.channels % V == 0 && aligned(x.const_data_ptr()) && aligned(other)) {
+    if (shape.channels % V == 0 && std::all_of(tensors.begin(), tensors.end(), aligned)) {
       body(type, std::integral_constant<int, V>{});
     } else {
       body(type, std::integral_constant<int, 1>{});
     }
   };
-  if (x.scalar_type() == at::kFloat) return with(float{});
-  if (x.scalar_type() == at::kHalf) return with(c10::Half{});
+  const auto type = tensors[0].scalar_type();
+  if (type == at::kFloat) return with(float{});
+  if (type == at::kHalf) return with(c10::Half{});
   with(c10::BFloat16{});
 }
 
@@ -88,40 +98,59 @@ Shape shape_of(const at::Tensor& x, int64_t groups) {
           static_cast<int>(groups)};
 }
 
-Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
-                            const at::Tensor& bias, int64_t groups, double eps, bool silu) {
+template <typename T>
+const T* data_or_null(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<T>() : nullptr;
+}
+
+template <typename T>
+T* room_or_null(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr<T>() : nullptr;
+}
+
+at::Tensor channels_last(const at::Tensor& x) {
+  return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Sum (not defined where `other` is not), output, mean, rstd.
+Quadruple forward_cuda(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight,
+                       const at::Tensor& bias, int64_t groups, double eps, bool silu) {
   check_group_norm_silu(input, weight, bias, groups);
   const c10::cuda::CUDAGuard guard(input.device());
-  const auto x = input.contiguous(at::MemoryFormat::ChannelsLast);
-  const auto w = weight.contiguous(), b = bias.contiguous();
+  const auto x = channels_last(input), w = weight.contiguous(), b = bias.contiguous();
+  const auto more = other.defined() ? channels_last(other) : other;
+  auto sum = other.defined() ? at::empty_like(x, at::MemoryFormat::ChannelsLast) : other;
   auto output = at::empty_like(x, at::MemoryFormat::ChannelsLast);
   auto mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   auto rstd = at::empty_like(mean);
-  if (x.numel() == 0) return {output, mean.zero_(), rstd.zero_()};
+  if (x.numel() == 0) return {sum, output, mean.zero_(), rstd.zero_()};
   const auto shape = shape_of(x, groups);
-  for_type(shape, x, nullptr, [&](auto type, auto vector) {
+  for_type(shape, {x, more, sum}, [&](auto type, auto vector) {
     using T = decltype(type);
-    const Tensors<T> t{x.const_data_ptr<T>(),
-                       nullptr,
-                       output.mutable_data_ptr<T>(),
-                       parameter<T>(w),
-                       parameter<T>(b),
-                       mean.mutable_data_ptr<float>(),
-                       rstd.mutable_data_ptr<float>()};
-    forward<T, vector>(shape, t, static_cast<float>(eps), silu, at::cuda::getCurrentCUDAStream());
+    const Tensors<T> t{.input = x.const_data_ptr<T>(),
+                       .gradient = nullptr,
+                       .carried = nullptr,
+                       .result = output.mutable_data_ptr<T>(),
+                       .weight = parameter<T>(w),
+                       .bias = parameter<T>(b),
+                       .mean = mean.mutable_data_ptr<float>(),
+                       .rstd = rstd.mutable_data_ptr<float>()};
+    forward<T, vector>(shape, t, {data_or_null<T>(more), room_or_null<T>(sum)},
+                       static_cast<float>(eps), silu, at::cuda::getCurrentCUDAStream());
   });
-  return {output, mean, rstd};
+  return {sum, output, mean, rstd};
 }
 
-Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tensor& input,
-                                     const at::Tensor& weight, const at::Tensor& bias,
-                                     const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
+/// `carried` may be undefined.
+Triple backward_cuda(const at::Tensor& carried, const at::Tensor& gradient, const at::Tensor& input,
+                     const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
+                     const at::Tensor& rstd, bool silu) {
   const int64_t groups = mean.size(1);
   check_group_norm_silu(input, weight, bias, groups);
   const c10::cuda::CUDAGuard guard(input.device());
-  const auto x = input.contiguous(at::MemoryFormat::ChannelsLast);
-  const auto dy = gradient.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-  const auto w = weight.contiguous(), b = bias.contiguous();
+  const auto x = channels_last(input), w = weight.contiguous(), b = bias.contiguous();
+  const auto dy = channels_last(gradient.to(x.scalar_type()));
+  const auto more = carried.defined() ? channels_last(carried.to(x.scalar_type())) : carried;
   auto m = mean.contiguous(), r = rstd.contiguous();
   auto dx = at::empty_like(x, at::MemoryFormat::ChannelsLast);
   const auto dw = at::empty_like(w), db = at::empty_like(b);
@@ -129,15 +158,16 @@ Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tenso
   const auto shape = shape_of(x, groups);
   const auto stream = at::cuda::getCurrentCUDAStream();
   const Pairs<float2> sums(shape.images * shape.channels);
-  for_type(shape, x, dy.const_data_ptr(), [&](auto type, auto vector) {
+  for_type(shape, {x, dy, more}, [&](auto type, auto vector) {
     using T = decltype(type);
-    const Tensors<T> t{x.const_data_ptr<T>(),
-                       dy.const_data_ptr<T>(),
-                       dx.mutable_data_ptr<T>(),
-                       parameter<T>(w),
-                       parameter<T>(b),
-                       m.mutable_data_ptr<float>(),
-                       r.mutable_data_ptr<float>()};
+    const Tensors<T> t{.input = x.const_data_ptr<T>(),
+                       .gradient = dy.const_data_ptr<T>(),
+                       .carried = data_or_null<T>(more),
+                       .result = dx.mutable_data_ptr<T>(),
+                       .weight = parameter<T>(w),
+                       .bias = parameter<T>(b),
+                       .mean = m.mutable_data_ptr<float>(),
+                       .rstd = r.mutable_data_ptr<float>()};
     input_gradient<T, vector>(shape, t, silu, sums.data(), stream);
     parameter_gradients(shape, sums.data(), r.const_data_ptr<float>(), parameter<T>(dw),
                         parameter<T>(db), stream);
@@ -145,11 +175,39 @@ Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tenso
   return {dx, dw, db};
 }
 
+Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias, int64_t groups, double eps, bool silu) {
+  auto [sum, output, mean, rstd] = forward_cuda(input, {}, weight, bias, groups, eps, silu);
+  return {output, mean, rstd};
+}
+
+Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tensor& input,
+                                     const at::Tensor& weight, const at::Tensor& bias,
+                                     const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
+  return backward_cuda({}, gradient, input, weight, bias, mean, rstd, silu);
+}
+
+Quadruple add_norm_silu_cuda(const at::Tensor& a, const at::Tensor& b, const at::Tensor& weight,
+                             const at::Tensor& bias, int64_t groups, double eps, bool silu) {
+  check_addends(a, b);
+  return forward_cuda(a, b, weight, bias, groups, eps, silu);
+}
+
+Triple add_norm_silu_backward_cuda(const std::optional<at::Tensor>& sum_gradient,
+                                   const at::Tensor& gradient, const at::Tensor& sum,
+                                   const at::Tensor& weight, const at::Tensor& bias,
+                                   const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
+  return backward_cuda(sum_gradient.value_or(at::Tensor()), gradient, sum, weight, bias, mean, rstd,
+                       silu);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("group_norm_silu", group_norm_silu_cuda);
   m.impl("group_norm_silu_backward", group_norm_silu_backward_cuda);
+  m.impl("add_norm_silu", add_norm_silu_cuda);
+  m.impl("add_norm_silu_backward", add_norm_silu_backward_cuda);
 }
 
 }  // namespace nsvq::group_norm_cuda
