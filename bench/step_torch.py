@@ -42,9 +42,12 @@ class Lpips(nn.Module):
         self.blocks = vgg_blocks()
         self.heads = nn.ParameterList([nn.Parameter(torch.rand(c), requires_grad=False)
                                        for c in (64, 128, 256, 512, 512)])
+        self.register_buffer("shift", torch.tensor([-0.030, -0.088, -0.188]).view(1, 3, 1, 1))
+        self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450]).view(1, 3, 1, 1))
 
     def features(self, x):
         found = []
+        x = (x - self.shift) / self.scale
         for block in self.blocks:
             x = block(x)
             found.append(x)
@@ -133,6 +136,7 @@ class Step:
         opposed = self.opponent(self.images, reconstructions.detach())
         self.judge_adam.zero_grad()
         opposed.backward()
+        self.loss = loss.detach()
         self.adam.step()
         self.judge_adam.step()
         torch._foreach_lerp_(self.average, self.weights, 0.001)
@@ -161,13 +165,17 @@ def measure(work, options):
     return statistics.median(times), memory
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("device", "cuda"), ("batch", 32), ("size", 128), ("width", 128), ("codes", 65536),
                           ("quantizer", "nsvq"), ("precision", "bf16"), ("rounds", 20), ("backend", "inductor"),
                           ("only", "")):
         parser.add_argument(f"--{name}", default=default, type=type(default))
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     print("| PyTorch | ms | img/s | peak GiB |\n|---|---|---|---|")
@@ -185,4 +193,5 @@ def main():
         del step, work
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# What needs a GPU: builds with CUDA, runs the operators', quantizers' and trainer's tests, and the operators' GPU
-# tests again under compute-sanitizer (memcheck, racecheck). NSVQ_SANITIZER=off leaves the last part out.
+# What needs a GPU: builds with CUDA, runs the tests of what runs there, and the operators' GPU tests again under
+# compute-sanitizer (memcheck, racecheck). NSVQ_SANITIZER=off leaves the last part out.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 nvidia-smi -L >/dev/null 2>&1 || { echo "test_gpu: no NVIDIA GPU here (nvidia-smi -L); run it on a machine with one" >&2; exit 2; }
-for target in test_ops test_quantizers test_train; do
-  NSVQ_CUDA=ON scripts/build.sh cuda "$target" || exit 1
+tests="ops nn quantizers losses metrics data train"
+for name in $tests; do
+  NSVQ_CUDA=ON scripts/build.sh cuda "test_$name" || exit 1
 done
 
 failed=0
-for target in test_ops test_quantizers test_train; do
-  "build/cuda/$target" --gtest_brief=1 || { echo "test_gpu: $target failed" >&2; failed=1; }
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}  # references on a CPU are small: more threads wait for each other
+for name in $tests; do
+  "build/cuda/test_$name" --gtest_brief=1 || { echo "test_gpu: test_$name failed" >&2; failed=1; }
 done
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -21,8 +23,8 @@ elif ! [ -x "$sanitizer" ]; then
   failed=1
 else
   for tool in memcheck racecheck; do
-    "$sanitizer" --tool "$tool" --error-exitcode 1 build/cuda/test_ops --gtest_brief=1 --gtest_filter='*CUDA*:*Gpu*' ||
-      { echo "test_gpu: $tool found something" >&2; failed=1; }
+    "$sanitizer" --tool "$tool" --error-exitcode 1 build/cuda/test_ops --gtest_brief=1 \
+      --gtest_filter='*CUDA*:*Gpu*:-Exactness*' || { echo "test_gpu: $tool found something" >&2; failed=1; }
   done
 fi
 [ $failed = 0 ] && echo "test_gpu: all passed"

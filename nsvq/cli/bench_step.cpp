@@ -27,12 +27,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchStepArguments {
-  std::string recipe, json;
+  std::string recipe, json, data;
   std::vector<std::string> overrides;
   std::string phase;
   int rounds = 10;
   int kernels = 0;
   double peak = 0;
+  bool step_only = false;
 };
 
 /// A part of the step and how long it takes alone.
@@ -93,8 +94,8 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
 }
 
 /// Where the GPU's time goes: by what kernels do, and the longest ones of them.
-Json show_profile(const Work& step, int kernels) {
-  const auto all = profile_kernels(step, /*calls=*/3);
+Json show_profile(const Work& step, c10::Device device, int kernels) {
+  const auto all = profile_kernels(step, device, /*calls=*/3);
   Json json;
   const auto show = [&](const std::string& title, const std::vector<KernelTime>& times) {
     fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
@@ -111,6 +112,16 @@ Json show_profile(const Work& step, int kernels) {
   return json;
 }
 
+Json show_parts(const Config& config, c10::Device device, int rounds) {
+  Json json;
+  fmt::print("| part, alone | ms |\n|---|---|\n");
+  for (const auto& part : time_parts(config, device, rounds)) {
+    fmt::print("| {} | {:.3f} |\n", part.name, part.milliseconds);
+    json[part.name] = part.milliseconds;
+  }
+  return json;
+}
+
 int64_t phase_number(const Config& config, const std::string& name) {
   const auto& phases = config.schedule.phases;
   if (name.empty()) return 0;
@@ -119,6 +130,33 @@ int64_t phase_number(const Config& config, const std::string& name) {
     throw UserError("--phase: '{}' is not in schedule.phases ({})", name, fmt::join(phases, ", "));
   }
   return found - phases.begin();
+}
+
+/// The loader alone, and the step on what it delivers.
+Json show_loading(Trainer& trainer, const Config& config, const std::string& data,
+                  c10::Device device, int64_t phase) {
+  constexpr int batches = 100;
+  Loader loader(open_source(data), training_options(config, *make_group(), device));
+  int64_t epoch = 0;
+  const auto next = [&] {
+    auto batch = loader.next();
+    if (batch) return batch->images;
+    loader.start(++epoch);
+    return loader.next()->images;
+  };
+  const Json json = {
+      {"loader_milliseconds", mean_milliseconds([&] { next(); }, device, batches)},
+      {"step_milliseconds",
+       mean_milliseconds([&] { trainer.rehearse(next(), phase); }, device, batches)}};
+  const double alone = json["loader_milliseconds"], step = json["step_milliseconds"];
+  const auto rate = [&](double ms) {
+    return 1e3 * static_cast<double>(config.train.batch_size) / ms;
+  };
+  fmt::print(
+      "from {}: {:.2f} ms a step, {:.1f} images/s; the loader alone {:.2f} ms, {:.1f} "
+      "images/s\n\n",
+      data, step, rate(step), alone, rate(alone));
+  return json;
 }
 
 void run_bench_step(const BenchStepArguments& arguments) {
@@ -140,13 +178,14 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto images = random_images(config, device);
     const auto step = [&] { trainer.rehearse(images, phase); };
     const double flops = convolution_flops(step);
-    for (int i = 0; i < 4; ++i) step();  // the last of them is recorded
+    for (int i = 0; i < 4; ++i) step();         // the last of them is recorded
+    const double memory = peak_memory(device);  // what a recording keeps is in use no more
     const auto taken = time_work(step, device, arguments.rounds);
     if (!taken) throw RunError("the step does not fit into the device's memory");
     const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
     fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most\n",
                describe(device), json["precision"].get<std::string>(), config.train.batch_size,
-               taken->milliseconds, rate, peak_memory(device));
+               taken->milliseconds, rate, memory);
     const double reached = flops / taken->milliseconds / 1e9;
     fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
                arguments.peak > 0 ? fmt::format(", {:.0f} % of {:g}",
@@ -154,15 +193,14 @@ void run_bench_step(const BenchStepArguments& arguments) {
                                   : "");
     json["milliseconds"] = taken->milliseconds;
     json["images_per_second"] = rate;
-    json["peak_gib"] = peak_memory(device);
+    json["peak_gib"] = memory;
     json["convolution_flop"] = flops;
-    if (arguments.kernels > 0) json["profile"] = show_profile(step, arguments.kernels);
+    if (!arguments.data.empty()) {
+      json["loading"] = show_loading(trainer, config, arguments.data, device, phase);
+    }
+    if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);
   }
-  fmt::print("| part, alone | ms |\n|---|---|\n");
-  for (const auto& part : time_parts(config, device, arguments.rounds)) {
-    fmt::print("| {} | {:.3f} |\n", part.name, part.milliseconds);
-    json["parts"][part.name] = part.milliseconds;
-  }
+  if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);
   if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
 }
 
@@ -172,7 +210,10 @@ void declare_bench_step(CLI::App& app) {
   const auto arguments = std::make_shared<BenchStepArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_option("--data", arguments->data,
+                 "SOURCE: also times the loader on these images, and the step on what it delivers");
   app.add_option("--phase", arguments->phase, "of the recipe's schedule; the first if not given");
+  app.add_flag("--step-only", arguments->step_only, "without the parts");
   app.add_option("--peak-tflops", arguments->peak,
                  "what the device reaches in matrix products; shows how much of it is reached")
       ->check(CLI::PositiveNumber);

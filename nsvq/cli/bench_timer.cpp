@@ -103,6 +103,20 @@ std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds)
   return timed.result();
 }
 
+double mean_milliseconds(const Work& work, c10::Device device, int calls) {
+  const auto wait = [&] {
+    if (device.is_cpu()) return;
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  };
+  work();
+  wait();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) work();
+  wait();
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  return taken.count() / calls;
+}
+
 double copy_bandwidth(c10::Device device, int rounds) {
   const int64_t bytes = int64_t{1} << (device.is_cpu() ? 27 : 30);
   const auto from = at::ones({bytes}, at::TensorOptions(device).dtype(at::kByte));

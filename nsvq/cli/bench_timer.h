@@ -29,6 +29,9 @@ Comparison compare(const Work& plain, const Work& ours, c10::Device device, int 
 /// One alone, likewise; nothing where memory does not suffice.
 std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds);
 
+/// The mean of so many calls in a row, by the clock: with what the host does between them.
+double mean_milliseconds(const Work& work, c10::Device device, int calls);
+
 /// Bytes a second that copying from tensor to tensor reads and writes.
 double copy_bandwidth(c10::Device device, int rounds);
 

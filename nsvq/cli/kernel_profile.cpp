@@ -1,5 +1,6 @@
 #include "nsvq/cli/kernel_profile.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -61,11 +62,14 @@ std::string family_of(const std::string& kernel) {
 
 }  // namespace
 
-std::vector<KernelTime> profile_kernels(const std::function<void()>& work, int calls) {
+std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::Device device,
+                                        int calls) {
+  if (!device.is_cuda()) return {};
   const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
   profiler::prepareProfiler(config, {ActivityType::CUDA});
   profiler::enableProfiler(config, {ActivityType::CUDA});
   for (int i = 0; i < calls; ++i) work();
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   const auto result = profiler::disableProfiler();
   std::map<std::string, KernelTime> times;
   for (const auto& event : result->events()) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -14,9 +16,9 @@ struct KernelTime {
   double launches = 0;
 };
 
-/// What the kernels of `work` take, the longest first; means over `calls` of it. Empty where no GPU
-/// is used.
-std::vector<KernelTime> profile_kernels(const std::function<void()>& work, int calls);
+/// What the kernels of `work` on a GPU take, the longest first; means over `calls` of it.
+std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::Device device,
+                                        int calls);
 
 /// The same by what kernels do ("convolutions", "norms", ...), told by their names.
 std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels);

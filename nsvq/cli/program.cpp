@@ -8,6 +8,7 @@
 #include <string>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
@@ -95,6 +96,8 @@ int run_program(int argc, char** argv) {
     return parse_and_run(argc, argv);
   } catch (const UserError& error) {
     return fail(kUserError, error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(kRunError, describe_out_of_memory(error.what_without_backtrace()));
   } catch (const c10::Error& error) {
     return fail(kRunError, error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -163,6 +163,7 @@ struct TrainConfig {
   bool deterministic = true;
   std::string precision = "auto";
   bool graphs = true;
+  bool recompute = false;
   int64_t log_every = 20;
   int64_t eval_every = 1;
   int64_t samples_every = 1;

@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
 
+#include <regex>
+
 #include <algorithm>
 #include <fstream>
 #include <thread>
@@ -37,6 +39,22 @@ int usable_cores() {
   double quota = 0, period = 0;
   if (!(limit >> quota >> period) || period <= 0) return cores;
   return std::clamp(static_cast<int>(quota / period), 1, cores);
+}
+
+std::string describe_out_of_memory(const std::string& error) {
+  const auto found = [&](const char* pattern) {
+    std::smatch match;
+    return std::regex_search(error, match, std::regex(pattern)) ? match[1].str() : "";
+  };
+  const auto asked = found("Tried to allocate ([0-9.]+ [KMGT]?i?B)");
+  const auto total = found("total capacity of ([0-9.]+ [KMGT]?i?B)");
+  const auto free = found("of which ([0-9.]+ [KMGT]?i?B) is free");
+  std::string text = "out of memory on the GPU";
+  if (!asked.empty()) text += fmt::format(": {} asked for", asked);
+  if (!free.empty()) text += fmt::format(", {} free of {}", free, total);
+  return text +
+         "; lower train.batch_size (in other commands --batch-size), set train.recompute=true, or "
+         "lower data.size or model.width";
 }
 
 }  // namespace nsvq

@@ -20,6 +20,9 @@ double peak_memory(c10::Device device);
 /// Cores that this process may use, where a container has fewer than the machine.
 int usable_cores();
 
+/// For people, from the allocator's error: what was asked for, what there is, and what to do.
+std::string describe_out_of_memory(const std::string& error);
+
 // With CUDA (device_cuda.cpp) or without it (device_no_cuda.cpp):
 
 /// Number of GPUs that can be used.

@@ -56,6 +56,12 @@ KeptCasts::~KeptCasts() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
 }
 
+Precision casting_precision(c10::Device device) {
+  if (!at::autocast::is_autocast_enabled(device.type())) return Precision::fp32;
+  const bool half = at::autocast::get_autocast_dtype(device.type()) == at::kHalf;
+  return half ? Precision::fp16 : Precision::bf16;
+}
+
 Casting::Casting(Precision precision, c10::Device device)
     : device_(device.type()),
       was_enabled_(at::autocast::is_autocast_enabled(device_)),

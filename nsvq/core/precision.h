@@ -44,6 +44,9 @@ class KeptCasts {
   KeptCasts& operator=(const KeptCasts&) = delete;
 };
 
+/// What a Casting that lives in this thread rounds to; fp32 without one.
+Precision casting_precision(c10::Device device);
+
 /// While it lives, this thread's convolutions and matrix products on `device` take their inputs in
 /// bf16 or fp16, if that is the precision; fp32 and tf32 change nothing here.
 class Casting {

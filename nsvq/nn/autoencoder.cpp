@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/nn/blocks.h"
+#include "nsvq/nn/recompute.h"
 
 namespace nsvq {
 
@@ -43,6 +44,14 @@ bool has_attention(const ModelConfig& options, size_t level) {
   return std::find(levels.begin(), levels.end(), static_cast<int64_t>(level)) != levels.end();
 }
 
+Residual through_level(LevelImpl& level, const Residual& x, bool recompute) {
+  if (!recompute) return level.forward(x);
+  const auto part = [&level](const torch::Tensor& input) {
+    return level.forward({input, {}}).sum();
+  };
+  return {recomputed(part, x.sum()), {}};
+}
+
 }  // namespace
 
 EncoderImpl::EncoderImpl(const ModelConfig& options) {
@@ -74,7 +83,7 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
               "encoder: images of ", height, "x", width,
               " are not a multiple of the stride, which is ", stride_);
   Residual x{conv_in_->forward(images), {}};
-  for (const auto& level : down_) x = level->forward(x);
+  for (const auto& level : down_) x = through_level(*level, x, recompute);
   x = mid_->forward(x);
   return conv_out_->forward(add_and_normalise(*norm_out_, x, Activation::silu).output);
 }
@@ -106,7 +115,9 @@ torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   // by them: settled here, so that the same codes decode to the same bits.
   if (latents.size(2) * latents.size(3) == 1) latents = latents.clone(at::MemoryFormat::Contiguous);
   auto x = mid_->forward({conv_in_->forward(latents), {}});
-  for (auto level = up_.rbegin(); level != up_.rend(); ++level) x = (*level)->forward(x);
+  for (auto level = up_.rbegin(); level != up_.rend(); ++level) {
+    x = through_level(**level, x, recompute);
+  }
   return conv_out_->forward(add_and_normalise(*norm_out_, x, Activation::silu).output);
 }
 

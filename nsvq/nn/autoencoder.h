@@ -21,6 +21,8 @@ struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(const ModelConfig& options);
   torch::Tensor forward(torch::Tensor images);
 
+  bool recompute = false;  ///< levels keep their input alone (nsvq/nn/recompute.h)
+
  private:
   int64_t stride_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv_in_, conv_out_;
@@ -34,6 +36,8 @@ TORCH_MODULE(Encoder);
 struct DecoderImpl : torch::nn::Module {
   explicit DecoderImpl(const ModelConfig& options);
   torch::Tensor forward(torch::Tensor latents);
+
+  bool recompute = false;  ///< levels keep their input alone (nsvq/nn/recompute.h)
 
  private:
   int64_t latent_dim_;

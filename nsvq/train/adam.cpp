@@ -81,12 +81,11 @@ std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module) {
   return gradients;
 }
 
-torch::Tensor gradient_norm(const torch::nn::Module& module) {
+torch::Tensor gradient_norm(const torch::nn::Module& module, c10::Device device) {
   const torch::NoGradGuard no_grad;
   const auto gradients = gradients_of(module);
-  if (!gradients.empty()) return at::stack(at::_foreach_norm(gradients)).norm();
-  const auto parameters = module.parameters();
-  return parameters.empty() ? at::zeros({}) : at::zeros({}, parameters.front().options());
+  if (gradients.empty()) return at::zeros({}, at::device(device).dtype(at::kFloat));
+  return at::stack(at::_foreach_norm(gradients)).norm();
 }
 
 }  // namespace nsvq

@@ -49,7 +49,7 @@ class Adam {
 /// The gradients that a module's parameters have.
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);
 
-/// L2 norm of all gradients that a module's parameters have; zero without any.
-torch::Tensor gradient_norm(const torch::nn::Module& module);
+/// L2 norm of all gradients that a module's parameters have, on `device`; zero without any.
+torch::Tensor gradient_norm(const torch::nn::Module& module, c10::Device device);
 
 }  // namespace nsvq

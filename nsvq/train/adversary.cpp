@@ -66,7 +66,7 @@ Scalars Adversary::backward(const torch::Tensor& images, const torch::Tensor& re
   }
   optimizer_.clear_gradients();
   scale.backward(share * loss, *discriminator_);
-  scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_);
+  scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_, device_);
   return scalars;
 }
 

@@ -88,6 +88,7 @@ Tokenizer make_model(const Config& config, c10::Device device) {
   torch::manual_seed(seed_for(config, Draw::weights));
   choose_precision(config.train.precision, device);  // which may refuse it
   Tokenizer model(config);
+  model->encoder->recompute = model->decoder->recompute = config.train.recompute;
   place(model, config, device);
   return model;
 }

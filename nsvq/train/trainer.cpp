@@ -95,9 +95,9 @@ void Trainer::step_as_it_is(const torch::Tensor& images, bool adversarial) {
   optimizer_.clear_gradients();
   loss_scale_.backward(objective(images, reconstructions, quantized, adversarial, scalars),
                        *model_);
-  scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder);
-  scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer);
-  scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder);
+  scalars["gradient_norm_encoder"] = gradient_norm(*model_->encoder, device_);
+  scalars["gradient_norm_quantizer"] = gradient_norm(*model_->quantizer, device_);
+  scalars["gradient_norm_decoder"] = gradient_norm(*model_->decoder, device_);
   if (adversarial) {
     scalars.merge(adversary_->backward(images, reconstructions, share_, loss_scale_));
   }

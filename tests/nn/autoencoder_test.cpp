@@ -140,5 +140,29 @@ TEST(Autoencoder, SeedFixesTheInitialParameters) {
   EXPECT_GT(weight, 0.9 / std::sqrt(27.0));
 }
 
+TEST(Autoencoder, RecomputedActivationsGiveTheSameGradients) {
+  torch::manual_seed(0);
+  ModelConfig options;
+  options.width = 8;
+  options.multipliers = {1, 2};
+  options.blocks = 1;
+  options.latent_dim = 4;
+  Encoder encoder(options);
+  Decoder decoder(options);
+  const auto images = at::rand({2, 3, 16, 16});
+  const auto gradients = [&](bool recompute) {
+    encoder->recompute = decoder->recompute = recompute;
+    encoder->zero_grad();
+    decoder->zero_grad();
+    decoder->forward(encoder->forward(images)).square().mean().backward();
+    std::vector<torch::Tensor> found;
+    for (const auto& parameter : encoder->parameters()) found.push_back(parameter.grad().clone());
+    for (const auto& parameter : decoder->parameters()) found.push_back(parameter.grad().clone());
+    return found;
+  };
+  const auto expected = gradients(false), found = gradients(true);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -16,7 +16,7 @@ namespace nsvq::streaming_cuda {
 
 namespace {
 
-constexpr int64_t kMostPacked = 256;
+constexpr int64_t kLeastPacked = 8, kMostPacked = 256;
 
 /// fp32 (bf16 and fp16 convert exactly), contiguous and aligned for 16-byte loads.
 at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
@@ -31,6 +31,9 @@ at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
 /// Why the packed passes cannot be used; empty if they can.
 std::string reason_against_packing(int64_t dimension) {
   const auto* gpu = at::cuda::getCurrentDeviceProperties();
+  if (dimension < kLeastPacked) {
+    return c10::str("d = ", dimension, " is below ", kLeastPacked, ": differences are as fast");
+  }
   if (dimension > kMostPacked) {
     return c10::str("d = ", dimension, " is above ", kMostPacked);
   }

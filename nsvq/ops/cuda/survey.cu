@@ -15,14 +15,24 @@ constexpr int kSample = 1024;           ///< codes that decide the centre
 constexpr int kBatch = 32, kLoads = 4;  ///< loads at a time, since each takes long
 constexpr int kBlocks = 4;              ///< on a processor
 
+/// A mean, rounded to a quarter or less of its column's standard deviation. So rounded it centres
+/// as well, and values with few digits, such as whole numbers, keep to few.
+__device__ float rounded_centre(float mean, float mean_square) {
+  const float variance = mean_square - mean * mean;
+  if (!(variance > 0.0f) || isinf(variance)) return mean;
+  const float step = exp2f(floorf(0.5f * log2f(variance)) - 2.0f);
+  const float steps = rintf(mean / step);
+  return isfinite(steps) ? steps * step : mean;
+}
+
 /// The mean of 32 columns over a sample of the codes: the warps share the rows.
 __device__ void centre_of(Matrix codes, int64_t d, int64_t column, float* centre) {
-  __shared__ float parts[kWarps][32];
+  __shared__ float2 parts[kWarps][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const auto sample = static_cast<int>(min(codes.rows, int64_t{kSample}));
   const int64_t step = codes.rows / sample * d;
   const float share = 1.0f / static_cast<float>(sample);  // of each, since a sum can overflow
-  float sum = 0;
+  float sum = 0, squares = 0;
   if (column + lane < d) {
     const float* values = codes.values + column + lane;
     for (int first = warp; first < sample; first += kBatch * kWarps) {
@@ -33,14 +43,20 @@ __device__ void centre_of(Matrix codes, int64_t d, int64_t column, float* centre
         batch[i] = values[(row < sample ? row : 0) * step] * (row < sample ? share : 0.0f);
       }
 #pragma unroll
-      for (const float value : batch) sum += value;
+      for (const float value : batch) {
+        sum += value;
+        squares += value * value;
+      }
     }
   }
-  parts[warp][lane] = sum;
+  parts[warp][lane] = {sum, squares};
   __syncthreads();
   if (warp > 0 || column + lane >= d) return;
-  for (int i = 1; i < kWarps; ++i) sum += parts[i][lane];
-  centre[column + lane] = sum;
+  for (int i = 1; i < kWarps; ++i) {
+    sum += parts[i][lane].x;
+    squares += parts[i][lane].y;
+  }
+  centre[column + lane] = rounded_centre(sum, squares * static_cast<float>(sample));
 }
 
 /// Bits of |value|; 0 for what is not finite where that is to be left out.
