@@ -38,9 +38,11 @@ struct Family {
 
 // In this order: the first that fits counts.
 constexpr Family kFamilies[] = {
-    {"search and NS loss", "streaming_cuda|code_sums|code_usage"},
+    {"search and NS loss",
+     "nsvq.*(stream|pull|pack|choose|survey|weigh|rest)_kernel|code_sums|code_usage|rank_rows|add_"
+     "rows"},
     {"group norm with SiLU", "group_norm"},
-    {"LPIPS distance", "feature_distance"},
+    {"LPIPS distance", "nsvq.*(distances|gradients)<"},
     {"bias and ReLU", "bias_relu"},
     {"depth to space", "depth_to_space|space_to_depth"},
     {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},

@@ -20,7 +20,8 @@ TEST(BenchStep, TimesTheStepAndItsParts) {
   write_text(recipe, to_yaml(config));
   const auto result = run({"bench", "step", recipe, "--rounds", "1", "--json", out});
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"images/s", "| encoder |", "| discriminator |", "| average |"});
+  expect_contains(result.out,
+                  {"images/s", "| encoder |", "| discriminator |", "| optimizer and average |"});
   std::ifstream file(out);
   const auto json = nlohmann::json::parse(file);
   EXPECT_GT(json.at("images_per_second").get<double>(), 0);
@@ -31,6 +32,24 @@ TEST(BenchStep, TimesTheStepAndItsParts) {
 
 TEST(BenchStep, RefusesWhatTrainRefuses) {
   expect_failure(run({"bench", "step", "none.yaml"}), 2, {"none.yaml"});
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  expect_failure(run({"bench", "step", recipe, "--phase", "stage9"}), 2, {"stage9", "warmup"});
+}
+
+TEST(BenchStep, TimesOtherPhasesAndTheLoader) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string(), out = (folder / "step.json").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  const auto result =
+      run({"bench", "step", recipe, "train.batch_size=2", "--rounds", "1", "--phase", "warmup",
+           "--step-only", "--json", out, "--data", "builtin:dead-leaves?size=16&count=8"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  std::ifstream file(out);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_GT(json.at("loading").at("loader_milliseconds").get<double>(), 0);
+  EXPECT_FALSE(json.contains("parts"));
 }
 
 }  // namespace

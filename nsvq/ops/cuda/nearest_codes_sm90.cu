@@ -163,7 +163,7 @@ Plan plan_for(int64_t latents, int64_t codes, int64_t dimension, int processors)
       best = splits;
     }
   }
-  return {static_cast<int>(best), static_cast<int>(std::clamp<int64_t>(512 / best, 64, 256))};
+  return {static_cast<int>(best), static_cast<int>(std::clamp<int64_t>(1024 / best, 64, 256))};
 }
 
 void stream_codes(const Stream& stream, int64_t dimension, cudaStream_t cuda_stream) {

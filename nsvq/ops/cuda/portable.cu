@@ -14,7 +14,7 @@ constexpr int64_t kMostBlocks = 4096, kBlocksForSome = 1024;
 
 /// Parts [N, splits] of the nearest codes, and of the sums.
 __global__ void __launch_bounds__(kThreads) nearest_kernel(const __grid_constant__ Scan scan) {
-  extern __shared__ float latents[];
+  extern __shared__ __align__(16) float latents[];
   __shared__ Nearest nearest[kRows];
   const int64_t count = scan.latents.rows, step = gridDim.x * int64_t{kRows};
   for (int64_t first = blockIdx.x * int64_t{kRows}; first < count; first += step) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) nearest_kernel(const __grid_constant
 
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const __grid_constant__ Scan scan, float rate, Results results) {
-  extern __shared__ float latents[];
+  extern __shared__ __align__(16) float latents[];
   __shared__ Sums sums[kRows];
   const int64_t count = scan.latents.rows, step = gridDim.x * int64_t{kRows};
   for (int64_t first = blockIdx.x * int64_t{kRows}; first < count; first += step) {
@@ -68,7 +68,7 @@ __global__ void finish_sums(const __grid_constant__ Scan scan, Results results) 
 __global__ void __launch_bounds__(kThreads, 4)
     rest_kernel(const __grid_constant__ Scan scan, float rate, const Survey* survey,
                 Results results) {
-  extern __shared__ float latents[];
+  extern __shared__ __align__(16) float latents[];
   __shared__ Nearest nearest[kRows];
   __shared__ Sums sums[kRows];
   const int64_t count = scan.rows[0];

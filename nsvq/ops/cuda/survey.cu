@@ -15,13 +15,14 @@ constexpr int kSample = 1024;           ///< codes that decide the centre
 constexpr int kBatch = 32, kLoads = 4;  ///< loads at a time, since each takes long
 constexpr int kBlocks = 4;              ///< on a processor
 
-/// A mean, rounded to a quarter or less of its column's standard deviation. So rounded it centres
-/// as well, and values with few digits, such as whole numbers, keep to few.
+/// A mean, rounded towards zero to a quarter or less of its column's standard deviation. So rounded
+/// it centres as well; values with few digits, such as whole numbers, keep to few; and a few large
+/// codes do not move the many small ones.
 __device__ float rounded_centre(float mean, float mean_square) {
   const float variance = mean_square - mean * mean;
   if (!(variance > 0.0f) || isinf(variance)) return mean;
   const float step = exp2f(floorf(0.5f * log2f(variance)) - 2.0f);
-  const float steps = rintf(mean / step);
+  const float steps = truncf(mean / step);
   return isfinite(steps) ? steps * step : mean;
 }
 
