@@ -161,10 +161,7 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
                 BenchJson& json) {
   std::shared_ptr<const Source> source = open_source(arguments.data);
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
-  auto on_host = subject.loader;
-  on_host.device = at::kCPU;
-  on_host.bytes = !subject.device.is_cpu();
-  Loader loader(source, on_host);
+  Loader loader(source, subject.loader);
   const auto load = [&] {
     int64_t images = 0;
     loader.start(0);

@@ -23,6 +23,11 @@ class Draws {
   torch::Tensor rows_of(const torch::Tensor& matrix, int64_t count) {
     return matrix.index_select(0, at::randint(matrix.size(0), {count}, generator_));
   }
+  /// The same with a few rows that are drawn most of the time.
+  torch::Tensor uneven_rows_of(const torch::Tensor& matrix, int64_t count) {
+    const auto places = at::rand({count}, generator_).pow(4) * matrix.size(0);
+    return matrix.index_select(0, places.to(at::kLong).clamp_max(matrix.size(0) - 1));
+  }
 
  private:
   at::Generator generator_;
@@ -88,6 +93,26 @@ DrawnCodes draw_uneven(Draws& draws, const Sizes& sizes) {
   return {latents, codebook * (draws.normal({sizes.codes, 1}) * 2).exp()};
 }
 
+/// As replacement leaves codes when few of them had won: thousands of copies of the most used ones.
+DrawnCodes draw_crowded(Draws& draws, const Sizes& sizes) {
+  const auto base = base_codes(draws, sizes);
+  const auto codebook = draws.uneven_rows_of(base, sizes.codes);
+  const auto latents = draws.uneven_rows_of(base, sizes.latents);
+  return {latents + draws.normal(latents.sizes()) * (0.1 * sizes.scale()),
+          codebook + draws.normal(codebook.sizes()) * 1e-3};
+}
+
+/// As plain vector quantization starts from codes about the origin: the few that won have moved
+/// away, and latents that lie elsewhere are nearest to one of the many small ones.
+DrawnCodes draw_moved(Draws& draws, const Sizes& sizes) {
+  const auto small = draws.normal({sizes.codes, sizes.dimension}) / sizes.codes;
+  const auto large = draws.normal({1, sizes.dimension}) * sizes.scale() +
+                     draws.normal({sizes.codes, sizes.dimension}) * (0.02 * sizes.scale());
+  const auto moved = draws.normal({sizes.codes, 1}).gt(2.2);  // some 1.4 %
+  return {draws.normal({sizes.latents, sizes.dimension}) * (20 * sizes.scale()),
+          at::where(moved, large, small)};
+}
+
 struct Family {
   std::string name;
   DrawnCodes (*draw)(Draws&, const Sizes&);
@@ -102,6 +127,8 @@ const std::vector<Family>& families() {
       {"ties", draw_ties},
       {"large norms", draw_large},
       {"uneven norms", draw_uneven},
+      {"few moved codes", draw_moved},
+      {"crowded copies", draw_crowded},
   };
   return table;
 }
@@ -155,7 +182,10 @@ std::vector<CodeCase> make_code_cases() {
   for (const auto& [n, k, d] : {Sizes{1024, 1024, 64}, {1024, 8192, 32}, {1024, 8192, 128}}) {
     all.push_back(timed(CaseUse::time_cpu, n, k, d, "random"));
   }
-  all.push_back(timed(CaseUse::time_cpu, 1024, 8192, 128, "copies 1e-3 apart"));
+  const char* const after_training[] = {"copies 1e-3 apart", "few moved codes", "crowded copies"};
+  for (const char* family : after_training) {
+    all.push_back(timed(CaseUse::time_cpu, 1024, 8192, 128, family));
+  }
   for (const auto& [n, k, d] : {Sizes{8192, 8192, 64},
                                 {8192, 65536, 128},
                                 {32768, 65536, 128},
@@ -163,7 +193,9 @@ std::vector<CodeCase> make_code_cases() {
                                 {8192, 1048576, 128}}) {
     all.push_back(timed(CaseUse::time_gpu, n, k, d, "random"));
   }
-  all.push_back(timed(CaseUse::time_gpu, 8192, 65536, 128, "copies 1e-3 apart"));
+  for (const char* family : after_training) {
+    all.push_back(timed(CaseUse::time_gpu, 8192, 65536, 128, family));
+  }
   return all;
 }
 

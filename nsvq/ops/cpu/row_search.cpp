@@ -24,8 +24,8 @@ double exact_distance(const float* z, const float* code, int64_t dimension) {
 float& RowWeights::of(int64_t code) const { return first[code / kPanel * stride + code % kPanel]; }
 
 void RowSearch::drop_beaten() {
-  const float limit = best_ + slack_;
-  std::erase_if(candidates_, [limit](const Candidate& one) { return one.score > limit; });
+  std::erase_if(candidates_,
+                [this](const Candidate& one) { return one.score - one.error > upper_; });
 }
 
 int64_t RowSearch::note_candidates(const float* scores, float least, int64_t panel, int64_t count) {
@@ -40,8 +40,12 @@ int64_t RowSearch::note_candidates(const float* scores, float least, int64_t pan
       if (score > limit) continue;
       const int64_t code = (panel + p) * kPanel + j;
       if (first < 0 && score == least) first = code;
+      // The bound of its own norm: a few large codes make the common one say little.
+      const double error = errors_.of(1.0001 * std::sqrt(static_cast<double>(norms_[code])));
+      upper_ = std::min(upper_, score + error);
+      if (score - error > upper_) continue;
       if (candidates_.size() == candidates_.capacity()) drop_beaten();
-      candidates_.push_back({code, score});
+      candidates_.push_back({code, score, error});
     }
   }
   return first;

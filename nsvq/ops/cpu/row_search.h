@@ -24,6 +24,13 @@ struct RowResult {
   double share;        ///< one over the sum of the weights that refer to it, the winner's included
 };
 
+/// Bounds of the errors of a latent's scores (derived in sweep.cpp): square |c|^2 + product |c| +
+/// least.
+struct ScoreErrors {
+  double square = 0, product = 0, least = 0;
+  double of(double norm) const { return (square * norm + product) * norm + least; }
+};
+
 /// Search through the scores s_j = |c_j|^2 - 2 z.c_j of one latent, piece by piece of the codebook.
 ///
 /// For the NS loss it keeps sums over the codes met, of weights relative to the least score b,
@@ -33,9 +40,15 @@ struct RowResult {
 /// distance of b.
 class RowSearch {
  public:
-  /// `slack` is the twofold error bound of a score (sweep.cpp); `rate` is log2(e) / tau, so
-  /// that e_j = 2^((b - s_j) rate), or 0 for the search alone.
-  RowSearch(float slack, float rate, RowWeights kept) : slack_(slack), rate_(rate), kept_(kept) {}
+  /// `largest` is the largest norm of a code, `norms` are the squared ones of all; `rate` is
+  /// log2(e) / tau, so that e_j = 2^((b - s_j) rate), or 0 for the search alone.
+  RowSearch(const ScoreErrors& errors, double largest, const float* norms, float rate,
+            RowWeights kept)
+      : errors_(errors),
+        slack_(static_cast<float>(2 * errors.of(largest))),
+        norms_(norms),
+        rate_(rate),
+        kept_(kept) {}
 
   /// Scores of `count` panels from `panel` on, 10 * 16 apart, and the least of them. The scores are
   /// overwritten. Returns the score that the kept weights of this piece refer to.
@@ -48,6 +61,7 @@ class RowSearch {
   struct Candidate {
     int64_t code;
     float score;
+    double error;
   };
 
   /// Notes the codes that can still be the nearest; the first with the least score.
@@ -56,8 +70,12 @@ class RowSearch {
   void drop_beaten();
   void complete(RowResult& result, float winners_score);
 
-  float slack_, rate_;
+  ScoreErrors errors_;
+  float slack_;  ///< twice the largest error of a score
+  const float* norms_;
+  float rate_;
   RowWeights kept_;
+  double upper_ = std::numeric_limits<double>::infinity();  ///< that the winner does not exceed
   float best_ = std::numeric_limits<float>::infinity();
   int64_t best_code_ = -1;
   double sum_ = 0, scored_ = 0;

@@ -7,9 +7,11 @@
 // slightly enlarged, since u counts as u / (1 - d u), and with an absolute term for products that
 // underflow. If w is the true winner and b the code of least score, then
 //   s_w <= D_w + E <= D_b + E <= s_b + 2 E,
-// where D_j is the exact score, so every code within 2 E of the least score is measured again by
-// its differences in fp64, in the order of indices, and the least of these distances wins. Whatever
-// the tiles and threads, the result is the same.
+// where D_j is the exact score, so every code within 2 E of the least score may be the winner. Of
+// these, with E_j the bound for the code's own norm, s_w - E_w <= D_w <= D_k <= s_k + E_k for every
+// k, so those whose s_j - E_j is above the least s_k + E_k are not, and the others are measured by
+// their differences in fp64, in the order of indices, and the least of these distances wins.
+// Whatever the tiles and threads, the result is the same.
 
 #include "nsvq/ops/cpu/sweep.h"
 
@@ -19,11 +21,11 @@ namespace nsvq {
 
 namespace {
 
-/// 2 E of the comment above.
-float slack_for(double latent, double code, int64_t dimension) {
+/// E of the comment above.
+ScoreErrors errors_for(double latent, int64_t dimension) {
   const double u = std::ldexp(1.0, -24), d = static_cast<double>(dimension);
-  const double bound = 3 * u * code * code + 2 * (d + 3) * u * latent * code;
-  return static_cast<float>(2 * bound * (1 + 2 * d * u) * 1.001 + 4 * d * 1.2e-38);
+  const double enlarged = (1 + 2 * d * u) * 1.001;
+  return {3 * u * enlarged, 2 * (d + 3) * u * latent * enlarged, 2 * d * 1.2e-38};
 }
 
 }  // namespace
@@ -40,8 +42,8 @@ void sweep_rows(const Sweep& sweep, int64_t begin, int64_t end, RowResult* resul
   for (int64_t i = 0; i < rows; ++i) {
     const RowWeights place =
         kept ? RowWeights{kept->weights + i * kPanel, kept->latents * kPanel} : RowWeights{};
-    searches.emplace_back(slack_for(sweep.norms[begin + i], panels.largest(), d), sweep.rate,
-                          place);
+    searches.emplace_back(errors_for(sweep.norms[begin + i], d), panels.largest(), panels.norms(0),
+                          sweep.rate, place);
   }
   std::vector<float> scores(panels.piece() * kStrip * kPanel);
   float least[kStrip];

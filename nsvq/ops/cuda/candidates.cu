@@ -29,7 +29,7 @@ struct Candidates {
   const Stream& stream;
   int64_t row;
   Slack slack;
-  float floor;
+  float floor, rate;
 
   /// Calls visit(candidate) for the lane's share of all, in an order of its own; every lane takes
   /// part in each step.
@@ -48,7 +48,7 @@ struct Candidates {
   /// Whether the candidate is still within the error bounds of the best.
   __device__ bool hopeful(const Candidate& one) const {
     if (one.code < 0) return false;
-    return one.score >= floor - slack.of(header_of<kPanels>(stream.codes, one.code));
+    return one.score >= floor - slack_for<kPanels>(stream.codes, one.code, slack, rate);
   }
 };
 
@@ -154,7 +154,8 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     }
     return;
   }
-  const Candidates<kPanels> candidates{stream, index, slack_of<kPanels>(row, unit.rate), floor};
+  const Candidates<kPanels> candidates{stream, index, slack_of<kPanels>(row, unit.rate), floor,
+                                       unit.rate};
   const Nearest winner = nearest_of(problem, candidates);
   if (lane == 0) {
     problem.results.indices[index] = winner.code;

@@ -21,14 +21,14 @@ __device__ inline void raise_floor(State& state, float floor) {
 
 /// Moves what cannot be the nearest any more from a quad's list to its sums.
 template <int kPanels, bool kSums>
-__device__ void prune(State& state, Candidate* list, const uint8_t* codes) {
+__device__ void prune(State& state, Candidate* list, const uint8_t* codes, float rate) {
   const int lane = threadIdx.x % 32, place = lane % 4;
   const uint32_t quad = 0xfu << (lane - place);
   int kept = 0;
   for (int first = 0; first < state.count; first += 4) {
     const bool there = first + place < state.count;
     const Candidate one = there ? list[first + place] : Candidate{0, kNothing};
-    const float slack = state.slack.of(header_of<kPanels>(codes, one.code));
+    const float slack = slack_for<kPanels>(codes, one.code, state.slack, rate);
     const bool keep = there && one.score >= state.floor - slack;
     if (kSums && there && !keep) {
       const float x = one.score - state.floor, e = power_of_two(x);
@@ -74,49 +74,55 @@ __device__ inline Share share_of(int own, bool several) {
   return {up_to - own, __shfl_sync(~0u, up_to, 3, 4)};
 }
 
-/// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. `top`
-/// is the lane's highest. As a rule no lane has two.
+/// A tile of codes as the first pass reads it: biases and bounds.
+struct Biases {
+  const float* bias;
+  const Header& header;
+  float rate;
+
+  /// The bound of the i-th code of a thread.
+  __device__ float slack(const Slack& latent, int i) const {
+    return latent.of(header, bias[threadIdx.x % 4 * 2 + i / 2 * 8 + i % 2], rate);
+  }
+};
+
+/// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. As a
+/// rule no lane has two.
 template <int kPanels, bool kSums, int kFirst, int kCount>
-__device__ void collect(float (&scores)[kCount], float top, float slack, int first_code,
+__device__ void collect(float (&scores)[kCount], const Biases& biases, int first_code,
                         const Lists& lists, int offset, State& state) {
-  const float floor = fmaxf(state.floor, quad_max(top) - slack);
+  float highest = kNothing;
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    const float score = scores[kFirst + i / 2 * 4 + i % 2];
+    highest = fmaxf(highest, score - biases.slack(state.slack, i));
+  }
+  const float floor = fmaxf(state.floor, quad_max(highest));
   if constexpr (kSums) raise_floor(state, floor);
   state.floor = floor;
-  const float limit = fmaxf(floor - slack, kLeast);
   uint32_t hits = 0;
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) {
-    if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) hits |= 1u << i;
+    const float score = scores[kFirst + i / 2 * 4 + i % 2];
+    if (score >= kLeast && score >= floor - biases.slack(state.slack, i)) hits |= 1u << i;
   }
   const int own = __popc(hits);
-  const bool several = __any_sync(~0u, own > 1);
-  const Share share = share_of(own, several);
+  const Share share = share_of(own, __any_sync(~0u, own > 1));
   int room;
   Candidate* list = lists.of(offset, room);
   if (state.count <= room && state.count + share.total > room) {
-    prune<kPanels, kSums>(state, list, lists.stream->codes);
+    prune<kPanels, kSums>(state, list, lists.stream->codes, biases.rate);
   }
   int at = state.count + share.before;
   state.count += share.total;
   const int first = first_code + threadIdx.x % 4 * 2;
-  if (!several) {
-    const int i = __ffs(hits) - 1;
-    if (own > 0 && at < room) list[at] = {first + i / 2 * 8 + i % 2, top};
-  } else {
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      const float score = scores[kFirst + i / 2 * 4 + i % 2];
-      if (score < limit) continue;
-      if (at < room) list[at] = {first + i / 2 * 8 + i % 2, score};
-      ++at;
-    }
-  }
-  if constexpr (kSums) {
-#pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      float& score = scores[kFirst + i / 2 * 4 + i % 2];
-      score = score >= limit ? kNothing : score;
-    }
+  for (int i = 0; i < kCount / 2; ++i) {
+    if ((hits >> i & 1) == 0) continue;
+    float& score = scores[kFirst + i / 2 * 4 + i % 2];
+    if (at < room) list[at] = {first + i / 2 * 8 + i % 2, score};
+    ++at;
+    if constexpr (kSums) score = kNothing;
   }
 }
 

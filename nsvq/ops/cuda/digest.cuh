@@ -45,15 +45,16 @@ template <int kPanels, bool kSums, int kCount>
 __device__ void digest(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
                        int first_code, const Lists& lists, int offset, State (&states)[2]) {
   const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
-  const Header header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
+  const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
+  const Biases biases{bias, header, 0.5f * twice_rate};
   float top[2];
   score(scores, bias, twice_rate, top);
   const float slack[2] = {states[0].slack.of(header), states[1].slack.of(header)};
   if (__any_sync(~0u, top[0] >= states[0].floor - slack[0])) {
-    collect<kPanels, kSums, 0>(scores, top[0], slack[0], first_code, lists, offset, states[0]);
+    collect<kPanels, kSums, 0>(scores, biases, first_code, lists, offset, states[0]);
   }
   if (__any_sync(~0u, top[1] >= states[1].floor - slack[1])) {
-    collect<kPanels, kSums, 2>(scores, top[1], slack[1], first_code, lists, offset + 8, states[1]);
+    collect<kPanels, kSums, 2>(scores, biases, first_code, lists, offset + 8, states[1]);
   }
   if constexpr (kSums) {
     // Weights below 2^-127 of the best are 0 in fp32.

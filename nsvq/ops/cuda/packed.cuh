@@ -28,14 +28,28 @@ struct Slack {
   __device__ float of(const Header& codes) const {
     return fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma));
   }
+  /// Of one code, by its bias -rate |B|^2: where codes of a tile have very different norms, the
+  /// largest says little of the others.
+  __device__ float of(const Header& codes, float bias, float rate) const {
+    if (codes.residual > 1e9f) return of(codes);  // centring overflowed
+    const float length = sqrtf(fmaxf(-bias / rate, 0.0f)) * 1.0002f + 1e-15f;
+    // fp16 is off by 2^-11 of a value, or by 2^-25 below its normal range.
+    const float residual = fminf(codes.residual, fmaf(length, 0x1.01p-11f, 0x1p-20f));
+    const float norm = fminf(codes.norm, length + residual);
+    const float gamma = fminf(codes.gamma, rate * (24.1f * 0x1p-24f * norm * norm + 1e-30f));
+    return fmaf(alpha, norm, fmaf(beta, residual, gamma));
+  }
 };
 
-/// The header of the tile that holds a code.
+/// The error bound of a code for a latent, from the tile that holds it.
 template <int kPanels>
-__device__ inline const Header& header_of(const uint8_t* codes, int32_t code) {
+__device__ inline float slack_for(const uint8_t* codes, int32_t code, const Slack& slack,
+                                  float rate) {
   const int64_t tile = code / tile_rows(kPanels);
-  return *reinterpret_cast<const Header*>(codes + tile * tile_bytes(kPanels) + body_bytes(kPanels) +
-                                          tile_rows(kPanels) * sizeof(float));
+  const auto* bias =
+      reinterpret_cast<const float*>(codes + tile * tile_bytes(kPanels) + body_bytes(kPanels));
+  const auto& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
+  return slack.of(header, bias[code % tile_rows(kPanels)], rate);
 }
 
 template <int kPanels>

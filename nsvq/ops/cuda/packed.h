@@ -21,7 +21,8 @@
 //   |error of y| <= alpha_i |B| + beta_i |b| + gamma,
 //   alpha = 2 rate (|a| + kappa |A|),  beta = 2 rate |A|,  gamma = rate (24 2^-24 |B|^2 + 1e-30),
 //   kappa = (20 d / 16 + 4) 2^-23,
-// the norms being upper bounds, and those of a tile of codes their largest (Header).
+// the norms being upper bounds. Those of a tile of codes, the largest (Header), tell whether it may
+// hold a candidate; those of a code, by its bias, whether it is one.
 #pragma once
 
 #include <cuda_runtime.h>
