@@ -13,6 +13,9 @@ namespace nsvq {
 
 namespace {
 
+/// At a time: the networks of metrics take them all at once, and some at a larger size.
+constexpr int64_t kMostImages = 256;
+
 struct EvalArguments {
   ModelArguments model;
   MetricArguments metrics;
@@ -35,8 +38,9 @@ void run_eval(const EvalArguments& arguments) {
   const auto group = make_group();
   auto opened = open(arguments.model, *group);
   if (arguments.model.batch_size == 0) {
-    opened.options.batch_size =
-        inference_batch_size(opened.model.config, opened.options.transform, opened.device);
+    opened.options.batch_size = std::min(
+        kMostImages,
+        inference_batch_size(opened.model.config, opened.options.transform, opened.device));
   }
   const auto model = opened.model.file.string();
   Usage usage(opened.model.tokenizer->quantizer->codes(), utilisation);

@@ -18,7 +18,7 @@ struct ModelArguments {
   std::string model;
   std::string data;
   std::string device = "auto";
-  int64_t batch_size = 0;  ///< 0: as in training
+  int64_t batch_size = 0;  ///< 0: the command chooses
 };
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);

@@ -45,8 +45,8 @@ enum class Activation { none, silu };
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
-/// An image and what is still to be added to it: the norm that comes next does so in a pass of its
-/// own.
+/// An image and what is still to be added to it: the norm that comes next does so in the pass that
+/// it makes for its statistics anyway.
 struct Residual {
   torch::Tensor x, h;  ///< `h` is undefined where nothing is to be added
 

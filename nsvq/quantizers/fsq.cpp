@@ -80,8 +80,7 @@ Quantized FiniteScalarQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor FiniteScalarQuantizer::encode_wide(const torch::Tensor& latents) {
-  require_latents_finite(latents);
-  return indices_of(rounded(bounded(latents)));
+  return none_if_not_finite(indices_of(rounded(bounded(latents))), latents);
 }
 
 torch::Tensor FiniteScalarQuantizer::decode(const torch::Tensor& indices) {

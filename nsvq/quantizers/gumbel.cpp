@@ -7,6 +7,7 @@
 #include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/soft_codes.h"
 
 namespace nsvq {
@@ -44,8 +45,9 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 }
 
 torch::Tensor GumbelQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(
-      largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias}), latents);
+  const auto found =
+      largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias});
+  return none_if_not_finite(to_places(found, latents), latents);
 }
 
 torch::Tensor GumbelQuantizer::decode(const torch::Tensor& indices) {

@@ -3,6 +3,7 @@
 #include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/soft_codes.h"
 
 namespace nsvq {
@@ -50,7 +51,8 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
 }
 
 torch::Tensor IndexBackpropagationQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(largest_logits(flatten_latents(latents), {codebook_, no_offsets()}), latents);
+  const auto found = largest_logits(flatten_latents(latents), {codebook_, no_offsets()});
+  return none_if_not_finite(to_places(found, latents), latents);
 }
 
 }  // namespace nsvq

@@ -53,8 +53,7 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor LookupFreeQuantizer::encode_wide(const torch::Tensor& latents) {
-  require_latents_finite(latents);
-  return signs_as_index(latents);
+  return none_if_not_finite(signs_as_index(latents), latents);
 }
 
 torch::Tensor LookupFreeQuantizer::decode(const torch::Tensor& indices) {

@@ -10,12 +10,15 @@ namespace {
 
 /// The streaming operators are made for single precision and below, and for these widths.
 bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
-  constexpr int64_t widest = 1024;
-  return config.operators == "streaming" && latents.scalar_type() != at::kDouble &&
-         latents.size(1) <= widest;
+  return latents.scalar_type() != at::kDouble && search_streams(latents.size(1), config);
 }
 
 }  // namespace
+
+bool search_streams(int64_t dimension, const QuantizerConfig& config) {
+  constexpr int64_t widest = 1024;
+  return config.operators == "streaming" && dimension <= widest;
+}
 
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config) {
@@ -46,6 +49,11 @@ torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch:
 void require_latents_finite(const torch::Tensor& latents) {
   TORCH_CHECK(!latents.is_cpu() || at::isfinite(latents).all().item<bool>(),
               "quantizer: a latent is not finite");
+}
+
+torch::Tensor none_if_not_finite(const torch::Tensor& indices, const torch::Tensor& latents) {
+  require_latents_finite(latents);
+  return latents.is_cpu() ? indices : at::where(at::isfinite(latents).all(1), indices, -1);
 }
 
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,

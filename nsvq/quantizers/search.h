@@ -9,6 +9,10 @@ namespace nsvq {
 // Search and NS loss as the recipe asks for them (quantizer.operators): by the streaming operators
 // of nsvq/ops, or by the plain ones they are tested against. Latents are [N, d].
 
+/// Whether the streaming operators are used for latents of so many components in single precision:
+/// the plain ones wait for a GPU.
+bool search_streams(int64_t dimension, const QuantizerConfig& config);
+
 /// Index [N] of the nearest code of each latent. Throws if a latent or a code is not finite.
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config);
@@ -28,6 +32,10 @@ torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch:
 
 /// The same check, on a CPU, for quantizers that search nothing. A GPU would have to be waited for.
 void require_latents_finite(const torch::Tensor& latents);
+
+/// The same for indices [B, h, w] of latents [B, d, h, w]: on a GPU they are -1 where the latent is
+/// not finite.
+torch::Tensor none_if_not_finite(const torch::Tensor& indices, const torch::Tensor& latents);
 
 struct NeighbourSearch {
   torch::Tensor indices;  ///< [N] int64

@@ -79,7 +79,8 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
+std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
+                             const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return "the images";
   for (const auto& [name, tensor] : named_tensors(*model)) {
@@ -97,6 +98,12 @@ std::string first_not_finite(Tokenizer& model, const torch::Tensor& images) {
     const auto& gradient = parameters[i].value().grad();
     if (gradient.defined() && !finite(gradient)) {
       return "the gradient of " + parameters[i].key();
+    }
+  }
+  const std::string norm = "gradient_norm_";
+  for (const auto& [name, value] : scalars) {
+    if (name.starts_with(norm) && !std::isfinite(value)) {
+      return "a gradient of the " + name.substr(norm.size());
     }
   }
   return "a term of the loss";

@@ -5,7 +5,6 @@
 namespace nsvq {
 
 Ema::Ema(const Config& config, Tokenizer model) : model_(std::move(model)), average_(config) {
-  for (auto& parameter : average_->parameters()) parameter.set_requires_grad(false);
   place(average_, config, model_->parameters().front().device());
   copy_all();
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <torch/types.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,8 +33,8 @@ class RecordedWork {
   virtual void run() = 0;
 };
 
-/// Records work, without doing it, on a device whose stream is an OwnStream. Throws c10::Error if
-/// the work waits for the device on its way.
+/// Records work, without doing it, on a device whose stream is an OwnStream. Throws RunError if the
+/// work waits for the device on its way; little can be done in the process after that.
 std::unique_ptr<RecordedWork> record(const std::function<void()>& work, c10::Device device);
 
 /// Does steps that are the same work every time: the first few as they are, since libraries choose
@@ -45,9 +47,6 @@ class StepRecorder {
   using Step = std::function<void(const torch::Tensor& images)>;
   /// Steps of another kind are recorded anew.
   void run(const std::string& kind, const torch::Tensor& images, const Step& step);
-  bool enabled() const { return enabled_; }
-  /// The next step is done as it is again, and the recording's memory is given back.
-  void forget();
 
  private:
   c10::Device device_;
@@ -56,6 +55,18 @@ class StepRecorder {
   int done_ = 0;  ///< of this kind, as they are
   torch::Tensor images_;
   std::unique_ptr<RecordedWork> recorded_;
+};
+
+/// Keeps the host from running far ahead of a GPU, with what every step on its way holds in memory.
+class Pace {
+ public:
+  explicit Pace(c10::Device device) : device_(device) {}
+  /// After a step: waits for one that was given to the GPU some steps before.
+  void step();
+
+ private:
+  c10::Device device_;
+  std::deque<c10::Event> steps_;
 };
 
 }  // namespace nsvq

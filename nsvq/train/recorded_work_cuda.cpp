@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "nsvq/core/error.h"
 #include "nsvq/train/recorded_work.h"
 
 namespace nsvq {
@@ -15,24 +16,18 @@ class CudaGraph : public RecordedWork {
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
       work();
-    } catch (...) {
-      end_in_vain();
+      graph_.capture_end();
+    } catch (const c10::OutOfMemoryError&) {
       throw;
+    } catch (const c10::Error& error) {
+      throw RunError("train.graphs: the step cannot be recorded ({}); set train.graphs=false",
+                     error.what_without_backtrace());
     }
-    graph_.capture_end();
   }
 
   void run() override { graph_.replay(); }
 
  private:
-  void end_in_vain() {
-    try {
-      graph_.capture_end();
-    } catch (const c10::Error&) {  // what broke the recording is known already
-    }
-    cudaGetLastError();
-  }
-
   at::cuda::CUDAGraph graph_;
 };
 
@@ -51,7 +46,7 @@ OwnStream::OwnStream(c10::Device device) {
 }
 
 OwnStream::~OwnStream() {
-  if (impl_) c10::cuda::device_synchronize();
+  if (impl_) cudaDeviceSynchronize();  // an error has been met elsewhere, and none may leave here
 }
 
 std::unique_ptr<RecordedWork> record(const std::function<void()>& work, c10::Device device) {

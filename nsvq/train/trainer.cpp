@@ -52,13 +52,15 @@ void Trainer::enter_phase(int64_t position, const std::string& reason) {
 /// False if the process was asked to stop before the end of the epoch.
 bool Trainer::train_epoch(Progress& progress) {
   train_loader_.start(at_.epoch, at_.batch);
+  Pace pace(device_);
   while (at_.step < total_steps()) {
     const auto batch = train_loader_.next();
     if (!batch) break;
     train_step(batch->images);
     ++at_.step;
     ++at_.batch;
-    if (device_.is_cpu()) settle();  // where nothing is gained by doing so later
+    if (search_waits()) settle();  // where nothing is gained by doing so later
+    pace.step();
     for (const auto& hook : step_hooks_) hook(at_);
     progress.update(at_.step, note_);
     if (interrupted()) return false;
@@ -71,7 +73,10 @@ void Trainer::train_step(const torch::Tensor& images) {
   const double share = adversarial_share();
   share_.fill_(share);
   const bool adversarial = share > 0;
-  recorder_.run(fmt::format("{} {}", phase_.name, adversarial), images,
+  const auto kind = fmt::format("{} {}", phase_.name, adversarial);
+  if (kind != step_kind_) settle();
+  step_kind_ = kind;
+  recorder_.run(kind, images,
                 [&](const torch::Tensor& recorded) { step_as_it_is(recorded, adversarial); });
   epoch_meter_.add_images(images.size(0));
   step_meter_.add_images(images.size(0));
@@ -84,7 +89,7 @@ void Trainer::train_step(const torch::Tensor& images) {
 void Trainer::step_as_it_is(const torch::Tensor& images, bool adversarial) {
   guard_.keep(state_without_optimizer());
   const auto latents = model_->to_latents(images);
-  if (latents.is_cpu() && !at::isfinite(latents).all().item<bool>()) {  // no code is nearest
+  if (search_waits() && !at::isfinite(latents).all().item<bool>()) {  // no code is nearest
     guard_.judge(gather({{"latents", latents.mean()}}), images);
     return;
   }

@@ -55,6 +55,9 @@ class Trainer {
   /// within an OwnStream. Nothing of it is logged or saved.
   void rehearse(const torch::Tensor& images, int64_t phase = 0);
 
+  /// Why steps are done operation by operation; empty if they are recorded (train.graphs).
+  std::string why_not_recorded() const;
+
   /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
   Outcome train();
 
@@ -77,7 +80,7 @@ class Trainer {
   // Around it (trainer_upkeep.cpp).
   void initialise_codebook();
   void report_start() const;
-  std::string why_not_recorded() const;
+  bool search_waits() const;
   std::vector<torch::Tensor> state_without_optimizer();
   void settle();
   void report_refused(const RefusedSteps& refused);
@@ -117,6 +120,7 @@ class Trainer {
   StepGuard guard_;
   int64_t unsettled_ = 0;  ///< steps since the guard was read
   StepRecorder recorder_;
+  std::string step_kind_;   ///< of the step under way: its phase, and whether it is adversarial
   torch::Tensor share_;     ///< scalar, of the adversarial training in this step
   torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
   torch::Tensor replaced_;  ///< codes, in the epoch under way

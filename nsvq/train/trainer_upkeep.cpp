@@ -9,6 +9,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/search.h"
 #include "nsvq/report/report.h"
 #include "nsvq/train/diagnosis.h"
 #include "nsvq/train/evaluate.h"
@@ -71,19 +72,24 @@ void Trainer::rehearse(const torch::Tensor& images, int64_t phase) {
   at_.phase = phase;
   phase_ = phase_by_name(config_.schedule.phases.at(phase));
   at_.phase_start_step = std::numeric_limits<int64_t>::min() / 2;  // what ramps up has done so
+  at_.step = config_.adversarial.start_step;
   freeze(*model_->encoder, !phase_.train_encoder);
   train_step(images);
 }
 
-/// Empty if a step can be recorded.
 std::string Trainer::why_not_recorded() const {
   if (!config_.train.graphs) return "train.graphs is false";
   if (!device_.is_cuda()) return "for a GPU";
   if (group_->size() > 1) return "for one process";
-  if (config_.quantizer.operators != "streaming") return "quantizer.operators is plain";
+  if (search_waits()) return "the search by plain operators waits";
   if (model_->quantizer->depends_on_step()) return "the quantizer draws or anneals by the step";
   if (replacement_ && replacement_->acts_after_steps()) return "codes are replaced by the step";
   return "";
+}
+
+/// Whether a step waits for its search, so that latents that are not finite must not reach it.
+bool Trainer::search_waits() const {
+  return device_.is_cpu() || !search_streams(config_.model.latent_dim, config_.quantizer);
 }
 
 /// What a step changes by other ways than the optimizer, and before it is known whether it counts.
@@ -121,11 +127,12 @@ void Trainer::report_refused(const RefusedSteps& refused) {
         at_.step, place, refused.overflows, loss_scale_.factor().item<double>());
   }
   if (refused.count == 0) return;
-  const auto where =
-      fmt::format("step {} {}: not finite, first at {}; {}", refused.first + 1, place,
-                  first_not_finite(model_, refused.images), describe_scalars(refused.values));
+  // Gradients are those of the last step, which may be a later one.
+  if (refused.first + 1 < at_.step) optimizer_.clear_gradients();
+  const auto where = fmt::format("step {} {}: not finite, first at {}; {}", refused.first + 1,
+                                 place, first_not_finite(model_, refused.images, refused.values),
+                                 describe_scalars(refused.values));
   optimizer_.clear_gradients();
-  recorder_.forget();
   at_.skipped += refused.count;
   const auto& train = config_.train;
   if (train.on_nonfinite == "skip" && at_.skipped <= train.nonfinite_limit) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 
 namespace nsvq {
 namespace {
@@ -150,7 +151,8 @@ TEST(Autoencoder, RecomputedActivationsGiveTheSameGradients) {
   Encoder encoder(options);
   Decoder decoder(options);
   const auto images = at::rand({2, 3, 16, 16});
-  const auto gradients = [&](bool recompute) {
+  const auto gradients = [&](bool recompute, Precision precision) {
+    const Casting casting(precision, at::kCPU);
     encoder->recompute = decoder->recompute = recompute;
     encoder->zero_grad();
     decoder->zero_grad();
@@ -160,8 +162,10 @@ TEST(Autoencoder, RecomputedActivationsGiveTheSameGradients) {
     for (const auto& parameter : decoder->parameters()) found.push_back(parameter.grad().clone());
     return found;
   };
-  const auto expected = gradients(false), found = gradients(true);
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+  for (const auto precision : {Precision::fp32, Precision::bf16}) {
+    const auto expected = gradients(false, precision), found = gradients(true, precision);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+  }
 }
 
 }  // namespace
