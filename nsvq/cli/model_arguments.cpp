@@ -33,6 +33,7 @@ ModelOnData open(const ModelArguments& arguments, const Group& group) {
   auto model = load_model(arguments.model);
   // As many as this machine has, not the one that trained.
   model.config.threads = model.config.data.threads = 0;
+  model.config.train.deterministic = true;  // figures repeat, and no short last batch is timed
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   place(model.tokenizer, model.config, device);

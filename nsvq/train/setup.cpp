@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <thread>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/nn/layers.h"
@@ -21,8 +21,7 @@ uint64_t seed_for(const Config& config, Draw draw, int64_t number) {
 }
 
 void prepare_torch(const Config& config) {
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : std::max(cores, 1));
+  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : usable_cores());
   at::globalContext().setDeterministicCuDNN(config.train.deterministic);
   at::globalContext().setBenchmarkCuDNN(!config.train.deterministic);
 #if defined(__aarch64__)
