@@ -16,7 +16,7 @@
 namespace nsvq {
 namespace {
 
-const std::string kImages = NSVQ_TESTS_DIR "/golden/images/";
+const std::string kFuzzedImages = NSVQ_TESTS_DIR "/golden/images/";
 
 const std::vector<std::string> kKinds = {"rgb-420.jpg",        "progressive.jpg", "restart.jpg",
                                          "ycck.jpg",           "exif-6-be.jpg",   "rgb-8.png",
@@ -41,7 +41,7 @@ bool survives(const std::vector<std::byte>& bytes) {
 
 TEST(ImageFuzz, NoPrefixDecodes) {
   for (const std::string& name : kKinds) {
-    const auto whole = read_file(kImages + name);
+    const auto whole = read_file(kFuzzedImages + name);
     EXPECT_TRUE(survives(whole)) << name;
     for (size_t size = 0; size < whole.size(); ++size)
       // Exactly this many bytes on the heap, so that a read beyond them is seen.
@@ -53,7 +53,7 @@ TEST(ImageFuzz, NoPrefixDecodes) {
 TEST(ImageFuzz, DamagedBytes) {
   Random random(1);
   for (const std::string& name : kKinds) {
-    const auto whole = read_file(kImages + name);
+    const auto whole = read_file(kFuzzedImages + name);
     for (int trial = 0; trial < 400; ++trial) {
       auto bytes = whole;
       const int64_t damages = 1 + random.below(4);

@@ -37,7 +37,7 @@ std::vector<std::byte> to_bytes(const std::string& text) {
 }
 
 /// The message of the UserError that decoding throws; empty where it throws none.
-std::string error_of(const std::vector<std::byte>& bytes) {
+std::string decoding_error(const std::vector<std::byte>& bytes) {
   try {
     decode_image(bytes, "photos/a.jpg");
   } catch (const UserError& error) {
@@ -120,20 +120,20 @@ TEST(Image, WriteRejects) {
 TEST(Image, MessagesNameFileAndCause) {
   auto jpeg = read_file(kImages + "rgb-420.jpg");
   jpeg.resize(jpeg.size() - 30);
-  EXPECT_EQ(error_of(jpeg),
+  EXPECT_EQ(decoding_error(jpeg),
             "photos/a.jpg: truncated JPEG (premature end of data); replace or remove the file");
   auto png = read_file(kImages + "rgb-8.png");
   png.resize(png.size() / 2);
-  EXPECT_EQ(error_of(png),
+  EXPECT_EQ(decoding_error(png),
             "photos/a.jpg: truncated PNG (premature end of data); replace or remove the file");
-  EXPECT_EQ(error_of({}), "photos/a.jpg: is empty; replace or remove the file");
+  EXPECT_EQ(decoding_error({}), "photos/a.jpg: is empty; replace or remove the file");
   EXPECT_EQ(
-      error_of(to_bytes("GIF89a")),
+      decoding_error(to_bytes("GIF89a")),
       "photos/a.jpg: neither JPEG nor PNG (begins with 47 49 46 38); convert or remove the file");
-  EXPECT_EQ(error_of(to_bytes("G")),
+  EXPECT_EQ(decoding_error(to_bytes("G")),
             "photos/a.jpg: neither JPEG nor PNG (begins with 47); convert or remove the file");
-  EXPECT_NE(error_of(to_bytes("\xff\xd8\xffgarbage")), "");
-  EXPECT_NE(error_of(to_bytes("\x89PNG\r\n\x1a\ngarbage garbage")), "");
+  EXPECT_NE(decoding_error(to_bytes("\xff\xd8\xffgarbage")), "");
+  EXPECT_NE(decoding_error(to_bytes("\x89PNG\r\n\x1a\ngarbage garbage")), "");
 }
 
 /// The JPEG with other sides in its frame header.
@@ -158,13 +158,14 @@ std::vector<std::byte> with_size(std::vector<std::byte> jpeg, int width, int hei
 TEST(Image, ImpossibleJpegSizes) {
   for (const std::string name : {"rgb-420.jpg", "progressive.jpg", "cmyk.jpg"}) {
     const auto jpeg = read_file(kImages + name);
-    EXPECT_EQ(error_of(with_size(jpeg, 37, 29)), "");
-    EXPECT_NE(error_of(with_size(jpeg, 65500, 65500)).find("more than the limit"),
+    EXPECT_EQ(decoding_error(with_size(jpeg, 37, 29)), "");
+    EXPECT_NE(decoding_error(with_size(jpeg, 65500, 65500)).find("more than the limit"),
               std::string::npos);
-    EXPECT_NE(error_of(with_size(jpeg, 16000, 16000)).find("cannot hold"), std::string::npos);
-    EXPECT_NE(error_of(with_size(jpeg, 400, 400)).find("truncated"), std::string::npos) << name;
-    EXPECT_NE(error_of(with_size(jpeg, 0, 29)), "");
-    EXPECT_NE(error_of(with_size(jpeg, 37, 0)), "");
+    EXPECT_NE(decoding_error(with_size(jpeg, 16000, 16000)).find("cannot hold"), std::string::npos);
+    EXPECT_NE(decoding_error(with_size(jpeg, 400, 400)).find("truncated"), std::string::npos)
+        << name;
+    EXPECT_NE(decoding_error(with_size(jpeg, 0, 29)), "");
+    EXPECT_NE(decoding_error(with_size(jpeg, 37, 0)), "");
   }
 }
 
@@ -181,7 +182,7 @@ TEST(Image, ImpossiblePngSizes) {
     auto bytes = png_header(header);
     const auto tail = to_bytes(idat);
     bytes.insert(bytes.end(), tail.begin(), tail.end());
-    return error_of(bytes);
+    return decoding_error(bytes);
   };
   EXPECT_NE(decode("\0\1\0\0\0\1\0\0\x08\2\0\0\0\xe3\xe6\xa7\xb4").find("more than the limit"),
             std::string::npos);

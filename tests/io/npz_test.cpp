@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Bytes to_bytes(const std::string& text) {
+Bytes bytes_from(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
@@ -29,7 +29,7 @@ Bytes npy(const std::string& dict, const std::vector<double>& numbers = {}, char
   std::string text = "\x93NUMPY";
   text += {version, 0, static_cast<char>(dict.size()), 0};
   if (version > 1) text += {0, 0};
-  auto bytes = to_bytes(text + dict);
+  auto bytes = bytes_from(text + dict);
   const auto data = std::as_bytes(std::span(numbers));
   bytes.insert(bytes.end(), data.begin(), data.end());
   return bytes;
@@ -77,7 +77,7 @@ TEST(Npy, ReadsRowsColumnsAndVersions) {
 
 TEST(Npy, RefusesHostileHeaders) {
   expect_npy_error({}, "no .npy");
-  expect_npy_error(to_bytes("\x93NUMPX\1\0\0\0\0\0\0"), "no .npy");
+  expect_npy_error(bytes_from("\x93NUMPX\1\0\0\0\0\0\0"), "no .npy");
   expect_npy_error(npy(dict("'<f8'", "False", "(1,)"), {1}, 9), "version 9");
   auto cut = npy(dict("'<f8'", "False", "(1,)"));
   cut.resize(20);
@@ -177,12 +177,12 @@ TEST_F(NpzFile, DamageIsOneLineOrChangesNothing) {
 }
 
 TEST_F(NpzFile, RefusesWhatIsNoZipFile) {
-  expect_error(to_bytes("mu"), "not a zip file");
+  expect_error(bytes_from("mu"), "not a zip file");
   expect_error(Bytes(100000), "not a zip file");
   // An end record that points beyond the file.
   std::string end("PK\5\6", 4);
   end += std::string(4, '\0') + std::string("\1\0\1\0", 4) + std::string(8, '\x7f');
-  expect_error(to_bytes(end + std::string(2, '\0')), "truncated");
+  expect_error(bytes_from(end + std::string(2, '\0')), "truncated");
 }
 
 TEST_F(NpzFile, RefusesSizesThatACompressedArrayCannotHave) {

@@ -8,13 +8,13 @@
 namespace nsvq {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::span<const std::byte> hashed_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 std::string sha256(std::string_view text) {
   Sha256 hash;
-  hash.add(bytes_of(text));
+  hash.add(hashed_bytes(text));
   return hash.hex();
 }
 
@@ -44,7 +44,7 @@ TEST(Sha256, PiecesGiveTheDigestOfTheWhole) {
   for (const size_t piece : {1, 3, 63, 64, 65, 200}) {
     Sha256 hash;
     for (size_t at = 0; at < text.size(); at += piece) {
-      hash.add(bytes_of(std::string_view(text).substr(at, piece)));
+      hash.add(hashed_bytes(std::string_view(text).substr(at, piece)));
       hash.hex();  // Asking leaves it as it was.
     }
     EXPECT_EQ(hash.hex(), sha256(text)) << piece;

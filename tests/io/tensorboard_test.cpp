@@ -22,7 +22,7 @@
 namespace nsvq {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> event_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -39,9 +39,9 @@ std::vector<std::string> records(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
     if (text.size() - at < 16) throw std::runtime_error("cut record");
     const auto length = take<uint64_t>(text, at);
-    EXPECT_EQ(take<uint32_t>(text, at + 8), masked_crc32c(bytes_of(text.substr(at, 8))));
+    EXPECT_EQ(take<uint32_t>(text, at + 8), masked_crc32c(event_bytes(text.substr(at, 8))));
     found.push_back(text.substr(at + 12, length));
-    EXPECT_EQ(take<uint32_t>(text, at + 12 + length), masked_crc32c(bytes_of(found.back())));
+    EXPECT_EQ(take<uint32_t>(text, at + 12 + length), masked_crc32c(event_bytes(found.back())));
     at += 16 + length;
   }
   return found;
@@ -50,16 +50,16 @@ std::vector<std::string> records(const std::string& text) {
 // Vectors of RFC 3720, B.4, and the usual check value.
 TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c({}), 0u);
-  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
-  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8a9136aau);
-  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\xff'))), 0x62a8ab43u);
+  EXPECT_EQ(crc32c(event_bytes("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc32c(event_bytes(std::string(32, '\0'))), 0x8a9136aau);
+  EXPECT_EQ(crc32c(event_bytes(std::string(32, '\xff'))), 0x62a8ab43u);
   const std::string text = "in pieces of any length, the same";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
-    const auto front = crc32c(bytes_of(text.substr(0, cut)));
-    EXPECT_EQ(crc32c(bytes_of(text.substr(cut)), front), crc32c(bytes_of(text))) << cut;
+    const auto front = crc32c(event_bytes(text.substr(0, cut)));
+    EXPECT_EQ(crc32c(event_bytes(text.substr(cut)), front), crc32c(event_bytes(text))) << cut;
   }
   const uint32_t crc = 0xe3069283u;
-  EXPECT_EQ(masked_crc32c(bytes_of("123456789")), ((crc >> 15) | (crc << 17)) + 0xa282ead8u);
+  EXPECT_EQ(masked_crc32c(event_bytes("123456789")), ((crc >> 15) | (crc << 17)) + 0xa282ead8u);
 }
 
 TEST(EventWriter, FileNameAndFirstRecord) {

@@ -33,8 +33,8 @@ ModelConfig read_config(const json& j) {
 }
 
 /// As `draw` in the Python: SplitMix64 seeded with the FNV-1a hash of the name, in [-1, 1).
-torch::Tensor draw(const std::string& name, torch::IntArrayRef shape, double scale = 1,
-                   double offset = 0) {
+torch::Tensor draw_golden(const std::string& name, torch::IntArrayRef shape, double scale = 1,
+                          double offset = 0) {
   uint64_t seed = 0xcbf29ce484222325ULL;
   for (const char c : name) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
   Random random(seed);
@@ -53,7 +53,7 @@ void fill(torch::nn::Module& module, const std::string& prefix) {
     const bool norm = name.find("norm") != std::string::npos && name.ends_with("weight");
     const double fan_in = p.dim() > 1 ? static_cast<double>(p[0].numel()) : 0;
     const double scale = p.dim() > 1 ? std::sqrt(3 / fan_in) : 0.25;
-    p.copy_(draw(prefix + name, p.sizes(), scale, norm ? 1 : 0));
+    p.copy_(draw_golden(prefix + name, p.sizes(), scale, norm ? 1 : 0));
   }
 }
 
@@ -101,7 +101,7 @@ void check(Model model, const std::string& prefix, torch::Tensor inputs, const j
   ASSERT_EQ(output.sizes().vec(), golden.at("shape").get<std::vector<int64_t>>());
   expect_matches(output, golden.at("output"), mode.output_tolerance, prefix + "output");
 
-  (output * draw("loss", output.sizes()).to(mode.dtype)).sum().backward();
+  (output * draw_golden("loss", output.sizes()).to(mode.dtype)).sum().backward();
   const double tolerance = mode.gradient_tolerance;
   expect_matches(inputs.grad(), golden.at("input_gradient"), tolerance, prefix + "input gradient");
   const auto parameters = model->named_parameters();
@@ -121,8 +121,8 @@ TEST(AutoencoderGolden, MatchesPyTorch) {
       SCOPED_TRACE(name + " " + mode.name);
       const auto config = read_config(golden.at("config"));
       const auto& encoder = golden.at("encoder");
-      const auto images = draw("images", golden.at("images").get<std::vector<int64_t>>());
-      const auto latents = draw("latents", encoder.at("shape").get<std::vector<int64_t>>());
+      const auto images = draw_golden("images", golden.at("images").get<std::vector<int64_t>>());
+      const auto latents = draw_golden("latents", encoder.at("shape").get<std::vector<int64_t>>());
       check(Encoder(config), "encoder.", images, encoder, mode);
       check(Decoder(config), "decoder.", latents, golden.at("decoder"), mode);
     }

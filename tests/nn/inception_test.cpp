@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-json read_golden() {
+json read_inception_golden() {
   std::ifstream file(NSVQ_TESTS_DIR "/golden/inception.json");
   return json::parse(file);
 }
@@ -62,7 +62,7 @@ void expect_matches(const torch::Tensor& actual, const json& golden, double tole
 }
 
 void check_steps(Inception::Variant variant, const std::string& key) {
-  const auto golden = read_golden().at(key);
+  const auto golden = read_inception_golden().at(key);
   const auto& expected = golden.at("steps");
   const auto net = make_net(variant, torch::kDouble);
   ASSERT_EQ(net.steps().size(), expected.size());
@@ -85,7 +85,7 @@ TEST(InceptionGolden, EveryLayerMatchesTorchvision) {
 
 TEST(InceptionGolden, FeaturesOfImagesMatchPytorchFid) {
   const auto net = make_net(Inception::Variant::fid, torch::kFloat);
-  const auto goldens = read_golden();
+  const auto goldens = read_inception_golden();
   for (const auto& golden : goldens.at("features")) {
     SCOPED_TRACE(golden.at("images").dump());
     const auto shape = golden.at("images").get<std::vector<int64_t>>();
