@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import statistics
 import sys
 
 runs = pathlib.Path(sys.argv[1])
@@ -14,5 +15,5 @@ shown = [step for step in (1, 2, 5, 10, 20, 50, 100, 150, 200) if step <= least]
 print("| loss at step |", " | ".join(map(str, shown)), "| mean of the last 20 |")
 print("|---" * (len(shown) + 2) + "|")
 for title, losses in curves.items():
-    values = [losses[step - 1] for step in shown] + [sum(losses[-20:]) / 20]
+    values = [losses[step - 1] for step in shown] + [statistics.mean(losses[-20:])]
     print(f"| {title} |", " | ".join(f"{value:.4f}" for value in values), "|")

@@ -54,7 +54,7 @@ def load_lpips(lpips, vgg, heads):
 
 
 def load_step(run, images, vgg, heads):
-    sys.argv = ["step_torch.py"]
+    sys.argv = ["step_torch.py", "--device", "cuda" if torch.cuda.is_available() else "cpu"]
     step = step_torch.Step(step_torch.parse_options())
     state = read_safetensors(pathlib.Path(run) / "checkpoints" / "step-1" / "training.safetensors")
     model = part(state, "model.")

@@ -42,15 +42,9 @@ struct Part {
   double milliseconds;
 };
 
-torch::Tensor random_images(const Config& config, c10::Device device) {
-  torch::manual_seed(0);
-  const int64_t size = config.data.size;
-  return (at::rand({config.train.batch_size, 3, size, size}) * 2 - 1).to(device);
-}
-
 /// Parts of the generator's side, forward and backward, each on inputs that are there already.
 std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
-  const auto images = random_images(config, device);
+  const auto images = random_images(config.train.batch_size, config.data.size, device);
   auto model = make_model(config, device);
   const auto losses = make_losses(config.loss, device);
   std::vector<Part> parts;
@@ -177,10 +171,10 @@ void run_bench_step(const BenchStepArguments& arguments) {
                {"batch_size", config.train.batch_size}};
   {
     Trainer trainer(config, folder / "run", make_group());
-    const auto images = random_images(config, device);
+    const auto images = random_images(config.train.batch_size, config.data.size, device);
     const auto step = [&] { trainer.rehearse(images, phase); };
     const double flops = convolution_flops(step);
-    for (int i = 0; i < 4; ++i) step();         // the last of them is recorded
+    for (int i = 0; i < 4; ++i) step();         // until it is recorded
     const double memory = peak_memory(device);  // what a recording keeps is in use no more
     const auto taken = time_work(step, device, arguments.rounds);
     if (!taken) throw RunError("the step does not fit into the device's memory");
@@ -190,16 +184,12 @@ void run_bench_step(const BenchStepArguments& arguments) {
                taken->milliseconds, rate, memory);
     const double reached = flops / taken->milliseconds / 1e9;
     fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
-               arguments.peak > 0 ? fmt::format(", {:.0f} % of {:g}",
-                                                100 * reached / arguments.peak, arguments.peak)
-                                  : "");
+               share_of_peak(reached, arguments.peak));
     json["milliseconds"] = taken->milliseconds;
     json["images_per_second"] = rate;
     json["peak_gib"] = memory;
     json["convolution_flop"] = flops;
-    if (source) {
-      json["loading"] = show_loading(trainer, config, source, device, phase);
-    }
+    if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
     if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);
   }
   if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);

@@ -3,12 +3,16 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <vector>
+
+#include "nsvq/core/device.h"
 
 namespace nsvq {
 
@@ -104,17 +108,22 @@ std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds)
 }
 
 double mean_milliseconds(const Work& work, c10::Device device, int calls) {
-  const auto wait = [&] {
-    if (device.is_cpu()) return;
-    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-  };
   work();
-  wait();
+  wait_for(device);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) work();
-  wait();
+  wait_for(device);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   return taken.count() / calls;
+}
+
+torch::Tensor random_images(int64_t batch, int64_t size, c10::Device device) {
+  torch::manual_seed(0);
+  return (at::rand({batch, 3, size, size}) * 2 - 1).to(device);
+}
+
+std::string share_of_peak(double tflops, double peak) {
+  return peak > 0 ? fmt::format(", {:.0f} % of {:g}", 100 * tflops / peak, peak) : "";
 }
 
 double copy_bandwidth(c10::Device device, int rounds) {

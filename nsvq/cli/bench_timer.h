@@ -1,10 +1,12 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace nsvq {
 
@@ -31,6 +33,12 @@ std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds)
 
 /// The mean of so many calls in a row, by the clock: with what the host does between them.
 double mean_milliseconds(const Work& work, c10::Device device, int calls);
+
+/// What networks are timed on: [batch, 3, size, size], the same values every time.
+torch::Tensor random_images(int64_t batch, int64_t size, c10::Device device);
+
+/// ", 50 % of 790", or nothing where the peak is not known.
+std::string share_of_peak(double tflops, double peak);
 
 /// Bytes a second that copying from tensor to tensor reads and writes.
 double copy_bandwidth(c10::Device device, int rounds);

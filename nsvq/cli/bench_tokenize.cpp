@@ -10,6 +10,7 @@
 #include "nsvq/cli/bench_timer.h"
 #include "nsvq/cli/flop_counter.h"
 #include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/host_copy.h"
@@ -55,9 +56,8 @@ Subject prepare(const BenchTokenizeArguments& arguments) {
   if (recipe) {
     subject.config = load_config(arguments.model, arguments.overrides);
   } else {
-    auto loaded = load_model(arguments.model);
+    auto loaded = load_for_use(arguments.model);
     subject.config = loaded.config;
-    subject.config.threads = subject.config.data.threads = 0;
     subject.model = loaded.tokenizer;
   }
   prepare_torch(subject.config);
@@ -103,9 +103,8 @@ class Figures {
 /// Images that are on the device already: the limit of what tokenising can reach.
 torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
                              BenchJson& json) {
-  torch::manual_seed(0);
-  const int64_t batch = subject.loader.batch_size, size = subject.config.data.size;
-  const auto images = (at::rand({batch, 3, size, size}) * 2 - 1).to(subject.device);
+  const int64_t batch = subject.loader.batch_size;
+  const auto images = random_images(batch, subject.config.data.size, subject.device);
   const auto work = [&] { HostCopy(subject.model->encode_without_waiting(images)); };
   for (int i = 0; i < 3; ++i) work();
   const double flops = convolution_flops(work);
@@ -113,15 +112,12 @@ torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arg
   if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
   const double tflops = flops / taken->milliseconds / 1e9;
-  const auto share = arguments.peak_tflops > 0
-                         ? fmt::format(", {:.1f} % of {}", 100 * tflops / arguments.peak_tflops,
-                                       arguments.peak_tflops)
-                         : "";
   fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most\n",
              describe(subject.device), name_of(subject.model->precision), batch, rate,
              peak_memory(subject.device));
   fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
-             flops / static_cast<double>(batch) / 1e9, tflops, share);
+             flops / static_cast<double>(batch) / 1e9, tflops,
+             share_of_peak(tflops, arguments.peak_tflops));
   json["images_per_second"] = rate;
   json["milliseconds"] = taken->milliseconds;
   json["peak_gib"] = peak_memory(subject.device);

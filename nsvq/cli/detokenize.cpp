@@ -37,8 +37,7 @@ std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  auto model = load_model(arguments.model);
-  model.config.threads = 0;  // As many as this machine has, not the one that trained.
+  auto model = load_for_use(arguments.model);
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   const auto manifest = open_tokens(arguments.tokens, model.tokenizer, arguments.force);

@@ -1,11 +1,12 @@
 #include "nsvq/cli/kernel_profile.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
 #include <map>
 #include <regex>
+
+#include "nsvq/core/device.h"
 
 namespace nsvq {
 
@@ -71,7 +72,7 @@ std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::
   profiler::prepareProfiler(config, {ActivityType::CUDA});
   profiler::enableProfiler(config, {ActivityType::CUDA});
   for (int i = 0; i < calls; ++i) work();
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  wait_for(device);
   const auto result = profiler::disableProfiler();
   std::map<std::string, KernelTime> times;
   for (const auto& event : result->events()) {

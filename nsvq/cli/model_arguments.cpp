@@ -29,11 +29,17 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::Range(1, 65536));
 }
 
-ModelOnData open(const ModelArguments& arguments, const Group& group) {
-  auto model = load_model(arguments.model);
+LoadedModel load_for_use(const std::string& path) {
+  auto model = load_model(path);
   // As many as this machine has, not the one that trained.
   model.config.threads = model.config.data.threads = 0;
-  model.config.train.deterministic = true;  // figures repeat, and no short last batch is timed
+  // Results repeat, and no algorithms are timed for a short last batch.
+  model.config.train.deterministic = true;
+  return model;
+}
+
+ModelOnData open(const ModelArguments& arguments, const Group& group) {
+  auto model = load_for_use(arguments.model);
   prepare_torch(model.config);
   const auto device = choose_device(arguments.device);
   place(model.tokenizer, model.config, device);

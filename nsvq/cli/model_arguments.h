@@ -25,6 +25,9 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
 /// The same without the model.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 
+/// A trained model, with settings for this machine in place of those of the one that trained it.
+LoadedModel load_for_use(const std::string& path);
+
 /// A model on its device and the images to run it on.
 struct ModelOnData {
   LoadedModel model;

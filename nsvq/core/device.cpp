@@ -1,12 +1,12 @@
 #include "nsvq/core/device.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
-
-#include <regex>
 
 #include <algorithm>
 #include <fstream>
+#include <regex>
 #include <thread>
 
 #include "nsvq/core/error.h"
@@ -31,6 +31,11 @@ double peak_memory(c10::Device device) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // given in KiB
+}
+
+void wait_for(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
 int usable_cores() {

@@ -17,6 +17,9 @@ std::string describe(c10::Device device);
 /// The most memory in use so far, in GiB: of the process on a CPU, of tensors on a GPU.
 double peak_memory(c10::Device device);
 
+/// Until a GPU has done all that it was given; a CPU is never behind.
+void wait_for(c10::Device device);
+
 /// Cores that this process may use, where a container has fewer than the machine.
 int usable_cores();
 

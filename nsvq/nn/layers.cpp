@@ -10,14 +10,11 @@
 #include "nsvq/ops/add_norm_silu.h"
 #include "nsvq/ops/bias_relu.h"
 #include "nsvq/ops/group_norm_silu.h"
+#include "nsvq/ops/layout.h"
 
 namespace nsvq {
 
 namespace {
-
-bool channels_last(const torch::Tensor& x) {
-  return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-}
 
 bool normalised_at_once(const torch::Tensor& x) {
   return channels_last(x) && x.scalar_type() != at::kDouble;

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "nsvq/ops/dispatch.h"
+#include "nsvq/ops/layout.h"
 
 namespace nsvq {
 
@@ -34,15 +35,10 @@ class BiasRelu : public torch::autograd::Function<BiasRelu> {
   }
 };
 
-bool of_kernels_type(const Tensor& x) {
-  const auto type = x.scalar_type();
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
 /// Whether x may be written over by the operator.
 bool in_place(const Tensor& x) {
   const bool wanted = at::GradMode::is_enabled() && x.is_leaf() && x.requires_grad();
-  return !wanted && of_kernels_type(x) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return !wanted && has_kernels_type(x) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 void check_shapes(const Tensor& x, const Tensor& bias) {
@@ -62,7 +58,7 @@ void bias_relu_cpu(const Tensor& x, const Tensor& bias) {
 
 void check_bias_relu(const Tensor& x, const Tensor& bias) {
   check_shapes(x, bias);
-  TORCH_CHECK(of_kernels_type(x), "bias_relu: x must be fp32, bf16 or fp16, but it is ",
+  TORCH_CHECK(has_kernels_type(x), "bias_relu: x must be fp32, bf16 or fp16, but it is ",
               x.scalar_type());
   TORCH_CHECK(x.is_contiguous(at::MemoryFormat::ChannelsLast), "bias_relu: x is not channels-last");
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "nsvq/ops/dispatch.h"
+#include "nsvq/ops/layout.h"
 
 namespace nsvq {
 
@@ -16,10 +17,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Rearrange = Tensor(const Tensor&);
 using WithSums = std::tuple<Tensor, Tensor>;
-
-bool channels_last(const Tensor& x) {
-  return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-}
 
 void check_deep(const Tensor& x) {
   TORCH_CHECK(x.dim() == 4 && x.size(1) % 4 == 0, "depth_to_space: needs [B, 4C, H, W], got ",
@@ -109,11 +106,6 @@ class DepthToSpaceBias : public torch::autograd::Function<DepthToSpaceBias> {
   }
 };
 
-bool has_bias_kernel(const Tensor& x) {
-  const auto type = x.scalar_type();
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
 }  // namespace
 
 Tensor depth_to_space(const Tensor& x, const Tensor& bias) {
@@ -121,7 +113,8 @@ Tensor depth_to_space(const Tensor& x, const Tensor& bias) {
   TORCH_CHECK(bias.dim() == 1 && bias.size(0) == x.size(1) && bias.device() == x.device(),
               "depth_to_space: bias must be [", x.size(1), "] on ", x.device(), ", but it is ",
               bias.sizes(), " on ", bias.device());
-  return has_bias_kernel(x) ? DepthToSpaceBias::apply(x, bias) : depth_to_space(plus_bias(x, bias));
+  return has_kernels_type(x) ? DepthToSpaceBias::apply(x, bias)
+                             : depth_to_space(plus_bias(x, bias));
 }
 
 Tensor depth_to_space(const Tensor& x) {

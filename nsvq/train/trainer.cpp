@@ -1,4 +1,5 @@
-// The training strategy of the paper's section 4. What is around it is in trainer_upkeep.cpp and
+// The training strategy of the paper's section 4. What is around it is in trainer_steps.cpp,
+// trainer_upkeep.cpp and
 // trainer_state.cpp.
 
 #include "nsvq/train/trainer.h"

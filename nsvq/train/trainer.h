@@ -77,13 +77,15 @@ class Trainer {
   void note_replaced(const torch::Tensor& rows);
   std::optional<std::string> reason_to_leave_phase() const;
 
-  // Around it (trainer_upkeep.cpp).
-  void initialise_codebook();
-  void report_start() const;
+  // How steps are given to a device, and which count (trainer_steps.cpp).
   bool search_waits() const;
   std::vector<torch::Tensor> state_without_optimizer();
   void settle();
   void report_refused(const RefusedSteps& refused);
+
+  // Around it (trainer_upkeep.cpp).
+  void initialise_codebook();
+  void report_start() const;
   void add_own_hooks();
   void log_step();
   void log_epoch();

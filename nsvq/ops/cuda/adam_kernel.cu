@@ -11,10 +11,15 @@
 #include <optional>
 
 #include "nsvq/ops/cuda/adam_table.h"
+#include "nsvq/ops/cuda/vectors.cuh"
 
 namespace nsvq::adam_cuda {
 
 namespace {
+
+using vectors::load;
+using vectors::Pack;
+using vectors::store;
 
 constexpr int kThreads = 256;
 
@@ -27,21 +32,6 @@ struct Rates {
 
 constexpr size_t kMostParameterBytes = 32764;
 static_assert(sizeof(Table) + sizeof(Rates) + 2 * sizeof(void*) <= kMostParameterBytes);
-
-template <int V>
-struct alignas(V * sizeof(float)) Pack {
-  float of[V];
-};
-
-template <int V>
-__device__ Pack<V> load(const float* from) {
-  return *reinterpret_cast<const Pack<V>*>(from);
-}
-
-template <int V>
-__device__ void store(const Pack<V>& from, float* to) {
-  *reinterpret_cast<Pack<V>*>(to) = from;
-}
 
 /// As at::lerp: exact for shares 0 and 1.
 __device__ float lerp(float from, float to, float share) {
@@ -88,7 +78,7 @@ struct Chunk {
 template <Work kWork, int V>
 __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
   auto p = load<V>(chunk.parameter + at);
-  Pack<V> g, m, v, average;
+  Pack<float, V> g, m, v, average;
   if constexpr (kWork != Work::adam) average = load<V>(chunk.average + at);
   if constexpr (kWork != Work::average) {
     g = load<V>(chunk.gradient + at);
@@ -96,10 +86,10 @@ __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
     v = load<V>(chunk.moment2 + at);
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      m.of[i] = lerp(m.of[i], g.of[i], rates.share1);
-      v.of[i] = rates.beta2 * v.of[i] + rates.share2 * g.of[i] * g.of[i];
-      const float divisor = sqrtf(v.of[i]) / chunk.root_of_correction2 + rates.eps;
-      p.of[i] -= chunk.step_size * m.of[i] / divisor;
+      m.values[i] = lerp(m.values[i], g.values[i], rates.share1);
+      v.values[i] = rates.beta2 * v.values[i] + rates.share2 * g.values[i] * g.values[i];
+      const float divisor = sqrtf(v.values[i]) / chunk.root_of_correction2 + rates.eps;
+      p.values[i] -= chunk.step_size * m.values[i] / divisor;
     }
     store(m, chunk.moment1 + at);
     store(v, chunk.moment2 + at);
@@ -108,7 +98,7 @@ __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
   if constexpr (kWork != Work::adam) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      average.of[i] = lerp(average.of[i], p.of[i], rates.share_of_average);
+      average.values[i] = lerp(average.values[i], p.values[i], rates.share_of_average);
     }
     store(average, chunk.average + at);
   }

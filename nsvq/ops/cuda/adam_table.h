@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "nsvq/ops/cuda/grid.h"
+
 namespace nsvq::adam_cuda {
 
 constexpr int kChunk = 4096;  // numbers of a block
@@ -58,8 +60,7 @@ inline Table table_of(const Lists& lists, size_t begin, size_t end) {
   table.first[0] = 0;
   for (int i = 0; i < table.steps.count; ++i) {
     table.sizes[i] = lists.parameters[begin + i].numel();
-    const auto chunks = (table.sizes[i] + kChunk - 1) / kChunk;
-    table.first[i + 1] = table.first[i] + static_cast<int>(chunks);
+    table.first[i + 1] = table.first[i] + static_cast<int>(divided(table.sizes[i], kChunk));
   }
   return table;
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "nsvq/ops/bias_relu.h"
+#include "nsvq/ops/cuda/grid.h"
 #include "nsvq/ops/cuda/vectors.cuh"
 
 namespace nsvq::bias_relu_cuda {
@@ -66,8 +67,6 @@ __global__ void __launch_bounds__(kThreads)
     store(shifted(load<V>(at), shift), at);
   }
 }
-
-int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <typename T, int V>
 void launch(const at::Tensor& x, const at::Tensor& bias) {

@@ -7,6 +7,8 @@
 #include <climits>
 #include <cstdint>
 
+#include "nsvq/ops/cuda/grid.h"
+
 namespace nsvq::code_sums_cuda {
 
 constexpr int kWarp = 32;
@@ -15,8 +17,6 @@ constexpr int kRanksPerLane = 2;
 constexpr int kRanked = kRanksPerLane * kWarp;  // rows of a block
 constexpr int kTile = 8192;                     // rows that they are compared with at a time
 constexpr int kMostRanked = 16384;              // time grows with the square
-
-inline int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// What all blocks of a kernel set to zero; it begins at a multiple of 16 bytes.
 struct Zeros {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "nsvq/ops/cuda/grid.h"
+
 // A namespace of its own, not an anonymous one, since several files share these types.
 namespace nsvq::group_norm_cuda {
 
@@ -73,8 +75,6 @@ struct Plan {
   int lanes, channel_blocks, splits;
   int pixels_per_split;
 };
-
-inline int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Channels are taken by V: kVector<T>, or 1. partials [images, splits, channels] and pulls
 /// [images, groups] are room.
