@@ -80,34 +80,54 @@ struct Biases {
   const Header& header;
   float rate;
 
-  /// The bound of the i-th code of a thread.
-  __device__ float slack(const Slack& latent, int i) const {
-    return latent.of(header, bias[threadIdx.x % 4 * 2 + i / 2 * 8 + i % 2], rate);
-  }
+  /// Of the i-th code of a thread.
+  __device__ float of(int i) const { return bias[threadIdx.x % 4 * 2 + i / 2 * 8 + i % 2]; }
 };
 
-/// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. As a
-/// rule no lane has two.
-template <int kPanels, bool kSums, int kFirst, int kCount>
-__device__ void collect(float (&scores)[kCount], const Biases& biases, int first_code,
-                        const Lists& lists, int offset, State& state) {
+/// The lane's candidates among a latent's scores, one bit each.
+struct Hits {
+  float floor;
+  uint32_t bits;
+  bool several;  ///< some lane of the warp has more than one
+};
+
+/// By the bound of the tile, which holds for each of its codes; by the bounds of the codes, which
+/// take longer, where that leaves several.
+template <int kFirst, int kCount>
+__device__ Hits find_hits(const float (&scores)[kCount], float top, float tile_slack,
+                          const Biases& biases, const State& state) {
+  Hits hits{fmaxf(state.floor, quad_max(top) - tile_slack), 0, false};
+  const float limit = fmaxf(hits.floor - tile_slack, kLeast);
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) hits.bits |= 1u << i;
+  }
+  hits.several = __any_sync(~0u, __popc(hits.bits) > 1);
+  if (!hits.several) return hits;
+  const CodeSlack slack = state.slack.each(biases.header, biases.rate);
   float highest = kNothing;
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) {
-    const float score = scores[kFirst + i / 2 * 4 + i % 2];
-    highest = fmaxf(highest, score - biases.slack(state.slack, i));
+    highest = fmaxf(highest, scores[kFirst + i / 2 * 4 + i % 2] - slack.of(biases.of(i)));
   }
-  const float floor = fmaxf(state.floor, quad_max(highest));
-  if constexpr (kSums) raise_floor(state, floor);
-  state.floor = floor;
-  uint32_t hits = 0;
+  hits.floor = fmaxf(hits.floor, quad_max(highest));
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) {
-    const float score = scores[kFirst + i / 2 * 4 + i % 2];
-    if (score >= kLeast && score >= floor - biases.slack(state.slack, i)) hits |= 1u << i;
+    const float reach = scores[kFirst + i / 2 * 4 + i % 2] + slack.of(biases.of(i));
+    if (reach < hits.floor) hits.bits &= ~(1u << i);
   }
-  const int own = __popc(hits);
-  const Share share = share_of(own, __any_sync(~0u, own > 1));
+  return hits;
+}
+
+/// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. `top`
+/// is the lane's highest. As a rule no lane has two.
+template <int kPanels, bool kSums, int kFirst, int kCount>
+__device__ void collect(float (&scores)[kCount], float top, float tile_slack, const Biases& biases,
+                        int first_code, const Lists& lists, int offset, State& state) {
+  const Hits hits = find_hits<kFirst>(scores, top, tile_slack, biases, state);
+  if constexpr (kSums) raise_floor(state, hits.floor);
+  state.floor = hits.floor;
+  const Share share = share_of(__popc(hits.bits), hits.several);
   int room;
   Candidate* list = lists.of(offset, room);
   if (state.count <= room && state.count + share.total > room) {
@@ -116,13 +136,22 @@ __device__ void collect(float (&scores)[kCount], const Biases& biases, int first
   int at = state.count + share.before;
   state.count += share.total;
   const int first = first_code + threadIdx.x % 4 * 2;
+  if (!hits.several) {
+    const int i = __ffs(hits.bits) - 1;
+    if (i >= 0 && at < room) list[at] = {first + i / 2 * 8 + i % 2, top};
+  } else {
 #pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) {
-    if ((hits >> i & 1) == 0) continue;
-    float& score = scores[kFirst + i / 2 * 4 + i % 2];
-    if (at < room) list[at] = {first + i / 2 * 8 + i % 2, score};
-    ++at;
-    if constexpr (kSums) score = kNothing;
+    for (int i = 0; i < kCount / 2; ++i) {
+      if ((hits.bits >> i & 1) == 0) continue;
+      if (at < room) list[at] = {first + i / 2 * 8 + i % 2, scores[kFirst + i / 2 * 4 + i % 2]};
+      ++at;
+    }
+  }
+  if constexpr (kSums) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      if (hits.bits >> i & 1) scores[kFirst + i / 2 * 4 + i % 2] = kNothing;
+    }
   }
 }
 

@@ -51,10 +51,12 @@ __device__ void digest(float (&scores)[kCount], const uint8_t* tile, float twice
   score(scores, bias, twice_rate, top);
   const float slack[2] = {states[0].slack.of(header), states[1].slack.of(header)};
   if (__any_sync(~0u, top[0] >= states[0].floor - slack[0])) {
-    collect<kPanels, kSums, 0>(scores, biases, first_code, lists, offset, states[0]);
+    collect<kPanels, kSums, 0>(scores, top[0], slack[0], biases, first_code, lists, offset,
+                               states[0]);
   }
   if (__any_sync(~0u, top[1] >= states[1].floor - slack[1])) {
-    collect<kPanels, kSums, 2>(scores, biases, first_code, lists, offset + 8, states[1]);
+    collect<kPanels, kSums, 2>(scores, top[1], slack[1], biases, first_code, lists, offset + 8,
+                               states[1]);
   }
   if constexpr (kSums) {
     // Weights below 2^-127 of the best are 0 in fp32.

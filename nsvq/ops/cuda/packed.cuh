@@ -22,22 +22,35 @@ __device__ inline Unit unit_of(const Survey* survey, double tau) {
 template <int kPanels>
 constexpr float kKappa = (20.0f * 4 * kPanels + 4) * 0x1p-23f;
 
+__device__ inline float rough_root(float x) {
+  float root;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));  // off by 2^-23 of it
+  return root;
+}
+
+/// The error bounds of a tile's codes for a latent, each by the code's own bias -rate |B|^2: where
+/// norms in a tile are very different, the largest says little of the others. fp16 is off by 2^-11
+/// of a value, or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256).
+struct CodeSlack {
+  float slope, base, most;
+  __device__ float of(float bias) const {
+    constexpr float kGamma = 24.5f * 0x1p-24f;
+    const float square = fmaxf(-bias, 0.0f);
+    return fminf(most, fmaf(slope, rough_root(square), fmaf(kGamma, square, base)));
+  }
+};
+
 /// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
 struct Slack {
   float alpha, beta;
   __device__ float of(const Header& codes) const {
     return fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma));
   }
-  /// Of one code, by its bias -rate |B|^2: where codes of a tile have very different norms, the
-  /// largest says little of the others.
-  __device__ float of(const Header& codes, float bias, float rate) const {
-    if (codes.residual > 1e9f) return of(codes);  // centring overflowed
-    const float length = sqrtf(fmaxf(-bias / rate, 0.0f)) * 1.0002f + 1e-15f;
-    // fp16 is off by 2^-11 of a value, or by 2^-25 below its normal range.
-    const float residual = fminf(codes.residual, fmaf(length, 0x1.01p-11f, 0x1p-20f));
-    const float norm = fminf(codes.norm, length + residual);
-    const float gamma = fminf(codes.gamma, rate * (24.1f * 0x1p-24f * norm * norm + 1e-30f));
-    return fmaf(alpha, norm, fmaf(beta, residual, gamma));
+  __device__ CodeSlack each(const Header& codes, float rate) const {
+    const float most = of(codes);
+    if (codes.residual > 1e9f) return {0, most, most};  // centring overflowed
+    const float slope = 1.0003f * fmaf(beta, 0x1.01p-11f, alpha) * rsqrtf(rate);
+    return {slope, fmaf(alpha + beta, 0x1p-20f, 1e-30f * rate), most};
   }
 };
 
@@ -49,7 +62,7 @@ __device__ inline float slack_for(const uint8_t* codes, int32_t code, const Slac
   const auto* bias =
       reinterpret_cast<const float*>(codes + tile * tile_bytes(kPanels) + body_bytes(kPanels));
   const auto& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
-  return slack.of(header, bias[code % tile_rows(kPanels)], rate);
+  return slack.each(header, rate).of(bias[code % tile_rows(kPanels)]);
 }
 
 template <int kPanels>

@@ -63,35 +63,48 @@ __device__ inline void distances_to(const float* code, const float* latents, int
   }
 }
 
-/// Calls visit(code, distances) for the thread's share of the block's range of codes, in order.
+/// Calls visit(code, distances) for the thread's share of the block's range of codes, in order. All
+/// threads of a block take part in each step, those past the end with code -1.
 template <typename Visit>
 __device__ void each_code(const Scan& scan, const float* latents, int rows, Visit visit) {
   const int64_t d = scan.dimension, codes = scan.codes.rows;
   const int64_t last = codes * (blockIdx.y + 1) / scan.splits;
-  for (int64_t j = codes * blockIdx.y / scan.splits + threadIdx.x; j < last; j += kThreads) {
-    float distances[kRows];
-    distances_to(scan.codes.values + j * d, latents, rows, d, distances);
-    visit(j, distances);
+  for (int64_t first = codes * blockIdx.y / scan.splits; first < last; first += kThreads) {
+    const int64_t j = first + threadIdx.x;
+    float distances[kRows] = {};
+    if (j < last) distances_to(scan.codes.values + j * d, latents, rows, d, distances);
+    visit(j < last ? j : -1, distances);
   }
+}
+
+/// The least of a warp's positive numbers, whose bits have their order.
+__device__ inline float least_of_warp(float distance) {
+  return __uint_as_float(__reduce_min_sync(~0u, __float_as_uint(distance)));
 }
 
 /// The nearest codes of the block's latents in its range of codes, in shared memory.
 // The fp32 distance has relative error below (d + 4) 2^-24 (differences, squares, sums) unless it
-// leaves the normal range. fp64 decides where it does, or where it comes near the best so far.
+// leaves the normal range. fp64 decides where it does, or where it comes near the least that the
+// warp has met so far.
 __device__ inline void find_nearest(const Scan& scan, const float* latents, int rows,
                                     Nearest* nearest) {
   __shared__ Nearest found[kThreads];
   const int64_t d = scan.dimension;
-  const float shrink = 1.0f - 2.0f * static_cast<float>(d + 4) * 0x1p-24f;
+  const float shrink = 1.0f - 3.0f * static_cast<float>(d + 4) * 0x1p-24f;
   Nearest best[kRows];
+  float least[kRows];
 #pragma unroll
-  for (Nearest& one : best) one = {0, -1};
+  for (int r = 0; r < kRows; ++r) {
+    best[r] = {0, -1};
+    least[r] = 1e38f;
+  }
   each_code(scan, latents, rows, [&](int64_t code, const float(&distances)[kRows]) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r >= rows) break;
       const bool normal = distances[r] > 1e-30f && distances[r] < 1e38f;
-      if (normal && best[r].code >= 0 && distances[r] * shrink > best[r].distance) continue;
+      least[r] = fminf(least[r], least_of_warp(code >= 0 && normal ? distances[r] : 1e38f));
+      if (code < 0 || (normal && distances[r] * shrink > least[r])) continue;
       const double exact = exact_distance(latents + r * d, scan.codes.values + code * d, d);
       if (isfinite(exact) && wins({exact, code}, best[r])) best[r] = {exact, code};
     }
@@ -131,7 +144,7 @@ __device__ inline void find_sums(const Scan& scan, const Group& group, const flo
     for (int r = 0; r < kRows; ++r) {
       if (r >= rows) break;
       const float e = exp2f(fminf((winners[r] - distances[r]) * rate, 0.0f));
-      if (code == indices[r] || e == 0) continue;
+      if (code < 0 || code == indices[r] || e == 0) continue;
       sums[r].weights += e;
       sums[r].losses += e * distances[r];
     }
