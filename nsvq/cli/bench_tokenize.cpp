@@ -52,7 +52,7 @@ Subject prepare(const BenchTokenizeArguments& arguments) {
     throw UserError("{}: settings such as {} are for a recipe; a trained model has its own",
                     arguments.model, arguments.overrides.front());
   }
-  Subject subject{.device = choose_device(arguments.device), .loader = {}};
+  Subject subject{{}, nullptr, choose_device(arguments.device), {}};
   if (recipe) {
     subject.config = load_config(arguments.model, arguments.overrides);
   } else {
@@ -174,8 +174,10 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
                 while (const auto batch = stream.next()) images += std::ssize(batch->indices);
                 return images;
               }));
-  TokenizeOptions options{
-      .source = arguments.data, .stride = subject.config.model.stride(), .loader = subject.loader};
+  TokenizeOptions options;
+  options.source = arguments.data;
+  options.stride = subject.config.model.stride();
+  options.loader = subject.loader;
   figures.add("writing", writing_rate(subject, options.shard_size));
   const TemporaryFolder folder;
   options.out = folder / "tokens";

@@ -44,11 +44,12 @@ at::Tensor widened(const at::Tensor& tensor) {
   return half ? tensor.to(at::kFloat) : tensor;
 }
 
-NoTf32::NoTf32() : was_allowed_(at::globalContext().allowTF32CuDNN()) {
-  at::globalContext().setAllowTF32CuDNN(false);
+Tf32Convolutions::Tf32Convolutions(bool allowed)
+    : was_allowed_(at::globalContext().allowTF32CuDNN()) {
+  at::globalContext().setAllowTF32CuDNN(allowed);
 }
 
-NoTf32::~NoTf32() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
+Tf32Convolutions::~Tf32Convolutions() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
 
 KeptCasts::KeptCasts() { at::autocast::increment_nesting(); }
 

@@ -22,13 +22,13 @@ std::string name_of(Precision precision);
 /// Half precision as fp32; anything else as it is.
 at::Tensor widened(const at::Tensor& tensor);
 
-/// While it lives, no convolution of the process rounds fp32 to TF32: for figures.
-class NoTf32 {
+/// While it lives, convolutions of the process may round fp32 to TF32 (10 bits), or may not.
+class Tf32Convolutions {
  public:
-  NoTf32();
-  ~NoTf32();
-  NoTf32(const NoTf32&) = delete;
-  NoTf32& operator=(const NoTf32&) = delete;
+  explicit Tf32Convolutions(bool allowed);
+  ~Tf32Convolutions();
+  Tf32Convolutions(const Tf32Convolutions&) = delete;
+  Tf32Convolutions& operator=(const Tf32Convolutions&) = delete;
 
  private:
   bool was_allowed_;

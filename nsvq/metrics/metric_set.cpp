@@ -19,7 +19,7 @@ MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions&
 }
 
 void MetricSet::add(const EvalBatch& batch) {
-  const NoTf32 exact;
+  const Tf32Convolutions exact(false);
   for (auto& [name, metric] : metrics_) metric->add(batch);
 }
 

@@ -1,10 +1,8 @@
 #include "nsvq/quantizers/anchor_replacement.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/ops/cosine.h"
+#include "nsvq/ops/similarity_draws.h"
 #include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/search.h"
 
@@ -15,29 +13,13 @@ namespace {
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
                              const std::string& choice, uint64_t seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
-  const auto generator = generator_on(latents.device(), seed);
-  if (choice == "random") return draw_rows(latents, codebook.size(0), generator);
-  return latents.index_select(0, draw_by_similarity(codebook, latents, generator));
+  if (choice == "random") {
+    return draw_rows(latents, codebook.size(0), generator_on(latents.device(), seed));
+  }
+  return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
 }
 
 }  // namespace
-
-torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Tensor& latents,
-                                 const at::Generator& generator) {
-  constexpr int64_t similarities_at_a_time = int64_t{1} << 24;
-  const int64_t n = latents.size(0);
-  const auto others = unit_vectors(latents).t();
-  std::vector<torch::Tensor> drawn;
-  for (const auto& codes :
-       unit_vectors(codebook).split(std::max(int64_t{1}, similarities_at_a_time / n))) {
-    // By inverse transform; the weights lie between 1 / e and e.
-    const auto total = at::mm(codes, others).exp_().cumsum(1);
-    const auto draws =
-        at::rand({codes.size(0), 1}, generator, codes.options()) * total.slice(1, n - 1, n);
-    drawn.push_back(at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true).flatten());
-  }
-  return at::cat(drawn).clamp_max(n - 1);  // a draw may be rounded up to the total
-}
 
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
   // Of unit vectors the nearest is the most similar.

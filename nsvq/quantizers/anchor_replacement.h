@@ -23,13 +23,8 @@ class AnchorReplacement : public Replacement {
   torch::Tensor share_;  ///< [K]
 };
 
-/// Positions [K] in latents [N, d]: for each code of codebook [K, d] one drawn with chances
-/// proportional to exp(cosine similarity). Works through the codes in pieces, so that memory stays
-/// bounded.
-torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Tensor& latents,
-                                 const at::Generator& generator);
-
-/// The same with the most similar one, the first on ties, without a K x N matrix.
+/// Positions [K] in latents [N, d] of the most similar one to each code, the first on ties, without
+/// a K x N matrix.
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents);
 
 }  // namespace nsvq

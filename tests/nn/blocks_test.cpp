@@ -1,6 +1,5 @@
 #include "nsvq/nn/blocks.h"
 
-#include <ATen/Context.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/normalization.h>
@@ -9,6 +8,7 @@
 #include <cmath>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/nn/layers.h"
 
 namespace nsvq {
@@ -165,11 +165,8 @@ TEST(Blocks, GiveTheResultsOfPlainSums) { expect_plain_results_on(at::kCPU); }
 
 TEST(Blocks, GiveTheResultsOfPlainSumsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  auto& context = at::globalContext();
-  const bool before = context.allowTF32CuDNN();
-  context.setAllowTF32CuDNN(false);
+  const Tf32Convolutions exact(false);
   expect_plain_results_on(at::kCUDA);
-  context.setAllowTF32CuDNN(before);
 }
 
 }  // namespace

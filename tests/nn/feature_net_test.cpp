@@ -1,9 +1,9 @@
 #include "nsvq/nn/feature_net.h"
 
-#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/nn/layers.h"
 
 namespace nsvq {
@@ -51,11 +51,8 @@ TEST(FeatureNets, GiveTheResultsOfFp64) { expect_fp64_results_on(at::kCPU); }
 
 TEST(FeatureNets, GiveTheResultsOfFp64OnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  auto& context = at::globalContext();
-  const bool before = context.allowTF32CuDNN();
-  context.setAllowTF32CuDNN(false);
+  const Tf32Convolutions exact(false);
   expect_fp64_results_on(at::kCUDA);
-  context.setAllowTF32CuDNN(before);
 }
 
 }  // namespace

@@ -212,26 +212,6 @@ TEST(Anchor, StepsEqualTheEquations) {
   }
 }
 
-TEST(Anchor, SampledInProportionToTheSoftmax) {
-  const auto z = at::tensor({1.0, 0.0, -2.0, 0.0, 0.0, 0.5, 3.0, 3.0}).view({4, 2}).to(at::kFloat);
-  // Enough codes for several pieces; all point to the first latent.
-  const auto codes = at::tensor({5.0f, 0.0f}).expand({40000, 2});
-  const auto drawn = draw_by_similarity(codes, z, generator_on(at::kCPU, 3));
-  const auto chances = at::tensor({1.0, -1.0, 0.0, std::sqrt(0.5)}).softmax(0);
-  for (int64_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(drawn.eq(i).to(at::kDouble).mean().item<double>(), chances[i].item<double>(), 0.01);
-  }
-}
-
-TEST(Anchor, PiecesOfCodesCoverThemAll) {
-  torch::manual_seed(2);
-  const auto z = at::randn({1 << 20, 2});  // 16 codes at a time
-  const auto drawn = draw_by_similarity(at::randn({37, 2}), z, generator_on(at::kCPU, 3));
-  EXPECT_EQ(drawn.numel(), 37);
-  EXPECT_GT(drawn.to(at::kDouble).std().item<double>(), 1e5);
-  EXPECT_LT(drawn.max().item<int64_t>(), 1 << 20);
-}
-
 TEST(Anchor, TheMostSimilarHasTheLeastAngle) {
   torch::manual_seed(2);
   const auto codes = at::randn({33, 7}), z = at::randn({31, 7}) * at::rand({31, 1}).mul(5);
