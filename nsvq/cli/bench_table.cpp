@@ -29,6 +29,11 @@ nlohmann::ordered_json as_json(const std::optional<Taken>& taken) {
   return json;
 }
 
+std::string per_second(double rate, const std::string& unit) {
+  const bool tera = rate >= 1e13;
+  return fmt::format("{:.4g} {}{}/s", rate / (tera ? 1e12 : 1e9), tera ? 'T' : 'G', unit);
+}
+
 }  // namespace
 
 BenchTable::BenchTable(c10::Device device, int rounds, std::string only)
@@ -45,10 +50,9 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
   const double ratio =
       result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
   const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;
-  fmt::print("| {} | {} | {} | {} | {} | {:.4g} G{}/s | {} | {} |\n", name, sizes,
-             milliseconds(result.plain), milliseconds(result.ours),
-             std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio), rate / 1e9, amount.unit,
-             gibibytes(result.plain), gibibytes(result.ours));
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, sizes, milliseconds(result.plain),
+             milliseconds(result.ours), std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio),
+             per_second(rate, amount.unit), gibibytes(result.plain), gibibytes(result.ours));
   std::fflush(stdout);
   rows_.push_back({{"operator", name},
                    {"sizes", sizes},

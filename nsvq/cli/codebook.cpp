@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "nsvq/cli/command.h"
@@ -142,6 +143,15 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
   };
 }
 
+/// Centred, and with a mean square length of 1. Activations are all positive and long: projected as
+/// they are, they would lie together far from any latent, and few codes would win.
+torch::Tensor standardised(torch::Tensor vectors) {
+  vectors.sub_(vectors.mean(0));
+  const double length = vectors.norm().item<double>();
+  if (length > 0) vectors.mul_(std::sqrt(static_cast<double>(vectors.size(0))) / length);
+  return vectors;
+}
+
 void run_features(const CodebookArguments& arguments) {
   require_writable(arguments.out);
   prepare_torch({});
@@ -156,7 +166,7 @@ void run_features(const CodebookArguments& arguments) {
   const auto of = fmt::format("{} of {} pixels, {}x{} patches of an image", arguments.net,
                               arguments.size, arguments.grid, arguments.grid);
   announce(arguments, of, arguments.codes, arguments.grid * arguments.grid, *source, device);
-  const auto vectors = sample.draw(source, options, device);
+  const auto vectors = standardised(sample.draw(source, options, device));
   cluster(vectors, arguments.codes, "features", arguments,
           {{"nsvq.net", arguments.net},
            {"nsvq.size", std::to_string(arguments.size)},

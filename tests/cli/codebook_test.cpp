@@ -69,6 +69,9 @@ TEST_F(Codebook, ClustersFeaturesOfPatches) {
   expect_contains(result.out, {"features [10, 256] of 117 vectors", "alex of 64 pixels"});
   const auto file = read_safetensors(folder_ / "features.safetensors");
   EXPECT_EQ(file.tensors.at("features").sizes(), (std::vector<int64_t>{10, 256}));
+  const auto& centres = file.tensors.at("features");
+  EXPECT_LT(centres.mean(0).norm().item<double>(), 0.5);  // of activations that are all positive
+  EXPECT_NEAR(centres.square().sum(1).mean().item<double>(), 1, 0.6);
   EXPECT_EQ(file.metadata.at("nsvq.net"), "alex");
 }
 

@@ -31,6 +31,32 @@ torch::Tensor plain_moments(const torch::Tensor& rows) {
 
 TEST(Affine, EqualsTheReference) { check_golden("affine", 3); }
 
+/// Follows a batch of latents with other codes for each number of "followed".
+void follow_batches(Quantizer& quantizer, const nlohmann::json& expected) {
+  const torch::NoGradGuard no_grad;
+  const auto group = make_group();
+  const auto shape = expected.at("shape").get<std::vector<int64_t>>();
+  auto codebook = quantizer.named_parameters()["codebook"];
+  const auto own = codebook.clone();
+  for (const double phase : expected.at("followed")) {
+    codebook.copy_(formula(codebook.sizes(), expected.at("tensors").at("codebook")[0], phase));
+    follow(quantizer, flatten_latents(formula(shape, expected.at("scale"), phase)), *group);
+  }
+  codebook.copy_(own);
+}
+
+TEST(Affine, RunningStatisticsEqualTheReference) {
+  const auto cases = golden("affine_running");
+  ASSERT_GE(cases.size(), 2u);
+  for (const auto& expected : cases) {
+    SCOPED_TRACE(expected.at("settings").dump());
+    const auto quantizer = golden_quantizer(expected);
+    follow_batches(*quantizer, expected);
+    expect_near(statistics(*quantizer), expected.at("statistics"), "statistics");
+    check_case(expected, *quantizer);
+  }
+}
+
 TEST(Affine, StartsAsTheCodebook) {
   for (const char* variant : {"learned", "running"}) {
     const auto quantizer = make(affine(variant));

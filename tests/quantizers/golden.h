@@ -72,18 +72,17 @@ inline std::shared_ptr<Quantizer> golden_quantizer(const nlohmann::json& expecte
 }
 
 /// Losses, indices, the decoder's input and all gradients of a case.
-inline void check_case(const nlohmann::json& expected) {
-  const auto quantizer = golden_quantizer(expected);
+inline void check_case(const nlohmann::json& expected, Quantizer& quantizer) {
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto latents = formula(shape, expected.at("scale"), 0.1).requires_grad_();
-  const auto result = quantizer->quantize(
+  const auto result = quantizer.quantize(
       latents, {.commitment = expected.at("commitment"), .neighbours = expected.at("neighbours")});
   (result.loss + (result.latents * formula(shape, 1.0, 2.9)).sum()).backward();
   EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-12);
   EXPECT_TRUE(at::equal(result.indices.flatten(), tensor_of(expected.at("indices")).to(at::kLong)));
   expect_near(result.latents, expected.at("latents"), "latents");
   expect_near(latents.grad(), expected.at("latent_gradient"), "latent_gradient");
-  const auto parameters = quantizer->named_parameters();
+  const auto parameters = quantizer.named_parameters();
   EXPECT_EQ(parameters.size(), expected.at("gradients").size());
   for (const auto& [name, gradient] : expected.at("gradients").items()) {
     expect_near(parameters[name].grad(), gradient, name);
@@ -95,7 +94,7 @@ inline void check_golden(const std::string& name, size_t at_least) {
   ASSERT_GE(cases.size(), at_least);
   for (const auto& expected : cases) {
     SCOPED_TRACE(expected.at("settings").dump());
-    check_case(expected);
+    check_case(expected, *golden_quantizer(expected));
   }
 }
 

@@ -9,7 +9,7 @@
 namespace nsvq {
 namespace {
 
-TEST(Lfq, EqualsTheReference) { check_golden("lfq", 5); }
+TEST(Lfq, EqualsTheReference) { check_golden("lfq", 6); }
 
 TEST(Lfq, BitKWeighs2ToTheK) {
   auto one = member("lfq");

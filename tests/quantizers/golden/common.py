@@ -1,6 +1,6 @@
 """What the generators of golden values share: inputs by a formula that the C++ tests repeat, so the files hold
-results alone, and one form of a case (tests/quantizers/golden.h reads it). They need torch, and rotation.py, fsq.py and
-simvq.py also vector-quantize-pytorch (1.32.0 made the files)."""
+results alone, and one form of a case (tests/quantizers/golden.h reads it). They need torch, and those of vq, nsvq,
+ema, fsq, lfq, simvq, affine and the rotation trick also vector-quantize-pytorch (1.32.0 made the files)."""
 
 import json
 import pathlib

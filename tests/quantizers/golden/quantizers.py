@@ -1,27 +1,24 @@
-"""Losses and gradients of the quantizers in plain PyTorch, fp64: writes quantizers.json beside itself.
+"""Losses and gradients of vq by vector-quantize-pytorch, and of nsvq, the NS loss added from its equation, fp64: writes
+quantizers.json beside itself.
 
 The inputs are a formula that the C++ test repeats, so the file holds results alone.
 """
 
 import torch
-from common import case, mse, nearest, places, rows, write
+from common import case, rows, write
+from vector_quantize import layer, quantize
 
 BETA, ALPHA, TAU = 0.25, 0.1, 0.35
 
 
 def losses(z, codebook, commitment, neighbours):
-    flat = rows(z)
-    q = nearest(flat, codebook)
-    codes = codebook[q]
-    loss = mse(codes, flat.detach())
-    if commitment:
-        loss = loss + BETA * mse(flat, codes.detach())
+    loss, q, out = quantize(layer(codebook, commitment_weight=BETA), z, commitment=commitment)
     if neighbours:
-        d = ((flat.detach()[:, None, :] - codebook[None]) ** 2).sum(-1)
-        p = torch.softmax(-d / TAU, 1).detach()
-        not_winner = torch.ones_like(p).scatter(1, q[:, None], 0)
-        loss = loss + ALPHA * (p * d * not_winner).sum() / flat.numel()
-    return loss, q, places(flat + (codes - flat).detach(), z)
+        flat = rows(z).detach()
+        d = ((flat[:, None, :] - codebook[None]) ** 2).sum(-1)
+        p = torch.softmax(-d / TAU, 1).detach().scatter(1, q.reshape(-1, 1), 0)
+        loss = loss + ALPHA * (p * d).sum() / flat.numel()
+    return loss, q, out
 
 
 cases = []
