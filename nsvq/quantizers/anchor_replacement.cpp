@@ -11,11 +11,9 @@ namespace nsvq {
 namespace {
 
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
-                             const std::string& choice, uint64_t seed) {
+                             const std::string& choice, const torch::Tensor& seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
-  if (choice == "random") {
-    return draw_rows(latents, codebook.size(0), generator_on(latents.device(), seed));
-  }
+  if (choice == "random") return draw_rows(latents, codebook.size(0), seed);
   return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
 }
 

@@ -35,8 +35,7 @@ struct Quantized {
 struct TakenStep {
   torch::Tensor latents;  ///< [N, d] of this rank, without gradients
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  int64_t number = 0;
-  uint64_t seed = 0;  ///< the same on every rank
+  torch::Tensor seed;     ///< of what follows it draws (nsvq/ops/seeded_values.h), on every rank
   Group& group;
 };
 

@@ -4,25 +4,33 @@
 
 #include <cmath>
 
+#include "nsvq/ops/seeded_values.h"
+
 namespace nsvq {
 
+namespace {
+
+/// A generator of its own, so that what is drawn depends on the seed alone.
 at::Generator generator_on(c10::Device device, uint64_t seed) {
   auto generator = at::globalContext().defaultGenerator(device).clone();
   generator.set_current_seed(seed);
   return generator;
 }
 
-torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const at::Generator& generator) {
+}  // namespace
+
+torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed) {
   const int64_t n = rows.size(0);
   TORCH_CHECK(n > 0, "draw_rows: there are no rows to draw from");
   const int64_t copies = (count + n - 1) / n;
   // An order by random keys: at::randperm may wait for the device.
-  const auto keys = at::rand({copies * n}, generator, rows.options().dtype(at::kFloat));
+  const auto keys = uniform_values(seed, /*draw=*/0, copies * n);
   const auto order = at::argsort(keys, /*stable=*/true).slice(0, 0, count);
   const auto drawn = rows.index_select(0, order.remainder(n));
   if (copies <= 1) return drawn;
   const double deviation = 0.01 / std::sqrt(static_cast<double>(rows.size(1)));
-  return drawn + at::randn(drawn.sizes(), generator, drawn.options()) * deviation;
+  const auto noise = normal_values(seed, /*draw=*/1, drawn.numel()).view_as(drawn);
+  return drawn + noise.to(drawn.scalar_type()) * deviation;
 }
 
 torch::Tensor gumbel_noise_like(const torch::Tensor& logits, uint64_t seed) {

@@ -19,9 +19,8 @@ torch::Tensor RestartReplacement::after_step(torch::Tensor codebook, const Taken
   usage_.mul_(config_.decay).add_(counts, 1 - config_.decay);
 
   const auto unused = usage_.lt(config_.threshold);
-  const auto generator = generator_on(step.latents.device(), step.seed);
   // One for each code, used or not: to count the unused ones the host would have to wait.
-  auto drawn = draw_rows(step.latents, codes, generator).to(codebook.scalar_type());
+  auto drawn = draw_rows(step.latents, codes, step.seed).to(codebook.scalar_type());
   step.group.broadcast({drawn});
   codebook.copy_(at::where(unused.unsqueeze(1), drawn, codebook));
   usage_.masked_fill_(unused, config_.threshold);

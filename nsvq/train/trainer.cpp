@@ -1,6 +1,5 @@
 // The training strategy of the paper's section 4. What is around it is in trainer_steps.cpp,
-// trainer_upkeep.cpp and
-// trainer_state.cpp.
+// trainer_upkeep.cpp and trainer_state.cpp.
 
 #include "nsvq/train/trainer.h"
 
@@ -73,6 +72,7 @@ bool Trainer::train_epoch(Progress& progress) {
 void Trainer::train_step(const torch::Tensor& images) {
   const double share = adversarial_share();
   share_.fill_(share);
+  seed_.fill_(static_cast<int64_t>(seed_for(config_, Draw::quantizer, at_.step)));
   const bool adversarial = share > 0;
   const auto kind = fmt::format("{} {}", phase_.name, adversarial);
   if (kind != step_kind_) settle();
@@ -192,8 +192,7 @@ void Trainer::follow_step(const torch::Tensor& latents, const torch::Tensor& ind
                           const torch::Tensor& bad) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
-  const TakenStep step{flatten_latents(latents), indices.flatten(), at_.step,
-                       seed_for(config_, Draw::quantizer, at_.step), *group_};
+  const TakenStep step{flatten_latents(latents), indices.flatten(), seed_, *group_};
   quantizer.follow(step);
   if (replacement_ && phase_.replacement) {
     const auto rows = replacement_->after_step(quantizer.codebook(), step);

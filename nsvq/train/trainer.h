@@ -124,6 +124,7 @@ class Trainer {
   StepRecorder recorder_;
   std::string step_kind_;   ///< of the step under way: its phase, and whether it is adversarial
   torch::Tensor share_;     ///< scalar, of the adversarial training in this step
+  torch::Tensor seed_;      ///< scalar, of what state that follows the step draws
   torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
   torch::Tensor replaced_;  ///< codes, in the epoch under way
   Meter epoch_meter_, step_meter_;

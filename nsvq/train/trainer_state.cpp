@@ -58,6 +58,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       guard_(device_, /*last=*/config_.train.on_nonfinite == "stop"),
       recorder_(device_, why_not_recorded().empty()),
       share_(at::zeros({}, at::device(device_).dtype(at::kFloat))),
+      seed_(at::zeros({}, at::device(device_).dtype(at::kLong))),
       usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
       replaced_(at::zeros({}, usage_.options())) {
   at_.images = train_source_->size();

@@ -10,6 +10,8 @@
 namespace nsvq {
 namespace {
 
+torch::Tensor seed_of(int64_t value) { return at::scalar_tensor(value, at::kLong); }
+
 /// Frequencies of 40,000 draws for one code against softmax(cosine similarity), within 5 standard
 /// deviations.
 void expect_chances_on(c10::Device device) {
@@ -17,7 +19,9 @@ void expect_chances_on(c10::Device device) {
     torch::manual_seed(d);
     const auto latents = at::randn({7, d}) * at::rand({7, 1}).mul(5), code = at::randn({1, d});
     const auto codes = code.expand({40000, d});
-    const auto drawn = draw_by_similarity(codes.to(device), latents.to(device), 3).to(at::kCPU);
+    const auto drawn =
+        draw_by_similarity(codes.to(device), latents.to(device), seed_of(3).to(device))
+            .to(at::kCPU);
     const auto chances = at::cosine_similarity(latents, code, 1).to(at::kDouble).softmax(0);
     for (int64_t i = 0; i < 7; ++i) {
       const double chance = chances[i].item<double>();
@@ -39,34 +43,34 @@ TEST(SimilarityDraws, AreThoseOfTheCpuOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(1);
   const auto codes = at::randn({5000, 33}), latents = at::randn({1000, 33});
-  const auto there = draw_by_similarity(codes.cuda(), latents.cuda(), 8).cpu();
+  const auto there = draw_by_similarity(codes.cuda(), latents.cuda(), seed_of(8).cuda()).cpu();
   // One proposal in some millions lies so near its bar that rounding decides.
-  EXPECT_LT(there.ne(draw_by_similarity(codes, latents, 8)).sum().item<int64_t>(), 3);
+  EXPECT_LT(there.ne(draw_by_similarity(codes, latents, seed_of(8))).sum().item<int64_t>(), 3);
 }
 
 TEST(SimilarityDraws, DependOnTheSeedAndNotOnThreads) {
   torch::manual_seed(2);
   const auto codes = at::randn({3000, 4}), latents = at::randn({500, 4});
-  const auto drawn = draw_by_similarity(codes, latents, 8);
+  const auto drawn = draw_by_similarity(codes, latents, seed_of(8));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  EXPECT_TRUE(at::equal(draw_by_similarity(codes, latents, 8), drawn));
+  EXPECT_TRUE(at::equal(draw_by_similarity(codes, latents, seed_of(8)), drawn));
   at::set_num_threads(threads);
-  EXPECT_GT(draw_by_similarity(codes, latents, 9).ne(drawn).sum().item<int64_t>(), 2900);
+  EXPECT_GT(draw_by_similarity(codes, latents, seed_of(9)).ne(drawn).sum().item<int64_t>(), 2900);
   EXPECT_GT(drawn.max().item<int64_t>(), 490);
   EXPECT_GE(drawn.min().item<int64_t>(), 0);
 }
 
 TEST(SimilarityDraws, OfOddInput) {
   const auto one = at::ones({1, 3});
-  EXPECT_EQ(draw_by_similarity(at::empty({0, 3}), one, 0).numel(), 0);
-  EXPECT_TRUE(draw_by_similarity(at::zeros({33, 3}), one, 0).eq(0).all().item<bool>());
-  EXPECT_EQ(draw_by_similarity(at::full({1, 3}, NAN), one, 0).item<int64_t>(), 0);
+  EXPECT_EQ(draw_by_similarity(at::empty({0, 3}), one, seed_of(0)).numel(), 0);
+  EXPECT_TRUE(draw_by_similarity(at::zeros({33, 3}), one, seed_of(0)).eq(0).all().item<bool>());
+  EXPECT_EQ(draw_by_similarity(at::full({1, 3}, NAN), one, seed_of(0)).item<int64_t>(), 0);
   const auto wide = at::randn({6, 40}).t();  // not contiguous
-  EXPECT_TRUE(at::equal(draw_by_similarity(wide, wide, 4),
-                        draw_by_similarity(wide.contiguous(), wide.contiguous(), 4)));
-  EXPECT_THROW(draw_by_similarity(one, at::empty({0, 3}), 0), c10::Error);
-  EXPECT_THROW(draw_by_similarity(one, at::ones({1, 2}), 0), c10::Error);
+  EXPECT_TRUE(at::equal(draw_by_similarity(wide, wide, seed_of(4)),
+                        draw_by_similarity(wide.contiguous(), wide.contiguous(), seed_of(4))));
+  EXPECT_THROW(draw_by_similarity(one, at::empty({0, 3}), seed_of(0)), c10::Error);
+  EXPECT_THROW(draw_by_similarity(one, at::ones({1, 2}), seed_of(0)), c10::Error);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Member affine(const std::string& variant) {
 }
 
 void follow(Quantizer& quantizer, const torch::Tensor& rows, Group& group) {
-  quantizer.follow({rows, at::zeros({rows.size(0)}, at::kLong), 0, 0, group});
+  quantizer.follow({rows, at::zeros({rows.size(0)}, at::kLong), seed_of(0), group});
 }
 
 torch::Tensor statistics(Quantizer& quantizer) {

@@ -36,8 +36,7 @@ void train(Quantizer& quantizer, const torch::Tensor& latents, double rate, int6
     for (auto& parameter : quantizer.parameters()) {
       if (parameter.grad().defined()) parameter.sub_(parameter.grad(), rate);
     }
-    quantizer.follow({flatten_latents(latents), result.indices.flatten(), number,
-                      static_cast<uint64_t>(number), *group});
+    quantizer.follow({flatten_latents(latents), result.indices.flatten(), seed_of(number), *group});
   }
 }
 

@@ -35,7 +35,7 @@ TEST(Restart, UnusedCodesBecomeLatents) {
   RestartReplacement policy(restart(1, 0.9), codebook);
   // Usage goes from 1 to 0.9 + 0.1 n: 0 and 5 are too little.
   const auto indices = at::tensor({1, 1, 1, 2, 3, 3, 4, 4, 4, 4}, at::kLong);
-  const auto rows = policy.after_step(codebook, {z, indices, 0, 7, *group});
+  const auto rows = policy.after_step(codebook, {z, indices, seed_of(7), *group});
   EXPECT_TRUE(at::equal(rows, at::tensor({1, 0, 0, 0, 0, 1}).to(at::kBool)));
   const auto origin = latent_of(codebook, z);
   for (const int64_t unused : {0, 5}) EXPECT_GE(origin[unused].item<int64_t>(), 0);
@@ -51,7 +51,7 @@ TEST(Restart, UsageRunsOverSteps) {
   RestartReplacement policy(restart(0.5, 0.9), codebook);
   const auto z = at::randn({10, 3});
   const auto use = [&](int64_t code) {
-    const auto rows = policy.after_step(codebook, {z, at::full({10}, code), 0, 1, *group});
+    const auto rows = policy.after_step(codebook, {z, at::full({10}, code), seed_of(1), *group});
     return rows[0].item<bool>();
   };
   EXPECT_FALSE(use(0));  // 0.9 * 0.5 + 0.1 * 10 = 1.45
@@ -67,7 +67,7 @@ TEST(Restart, FewerLatentsThanCodesAreRepeatedWithNoise) {
   RestartReplacement policy(restart(1, 0.5), codebook);
   const auto z = at::arange(3, at::kFloat).unsqueeze(1).expand({3, dim}) * 10;
   const auto indices = at::tensor({0, 0, 0}, at::kLong);  // usage 2
-  policy.after_step(codebook, {z, indices, 0, 7, *group});
+  policy.after_step(codebook, {z, indices, seed_of(7), *group});
   const auto drawn = codebook.slice(0, 1);
   const auto origin = drawn.select(1, 0).div(10).round();
   for (const double source : {0, 1, 2}) {
@@ -80,10 +80,10 @@ TEST(Restart, FewerLatentsThanCodesAreRepeatedWithNoise) {
 TEST(Restart, TheSeedAloneDecides) {
   const auto group = make_group();
   const auto z = at::randn({50, 3});
-  const auto outcome = [&](uint64_t seed) {
+  const auto outcome = [&](int64_t seed) {
     auto codebook = at::zeros({20, 3});
     RestartReplacement policy(restart(1, 0.5), codebook);
-    policy.after_step(codebook, {z, at::zeros({50}, at::kLong), 0, seed, *group});
+    policy.after_step(codebook, {z, at::zeros({50}, at::kLong), seed_of(seed), *group});
     return codebook;
   };
   const auto a = outcome(1);
@@ -112,7 +112,7 @@ TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
       }
       const int64_t begin = rank * 20;
       own->after_step(codebooks[rank], {z.slice(0, begin, begin + 20),
-                                        indices.slice(0, begin, begin + 20), 0, 3, both});
+                                        indices.slice(0, begin, begin + 20), seed_of(3), both});
       states[rank] = own->state().begin()->second;
     });
     EXPECT_TRUE(at::equal(codebooks[0], codebooks[1]));
@@ -122,7 +122,7 @@ TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
     EXPECT_TRUE(origin.ge(0).logical_and(origin.lt(20)).all().item<bool>());
     auto alone = start.clone();
     RestartReplacement whole(restart(2, 0.9), alone);
-    whole.after_step(alone, {z, indices, 0, 3, *make_group()});
+    whole.after_step(alone, {z, indices, seed_of(3), *make_group()});
     EXPECT_TRUE(at::allclose(whole.state().at("usage"), states[0]));
   }
 }
@@ -143,7 +143,7 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
     const auto indices = at::arange(30).remainder(4);  // 4 is never chosen
     torch::Tensor replaced;
     for (int64_t i = 0; i < 3; ++i) {
-      const TakenStep step{z, indices, i, static_cast<uint64_t>(i), *group};
+      const TakenStep step{z, indices, seed_of(i), *group};
       quantizer->follow(step);
       if (i > 0) EXPECT_TRUE(at::allclose(quantizer->codebook()[4], replaced, 1e-4, 1e-5));
       const auto rows = replacement->after_step(quantizer->codebook(), step);
@@ -168,11 +168,11 @@ TEST(StepPolicies, StateIsAllThatACheckpointNeeds) {
     const auto z = at::randn({30, 3});
     const auto indices = at::randint(0, 9, {30}, at::kLong);
     auto a = at::randn({12, 3});
-    first->after_step(a, {z, indices, 0, 1, *group});
+    first->after_step(a, {z, indices, seed_of(1), *group});
     for (auto& [name, tensor] : second->state()) tensor.copy_(first->state().at(name));
     auto b = a.clone();
-    first->after_step(a, {z, indices, 1, 2, *group});
-    second->after_step(b, {z, indices, 1, 2, *group});
+    first->after_step(a, {z, indices, seed_of(2), *group});
+    second->after_step(b, {z, indices, seed_of(2), *group});
     EXPECT_TRUE(at::equal(a, b)) << policy;
   }
 }
@@ -204,7 +204,7 @@ TEST(Anchor, StepsEqualTheEquations) {
     for (const auto& step : expected.at("steps")) {
       const auto z = formula({n, dim}, 0.8, 0.1 + number++).to(at::kFloat);
       const auto indices = (z.unsqueeze(1) - codebook.unsqueeze(0)).square().sum(2).argmin(1);
-      policy.after_step(codebook, {z, indices, 0, 0, *group});
+      policy.after_step(codebook, {z, indices, seed_of(0), *group});
       EXPECT_LE(farthest(policy.state().at("share"), step.at("share")), 1e-7);
       EXPECT_LE(farthest(codebook.norm(2, 1), step.at("codebook_norms")), 1e-5);
       if (step.contains("codebook")) EXPECT_LE(farthest(codebook, step.at("codebook")), 1e-5);
@@ -227,7 +227,8 @@ TEST(Anchor, RandomOnesAreLatentsAndUsedCodesStay) {
   config.anchor = "random";
   auto codebook = start.clone();
   AnchorReplacement policy(config, codebook);
-  const auto rows = policy.after_step(codebook, {z, at::zeros({64}, at::kLong), 0, 1, *group});
+  const auto rows =
+      policy.after_step(codebook, {z, at::zeros({64}, at::kLong), seed_of(1), *group});
   EXPECT_TRUE(at::equal(codebook[0], start[0]));
   EXPECT_TRUE(at::equal(rows, at::arange(16).gt(0)));
   const double kept = 1 - std::exp(-1e-3);

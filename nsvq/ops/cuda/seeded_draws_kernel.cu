@@ -6,7 +6,7 @@
 #include <torch/library.h>
 
 #include "nsvq/ops/cuda/grid.h"
-#include "nsvq/ops/proposals.h"
+#include "nsvq/ops/seeded_draws.h"
 
 namespace nsvq {
 
@@ -17,12 +17,13 @@ constexpr int kThreads = 256, kWarp = 32;
 /// A warp draws for a code.
 __global__ void __launch_bounds__(kThreads)
     draw_kernel(const float* __restrict__ codes, int64_t count, const float* __restrict__ latents,
-                int64_t n, int64_t d, uint64_t seed, int64_t* __restrict__ drawn) {
+                int64_t n, int64_t d, const int64_t* __restrict__ seed,
+                int64_t* __restrict__ drawn) {
   const int64_t j = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / kWarp;
   if (j >= count) return;
   const int lane = threadIdx.x % kWarp;
   const float* code = codes + j * d;
-  Proposals proposals(seed, j, n);
+  Proposals proposals(static_cast<uint64_t>(*seed), j, n);
   int64_t last = 0;
   for (int i = 0; i < kMostProposals; ++i) {
     const Proposal proposal = proposals.next();
@@ -38,14 +39,35 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) drawn[j] = last;
 }
 
-at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents, int64_t seed) {
+__global__ void __launch_bounds__(kThreads)
+    values_kernel(const int64_t* __restrict__ seed, int64_t draw, int64_t count, bool normal,
+                  float* __restrict__ values) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i >= count) return;
+  const auto start = static_cast<uint64_t>(*seed);
+  values[i] = normal ? normal_at(start, draw, i) : uniform_at(start, draw, i);
+}
+
+at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+  const c10::cuda::CUDAGuard guard(seed.device());
+  auto values = at::empty({count}, seed.options().dtype(at::kFloat));
+  if (count == 0) return values;
+  const auto blocks = static_cast<unsigned>(divided(count, kThreads));
+  values_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+      seed.const_data_ptr<int64_t>(), draw, count, normal, values.mutable_data_ptr<float>());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return values;
+}
+
+at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents,
+                             const at::Tensor& seed) {
   const c10::cuda::CUDAGuard guard(codes.device());
   auto drawn = at::empty({codes.size(0)}, codes.options().dtype(at::kLong));
   if (codes.size(0) == 0) return drawn;
   const auto blocks = static_cast<unsigned>(divided(codes.size(0), kThreads / kWarp));
   draw_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
       codes.const_data_ptr<float>(), codes.size(0), latents.const_data_ptr<float>(),
-      latents.size(0), latents.size(1), static_cast<uint64_t>(seed),
+      latents.size(0), latents.size(1), seed.const_data_ptr<int64_t>(),
       drawn.mutable_data_ptr<int64_t>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return drawn;
@@ -53,6 +75,9 @@ at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents,
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(nsvq, CUDA, m) { m.impl("draw_similar", draw_similar_cuda); }
+TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
+  m.impl("draw_similar", draw_similar_cuda);
+  m.impl("seeded_values", seeded_values_cuda);
+}
 
 }  // namespace nsvq

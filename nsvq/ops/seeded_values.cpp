@@ -1,0 +1,51 @@
+#include "nsvq/ops/seeded_values.h"
+
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include "nsvq/ops/dispatch.h"
+#include "nsvq/ops/seeded_draws.h"
+
+namespace nsvq {
+
+namespace {
+
+torch::Tensor seeded_values_cpu(const torch::Tensor& seed, int64_t draw, int64_t count,
+                                bool normal) {
+  auto values = at::empty({count}, at::kFloat);
+  auto* value = values.mutable_data_ptr<float>();
+  const auto start = static_cast<uint64_t>(seed.item<int64_t>());
+  constexpr int64_t kOfAThread = 4096;
+  at::parallel_for(0, count, kOfAThread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      value[i] = normal ? normal_at(start, draw, i) : uniform_at(start, draw, i);
+    }
+  });
+  return values;
+}
+
+torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+  TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1,
+              "seeded_values: the seed must be one int64, but it is ", seed.scalar_type(), " ",
+              seed.sizes());
+  using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t, bool);
+  static const auto op = operator_named<Draw>("nsvq::seeded_values");
+  return op.call(seed, draw, count, normal);
+}
+
+}  // namespace
+
+torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t count) {
+  return seeded_values(seed, draw, count, /*normal=*/false);
+}
+
+torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t count) {
+  return seeded_values(seed, draw, count, /*normal=*/true);
+}
+
+TORCH_LIBRARY_FRAGMENT(nsvq, m) {
+  m.def("seeded_values(Tensor seed, int draw, int count, bool normal) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("seeded_values", seeded_values_cpu); }
+
+}  // namespace nsvq

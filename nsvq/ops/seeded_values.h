@@ -1,0 +1,19 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace nsvq {
+
+// Random numbers by a seed that is a tensor, int64 without dimensions on the device that draws: so
+// a recorded step draws anew each time, and the host need not wait. A number depends on the seed,
+// the draw and its place alone, on every device and for any number of threads.
+
+/// [count] in fp32, uniform in [0, 1). Another `draw` gives others for the same seed.
+torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t count);
+
+/// [count] in fp32 of a standard normal distribution.
+torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t count);
+
+}  // namespace nsvq
