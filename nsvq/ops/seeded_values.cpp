@@ -24,10 +24,26 @@ torch::Tensor seeded_values_cpu(const torch::Tensor& seed, int64_t draw, int64_t
   return values;
 }
 
-torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_t count) {
+  auto values = at::empty({count}, at::kFloat);
+  auto* value = values.mutable_data_ptr<float>();
+  const auto start = static_cast<uint64_t>(seed.item<int64_t>());
+  constexpr int64_t kOfAThread = 4096;
+  at::parallel_for(0, count, kOfAThread, [&](int64_t begin, int64_t end) {
+    GumbelNoise noise(start, first + begin);
+    for (int64_t i = begin; i < end; ++i) value[i] = noise.next();
+  });
+  return values;
+}
+
+void check_seed(const torch::Tensor& seed) {
   TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1,
               "seeded_values: the seed must be one int64, but it is ", seed.scalar_type(), " ",
               seed.sizes());
+}
+
+torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+  check_seed(seed);
   using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t, bool);
   static const auto op = operator_named<Draw>("nsvq::seeded_values");
   return op.call(seed, draw, count, normal);
@@ -43,9 +59,20 @@ torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t cou
   return seeded_values(seed, draw, count, /*normal=*/true);
 }
 
+torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count) {
+  check_seed(seed);
+  using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t);
+  static const auto op = operator_named<Draw>("nsvq::gumbel_values");
+  return op.call(seed, first, count);
+}
+
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
+  m.def("gumbel_values(Tensor seed, int first, int count) -> Tensor");
   m.def("seeded_values(Tensor seed, int draw, int count, bool normal) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("seeded_values", seeded_values_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
+  m.impl("seeded_values", seeded_values_cpu);
+  m.impl("gumbel_values", gumbel_values_cpu);
+}
 
 }  // namespace nsvq

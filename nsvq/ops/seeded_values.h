@@ -16,4 +16,8 @@ torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t co
 /// [count] in fp32 of a standard normal distribution.
 torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t count);
 
+/// [count] in fp32 of a standard Gumbel distribution, those of the places from `first` on: the
+/// largest of logits plus such noise is a draw from their softmax.
+torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count);
+
 }  // namespace nsvq

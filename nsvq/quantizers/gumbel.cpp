@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
@@ -32,9 +31,8 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
   const auto &weights = projection_->weight, &offsets = projection_->bias;
   const auto drawn = winning_codes(flat, {weights, offsets}, codebook_,
                                    {gumbel_temperature(config_, step.number), step.seed});
-  const auto assigned = soft_assignment_of_logits(flat, weights, offsets);
   const auto divergence =
-      std::log(static_cast<double>(codes())) - assigned.entropy / static_cast<double>(flat.size(0));
+      std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;
   result.latents = to_channels(drawn.codes, latents);
   result.indices = to_places(drawn.indices, latents);

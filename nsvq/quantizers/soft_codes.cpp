@@ -1,11 +1,10 @@
 #include "nsvq/quantizers/soft_codes.h"
 
-#include <utility>
 #include <vector>
 
-#include "nsvq/core/random.h"
+#include "nsvq/ops/drawn_codes.h"
 #include "nsvq/ops/row_chunks.h"
-#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/ops/seeded_values.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -18,48 +17,40 @@ torch::Tensor chunk_logits(const torch::Tensor& rows, const SharedTensors& share
   return at::addmm(shared[1], rows, shared[0].t());
 }
 
-/// Logits with the noise of the chunk that begins at row `first`.
-torch::Tensor noisy_logits(const torch::Tensor& rows, int64_t first, const SharedTensors& shared,
-                           const std::optional<uint64_t>& seed) {
-  const auto logits = chunk_logits(rows, shared);
-  if (!seed) return logits;
-  return logits + gumbel_noise_like(logits, combine_seeds({*seed, static_cast<uint64_t>(first)}));
+std::optional<torch::Tensor> seed_on(c10::Device device, const std::optional<uint64_t>& seed) {
+  if (!seed) return std::nullopt;
+  return at::full({}, static_cast<int64_t>(*seed), at::device(device).dtype(at::kLong));
 }
 
-SoftCodes chunked_codes(const torch::Tensor& latents, const CodeLogits& logits,
-                        const torch::Tensor& codebook, RowFunction function) {
-  const auto results = by_row_chunks(latents, {logits.weights, logits.offsets, codebook},
-                                     rows_at_a_time(codebook.size(0)), std::move(function));
-  return {results.rows[0], results.rows[1]};
+/// Logits with the noise of the chunk that begins at row `first`.
+torch::Tensor noisy_logits(const torch::Tensor& rows, int64_t first, const SharedTensors& shared,
+                           const std::optional<torch::Tensor>& seed) {
+  const auto logits = chunk_logits(rows, shared);
+  if (!seed) return logits;
+  const auto noise = gumbel_values(*seed, first * logits.size(1), logits.numel());
+  return logits + noise.view_as(logits).to(logits.scalar_type());
 }
 
 }  // namespace
 
 SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
                      const torch::Tensor& codebook, const Softness& softness) {
-  return chunked_codes(
-      latents, logits, codebook,
-      [softness](const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
-        const auto noisy = noisy_logits(rows, first, shared, softness.seed);
-        const auto weights = at::softmax(noisy / softness.temperature, 1);
+  const auto results = by_row_chunks(
+      latents, {logits.weights, logits.offsets, codebook}, rows_at_a_time(codebook.size(0)),
+      [seed = seed_on(latents.device(), softness.seed), temperature = softness.temperature](
+          const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
+        const auto noisy = noisy_logits(rows, first, shared, seed);
+        const auto weights = at::softmax(noisy / temperature, 1);
         return RowResults{{weights.matmul(shared[2]), noisy.argmax(1)}, {}};
       });
+  return {results.rows[0], results.rows[1], {}};
 }
 
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness) {
-  return chunked_codes(
-      latents, logits, codebook,
-      [softness](const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
-        const auto noisy = noisy_logits(rows, first, shared, softness.seed);
-        const auto indices = noisy.argmax(1);
-        auto codes = at::embedding(shared[2], indices);
-        if (at::GradMode::is_enabled()) {
-          const auto mean = at::softmax(noisy / softness.temperature, 1).matmul(shared[2].detach());
-          codes = codes + (mean - mean.detach());
-        }
-        return RowResults{{codes, indices}, {}};
-      });
+  const auto drawn = draw_codes(latents, logits.weights, logits.offsets, codebook,
+                                softness.temperature, seed_on(latents.device(), softness.seed));
+  return {at::embedding(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits) {

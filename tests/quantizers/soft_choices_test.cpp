@@ -4,11 +4,10 @@
 
 #include <cmath>
 
-#include "nsvq/core/random.h"
 #include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/seeded_values.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/gumbel.h"
-#include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/soft_codes.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
@@ -76,8 +75,9 @@ void expect_equal_gradients(const Gradients& ours, const Gradients& plain) {
 
 constexpr uint64_t kSeed = 11;
 
-torch::Tensor noise_of_first_chunk(const torch::Tensor& logits) {
-  return gumbel_noise_like(logits, combine_seeds({kSeed, 0}));
+/// The noise of logits [n, K] from row `first` on.
+torch::Tensor noise_of(const torch::Tensor& logits, int64_t first = 0) {
+  return gumbel_values(seed_of(kSeed), first * logits.size(1), logits.numel()).view_as(logits);
 }
 
 TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
@@ -94,7 +94,7 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
     EXPECT_NEAR(variance.template item<double>(), 1.3, 1e-6);
     const auto flat = flatten_latents(z);
     const auto logits = squared_distances(flat, codebook) / (-2 * variance);
-    const auto noisy = logits + noise_of_first_chunk(logits);
+    const auto noisy = logits + noise_of(logits);
     const auto codes = at::softmax(noisy / std::exp(-0.7), 1).matmul(codebook);
     Quantized result;
     result.indices = to_places(noisy.argmax(1), z);
@@ -125,7 +125,7 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
     const auto all = quantizer->named_parameters();
     const auto logits =
         flatten_latents(z).matmul(all["projection.weight"].t()) + all["projection.bias"];
-    const auto noisy = logits + noise_of_first_chunk(logits);
+    const auto noisy = logits + noise_of(logits);
     const auto soft = at::softmax(noisy / gumbel_temperature(one.config.gumbel, 250000), 1);
     const auto indices = noisy.argmax(1);
     const auto hard = at::one_hot(indices, 37).to(at::kDouble);
@@ -183,7 +183,7 @@ TEST(SoftCodes, BackwardDrawsTheNoiseOfForward) {
 
   const auto tail = latents.detach().slice(0, chunk).requires_grad_();
   const auto logits = at::addmm(offsets, tail, weights.t());
-  const auto noisy = logits + gumbel_noise_like(logits, combine_seeds({kSeed, chunk}));
+  const auto noisy = logits + noise_of(logits, chunk);
   EXPECT_TRUE(at::equal(drawn.indices.slice(0, chunk), noisy.argmax(1)));
   at::softmax(noisy / 0.7, 1).matmul(codebook).sum().backward();
   EXPECT_TRUE(at::allclose(latents.grad().slice(0, chunk), tail.grad(), 1e-4, 1e-5));

@@ -59,6 +59,24 @@ at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t coun
   return values;
 }
 
+__global__ void __launch_bounds__(kThreads)
+    gumbel_kernel(const int64_t* __restrict__ seed, int64_t first, int64_t count,
+                  float* __restrict__ values) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i < count) values[i] = GumbelNoise(static_cast<uint64_t>(*seed), first + i).next();
+}
+
+at::Tensor gumbel_values_cuda(const at::Tensor& seed, int64_t first, int64_t count) {
+  const c10::cuda::CUDAGuard guard(seed.device());
+  auto values = at::empty({count}, seed.options().dtype(at::kFloat));
+  if (count == 0) return values;
+  const auto blocks = static_cast<unsigned>(divided(count, kThreads));
+  gumbel_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+      seed.const_data_ptr<int64_t>(), first, count, values.mutable_data_ptr<float>());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return values;
+}
+
 at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents,
                              const at::Tensor& seed) {
   const c10::cuda::CUDAGuard guard(codes.device());
@@ -78,6 +96,7 @@ at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents,
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("draw_similar", draw_similar_cuda);
   m.impl("seeded_values", seeded_values_cuda);
+  m.impl("gumbel_values", gumbel_values_cuda);
 }
 
 }  // namespace nsvq

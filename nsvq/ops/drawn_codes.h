@@ -1,0 +1,27 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+
+namespace nsvq {
+
+/// What draw_codes gives for latents [N, d].
+struct DrawnCodes {
+  torch::Tensor indices;  ///< [N], of the largest noisy logit
+  /// Zeros [N, d] with the gradient of sum_j p_ij c_j, p = softmax(noisy logits / temperature), for
+  /// latents, weights and offsets: added to the codes of `indices` it is one-hot straight through.
+  torch::Tensor carrier;
+  torch::Tensor entropy;  ///< scalar, sum_i H(softmax(logits of i)), without noise or temperature
+};
+
+/// Codes c [K, d] by logits z_i . w_j + b_j and Gumbel noise of a seed (seeded_values.h; without it
+/// there is none), without the N x K matrix: a chunk of rows at a time, in forward and again in
+/// backward, which draws the same noise. No gradient for the codes, and no second derivative.
+/// `chunk`: rows at a time, for tests.
+DrawnCodes draw_codes(const torch::Tensor& latents, const torch::Tensor& weights,
+                      const torch::Tensor& offsets, const torch::Tensor& codebook,
+                      double temperature, const std::optional<torch::Tensor>& seed,
+                      std::optional<int64_t> chunk = std::nullopt);
+
+}  // namespace nsvq

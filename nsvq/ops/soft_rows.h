@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+
+namespace nsvq {
+
+// Softmaxes of rows of logits [n, K], with Gumbel noise and without. The noise of a number depends
+// on the seed (seeded_values.h; none without it) and on its place among all rows, of which these
+// begin at number `first`. Operators of the dispatcher, without gradients.
+
+struct Noise {
+  std::optional<torch::Tensor> seed;
+  int64_t first = 0;  ///< row
+};
+
+/// Of each row [n]: the index of the largest of logits + noise, the first on ties, and the entropy
+/// of softmax(logits) in nats.
+struct SoftRows {
+  torch::Tensor indices, entropy;
+};
+SoftRows soft_rows(const torch::Tensor& logits, const Noise& noise);
+
+/// The gradient for logits [n, K] of sum_ij p_ij pulls_ij + weight sum_i H_i, p = softmax((logits +
+/// noise) / temperature) and H the entropies. Either term may be left out.
+torch::Tensor soft_rows_gradient(const torch::Tensor& logits, const Noise& noise,
+                                 double temperature, const std::optional<torch::Tensor>& pulls,
+                                 const std::optional<torch::Tensor>& weight);
+
+}  // namespace nsvq
