@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "nsvq/cli/command.h"
@@ -147,8 +146,9 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
 /// they are, they would lie together far from any latent, and few codes would win.
 torch::Tensor standardised(torch::Tensor vectors) {
   vectors.sub_(vectors.mean(0));
-  const double length = vectors.norm().item<double>();
-  if (length > 0) vectors.mul_(std::sqrt(static_cast<double>(vectors.size(0))) / length);
+  // Row by row: of all numbers at once a CPU's fp32 sum would stop growing.
+  const double length = vectors.norm(2, 1).to(at::kDouble).square().mean().sqrt().item<double>();
+  if (length > 0) vectors.div_(length);
   return vectors;
 }
 

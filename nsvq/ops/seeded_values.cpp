@@ -36,20 +36,20 @@ torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_
   return values;
 }
 
-void check_seed(const torch::Tensor& seed) {
-  TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1,
-              "seeded_values: the seed must be one int64, but it is ", seed.scalar_type(), " ",
-              seed.sizes());
-}
-
 torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {
-  check_seed(seed);
+  check_seed("seeded_values", seed, seed.device());
   using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t, bool);
   static const auto op = operator_named<Draw>("nsvq::seeded_values");
   return op.call(seed, draw, count, normal);
 }
 
 }  // namespace
+
+void check_seed(const char* op, const torch::Tensor& seed, c10::Device device) {
+  TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1 && seed.device() == device, op,
+              ": the seed must be one int64 on ", device, ", but it is ", seed.scalar_type(), " ",
+              seed.sizes(), " on ", seed.device());
+}
 
 torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t count) {
   return seeded_values(seed, draw, count, /*normal=*/false);
@@ -60,7 +60,7 @@ torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t cou
 }
 
 torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count) {
-  check_seed(seed);
+  check_seed("gumbel_values", seed, seed.device());
   using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t);
   static const auto op = operator_named<Draw>("nsvq::gumbel_values");
   return op.call(seed, first, count);

@@ -8,7 +8,11 @@ namespace nsvq {
 
 // Random numbers by a seed that is a tensor, int64 without dimensions on the device that draws: so
 // a recorded step draws anew each time, and the host need not wait. A number depends on the seed,
-// the draw and its place alone, on every device and for any number of threads.
+// the draw and its place alone, whatever the device (but for the rounding of those that are not
+// uniform) and the number of threads.
+
+/// Throws unless the seed is one, on this device.
+void check_seed(const char* op, const torch::Tensor& seed, c10::Device device);
 
 /// [count] in fp32, uniform in [0, 1). Another `draw` gives others for the same seed.
 torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t count);

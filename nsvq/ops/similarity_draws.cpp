@@ -9,6 +9,7 @@
 #include "nsvq/ops/cosine.h"
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/seeded_draws.h"
+#include "nsvq/ops/seeded_values.h"
 
 namespace nsvq {
 
@@ -45,6 +46,7 @@ torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Ten
               "draw_by_similarity: codebook must be [K, d] and latents [N, d], but they are ",
               codebook.sizes(), " and ", latents.sizes());
   TORCH_CHECK(latents.size(0) > 0, "draw_by_similarity: there are no latents to draw from");
+  check_seed("draw_by_similarity", seed, latents.device());
   using Draw = torch::Tensor(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&);
   static const auto op = operator_named<Draw>("nsvq::draw_similar");
   const auto units = [](const torch::Tensor& rows) {

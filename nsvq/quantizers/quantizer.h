@@ -35,7 +35,8 @@ struct Quantized {
 struct TakenStep {
   torch::Tensor latents;  ///< [N, d] of this rank, without gradients
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  torch::Tensor seed;     ///< of what follows it draws (nsvq/ops/seeded_values.h), on every rank
+  /// Of the draws made after it, as nsvq/ops/seeded_values.h takes it; the same on every rank.
+  torch::Tensor seed;
   Group& group;
 };
 

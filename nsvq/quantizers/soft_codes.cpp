@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "nsvq/ops/drawn_codes.h"
+#include "nsvq/ops/noisy_choice.h"
 #include "nsvq/ops/row_chunks.h"
 #include "nsvq/ops/seeded_values.h"
 #include "nsvq/quantizers/search.h"
@@ -48,8 +48,8 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness) {
-  const auto drawn = draw_codes(latents, logits.weights, logits.offsets, codebook,
-                                softness.temperature, seed_on(latents.device(), softness.seed));
+  const auto drawn = noisy_choice(latents, logits.weights, logits.offsets, codebook,
+                                  softness.temperature, seed_on(latents.device(), softness.seed));
   return {at::embedding(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 

@@ -62,10 +62,15 @@ TEST(SimilarityDraws, DependOnTheSeedAndNotOnThreads) {
 }
 
 TEST(SimilarityDraws, OfOddInput) {
-  const auto one = at::ones({1, 3});
+  const auto one = at::ones({1, 3}), seven = at::randn({7, 3});
   EXPECT_EQ(draw_by_similarity(at::empty({0, 3}), one, seed_of(0)).numel(), 0);
-  EXPECT_TRUE(draw_by_similarity(at::zeros({33, 3}), one, seed_of(0)).eq(0).all().item<bool>());
-  EXPECT_EQ(draw_by_similarity(at::full({1, 3}, NAN), one, seed_of(0)).item<int64_t>(), 0);
+  const auto of_zeros = draw_by_similarity(at::zeros({7000, 3}), seven, seed_of(0));
+  EXPECT_GT(of_zeros.bincount().min().item<int64_t>(), 850);  // all chances are 1 / 7
+  const auto of_nan = draw_by_similarity(at::full({50, 3}, NAN), seven, seed_of(0));
+  EXPECT_GE(of_nan.min().item<int64_t>(), 0);
+  EXPECT_LT(of_nan.max().item<int64_t>(), 7);
+  EXPECT_THROW(draw_by_similarity(one, one, at::zeros({2}, at::kLong)), c10::Error);
+  EXPECT_THROW(draw_by_similarity(one, one, at::zeros({}, at::kInt)), c10::Error);
   const auto wide = at::randn({6, 40}).t();  // not contiguous
   EXPECT_TRUE(at::equal(draw_by_similarity(wide, wide, seed_of(4)),
                         draw_by_similarity(wide.contiguous(), wide.contiguous(), seed_of(4))));

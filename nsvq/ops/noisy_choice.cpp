@@ -1,9 +1,10 @@
-#include "nsvq/ops/drawn_codes.h"
+#include "nsvq/ops/noisy_choice.h"
 
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "nsvq/ops/row_chunks.h"
+#include "nsvq/ops/seeded_values.h"
 #include "nsvq/ops/soft_rows.h"
 
 namespace nsvq {
@@ -25,7 +26,7 @@ void each_chunk(const Tensor& latents, const Tensor& weights, const Tensor& offs
   }
 }
 
-class DrawCodes : public torch::autograd::Function<DrawCodes> {
+class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& latents,
                                const Tensor& weights, const Tensor& offsets, const Tensor& codebook,
@@ -47,7 +48,7 @@ class DrawCodes : public torch::autograd::Function<DrawCodes> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "draw_codes: has no second derivative");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "noisy_choice: has no second derivative");
     const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
     const auto saved = context->get_saved_variables();
     const auto &latents = saved[0], &weights = saved[1], &offsets = saved[2], &codebook = saved[3];
@@ -75,13 +76,16 @@ class DrawCodes : public torch::autograd::Function<DrawCodes> {
 
 }  // namespace
 
-DrawnCodes draw_codes(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
-                      const Tensor& codebook, double temperature, const MaybeTensor& seed,
-                      std::optional<int64_t> chunk) {
-  TORCH_CHECK(temperature > 0, "draw_codes: temperature must be positive, but it is ", temperature);
+NoisyChoice noisy_choice(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
+                         const Tensor& codebook, double temperature, const MaybeTensor& seed,
+                         std::optional<int64_t> chunk) {
+  TORCH_CHECK(temperature > 0, "noisy_choice: temperature must be positive, but it is ",
+              temperature);
+  if (seed) check_seed("noisy_choice", *seed, latents.device());
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
-  const auto results = DrawCodes::apply(latents, weights, offsets, codebook.detach(), temperature,
-                                        seed, chunk.value_or(rows_at_a_time(weights.size(0))));
+  const auto results =
+      NoisyChoiceFunction::apply(latents, weights, offsets, codebook.detach(), temperature, seed,
+                                 chunk.value_or(rows_at_a_time(weights.size(0))));
   return {results[0], results[1], results[2]};
 }
 

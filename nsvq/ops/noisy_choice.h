@@ -6,8 +6,8 @@
 
 namespace nsvq {
 
-/// What draw_codes gives for latents [N, d].
-struct DrawnCodes {
+/// What noisy_choice gives for latents [N, d].
+struct NoisyChoice {
   torch::Tensor indices;  ///< [N], of the largest noisy logit
   /// Zeros [N, d] with the gradient of sum_j p_ij c_j, p = softmax(noisy logits / temperature), for
   /// latents, weights and offsets: added to the codes of `indices` it is one-hot straight through.
@@ -19,9 +19,9 @@ struct DrawnCodes {
 /// there is none), without the N x K matrix: a chunk of rows at a time, in forward and again in
 /// backward, which draws the same noise. No gradient for the codes, and no second derivative.
 /// `chunk`: rows at a time, for tests.
-DrawnCodes draw_codes(const torch::Tensor& latents, const torch::Tensor& weights,
-                      const torch::Tensor& offsets, const torch::Tensor& codebook,
-                      double temperature, const std::optional<torch::Tensor>& seed,
-                      std::optional<int64_t> chunk = std::nullopt);
+NoisyChoice noisy_choice(const torch::Tensor& latents, const torch::Tensor& weights,
+                         const torch::Tensor& offsets, const torch::Tensor& codebook,
+                         double temperature, const std::optional<torch::Tensor>& seed,
+                         std::optional<int64_t> chunk = std::nullopt);
 
 }  // namespace nsvq

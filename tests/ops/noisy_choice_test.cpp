@@ -1,4 +1,4 @@
-#include "nsvq/ops/drawn_codes.h"
+#include "nsvq/ops/noisy_choice.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -57,8 +57,8 @@ Tensors plain_results(const Draw& draw) {
 }
 
 Tensors our_results(const Draw& draw, std::optional<int64_t> chunk) {
-  const auto ours = draw_codes(draw.latents, draw.weights, draw.offsets, draw.codebook,
-                               draw.temperature, draw.seed, chunk);
+  const auto ours = noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                                 draw.temperature, draw.seed, chunk);
   EXPECT_TRUE(ours.carrier.eq(0).all().item<bool>());
   return results(draw, ours.indices, ours.carrier, ours.entropy);
 }
@@ -81,16 +81,16 @@ void expect_plain_results(at::ScalarType type, c10::Device device, double tolera
   }
 }
 
-TEST(DrawnCodes, EqualThePlainVersion) { expect_plain_results(at::kDouble, at::kCPU, 1e-12); }
+TEST(NoisyChoice, EqualThePlainVersion) { expect_plain_results(at::kDouble, at::kCPU, 1e-12); }
 
-TEST(DrawnCodes, EqualThePlainVersionInFp32) { expect_plain_results(at::kFloat, at::kCPU, 2e-4); }
+TEST(NoisyChoice, EqualThePlainVersionInFp32) { expect_plain_results(at::kFloat, at::kCPU, 2e-4); }
 
-TEST(DrawnCodes, EqualThePlainVersionOnTheGpu) {
+TEST(NoisyChoice, EqualThePlainVersionOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_plain_results(at::kFloat, at::kCUDA, 2e-4);
 }
 
-TEST(DrawnCodes, LowTemperaturesStayFinite) {
+TEST(NoisyChoice, LowTemperaturesStayFinite) {
   for (const auto type : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
     if (type == c10::DeviceType::CUDA && gpu_count() == 0) continue;
     auto draw = draw_of(33, 31, true, at::kFloat, type);
@@ -101,14 +101,14 @@ TEST(DrawnCodes, LowTemperaturesStayFinite) {
   }
 }
 
-TEST(DrawnCodes, EitherGradientMayBeLeftOut) {
+TEST(NoisyChoice, EitherGradientMayBeLeftOut) {
   const auto draw = draw_of(9, 7, true, at::kDouble, at::kCPU);
-  const auto gradient = [&](const DrawnCodes& ours, bool entropy) {
+  const auto gradient = [&](const NoisyChoice& ours, bool entropy) {
     const auto total = entropy ? ours.entropy : (ours.carrier * draw.latents.detach()).sum();
     return torch::autograd::grad({total}, {draw.weights})[0];
   };
   const auto drawn = [&] {
-    return draw_codes(draw.latents, draw.weights, draw.offsets, draw.codebook, 0.6, draw.seed);
+    return noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook, 0.6, draw.seed);
   };
   EXPECT_GT(gradient(drawn(), true).abs().max().item<double>(), 1e-3);
   EXPECT_GT(gradient(drawn(), false).abs().max().item<double>(), 1e-3);

@@ -1,0 +1,59 @@
+// Codes that lie together by the thousand: more candidates than a kernel has room for.
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/ops/cases.h"
+#include "nsvq/ops/ns_loss.h"
+#include "nsvq/ops/streaming.h"
+
+namespace nsvq {
+namespace {
+
+constexpr double kTauOfTest = 0.35;
+
+double error_of(const torch::Tensor& loss, const torch::Tensor& right) {
+  return ((loss.to(at::kDouble) - right).abs() / right.abs().clamp_min(1e-30)).item<double>();
+}
+
+/// Scaled up, products leave few digits of the distances, in the plain version too: then the loss
+/// is but to be a number.
+void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scale,
+                  c10::Device device) {
+  const std::string family = "crowded copies";
+  const auto drawn = draw({family, latents, codes, dimension, family}, 5, device);
+  const auto z = drawn.latents * scale, codebook = drawn.codebook * scale;
+  const auto expected = std::get<0>(exact_nearest_codes_reference(z, codebook)).to(device);
+  const auto found = ns_search(z, codebook, kTauOfTest);
+  const auto what = fmt::format("d = {}, scale {}", dimension, scale);
+  EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << what;
+  EXPECT_EQ(std::get<0>(exact_nearest_codes(z, codebook)).ne(expected).sum().item<int64_t>(), 0)
+      << what;
+  EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << what;
+  if (scale > 1) return;
+  const auto plain = [&](at::ScalarType type) {
+    return ns_loss(z.to(type), codebook.to(type), expected, kTauOfTest);
+  };
+  const auto right = plain(at::kDouble);
+  EXPECT_LE(error_of(found.loss, right), 2 * error_of(plain(at::kFloat), right) + 2e-4) << what;
+}
+
+TEST(CrowdedCodes, SearchAndLoss) {
+  for (const double scale : {1.0, 1000.0}) expect_right(64, 3000, 31, scale, at::kCPU);
+}
+
+TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  at::globalContext().setAllowTF32CuBLAS(true);
+  for (const int64_t dimension : {31, 128, 256}) {
+    for (const double scale : {1.0, 30.0, 1000.0}) {
+      expect_right(2600, 20000, dimension, scale, at::kCUDA);
+    }
+  }
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+}  // namespace
+}  // namespace nsvq
