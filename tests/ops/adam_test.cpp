@@ -4,7 +4,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::adam_test {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
@@ -223,4 +223,4 @@ TEST(Adam, AveragesAloneOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::adam_test

@@ -9,7 +9,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::add_norm_silu_test {
 namespace {
 
 using torch::Tensor;
@@ -232,4 +232,4 @@ TEST(AddNormSilu, RefusesWhatHasNoAnswer) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::add_norm_silu_test

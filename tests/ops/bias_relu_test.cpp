@@ -7,7 +7,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::bias_relu_test {
 namespace {
 
 using torch::Tensor;
@@ -113,4 +113,4 @@ TEST(BiasRelu, RefusesOtherShapes) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::bias_relu_test

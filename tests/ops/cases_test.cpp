@@ -18,7 +18,7 @@
 #include "nsvq/ops/ns_loss.h"
 #include "nsvq/ops/streaming.h"
 
-namespace nsvq {
+namespace nsvq::cases_test {
 namespace {
 
 using Tensor = torch::Tensor;
@@ -261,4 +261,4 @@ TEST_P(Cases, GroupNormSiluIsAccurate) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::cases_test

@@ -5,7 +5,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::depth_to_space_test {
 namespace {
 
 /// Channel c at (y, x) of the wide image, one number at a time.
@@ -126,4 +126,4 @@ TEST(DepthToSpace, RefusesWhatDoesNotDivide) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::depth_to_space_test

@@ -4,7 +4,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::feature_distance_test {
 namespace {
 
 struct Drawn {
@@ -70,4 +70,4 @@ TEST(FeatureDistance, RefusesOtherShapes) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::feature_distance_test

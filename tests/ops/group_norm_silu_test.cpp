@@ -11,7 +11,7 @@
 
 #include "nsvq/core/device.h"
 
-namespace nsvq {
+namespace nsvq::group_norm_silu_test {
 namespace {
 
 constexpr double kEps = 1e-6;
@@ -221,4 +221,4 @@ TEST(GroupNormSilu, RefusesASecondDerivative) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::group_norm_silu_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace nsvq {
+namespace nsvq::lfq_entropy_test {
 namespace {
 
 using Entropies = LfqEntropy (*)(const torch::Tensor&, double);
@@ -123,4 +123,4 @@ TEST(LfqEntropy, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::lfq_entropy_test

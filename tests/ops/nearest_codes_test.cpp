@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace nsvq {
+namespace nsvq::nearest_codes_test {
 namespace {
 
 /// Direct differences in fp64, one pair at a time; the lowest index wins ties.
@@ -74,4 +74,4 @@ TEST(NearestCodes, RefusesWhatHasNoAnswer) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::nearest_codes_test

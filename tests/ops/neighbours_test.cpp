@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace nsvq {
+namespace nsvq::neighbours_test {
 namespace {
 
 /// The definition in fp64, from differences.
@@ -102,4 +102,4 @@ TEST(Neighbours, RefuseWhatHasNoAnswer) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::neighbours_test

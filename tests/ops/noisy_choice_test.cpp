@@ -7,7 +7,7 @@
 #include "nsvq/ops/seeded_values.h"
 #include "nsvq/ops/soft_rows.h"
 
-namespace nsvq {
+namespace nsvq::noisy_choice_test {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
@@ -126,4 +126,4 @@ TEST(GumbelValues, HaveTheirDistribution) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::noisy_choice_test

@@ -6,7 +6,7 @@
 
 #include "nsvq/ops/nearest_codes.h"
 
-namespace nsvq {
+namespace nsvq::ns_loss_test {
 namespace {
 
 struct Expected {
@@ -99,4 +99,4 @@ TEST(NsLoss, RefusesAnImpossibleTemperature) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::ns_loss_test

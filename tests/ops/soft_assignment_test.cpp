@@ -6,7 +6,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/ops/row_chunks.h"
 
-namespace nsvq {
+namespace nsvq::soft_assignment_test {
 namespace {
 
 constexpr double kTau = 0.35;
@@ -193,4 +193,4 @@ TEST(RowChunks, HoldsAChunkAtATime) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::soft_assignment_test

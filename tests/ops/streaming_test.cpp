@@ -10,7 +10,7 @@
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/ns_loss.h"
 
-namespace nsvq {
+namespace nsvq::streaming_test {
 namespace {
 
 struct Case {
@@ -256,4 +256,4 @@ TEST(NsSearch, ShapesForTracing) {
 }
 
 }  // namespace
-}  // namespace nsvq
+}  // namespace nsvq::streaming_test
