@@ -46,7 +46,7 @@ struct Part {
 std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
   const auto images = random_images(config.train.batch_size, config.data.size, device);
   auto model = make_model(config, device);
-  const auto losses = make_losses(config.loss, device);
+  const auto losses = make_losses(config, device);
   std::vector<Part> parts;
   const auto take = [&](const std::string& name, const Work& work) {
     if (const auto taken = time_work(work, device, rounds)) {

@@ -25,7 +25,7 @@ class Loss {
 struct LossKind {
   std::string name;
   double LossConfig::*weight;
-  std::function<std::unique_ptr<Loss>(const LossConfig&, c10::Device)> make;
+  std::function<std::unique_ptr<Loss>(const Config&, c10::Device)> make;
 };
 
 const std::vector<LossKind>& loss_kinds();
@@ -37,7 +37,8 @@ struct WeightedLoss {
   std::unique_ptr<Loss> loss;
 };
 
-/// The members whose weight in the recipe is not zero, with what they hold on `device`.
-std::vector<WeightedLoss> make_losses(const LossConfig& config, c10::Device device);
+/// The members whose weight in the recipe is not zero, with what they hold on `device`. Throws
+/// UserError where one cannot take images of the recipe's size.
+std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device);
 
 }  // namespace nsvq

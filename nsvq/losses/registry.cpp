@@ -1,3 +1,4 @@
+#include "nsvq/core/error.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/losses/perceptual.h"
 #include "nsvq/losses/pixel.h"
@@ -7,12 +8,19 @@ namespace nsvq {
 namespace {
 
 template <typename Member>
-std::unique_ptr<Loss> plain(const LossConfig& /*config*/, c10::Device /*device*/) {
+std::unique_ptr<Loss> plain(const Config& /*config*/, c10::Device /*device*/) {
   return std::make_unique<Member>();
 }
 
-std::unique_ptr<Loss> perceptual(const LossConfig& config, c10::Device device) {
-  return std::make_unique<PerceptualLoss>(make_lpips(config.perceptual_net, device));
+std::unique_ptr<Loss> perceptual(const Config& config, c10::Device device) {
+  const auto& kind = feature_net_kind(config.loss.perceptual_net);
+  if (config.data.size < kind.least_size) {
+    throw UserError(
+        "loss.perceptual: lpips-{} needs images of at least {} pixels a side, but data.size is {}; "
+        "set loss.perceptual=0 or a larger data.size",
+        kind.name, kind.least_size, config.data.size);
+  }
+  return std::make_unique<PerceptualLoss>(make_lpips(kind.name, device));
 }
 
 }  // namespace
@@ -26,10 +34,10 @@ const std::vector<LossKind>& loss_kinds() {
   return kinds;
 }
 
-std::vector<WeightedLoss> make_losses(const LossConfig& config, c10::Device device) {
+std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device) {
   std::vector<WeightedLoss> losses;
   for (const auto& kind : loss_kinds()) {
-    const double weight = config.*kind.weight;
+    const double weight = config.loss.*kind.weight;
     if (weight != 0) losses.push_back({kind.name, weight, kind.make(config, device)});
   }
   return losses;

@@ -51,7 +51,7 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       ema_(config_, model_),
       optimizer_(named_parameters(*model_), config_.optimizer, ema_.parameters()),
       loss_scale_(model_->precision, device_),
-      losses_(make_losses(config_.loss, device_)),
+      losses_(make_losses(config_, device_)),
       replacement_(make_replacement(config_, *model_->quantizer)),
       fixed_images_(first_images(val_source_, config_, *group_, config_.train.samples).to(device_)),
       phase_(phase_by_name(config_.schedule.phases.front())),

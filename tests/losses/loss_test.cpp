@@ -12,10 +12,17 @@
 namespace nsvq {
 namespace {
 
+Config with_losses(const LossConfig& losses, int64_t size = 64) {
+  Config config;
+  config.loss = losses;
+  config.data.size = size;
+  return config;
+}
+
 TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  const LossConfig config{.perceptual_net = "squeeze"};
+  const auto config = with_losses({.perceptual_net = "squeeze"});
   const auto& net = feature_net_kind("squeeze");
   save_weights("squeezenet1_1", {random_weights(*net.make()), "test", true});
   save_weights("lpips-squeeze", {random_weights(LpipsHeads(net.channels)), "test", true});
@@ -39,7 +46,7 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
 TEST(Losses, ValuesByHand) {
   const auto images = at::zeros({1, 3, 1, 2});
   const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
-  const auto losses = make_losses({.l1 = 1, .l2 = 2, .vq = 1}, at::kCPU);
+  const auto losses = make_losses(with_losses({.l1 = 1, .l2 = 2, .vq = 1}), at::kCPU);
   ASSERT_EQ(losses.size(), 2u);
   EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
   EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
@@ -50,7 +57,7 @@ TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
   try {
-    make_losses({.perceptual = 1}, at::kCPU);
+    make_losses(with_losses({.perceptual = 1}), at::kCPU);
     FAIL() << "no error";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("`nsvq weights get lpips-vgg`"), std::string::npos)
@@ -58,8 +65,19 @@ TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   }
 }
 
+TEST(Losses, ImagesTooSmallForTheNetworkAreRefused) {
+  try {
+    make_losses(with_losses({.perceptual = 1, .perceptual_net = "alex"}, /*size=*/30), at::kCPU);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    for (const auto* word : {"loss.perceptual", "lpips-alex", "31", "data.size is 30"}) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Losses, WeightZeroLeavesATermOut) {
-  EXPECT_EQ(make_losses({.l1 = 0, .l2 = 1, .vq = 1}, at::kCPU).at(0).name, "l2");
+  EXPECT_EQ(make_losses(with_losses({.l1 = 0, .l2 = 1, .vq = 1}), at::kCPU).at(0).name, "l2");
 }
 
 }  // namespace
