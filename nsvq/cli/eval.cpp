@@ -4,6 +4,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/measure.h"
 #include "nsvq/cli/table.h"
+#include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/report/usage_chart.h"
@@ -34,6 +35,10 @@ void write_json(const EvalArguments& arguments, const std::string& model,
 
 void run_eval(const EvalArguments& arguments) {
   const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
+    throw UserError("--histogram: {}: it is an SVG picture; give it a name that ends in .svg",
+                    arguments.histogram);
+  }
   require_writable(arguments.histogram);
   const auto group = make_group();
   auto opened = open(arguments.model, *group);

@@ -157,7 +157,8 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   const auto unwritable = folder_ / "file/figures.json";
   expect_failure(eval({"--json", unwritable}), 3, {folder_ / "file"});
   expect_failure(eval({"--json", folder_.path()}), 3, {folder_.path()});
-  expect_failure(eval({"--histogram", unwritable}), 3, {folder_ / "file"});
+  expect_failure(eval({"--histogram", folder_ / "file/usage.svg"}), 3, {folder_ / "file"});
+  expect_failure(eval({"--histogram", "usage.png"}), 2, {"--histogram", "usage.png", ".svg"});
 }
 
 TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
