@@ -10,30 +10,33 @@ namespace nsvq {
 
 namespace {
 
-torch::Tensor seeded_values_cpu(const torch::Tensor& seed, int64_t draw, int64_t count,
-                                bool normal) {
+/// [count] numbers; draw(begin, end, values) writes a share of them.
+template <typename Draw>
+torch::Tensor drawn_by_threads(int64_t count, Draw draw) {
   auto values = at::empty({count}, at::kFloat);
   auto* value = values.mutable_data_ptr<float>();
-  const auto start = static_cast<uint64_t>(seed.item<int64_t>());
   constexpr int64_t kOfAThread = 4096;
-  at::parallel_for(0, count, kOfAThread, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      value[i] = normal ? normal_at(start, draw, i) : uniform_at(start, draw, i);
-    }
-  });
+  at::parallel_for(0, count, kOfAThread,
+                   [&](int64_t begin, int64_t end) { draw(begin, end, value); });
   return values;
 }
 
-torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_t count) {
-  auto values = at::empty({count}, at::kFloat);
-  auto* value = values.mutable_data_ptr<float>();
+torch::Tensor seeded_values_cpu(const torch::Tensor& seed, int64_t draw, int64_t count,
+                                bool normal) {
   const auto start = static_cast<uint64_t>(seed.item<int64_t>());
-  constexpr int64_t kOfAThread = 4096;
-  at::parallel_for(0, count, kOfAThread, [&](int64_t begin, int64_t end) {
-    GumbelNoise noise(start, first + begin);
-    for (int64_t i = begin; i < end; ++i) value[i] = noise.next();
+  return drawn_by_threads(count, [=](int64_t begin, int64_t end, float* values) {
+    for (int64_t i = begin; i < end; ++i) {
+      values[i] = normal ? normal_at(start, draw, i) : uniform_at(start, draw, i);
+    }
   });
-  return values;
+}
+
+torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_t count) {
+  const auto start = static_cast<uint64_t>(seed.item<int64_t>());
+  return drawn_by_threads(count, [=](int64_t begin, int64_t end, float* values) {
+    GumbelNoise noise(start, first + begin);
+    for (int64_t i = begin; i < end; ++i) values[i] = noise.next();
+  });
 }
 
 torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {

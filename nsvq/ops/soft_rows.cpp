@@ -12,16 +12,10 @@ namespace {
 using Tensor = torch::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-Tensor noisy_logits(const Tensor& logits, const MaybeTensor& seed, int64_t first) {
-  if (!seed) return logits;
-  const auto noise = gumbel_values(*seed, first * logits.size(1), logits.numel());
-  return logits + noise.view_as(logits).to(logits.scalar_type());
-}
-
 std::tuple<Tensor, Tensor> soft_rows_kernel(const Tensor& logits, const MaybeTensor& seed,
                                             int64_t first) {
   const auto logs = at::log_softmax(logits, 1);
-  return {noisy_logits(logits, seed, first).argmax(1), -(logs.exp() * logs).sum(1)};
+  return {with_noise(logits, {seed, first}).argmax(1), -(logs.exp() * logs).sum(1)};
 }
 
 Tensor soft_rows_gradient_kernel(const Tensor& logits, const MaybeTensor& seed, int64_t first,
@@ -29,7 +23,7 @@ Tensor soft_rows_gradient_kernel(const Tensor& logits, const MaybeTensor& seed, 
                                  const MaybeTensor& weight) {
   auto gradient = at::zeros_like(logits);
   if (pulls) {
-    const auto p = at::softmax(noisy_logits(logits, seed, first) / temperature, 1);
+    const auto p = at::softmax(with_noise(logits, {seed, first}) / temperature, 1);
     gradient += p * (*pulls - (p * *pulls).sum(1, /*keepdim=*/true)) / temperature;
   }
   if (weight) {
@@ -40,6 +34,12 @@ Tensor soft_rows_gradient_kernel(const Tensor& logits, const MaybeTensor& seed, 
 }
 
 }  // namespace
+
+Tensor with_noise(const Tensor& logits, const Noise& noise) {
+  if (!noise.seed) return logits;
+  const auto values = gumbel_values(*noise.seed, noise.first * logits.size(1), logits.numel());
+  return logits + values.view_as(logits).to(logits.scalar_type());
+}
 
 SoftRows soft_rows(const Tensor& logits, const Noise& noise) {
   using Rows = std::tuple<Tensor, Tensor>(const Tensor&, const MaybeTensor&, int64_t);

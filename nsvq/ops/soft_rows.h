@@ -8,12 +8,16 @@ namespace nsvq {
 
 // Softmaxes of rows of logits [n, K], with Gumbel noise and without. The noise of a number depends
 // on the seed (seeded_values.h; none without it) and on its place among all rows, of which these
-// begin at number `first`. Operators of the dispatcher, without gradients.
+// begin at number `first`. Those that are not said to have gradients are operators of the
+// dispatcher.
 
 struct Noise {
   std::optional<torch::Tensor> seed;
   int64_t first = 0;  ///< row
 };
+
+/// Logits with their noise; with the logits' gradient.
+torch::Tensor with_noise(const torch::Tensor& logits, const Noise& noise);
 
 /// Of each row [n]: the index of the largest of logits + noise, the first on ties, and the entropy
 /// of softmax(logits) in nats.

@@ -4,7 +4,7 @@
 
 #include "nsvq/ops/noisy_choice.h"
 #include "nsvq/ops/row_chunks.h"
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/soft_rows.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -22,15 +22,6 @@ std::optional<torch::Tensor> seed_on(c10::Device device, const std::optional<uin
   return at::full({}, static_cast<int64_t>(*seed), at::device(device).dtype(at::kLong));
 }
 
-/// Logits with the noise of the chunk that begins at row `first`.
-torch::Tensor noisy_logits(const torch::Tensor& rows, int64_t first, const SharedTensors& shared,
-                           const std::optional<torch::Tensor>& seed) {
-  const auto logits = chunk_logits(rows, shared);
-  if (!seed) return logits;
-  const auto noise = gumbel_values(*seed, first * logits.size(1), logits.numel());
-  return logits + noise.view_as(logits).to(logits.scalar_type());
-}
-
 }  // namespace
 
 SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
@@ -39,7 +30,7 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
       latents, {logits.weights, logits.offsets, codebook}, rows_at_a_time(codebook.size(0)),
       [seed = seed_on(latents.device(), softness.seed), temperature = softness.temperature](
           const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
-        const auto noisy = noisy_logits(rows, first, shared, seed);
+        const auto noisy = with_noise(chunk_logits(rows, shared), {seed, first});
         const auto weights = at::softmax(noisy / temperature, 1);
         return RowResults{{weights.matmul(shared[2]), noisy.argmax(1)}, {}};
       });

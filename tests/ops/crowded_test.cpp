@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kTauOfTest = 0.35;
 
-double error_of(const torch::Tensor& loss, const torch::Tensor& right) {
+double relative_error(const torch::Tensor& loss, const torch::Tensor& right) {
   return ((loss.to(at::kDouble) - right).abs() / right.abs().clamp_min(1e-30)).item<double>();
 }
 
@@ -37,7 +37,8 @@ void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scal
     return ns_loss(z.to(type), codebook.to(type), expected, kTauOfTest);
   };
   const auto right = plain(at::kDouble);
-  EXPECT_LE(error_of(found.loss, right), 2 * error_of(plain(at::kFloat), right) + 2e-4) << what;
+  EXPECT_LE(relative_error(found.loss, right), 2 * relative_error(plain(at::kFloat), right) + 2e-4)
+      << what;
 }
 
 TEST(CrowdedCodes, SearchAndLoss) {

@@ -5,7 +5,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/seeded_values.h"
-#include "nsvq/ops/soft_rows.h"
+#include "tests/seed_of.h"
 
 namespace nsvq::noisy_choice_test {
 namespace {
@@ -29,7 +29,7 @@ Draw draw_of(int64_t n, int64_t k, bool noisy, at::ScalarType type, c10::Device 
             normal({k, 5}),
             0.6,
             std::nullopt};
-  if (noisy) draw.seed = at::full({}, 9, at::device(device).dtype(at::kLong));
+  if (noisy) draw.seed = seed_of(9, device);
   return draw;
 }
 
@@ -115,7 +115,7 @@ TEST(NoisyChoice, EitherGradientMayBeLeftOut) {
 }
 
 TEST(GumbelValues, HaveTheirDistribution) {
-  const auto seed = at::scalar_tensor(4, at::kLong);
+  const auto seed = seed_of(4);
   const auto values = gumbel_values(seed, 0, 200000);
   for (double point = -2; point < 6; point += 0.1) {
     const double share = values.lt(point).to(at::kDouble).mean().item<double>();

@@ -6,13 +6,10 @@
 #include <algorithm>
 
 #include "nsvq/core/device.h"
+#include "tests/seed_of.h"
 
 namespace nsvq {
 namespace {
-
-torch::Tensor seed_tensor(int64_t value, c10::Device device = at::kCPU) {
-  return at::scalar_tensor(value, at::kLong).to(device);
-}
 
 /// The largest difference of the share of values below a point from `expected(point)`.
 template <typename Expected>
@@ -31,11 +28,11 @@ TEST(SeededValues, HaveTheirDistributions) {
   // A sample of so many is off by 1.63 / sqrt(n) with a chance of 1 in 100 (Kolmogorov, Smirnov).
   constexpr int64_t count = 200000;
   const double bound = 1.63 / std::sqrt(static_cast<double>(count));
-  const auto uniform = uniform_values(seed_tensor(5), 0, count);
+  const auto uniform = uniform_values(seed_of(5), 0, count);
   EXPECT_GE(uniform.min().item<double>(), 0);
   EXPECT_LT(uniform.max().item<double>(), 1);
   EXPECT_LT(distance_to(uniform, [](double x) { return std::clamp(x, 0.0, 1.0); }), bound);
-  const auto normal = normal_values(seed_tensor(5), 0, count);
+  const auto normal = normal_values(seed_of(5), 0, count);
   EXPECT_LT(distance_to(normal, normal_share), bound);
   EXPECT_TRUE(at::isfinite(normal).all().item<bool>());
   const auto neighbours = normal.slice(0, 1) * normal.slice(0, 0, count - 1);
@@ -43,21 +40,21 @@ TEST(SeededValues, HaveTheirDistributions) {
 }
 
 TEST(SeededValues, DependOnSeedDrawAndPlaceAlone) {
-  const auto values = uniform_values(seed_tensor(5), 0, 10000);
-  EXPECT_TRUE(at::equal(uniform_values(seed_tensor(5), 0, 33), values.slice(0, 0, 33)));
+  const auto values = uniform_values(seed_of(5), 0, 10000);
+  EXPECT_TRUE(at::equal(uniform_values(seed_of(5), 0, 33), values.slice(0, 0, 33)));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  EXPECT_TRUE(at::equal(uniform_values(seed_tensor(5), 0, 10000), values));
+  EXPECT_TRUE(at::equal(uniform_values(seed_of(5), 0, 10000), values));
   at::set_num_threads(threads);
   for (const auto& other :
-       {uniform_values(seed_tensor(6), 0, 10000), uniform_values(seed_tensor(5), 1, 10000)}) {
+       {uniform_values(seed_of(6), 0, 10000), uniform_values(seed_of(5), 1, 10000)}) {
     EXPECT_LT(other.eq(values).sum().item<int64_t>(), 5);
   }
 }
 
 TEST(SeededValues, OfOddInput) {
-  EXPECT_EQ(normal_values(seed_tensor(-1), 0, 0).numel(), 0);
-  EXPECT_EQ(normal_values(seed_tensor(-1), 0, 1).numel(), 1);
+  EXPECT_EQ(normal_values(seed_of(-1), 0, 0).numel(), 0);
+  EXPECT_EQ(normal_values(seed_of(-1), 0, 1).numel(), 1);
   EXPECT_THROW(uniform_values(at::zeros({}), 0, 1), c10::Error);
   EXPECT_THROW(uniform_values(at::zeros({2}, at::kLong), 0, 1), c10::Error);
 }
@@ -65,11 +62,11 @@ TEST(SeededValues, OfOddInput) {
 TEST(SeededValues, AreThoseOfTheCpuOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const int64_t count : {0, 1, 31, 33, 100000}) {
-    const auto seed = seed_tensor(7, at::kCUDA);
+    const auto seed = seed_of(7, at::kCUDA);
     EXPECT_TRUE(
-        at::equal(uniform_values(seed, 2, count).cpu(), uniform_values(seed_tensor(7), 2, count)));
+        at::equal(uniform_values(seed, 2, count).cpu(), uniform_values(seed_of(7), 2, count)));
     EXPECT_TRUE(at::allclose(normal_values(seed, 2, count).cpu(),
-                             normal_values(seed_tensor(7), 2, count), 1e-4, 1e-5));
+                             normal_values(seed_of(7), 2, count), 1e-4, 1e-5));
   }
 }
 

@@ -6,11 +6,10 @@
 #include <cmath>
 
 #include "nsvq/core/device.h"
+#include "tests/seed_of.h"
 
 namespace nsvq {
 namespace {
-
-torch::Tensor seed_of(int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
 /// Frequencies of 40,000 draws for one code against softmax(cosine similarity), within 5 standard
 /// deviations.
@@ -20,8 +19,7 @@ void expect_chances_on(c10::Device device) {
     const auto latents = at::randn({7, d}) * at::rand({7, 1}).mul(5), code = at::randn({1, d});
     const auto codes = code.expand({40000, d});
     const auto drawn =
-        draw_by_similarity(codes.to(device), latents.to(device), seed_of(3).to(device))
-            .to(at::kCPU);
+        draw_by_similarity(codes.to(device), latents.to(device), seed_of(3, device)).to(at::kCPU);
     const auto chances = at::cosine_similarity(latents, code, 1).to(at::kDouble).softmax(0);
     for (int64_t i = 0; i < 7; ++i) {
       const double chance = chances[i].item<double>();
@@ -43,7 +41,7 @@ TEST(SimilarityDraws, AreThoseOfTheCpuOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(1);
   const auto codes = at::randn({5000, 33}), latents = at::randn({1000, 33});
-  const auto there = draw_by_similarity(codes.cuda(), latents.cuda(), seed_of(8).cuda()).cpu();
+  const auto there = draw_by_similarity(codes.cuda(), latents.cuda(), seed_of(8, at::kCUDA)).cpu();
   // One proposal in some millions lies so near its bar that rounding decides.
   EXPECT_LT(there.ne(draw_by_similarity(codes, latents, seed_of(8))).sum().item<int64_t>(), 3);
 }

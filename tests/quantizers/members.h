@@ -1,11 +1,9 @@
 #pragma once
 
 #include "nsvq/quantizers/quantizer.h"
+#include "tests/seed_of.h"
 
 namespace nsvq {
-
-/// As nsvq/ops/seeded_values.h takes it.
-inline torch::Tensor seed_of(int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
 /// A small member of the family for tests that go through all of them, and what may be asked of it.
 struct Member {

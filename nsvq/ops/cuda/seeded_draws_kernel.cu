@@ -39,42 +39,48 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) drawn[j] = last;
 }
 
+/// value(seed, place) for each place.
+template <typename Value>
 __global__ void __launch_bounds__(kThreads)
-    values_kernel(const int64_t* __restrict__ seed, int64_t draw, int64_t count, bool normal,
+    values_kernel(const int64_t* __restrict__ seed, int64_t count, Value value,
                   float* __restrict__ values) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= count) return;
-  const auto start = static_cast<uint64_t>(*seed);
-  values[i] = normal ? normal_at(start, draw, i) : uniform_at(start, draw, i);
+  if (i < count) values[i] = value(static_cast<uint64_t>(*seed), i);
 }
 
-at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+struct SeededValue {
+  int64_t draw;
+  bool normal;
+  __device__ float operator()(uint64_t seed, int64_t place) const {
+    return normal ? normal_at(seed, draw, place) : uniform_at(seed, draw, place);
+  }
+};
+
+struct GumbelValue {
+  int64_t first;
+  __device__ float operator()(uint64_t seed, int64_t place) const {
+    return GumbelNoise(seed, first + place).next();
+  }
+};
+
+template <typename Value>
+at::Tensor values_of(const at::Tensor& seed, int64_t count, Value value) {
   const c10::cuda::CUDAGuard guard(seed.device());
   auto values = at::empty({count}, seed.options().dtype(at::kFloat));
   if (count == 0) return values;
   const auto blocks = static_cast<unsigned>(divided(count, kThreads));
   values_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      seed.const_data_ptr<int64_t>(), draw, count, normal, values.mutable_data_ptr<float>());
+      seed.const_data_ptr<int64_t>(), count, value, values.mutable_data_ptr<float>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return values;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    gumbel_kernel(const int64_t* __restrict__ seed, int64_t first, int64_t count,
-                  float* __restrict__ values) {
-  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i < count) values[i] = GumbelNoise(static_cast<uint64_t>(*seed), first + i).next();
+at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+  return values_of(seed, count, SeededValue{draw, normal});
 }
 
 at::Tensor gumbel_values_cuda(const at::Tensor& seed, int64_t first, int64_t count) {
-  const c10::cuda::CUDAGuard guard(seed.device());
-  auto values = at::empty({count}, seed.options().dtype(at::kFloat));
-  if (count == 0) return values;
-  const auto blocks = static_cast<unsigned>(divided(count, kThreads));
-  gumbel_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      seed.const_data_ptr<int64_t>(), first, count, values.mutable_data_ptr<float>());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return values;
+  return values_of(seed, count, GumbelValue{first});
 }
 
 at::Tensor draw_similar_cuda(const at::Tensor& codes, const at::Tensor& latents,
