@@ -119,9 +119,7 @@ void run_kmeans(const CodebookArguments& arguments) {
 std::function<torch::Tensor(const torch::Tensor&)> patch_features(
     const CodebookArguments& arguments, c10::Device device) {
   const auto& kind = feature_net_kind(arguments.net);
-  if (arguments.size < kind.least_size) {
-    throw UserError("--size: {} needs images of at least {} pixels", kind.name, kind.least_size);
-  }
+  kind.require_side("--size", arguments.size);
   const auto weights = load_weights(kind.weights);
   if (!weights.official) {
     log("{}: the stored {} ({}) are not the official values", kind.name, kind.weights,

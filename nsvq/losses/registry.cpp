@@ -1,4 +1,3 @@
-#include "nsvq/core/error.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/losses/perceptual.h"
 #include "nsvq/losses/pixel.h"
@@ -14,12 +13,7 @@ std::unique_ptr<Loss> plain(const Config& /*config*/, c10::Device /*device*/) {
 
 std::unique_ptr<Loss> perceptual(const Config& config, c10::Device device) {
   const auto& kind = feature_net_kind(config.loss.perceptual_net);
-  if (config.data.size < kind.least_size) {
-    throw UserError(
-        "loss.perceptual: lpips-{} needs images of at least {} pixels a side, but data.size is {}; "
-        "set loss.perceptual=0 or a larger data.size",
-        kind.name, kind.least_size, config.data.size);
-  }
+  kind.require_side("loss.perceptual: data.size", config.data.size);
   return std::make_unique<PerceptualLoss>(make_lpips(kind.name, device));
 }
 

@@ -29,6 +29,12 @@ const std::vector<FeatureNetKind>& feature_net_kinds() {
   return kinds;
 }
 
+void FeatureNetKind::require_side(const std::string& setting, int64_t side) const {
+  if (side >= least_size) return;
+  throw UserError("{} is {}, but {} needs images of at least {} pixels a side; set a larger one",
+                  setting, side, name, least_size);
+}
+
 const FeatureNetKind& feature_net_kind(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& kind : feature_net_kinds()) {

@@ -47,6 +47,9 @@ struct FeatureNetKind {
   std::vector<int64_t> channels;  ///< of each activation
   int64_t least_size;             ///< least height and width of an image
   std::function<std::shared_ptr<FeatureNet>()> make;
+
+  /// Throws UserError, naming the setting that holds it, if images of this side are too small.
+  void require_side(const std::string& setting, int64_t side) const;
 };
 
 const std::vector<FeatureNetKind>& feature_net_kinds();

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
 #include "tests/environment.h"
+#include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"
 
 namespace nsvq {
@@ -56,23 +56,15 @@ TEST(Losses, ValuesByHand) {
 TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  try {
-    make_losses(with_losses({.perceptual = 1}), at::kCPU);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("`nsvq weights get lpips-vgg`"), std::string::npos)
-        << error.what();
-  }
+  const auto message = error_of([&] { make_losses(with_losses({.perceptual = 1}), at::kCPU); });
+  EXPECT_NE(message.find("`nsvq weights get lpips-vgg`"), std::string::npos) << message;
 }
 
 TEST(Losses, ImagesTooSmallForTheNetworkAreRefused) {
-  try {
-    make_losses(with_losses({.perceptual = 1, .perceptual_net = "alex"}, /*size=*/30), at::kCPU);
-    FAIL() << "no error";
-  } catch (const UserError& error) {
-    for (const auto* word : {"loss.perceptual", "lpips-alex", "31", "data.size is 30"}) {
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    }
+  const auto config = with_losses({.perceptual = 1, .perceptual_net = "alex"}, /*size=*/30);
+  const auto message = error_of([&] { make_losses(config, at::kCPU); });
+  for (const auto* word : {"loss.perceptual", "alex", "31", "data.size is 30"}) {
+    EXPECT_NE(message.find(word), std::string::npos) << message;
   }
 }
 
