@@ -82,4 +82,5 @@ def main():
     print(json.dumps({"losses": [loss.item() for loss in losses]}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -25,8 +25,8 @@ else
   # Our kernels alone, and each tensor in memory of its own, so that an access past its end is one.
   export PYTORCH_NO_CUDA_MEMORY_CACHING=1
   for tool in memcheck racecheck; do
-    "$sanitizer" --tool "$tool" --kernel-name kernel_substring=nsvq --error-exitcode 1 build/cuda/test_ops --gtest_brief=1 \
-      --gtest_filter='*CUDA*:*Gpu*:-Exactness*' || { echo "test_gpu: $tool found something" >&2; failed=1; }
+    "$sanitizer" --tool "$tool" --kernel-name kernel_substring=nsvq --error-exitcode 1 \
+      build/cuda/test_ops --gtest_brief=1 --gtest_filter='*CUDA*:*Gpu*:-Exactness*' || { echo "test_gpu: $tool found something" >&2; failed=1; }
   done
 fi
 [ $failed = 0 ] && echo "test_gpu: all passed"
