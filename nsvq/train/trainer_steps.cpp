@@ -27,7 +27,6 @@ std::string Trainer::why_not_recorded() const {
   if (group_->size() > 1) return "for one process";
   if (search_waits()) return "the search by plain operators waits";
   if (model_->quantizer->depends_on_step()) return "the quantizer draws or anneals by the step";
-  if (replacement_ && replacement_->acts_after_steps()) return "codes are replaced by the step";
   return "";
 }
 
