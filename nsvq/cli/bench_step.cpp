@@ -54,11 +54,13 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
     }
   };
   const auto latents = model->to_latents(images).detach();
-  const auto codes = model->quantizer->quantize(latents, {.seed = 0}).latents.detach();
+  QuantizerStep step;
+  step.seed = at::zeros({}, at::device(device).dtype(at::kLong));
+  const auto codes = model->quantizer->quantize(latents, step).latents.detach();
   take("encoder", [&] { model->to_latents(images).sum().backward(); });
   take("quantizer", [&] {
     const auto leaf = latents.detach().requires_grad_();
-    const auto result = model->quantizer->quantize(leaf, {.seed = 0});
+    const auto result = model->quantizer->quantize(leaf, step);
     (result.loss + result.latents.sum()).backward();
   });
   take("decoder", [&] {

@@ -51,6 +51,12 @@ Tf32Convolutions::Tf32Convolutions(bool allowed)
 
 Tf32Convolutions::~Tf32Convolutions() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
 
+Tf32Products::Tf32Products(bool allowed) : was_allowed_(at::globalContext().allowTF32CuBLAS()) {
+  at::globalContext().setAllowTF32CuBLAS(allowed);
+}
+
+Tf32Products::~Tf32Products() { at::globalContext().setAllowTF32CuBLAS(was_allowed_); }
+
 KeptCasts::KeptCasts() { at::autocast::increment_nesting(); }
 
 KeptCasts::~KeptCasts() {

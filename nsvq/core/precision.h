@@ -34,6 +34,18 @@ class Tf32Convolutions {
   bool was_allowed_;
 };
 
+/// While it lives, matrix products of the process may round fp32 to TF32, or may not.
+class Tf32Products {
+ public:
+  explicit Tf32Products(bool allowed);
+  ~Tf32Products();
+  Tf32Products(const Tf32Products&) = delete;
+  Tf32Products& operator=(const Tf32Products&) = delete;
+
+ private:
+  bool was_allowed_;
+};
+
 /// While it lives, this thread casts a weight once for all batches: for inference, where weights do
 /// not change.
 class KeptCasts {

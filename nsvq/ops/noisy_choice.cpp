@@ -1,8 +1,10 @@
 #include "nsvq/ops/noisy_choice.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/ops/row_chunks.h"
 #include "nsvq/ops/seeded_values.h"
 #include "nsvq/ops/soft_rows.h"
@@ -26,11 +28,14 @@ void each_chunk(const Tensor& latents, const Tensor& weights, const Tensor& offs
   }
 }
 
+bool may_round(const MaybeTensor& seed) { return seed && at::globalContext().allowTF32CuDNN(); }
+
 class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& latents,
                                const Tensor& weights, const Tensor& offsets, const Tensor& codebook,
-                               double temperature, const MaybeTensor& seed, int64_t chunk) {
+                               const Tensor& temperature, const MaybeTensor& seed, int64_t chunk) {
+    const Tf32Products rounded(may_round(seed));
     const auto indices = at::empty({latents.size(0)}, latents.options().dtype(at::kLong));
     auto entropy = at::zeros({}, latents.options());
     each_chunk(latents, weights, offsets, chunk,
@@ -39,8 +44,8 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
                  indices.slice(0, first, first + logits.size(0)).copy_(rows.indices);
                  entropy += rows.entropy.sum();
                });
-    context->save_for_backward({latents, weights, offsets, codebook, seed.value_or(Tensor())});
-    context->saved_data["temperature"] = temperature;
+    context->save_for_backward(
+        {latents, weights, offsets, codebook, temperature, seed.value_or(Tensor())});
     context->saved_data["chunk"] = chunk;
     context->set_materialize_grads(false);
     context->mark_non_differentiable({indices});
@@ -51,10 +56,13 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
     TORCH_CHECK(!at::GradMode::is_enabled(), "noisy_choice: has no second derivative");
     const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
     const auto saved = context->get_saved_variables();
-    const auto &latents = saved[0], &weights = saved[1], &offsets = saved[2], &codebook = saved[3];
+    const auto &latents = saved[0], &weights = saved[1], &offsets = saved[2], &codebook = saved[3],
+               &temperature = saved[4];
     const auto given = [](const Tensor& tensor) {
       return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
     };
+    const auto seed = given(saved[5]);
+    const Tf32Products rounded(may_round(seed));
     const auto of_codes = gradients[1], of_entropy = gradients[2];
     auto of_latents = at::zeros_like(latents), of_weights = at::zeros_like(weights),
          of_offsets = at::zeros_like(offsets);
@@ -62,9 +70,8 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
       const auto own = [&](const Tensor& all) { return all.slice(0, first, first + part.size(0)); };
       MaybeTensor pulls;
       if (of_codes.defined()) pulls = at::mm(own(of_codes), codebook.t());
-      const auto of_logits = soft_rows_gradient(logits, {given(saved[4]), first},
-                                                context->saved_data["temperature"].toDouble(),
-                                                pulls, given(of_entropy));
+      const auto of_logits =
+          soft_rows_gradient(logits, {seed, first}, temperature, pulls, given(of_entropy));
       own(of_latents).copy_(at::mm(of_logits, weights));
       of_weights.addmm_(of_logits.t(), part);
       of_offsets += of_logits.sum(0);
@@ -77,10 +84,11 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
 }  // namespace
 
 NoisyChoice noisy_choice(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
-                         const Tensor& codebook, double temperature, const MaybeTensor& seed,
+                         const Tensor& codebook, const Tensor& temperature, const MaybeTensor& seed,
                          std::optional<int64_t> chunk) {
-  TORCH_CHECK(temperature > 0, "noisy_choice: temperature must be positive, but it is ",
-              temperature);
+  TORCH_CHECK(temperature.numel() == 1 && temperature.device() == latents.device(),
+              "noisy_choice: the temperature must be a scalar on ", latents.device(),
+              ", but it is ", temperature.sizes(), " on ", temperature.device());
   if (seed) check_seed("noisy_choice", *seed, latents.device());
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   const auto results =

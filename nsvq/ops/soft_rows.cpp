@@ -19,7 +19,7 @@ std::tuple<Tensor, Tensor> soft_rows_kernel(const Tensor& logits, const MaybeTen
 }
 
 Tensor soft_rows_gradient_kernel(const Tensor& logits, const MaybeTensor& seed, int64_t first,
-                                 double temperature, const MaybeTensor& pulls,
+                                 const Tensor& temperature, const MaybeTensor& pulls,
                                  const MaybeTensor& weight) {
   auto gradient = at::zeros_like(logits);
   if (pulls) {
@@ -48,10 +48,10 @@ SoftRows soft_rows(const Tensor& logits, const Noise& noise) {
   return {indices, entropy};
 }
 
-Tensor soft_rows_gradient(const Tensor& logits, const Noise& noise, double temperature,
+Tensor soft_rows_gradient(const Tensor& logits, const Noise& noise, const Tensor& temperature,
                           const MaybeTensor& pulls, const MaybeTensor& weight) {
-  using Gradient = Tensor(const Tensor&, const MaybeTensor&, int64_t, double, const MaybeTensor&,
-                          const MaybeTensor&);
+  using Gradient = Tensor(const Tensor&, const MaybeTensor&, int64_t, const Tensor&,
+                          const MaybeTensor&, const MaybeTensor&);
   static const auto op = operator_named<Gradient>("nsvq::soft_rows_gradient");
   return op.call(logits, noise.seed, noise.first, temperature, pulls, weight);
 }
@@ -59,7 +59,7 @@ Tensor soft_rows_gradient(const Tensor& logits, const Noise& noise, double tempe
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def("soft_rows(Tensor logits, Tensor? seed, int first) -> (Tensor, Tensor)");
   m.def(
-      "soft_rows_gradient(Tensor logits, Tensor? seed, int first, float temperature, Tensor? "
+      "soft_rows_gradient(Tensor logits, Tensor? seed, int first, Tensor temperature, Tensor? "
       "pulls, Tensor? weight) -> Tensor");
 }
 

@@ -27,9 +27,11 @@ struct SoftRows {
 SoftRows soft_rows(const torch::Tensor& logits, const Noise& noise);
 
 /// The gradient for logits [n, K] of sum_ij p_ij pulls_ij + weight sum_i H_i, p = softmax((logits +
-/// noise) / temperature) and H the entropies. Either term may be left out.
+/// noise) / temperature) and H the entropies; temperature and weight are scalars. Either term may
+/// be left out.
 torch::Tensor soft_rows_gradient(const torch::Tensor& logits, const Noise& noise,
-                                 double temperature, const std::optional<torch::Tensor>& pulls,
+                                 const torch::Tensor& temperature,
+                                 const std::optional<torch::Tensor>& pulls,
                                  const std::optional<torch::Tensor>& weight);
 
 }  // namespace nsvq

@@ -84,13 +84,15 @@ torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latent
       .permute({0, 3, 1, 2});
 }
 
+torch::Tensor codes_of(const torch::Tensor& codebook, const torch::Tensor& indices) {
+  const bool on_gpu = codebook.is_cuda() && codebook.scalar_type() == at::kFloat;
+  return on_gpu ? LookUp::apply(codebook, indices) : at::embedding(codebook, indices);
+}
+
 torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices) {
   TORCH_CHECK(indices.dim() == 3, "quantizer: indices must be [B, h, w], but they are ",
               indices.sizes());
-  const auto rows = codebook.is_cuda() && codebook.scalar_type() == at::kFloat
-                        ? LookUp::apply(codebook, indices)
-                        : at::embedding(codebook, indices);
-  return rows.permute({0, 3, 1, 2});
+  return codes_of(codebook, indices).permute({0, 3, 1, 2});
 }
 
 }  // namespace nsvq

@@ -33,6 +33,9 @@ torch::Tensor to_places(const torch::Tensor& indices, const torch::Tensor& laten
 /// Rows [B * h * w, d] to [B, d, h, w], the places of latents [B, d, h, w].
 torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latents);
 
+/// Rows of the codebook [..., d] for indices [...].
+torch::Tensor codes_of(const torch::Tensor& codebook, const torch::Tensor& indices);
+
 /// Rows of the codebook for indices [B, h, w], as [B, d, h, w].
 torch::Tensor look_up(const torch::Tensor& codebook, const torch::Tensor& indices);
 

@@ -1,6 +1,5 @@
 #include "nsvq/quantizers/gumbel.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -11,10 +10,9 @@
 
 namespace nsvq {
 
-double gumbel_temperature(const GumbelConfig& config, int64_t step) {
-  const double share =
-      std::min(1.0, static_cast<double>(step) / static_cast<double>(config.anneal_steps));
-  const double high = (1 + std::cos(share * std::numbers::pi)) / 2;
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number) {
+  const auto share = (number / static_cast<double>(config.anneal_steps)).clamp_max(1);
+  const auto high = (1 + (share * std::numbers::pi).cos()) / 2;
   return config.last_temperature + (config.temperature - config.last_temperature) * high;
 }
 
@@ -30,7 +28,7 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
   const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
   const auto &weights = projection_->weight, &offsets = projection_->bias;
   const auto drawn = winning_codes(flat, {weights, offsets}, codebook_,
-                                   {gumbel_temperature(config_, step.number), step.seed});
+                                   {gumbel_temperature(config_, number_of(step, flat)), step.seed});
   const auto divergence =
       std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;

@@ -16,7 +16,6 @@ class GumbelQuantizer : public Quantizer {
 
   torch::Tensor decode(const torch::Tensor& indices) override;
   int64_t codes() const override { return codebook_.size(0); }
-  bool depends_on_step() const override { return true; }
 
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
@@ -29,6 +28,6 @@ class GumbelQuantizer : public Quantizer {
 };
 
 /// From `temperature` to `last_temperature` in `anneal_steps`, along half a cosine.
-double gumbel_temperature(const GumbelConfig& config, int64_t step);
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number);
 
 }  // namespace nsvq

@@ -31,8 +31,8 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
                                                        const QuantizerStep& step) {
   const auto given = step.commitment ? latents : latents.detach();
   const auto flat = flatten_latents(given);
-  const auto chosen = winning_codes(flat, {codebook_, no_offsets()}, codebook_,
-                                    {config_.ibq.temperature, std::nullopt});
+  const auto temperature = at::full({}, config_.ibq.temperature, flat.options());
+  const auto chosen = winning_codes(flat, {codebook_, no_offsets()}, codebook_, {temperature, {}});
   Quantized result;
   result.latents = to_channels(chosen.codes, latents);
   result.indices = to_places(chosen.indices, latents);

@@ -19,8 +19,11 @@ namespace nsvq {
 struct QuantizerStep {
   bool commitment = true;  ///< terms that move the encoder
   bool neighbours = true;  ///< a method's own codebook terms beyond fitting, such as the NS loss
-  int64_t number = 0;      ///< of the step in the run: what anneals, anneals by it
-  std::optional<uint64_t> seed;  ///< of what the step draws; without it nothing is random
+  /// Scalar on the latents' device, of the step in the run: what anneals, anneals by it. A tensor,
+  /// like the seed, so that a recorded step is not that of one number. None stands for 0.
+  torch::Tensor number;
+  /// Of what the step draws, as nsvq/ops/seeded_values.h takes it; without it nothing is random.
+  std::optional<torch::Tensor> seed;
 };
 
 /// What quantizing a batch of latents gives.
@@ -62,9 +65,6 @@ class Quantizer : public torch::nn::Module {
   virtual void follow(const TakenStep& /*step*/) {}
   /// What `follow` changes.
   virtual std::vector<torch::Tensor> followers() { return {}; }
-  /// Whether `quantize` depends on the step's number or seed, so that two steps differ by more than
-  /// what their tensors hold.
-  virtual bool depends_on_step() const { return false; }
 
   /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
   /// are too many to list.

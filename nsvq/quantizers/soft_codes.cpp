@@ -5,6 +5,7 @@
 #include "nsvq/ops/noisy_choice.h"
 #include "nsvq/ops/row_chunks.h"
 #include "nsvq/ops/soft_rows.h"
+#include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -17,21 +18,20 @@ torch::Tensor chunk_logits(const torch::Tensor& rows, const SharedTensors& share
   return at::addmm(shared[1], rows, shared[0].t());
 }
 
-std::optional<torch::Tensor> seed_on(c10::Device device, const std::optional<uint64_t>& seed) {
-  if (!seed) return std::nullopt;
-  return at::full({}, static_cast<int64_t>(*seed), at::device(device).dtype(at::kLong));
-}
-
 }  // namespace
+
+torch::Tensor number_of(const QuantizerStep& step, const torch::Tensor& latents) {
+  if (step.number.defined()) return step.number.to(at::kDouble);
+  return at::zeros({}, latents.options().dtype(at::kDouble));
+}
 
 SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
                      const torch::Tensor& codebook, const Softness& softness) {
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets, codebook}, rows_at_a_time(codebook.size(0)),
-      [seed = seed_on(latents.device(), softness.seed), temperature = softness.temperature](
-          const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
-        const auto noisy = with_noise(chunk_logits(rows, shared), {seed, first});
-        const auto weights = at::softmax(noisy / temperature, 1);
+      [softness](const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
+        const auto noisy = with_noise(chunk_logits(rows, shared), {softness.seed, first});
+        const auto weights = at::softmax(noisy / softness.temperature, 1);
         return RowResults{{weights.matmul(shared[2]), noisy.argmax(1)}, {}};
       });
   return {results.rows[0], results.rows[1], {}};
@@ -40,8 +40,8 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness) {
   const auto drawn = noisy_choice(latents, logits.weights, logits.offsets, codebook,
-                                  softness.temperature, seed_on(latents.device(), softness.seed));
-  return {at::embedding(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
+                                  softness.temperature, softness.seed);
+  return {codes_of(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits) {

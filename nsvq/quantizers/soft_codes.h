@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "nsvq/quantizers/quantizer.h"
+
 namespace nsvq {
 
 // Codes chosen by a softmax over logits, without the N x K matrix: rows are taken a chunk at a time
@@ -15,10 +17,13 @@ struct CodeLogits {
   torch::Tensor weights, offsets;
 };
 
+/// The step's number in fp64, on the latents' device.
+torch::Tensor number_of(const QuantizerStep& step, const torch::Tensor& latents);
+
 /// How a latent's weights of the codes, softmax((logits + noise) / temperature), come about.
 struct Softness {
-  double temperature = 1;
-  std::optional<uint64_t> seed;  ///< of Gumbel noise; without it there is none
+  torch::Tensor temperature;          ///< scalar
+  std::optional<torch::Tensor> seed;  ///< of Gumbel noise; without it there is none
 };
 
 struct SoftCodes {

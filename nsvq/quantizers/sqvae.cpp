@@ -26,7 +26,7 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   Quantized result;
   torch::Tensor codes;
   if (step.seed) {
-    const double temperature = std::exp(-config_.sqvae.anneal * static_cast<double>(step.number));
+    const auto temperature = (-config_.sqvae.anneal * number_of(step, flat)).exp();
     const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
     result.indices = to_places(soft.indices, latents);
     codes = to_channels(soft.codes, latents);

@@ -12,8 +12,6 @@ class StochasticQuantizer : public VectorQuantizer {
  public:
   StochasticQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
-  bool depends_on_step() const override { return true; }
-
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
 

@@ -72,7 +72,11 @@ bool Trainer::train_epoch(Progress& progress) {
 void Trainer::train_step(const torch::Tensor& images) {
   const double share = adversarial_share();
   share_.fill_(share);
-  seed_.fill_(static_cast<int64_t>(seed_for(config_, Draw::quantizer, at_.step)));
+  const uint64_t seed = seed_for(config_, Draw::quantizer, at_.step);
+  seed_.fill_(static_cast<int64_t>(seed));
+  own_seed_.fill_(
+      static_cast<int64_t>(combine_seeds({seed, static_cast<uint64_t>(group_->rank())})));
+  number_.fill_(at_.step);
   const bool adversarial = share > 0;
   const auto kind = fmt::format("{} {}", phase_.name, adversarial);
   if (kind != step_kind_) settle();
@@ -125,9 +129,8 @@ void Trainer::step_as_it_is(const torch::Tensor& images, bool adversarial) {
 QuantizerStep Trainer::quantizer_step() const {
   return {.commitment = phase_.commitment,
           .neighbours = phase_.ns_loss,
-          .number = at_.step,
-          .seed = combine_seeds({seed_for(config_, Draw::quantizer, at_.step),
-                                 static_cast<uint64_t>(group_->rank())})};
+          .number = number_,
+          .seed = own_seed_};
 }
 
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where

@@ -125,6 +125,8 @@ class Trainer {
   std::string step_kind_;   ///< of the step under way: its phase, and whether it is adversarial
   torch::Tensor share_;     ///< scalar, of the adversarial training in this step
   torch::Tensor seed_;      ///< scalar, of what state that follows the step draws
+  torch::Tensor own_seed_;  ///< scalar, of what the step draws on this rank
+  torch::Tensor number_;    ///< scalar, of the step
   torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
   torch::Tensor replaced_;  ///< codes, in the epoch under way
   Meter epoch_meter_, step_meter_;

@@ -59,6 +59,8 @@ Trainer::Trainer(Config config, const fs::path& run, std::shared_ptr<Group> grou
       recorder_(device_, why_not_recorded().empty()),
       share_(at::zeros({}, at::device(device_).dtype(at::kFloat))),
       seed_(at::zeros({}, at::device(device_).dtype(at::kLong))),
+      own_seed_(at::zeros_like(seed_)),
+      number_(at::zeros_like(seed_)),
       usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
       replaced_(at::zeros({}, usage_.options())) {
   at_.images = train_source_->size();

@@ -26,7 +26,6 @@ std::string Trainer::why_not_recorded() const {
   if (!device_.is_cuda()) return "for a GPU";
   if (group_->size() > 1) return "for one process";
   if (search_waits()) return "the search by plain operators waits";
-  if (model_->quantizer->depends_on_step()) return "the quantizer draws or anneals by the step";
   return "";
 }
 

@@ -30,7 +30,8 @@ void train(Quantizer& quantizer, const torch::Tensor& latents, double rate, int6
   const auto group = make_group();
   for (int64_t number = 0; number < steps; ++number) {
     quantizer.zero_grad();
-    const auto result = quantizer.quantize(latents, {.number = number, .seed = number});
+    const auto result =
+        quantizer.quantize(latents, {.number = seed_of(number), .seed = seed_of(number)});
     if (result.loss.requires_grad()) result.loss.backward();
     const torch::NoGradGuard no_grad;
     for (auto& parameter : quantizer.parameters()) {

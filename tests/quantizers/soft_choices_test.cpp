@@ -15,6 +15,8 @@
 namespace nsvq {
 namespace {
 
+torch::Tensor step_number(int64_t step) { return at::scalar_tensor(step, at::kLong); }
+
 // soft_choices.py computed these in PyTorch with autograd.
 TEST(SoftChoices, LossesAndGradientsEqualPyTorchs) {
   const auto cases = golden("soft_choices");
@@ -29,8 +31,8 @@ TEST(SoftChoices, LossesAndGradientsEqualPyTorchs) {
     const auto latents = formula(shape, 0.8, 0.1).requires_grad_();
     const QuantizerStep step = {.commitment = expected.at("commitment"),
                                 .neighbours = expected.at("neighbours"),
-                                .number = expected.at("number")};
-    SCOPED_TRACE(fmt::format("{} at step {}", config.type, step.number));
+                                .number = step_number(expected.at("number"))};
+    SCOPED_TRACE(fmt::format("{} at step {}", config.type, step.number.item<int64_t>()));
     const auto result = quantizer->quantize(latents, step);
     (result.loss + (result.latents * formula(shape, 1, 2.9)).sum()).backward();
     EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-9);
@@ -85,7 +87,7 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
   one.config.sqvae = {.variance = 1.3, .anneal = 1e-3};
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
-  const QuantizerStep step = {.number = 700, .seed = kSeed};
+  const QuantizerStep step = {.number = step_number(700), .seed = seed_of(kSeed)};
   const auto ours = gradients_of(quantizer, latents_for(one),
                                  [&](const auto& z) { return quantizer->quantize(z, step); });
   const auto plain = gradients_of(quantizer, latents_for(one), [&](const torch::Tensor& z) {
@@ -114,11 +116,15 @@ TEST(Sqvae, EvaluationTakesTheNearestCode) {
   EXPECT_TRUE(at::equal(quantizer->encode(latents_for(one)).flatten(), nearest));
 }
 
+double temperature_at(const GumbelConfig& config, int64_t step) {
+  return gumbel_temperature(config, step_number(step).to(at::kDouble)).item<double>();
+}
+
 TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
   const auto one = member("gumbel");
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
-  const QuantizerStep step = {.number = 250000, .seed = kSeed};
+  const QuantizerStep step = {.number = step_number(250000), .seed = seed_of(kSeed)};
   const auto ours = gradients_of(quantizer, latents_for(one),
                                  [&](const auto& z) { return quantizer->quantize(z, step); });
   const auto plain = gradients_of(quantizer, latents_for(one), [&](const torch::Tensor& z) {
@@ -126,7 +132,7 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
     const auto logits =
         flatten_latents(z).matmul(all["projection.weight"].t()) + all["projection.bias"];
     const auto noisy = logits + noise_of(logits);
-    const auto soft = at::softmax(noisy / gumbel_temperature(one.config.gumbel, 250000), 1);
+    const auto soft = at::softmax(noisy / temperature_at(one.config.gumbel, 250000), 1);
     const auto indices = noisy.argmax(1);
     const auto hard = at::one_hot(indices, 37).to(at::kDouble);
     const auto shares = at::softmax(logits, 1);
@@ -138,16 +144,17 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
   });
   expect_equal_gradients(ours, plain);
   const auto again = latents_for(one).to(at::kDouble);
-  const auto other = quantizer->quantize(again, {.number = 250000, .seed = kSeed + 1});
+  const auto other =
+      quantizer->quantize(again, {.number = step_number(250000), .seed = seed_of(kSeed + 1)});
   EXPECT_FALSE(at::equal(other.indices, ours.result.indices));
 }
 
 TEST(Gumbel, TemperatureFollowsACosine) {
   const GumbelConfig config;
-  EXPECT_DOUBLE_EQ(gumbel_temperature(config, 0), 0.9);
-  EXPECT_NEAR(gumbel_temperature(config, 500000), (0.9 + 1e-6) / 2, 1e-12);
-  EXPECT_NEAR(gumbel_temperature(config, 1000000), 1e-6, 1e-15);
-  EXPECT_NEAR(gumbel_temperature(config, 5000000), 1e-6, 1e-15);
+  EXPECT_DOUBLE_EQ(temperature_at(config, 0), 0.9);
+  EXPECT_NEAR(temperature_at(config, 500000), (0.9 + 1e-6) / 2, 1e-12);
+  EXPECT_NEAR(temperature_at(config, 1000000), 1e-6, 1e-15);
+  EXPECT_NEAR(temperature_at(config, 5000000), 1e-6, 1e-15);
 }
 
 TEST(Gumbel, HasNoCodebookToReplace) {
@@ -161,7 +168,7 @@ TEST(SoftCodes, DrawsFollowTheSoftmax) {
   const auto offsets = at::tensor({0.0, 1.0, -1.0, 0.5}, at::kDouble);
   const auto codes = at::eye(4, at::kDouble);
   const auto drawn = winning_codes(at::zeros({n, 4}, at::kDouble), {codes, offsets}, codes,
-                                   {.temperature = 1, .seed = 5});
+                                   {at::ones({}), seed_of(5)});
   const auto shares = at::softmax(offsets, 0);
   const auto found = drawn.codes.mean(0);
   for (int64_t i = 0; i < 4; ++i) {
@@ -178,7 +185,8 @@ TEST(SoftCodes, BackwardDrawsTheNoiseOfForward) {
   const auto weights = at::randn({codes, 2}), codebook = at::randn({codes, 2});
   const auto offsets = at::zeros({codes});
   const auto latents = at::randn({chunk + 3, 2}).requires_grad_();
-  const auto drawn = winning_codes(latents, {weights, offsets}, codebook, {0.7, kSeed});
+  const auto drawn =
+      winning_codes(latents, {weights, offsets}, codebook, {at::full({}, 0.7), seed_of(kSeed)});
   drawn.codes.sum().backward();
 
   const auto tail = latents.detach().slice(0, chunk).requires_grad_();
@@ -193,7 +201,8 @@ TEST(SoftCodes, WinnersAreCodesBitForBit) {
   torch::manual_seed(7);
   const auto codebook = at::randn({33, 5}).requires_grad_();
   const auto latents = at::randn({50, 5}).requires_grad_();
-  const auto chosen = winning_codes(latents, {codebook, at::zeros({33})}, codebook, {});
+  const auto chosen =
+      winning_codes(latents, {codebook, at::zeros({33})}, codebook, {at::ones({}), {}});
   EXPECT_TRUE(at::equal(chosen.codes, codebook.index_select(0, chosen.indices)));
   EXPECT_TRUE(at::equal(chosen.indices, largest_logits(latents, {codebook, at::zeros({33})})));
 }

@@ -69,7 +69,7 @@ void train_anew(const Config& config, const std::filesystem::path& run) {
 TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const auto* precision : {"bf16", "fp32", "fp16"}) {
-    for (const auto* type : {"nsvq", "ema", "lfq", "jukebox", "cvq"}) {
+    for (const auto* type : {"nsvq", "ema", "lfq", "jukebox", "cvq", "gumbel", "sqvae"}) {
       const TemporaryFolder folder;
       auto config = gpu_config(type);
       config.train.precision = precision;

@@ -118,12 +118,18 @@ __global__ void __launch_bounds__(kThreads)
 /// kPulled, kWeighted: which of the two terms there are.
 template <bool kPulled, bool kWeighted>
 __global__ void __launch_bounds__(kThreads)
-    gradient_kernel(Rows rows, float sharpness, const float* __restrict__ pulls,
-                    const float* __restrict__ weight, float* __restrict__ gradients) {
+    gradient_kernel(Rows rows, const float* __restrict__ temperature,
+                    const float* __restrict__ pulls, const float* __restrict__ weight,
+                    float* __restrict__ gradients) {
   const int64_t begin = blockIdx.x * rows.codes;
+  const float sharpness = 1 / *temperature;
   Mass drawn, plain;
   rows.each([&](int64_t code, float logit, float noise) {
-    if constexpr (kPulled) drawn.add((logit + noise) * sharpness, pulls[begin + code]);
+    if constexpr (kPulled) {
+      const float x = (logit + noise) * sharpness;
+      drawn.add(x, pulls[begin + code]);
+      gradients[begin + code] = x;  // for the same thread below: cheaper than to draw again
+    }
     if constexpr (kWeighted) plain.add(logit, 0);
   });
   if constexpr (kPulled) drawn = of_block(drawn);
@@ -135,10 +141,10 @@ __global__ void __launch_bounds__(kThreads)
     entropy = of_block(entropy);
   }
   const float mean = kWeighted ? entropy.moment / entropy.sum : 0;
-  rows.each([&](int64_t code, float logit, float noise) {
+  rows.each([&](int64_t code, float logit, float) {
     float sum = 0;
     if constexpr (kPulled) {
-      const float p = expf((logit + noise) * sharpness - drawn.top) / drawn.sum;
+      const float p = expf(gradients[begin + code] - drawn.top) / drawn.sum;
       sum = p * (pulls[begin + code] - drawn.moment / drawn.sum) * sharpness;
     }
     if constexpr (kWeighted) {
@@ -173,17 +179,18 @@ std::tuple<at::Tensor, at::Tensor> soft_rows_cuda(const at::Tensor& logits,
 }
 
 at::Tensor soft_rows_gradient_cuda(const at::Tensor& logits, const std::optional<at::Tensor>& seed,
-                                   int64_t first, double temperature,
+                                   int64_t first, const at::Tensor& temperature,
                                    const std::optional<at::Tensor>& pulls,
                                    const std::optional<at::Tensor>& weight) {
   const c10::cuda::CUDAGuard guard(logits.device());
   const Rows rows = rows_of(logits, seed, first);
   auto gradients = at::empty_like(logits);
+  const auto warmth = temperature.to(at::kFloat);
   if (logits.size(0) == 0) return gradients;
   const auto launch = [&](auto kernel) {
     kernel<<<static_cast<unsigned>(logits.size(0)), kThreads, 0,
              at::cuda::getCurrentCUDAStream()>>>(
-        rows, static_cast<float>(1 / temperature), pulls ? pulls->const_data_ptr<float>() : nullptr,
+        rows, warmth.const_data_ptr<float>(), pulls ? pulls->const_data_ptr<float>() : nullptr,
         weight ? weight->const_data_ptr<float>() : nullptr, gradients.mutable_data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   };
