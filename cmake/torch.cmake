@@ -55,6 +55,8 @@ if(NSVQ_WITH_CUDA)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
   set(CMAKE_CUDA_STANDARD 20)
+  # ATen's Philox engine indexes std::array, whose functions are constexpr: without this a kernel silently calls nothing.
+  string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")
   find_package(CUDAToolkit REQUIRED)
 endif()
 

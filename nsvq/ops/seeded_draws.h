@@ -34,28 +34,24 @@ C10_HOST_DEVICE inline float normal_at(uint64_t seed, int64_t draw, int64_t plac
 /// -log(-log u), finite. Four places share what one call of the engine gives.
 C10_HOST_DEVICE inline float gumbel_of(uint32_t bits) {
   const float u = (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f;
+#ifdef __CUDA_ARCH__
+  return -__logf(-logf(u));  // the inner one has to be exact about 1, the outer one need not
+#else
   return -logf(-logf(u));
+#endif
 }
 
-/// Noise of one place after another.
-class GumbelNoise {
- public:
-  C10_HOST_DEVICE GumbelNoise(uint64_t seed, int64_t first) : seed_(seed), place_(first) {
-    engine_ = engine_for(seed_, 0, place_ / 4);
-    for (int64_t i = 0; i < place_ % 4; ++i) engine_();
-  }
-
-  C10_HOST_DEVICE float next() {
-    const float noise = gumbel_of(engine_());
-    if (++place_ % 4 == 0) engine_ = engine_for(seed_, 0, place_ / 4);
-    return noise;
-  }
-
- private:
-  uint64_t seed_;
-  int64_t place_;
-  at::philox_engine engine_;
+struct Four {
+  float at[4];
 };
+
+/// Of the places 4 four, 4 four + 1, ...
+C10_HOST_DEVICE inline Four gumbels_at(uint64_t seed, int64_t four) {
+  auto engine = engine_for(seed, 0, four);
+  Four noise{};
+  for (float& one : noise.at) one = gumbel_of(engine());
+  return noise;
+}
 
 constexpr int kMostProposals = 1024;  ///< none of so many is kept with a chance of 1e-64, or of NaN
 

@@ -120,6 +120,19 @@ TEST(NoisyChoice, LowTemperaturesStayFinite) {
   }
 }
 
+TEST(NoisyChoice, OfNaNAreIndicesAndNoEntropy) {
+  for (const auto type : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
+    if (type == c10::DeviceType::CUDA && gpu_count() == 0) continue;
+    const torch::NoGradGuard no_grad;
+    auto draw = draw_of(33, 31, true, at::kFloat, type);
+    draw.latents.fill_(NAN);
+    const auto ours = noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                                   draw.temperature, draw.seed);
+    EXPECT_TRUE(ours.indices.ge(0).logical_and(ours.indices.lt(31)).all().item<bool>());
+    EXPECT_TRUE(ours.entropy.isnan().item<bool>());
+  }
+}
+
 TEST(NoisyChoice, EitherGradientMayBeLeftOut) {
   const auto draw = draw_of(9, 7, true, at::kDouble, at::kCPU);
   const auto gradient = [&](const NoisyChoice& ours, bool entropy) {
