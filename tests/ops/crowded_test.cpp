@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/ns_loss.h"
 #include "nsvq/ops/streaming.h"
@@ -47,13 +48,19 @@ TEST(CrowdedCodes, SearchAndLoss) {
 
 TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  at::globalContext().setAllowTF32CuBLAS(true);
+  const Tf32Products as_in_training(true);
   for (const int64_t dimension : {31, 128, 256}) {
     for (const double scale : {1.0, 30.0, 1000.0}) {
       expect_right(2600, 20000, dimension, scale, at::kCUDA);
     }
   }
-  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+/// Few latents, so that a sanitizer takes a minute, and so many codes that a block's ring of tiles
+/// goes round and its lists of candidates overflow.
+TEST(CrowdedCodes, OfFewLatentsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const int64_t dimension : {31, 128, 256}) expect_right(40, 100000, dimension, 1, at::kCUDA);
 }
 
 }  // namespace

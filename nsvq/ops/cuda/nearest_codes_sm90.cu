@@ -107,12 +107,13 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
   } else {
     give_registers();
     if (threadIdx.x > kReaders) return;
-    barrier_expect(&barriers.resident, kTiles * body_bytes(kPanels));
+    copies_begin(&barriers.resident, kTiles * body_bytes(kPanels));
     for (int i = 0; i < kTiles; ++i) {
       bulk_copy(resident + i * body_bytes(kPanels),
                 stream.latents + (blockIdx.x * int64_t{kTiles} + i) * tile_bytes(kPanels),
                 body_bytes(kPanels), &barriers.resident);
     }
+    copies_end(&barriers.resident);
     fill(barriers, ring, stream.codes + first * int64_t{tile_bytes(kPanels)}, last - first,
          tile_bytes(kPanels));
   }

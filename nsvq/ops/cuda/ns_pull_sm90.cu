@@ -182,9 +182,10 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
     give_registers();
     if (threadIdx.x > kReaders) return;
     constexpr uint32_t kBytes = kTiles * tile_bytes(kPanels);
-    barrier_expect(&barriers.resident, kBytes);
+    copies_begin(&barriers.resident, kBytes);
     bulk_copy(resident, pull.codes + static_cast<int64_t>(blockIdx.x) * kBytes, kBytes,
               &barriers.resident);
+    copies_end(&barriers.resident);
     fill(barriers, ring, pull.latents + first * tile_bytes(kPanels), last - first,
          tile_bytes(kPanels));
   }

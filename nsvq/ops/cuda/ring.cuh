@@ -65,8 +65,9 @@ __device__ void fill(Barriers<kStages>& barriers, uint8_t* ring, const uint8_t* 
   Place<kStages> place;
   for (int64_t t = 0; t < count; ++t, place.advance()) {
     barrier_wait(&barriers.empty[place.stage], place.round ^ 1);
-    barrier_expect(&barriers.full[place.stage], bytes);
+    copies_begin(&barriers.full[place.stage], bytes);
     bulk_copy(ring + place.stage * bytes, tiles + t * bytes, bytes, &barriers.full[place.stage]);
+    copies_end(&barriers.full[place.stage]);
   }
 }
 
