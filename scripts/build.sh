@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one preset, or one target of it: build.sh [release|debug|asan|tsan|cuda] [TARGET]
+# Configures and builds one preset, or one target of it: build.sh [release|debug|asan|tsan|cuda|racecheck] [TARGET]
 # NSVQ_CUDA=AUTO, ON or OFF in the environment decides about CUDA.
 set -u
 cd "$(dirname "$0")/.." || exit 1

@@ -77,7 +77,7 @@ __device__ void search(const Stream& stream, Barriers<kStages>& barriers, uint8_
     pin(right);
     digest<kPanels, kSums>(right, tile, 2 * rate, t * kRows, lists, 64, states[1]);
     __syncwarp();
-    if (lane == 0) barrier_arrive(&barriers.empty[place.stage]);
+    if (lane < kLanesLeaving) barrier_arrive(&barriers.empty[place.stage]);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {

@@ -137,7 +137,7 @@ __device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint
     mma_wait<1>();
     turn.pass(true);
     // The last tile's second product is through with it.
-    if (lane == 0 && before) barrier_arrive(before);
+    if (lane < kLanesLeaving && before) barrier_arrive(before);
     before = &barriers.empty[place.stage];
     mma_wait<0>();
     pin(products);
