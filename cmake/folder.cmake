@@ -31,8 +31,7 @@ function(nsvq_folder name)
     # Kernels are compiled one by one: what one includes for its instruction set stays its own.
     set_target_properties(nsvq_ops PROPERTIES UNITY_BUILD OFF)
     if(NSVQ_PLAIN_COPIES)
-      set_property(SOURCE ${folder}/cuda/nearest_codes_sm90.cu ${folder}/cuda/ns_pull_sm90.cu
-        APPEND PROPERTY COMPILE_DEFINITIONS NSVQ_PLAIN_COPIES)
+      target_compile_definitions(nsvq_ops PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:NSVQ_PLAIN_COPIES>)
     endif()
   endif()
   set(NSVQ_BELOW ${name} PARENT_SCOPE)

@@ -1,6 +1,5 @@
 #include "nsvq/cli/bench_ops.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -11,6 +10,7 @@
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/io/file.h"
 #include "nsvq/ops/adam.h"
 #include "nsvq/ops/cases.h"
@@ -20,6 +20,7 @@
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/group_norm_silu.h"
 #include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/noisy_choice.h"
 #include "nsvq/ops/ns_loss.h"
 #include "nsvq/ops/streaming.h"
 
@@ -112,6 +113,30 @@ void time_codes(BenchTable& table, const CodeCase& one) {
       });
 }
 
+/// A draw by logits and its gradients, as gumbel's: a product forward, which is made again backward
+/// with three others.
+void time_choice(BenchTable& table) {
+  if (!table.wants("noisy_choice + backward")) return;
+  const int64_t rows = table.device().is_cpu() ? 1024 : 8192, codes = 8192, dimension = 128;
+  const auto options = at::TensorOptions(table.device());
+  const auto leaf = [&](at::IntArrayRef sizes) {
+    return at::randn(sizes, options).mul_(0.1).requires_grad_();
+  };
+  const auto latents = leaf({rows, dimension}), weights = leaf({codes, dimension}),
+             offsets = leaf({codes});
+  const auto codebook = at::randn({codes, dimension}, options), pull = at::randn_like(latents);
+  const auto temperature = at::full({}, 0.9, options);
+  const auto seed = at::zeros({}, options.dtype(at::kLong));
+  const auto both = [&](const NoisyChoice& chosen) {
+    backward((chosen.carrier * pull).sum() + chosen.entropy, {latents, weights, offsets});
+  };
+  table.compare(
+      "noisy_choice + backward", fmt::format("N {}, K {}, d {}", rows, codes, dimension),
+      {10.0 * rows * codes * dimension, "FLOP"},
+      [&] { both(noisy_choice_reference(latents, weights, offsets, codebook, temperature, seed)); },
+      [&] { both(noisy_choice(latents, weights, offsets, codebook, temperature, seed)); });
+}
+
 /// Statistics of codes that are known.
 void time_statistics(BenchTable& table) {
   constexpr int64_t codes = 65536, rows = 1 << 18, fewer = 1 << 13, dimension = 128;
@@ -173,7 +198,7 @@ void time_adam(BenchTable& table) {
 void run_bench_ops(const BenchOpsArguments& arguments) {
   require_writable(arguments.json);
   const auto device = choose_device(arguments.device);
-  at::globalContext().setAllowTF32CuBLAS(true);
+  const Tf32Products as_in_pytorch(true);
   const double copy = copy_bandwidth(device, arguments.rounds);
   fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
              describe(device), arguments.rounds, copy / 1e9);
@@ -182,6 +207,7 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   for (const auto& one : code_cases()) {
     if (one.use == use) time_codes(table, one);
   }
+  time_choice(table);
   time_statistics(table);
   for (const auto& one : image_cases()) {
     if (one.use == use) time_images(table, one);

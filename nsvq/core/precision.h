@@ -9,7 +9,8 @@
 namespace nsvq {
 
 /// What convolutions and matrix products of the trained and the perceptual networks are computed
-/// in. Quantizers, sums of losses and figures are fp32 whatever it is.
+/// in. Quantizers, sums of losses and figures are fp32 whatever it is (two exceptions:
+/// docs/training.md).
 enum class Precision { fp32, tf32, bf16, fp16 };
 
 /// The precision that train.precision means on a device: "auto" is bf16 on a GPU and fp32 on a CPU.

@@ -16,7 +16,7 @@ LpipsMetric::LpipsMetric(std::shared_ptr<Lpips> lpips, c10::Device device, Pixel
 void LpipsMetric::add(const EvalBatch& batch) {
   const torch::NoGradGuard no_grad;
   // As PyTorch's own convolutions on a GPU, where the lpips package is run: the mean moves by some
-  // 1e-4 of it (docs/evaluation.md), and in fp32 LPIPS takes as long as all else in an evaluation.
+  // 1e-4 of it (docs/evaluation.md), and in fp32 LPIPS would take longer than all else.
   const Tf32Convolutions as_usual(true);
   check_pair(batch);
   if (batch.images.size(0) == 0) return;

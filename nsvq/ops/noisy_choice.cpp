@@ -28,14 +28,20 @@ void each_chunk(const Tensor& latents, const Tensor& weights, const Tensor& offs
   }
 }
 
-bool may_round(const MaybeTensor& seed) { return seed && at::globalContext().allowTF32CuDNN(); }
+/// Products of a GPU round to TF32 while it lives, where noise hides what they are off.
+std::optional<Tf32Products> rounding(const Tensor& latents, const MaybeTensor& seed) {
+  if (latents.is_cuda() && seed && at::globalContext().allowTF32CuDNN()) {
+    return std::optional<Tf32Products>(std::in_place, true);
+  }
+  return std::nullopt;
+}
 
 class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& latents,
                                const Tensor& weights, const Tensor& offsets, const Tensor& codebook,
                                const Tensor& temperature, const MaybeTensor& seed, int64_t chunk) {
-    const Tf32Products rounded(may_round(seed));
+    const auto rounded = rounding(latents, seed);
     const auto indices = at::empty({latents.size(0)}, latents.options().dtype(at::kLong));
     auto entropy = at::zeros({}, latents.options());
     each_chunk(latents, weights, offsets, chunk,
@@ -62,7 +68,7 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
       return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
     };
     const auto seed = given(saved[5]);
-    const Tf32Products rounded(may_round(seed));
+    const auto rounded = rounding(latents, seed);
     const auto of_codes = gradients[1], of_entropy = gradients[2];
     auto of_latents = at::zeros_like(latents), of_weights = at::zeros_like(weights),
          of_offsets = at::zeros_like(offsets);
@@ -95,6 +101,16 @@ NoisyChoice noisy_choice(const Tensor& latents, const Tensor& weights, const Ten
       NoisyChoiceFunction::apply(latents, weights, offsets, codebook.detach(), temperature, seed,
                                  chunk.value_or(rows_at_a_time(weights.size(0))));
   return {results[0], results[1], results[2]};
+}
+
+NoisyChoice noisy_choice_reference(const Tensor& latents, const Tensor& weights,
+                                   const Tensor& offsets, const Tensor& codebook,
+                                   const Tensor& temperature, const MaybeTensor& seed) {
+  const auto logits = at::addmm(offsets, latents, weights.t());
+  const auto noisy = with_noise(logits, {seed, 0});
+  const auto mean = at::softmax(noisy / temperature, 1).matmul(codebook.detach());
+  const auto entropy = -(at::softmax(logits, 1) * at::log_softmax(logits, 1)).sum();
+  return {noisy.argmax(1), mean - mean.detach(), entropy};
 }
 
 }  // namespace nsvq

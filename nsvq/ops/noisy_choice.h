@@ -26,4 +26,10 @@ NoisyChoice noisy_choice(const torch::Tensor& latents, const torch::Tensor& weig
                          const torch::Tensor& temperature, const std::optional<torch::Tensor>& seed,
                          std::optional<int64_t> chunk = std::nullopt);
 
+/// The same by plain tensor operations on the N x K matrix.
+NoisyChoice noisy_choice_reference(const torch::Tensor& latents, const torch::Tensor& weights,
+                                   const torch::Tensor& offsets, const torch::Tensor& codebook,
+                                   const torch::Tensor& temperature,
+                                   const std::optional<torch::Tensor>& seed);
+
 }  // namespace nsvq

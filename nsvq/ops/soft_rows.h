@@ -19,8 +19,8 @@ struct Noise {
 /// Logits with their noise; with the logits' gradient.
 torch::Tensor with_noise(const torch::Tensor& logits, const Noise& noise);
 
-/// Of each row [n]: the index of the largest of logits + noise, the first on ties, and the entropy
-/// of softmax(logits) in nats.
+/// Of each row [n]: the index of the largest of logits + noise, the first on ties and any where one
+/// is NaN, and the entropy of softmax(logits) in nats.
 struct SoftRows {
   torch::Tensor indices, entropy;
 };

@@ -39,7 +39,8 @@ void place(Tokenizer& model, const Config& config, c10::Device device) {
   const auto& name = config.train.precision;
   const bool lacking = device.is_cpu() && (name == "fp16" || name == "tf32");
   model->precision = choose_precision(lacking ? "fp32" : name, device);
-  // Matrix products in fp32 stay so: there are few, and a quantizer's are among them.
+  // Matrix products in fp32 stay so: there are few, and a quantizer's are among them, which knows
+  // where it may round.
   at::globalContext().setAllowTF32CuDNN(model->precision != Precision::fp32);
 }
 

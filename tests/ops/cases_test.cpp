@@ -2,7 +2,6 @@
 
 #include "nsvq/ops/cases.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -12,6 +11,7 @@
 #include <set>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/group_norm_silu.h"
@@ -66,10 +66,11 @@ class Cases : public testing::TestWithParam<c10::DeviceType> {
  protected:
   void SetUp() override {
     if (GetParam() == c10::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-    at::globalContext().setAllowTF32CuBLAS(true);
   }
-  void TearDown() override { at::globalContext().setAllowTF32CuBLAS(false); }
   c10::Device device() const { return c10::Device(GetParam()); }
+
+ private:
+  const Tf32Products as_bench_ops_{true};
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),

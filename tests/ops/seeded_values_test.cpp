@@ -67,6 +67,10 @@ TEST(SeededValues, AreThoseOfTheCpuOnTheGpu) {
         at::equal(uniform_values(seed, 2, count).cpu(), uniform_values(seed_of(7), 2, count)));
     EXPECT_TRUE(at::allclose(normal_values(seed, 2, count).cpu(),
                              normal_values(seed_of(7), 2, count), 1e-4, 1e-5));
+    for (const int64_t first : {0, 1, 37}) {
+      EXPECT_TRUE(at::allclose(gumbel_values(seed, first, count).cpu(),
+                               gumbel_values(seed_of(7), first, count), 1e-4, 1e-5));
+    }
   }
 }
 

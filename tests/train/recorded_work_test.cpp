@@ -51,6 +51,8 @@ Config gpu_config(const std::string& type) {
   config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
   config.schedule.ramp_epochs = 1;
   config.model.width = 32;
+  config.quantizer.gumbel.anneal_steps = 30;  // so that a step's number matters
+  config.quantizer.sqvae.anneal = 0.03;
   config.train.log_every = 4;  // and so several steps are given to the GPU before one is looked at
   return config;
 }
@@ -69,7 +71,8 @@ void train_anew(const Config& config, const std::filesystem::path& run) {
 TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const auto* precision : {"bf16", "fp32", "fp16"}) {
-    for (const auto* type : {"nsvq", "ema", "lfq", "jukebox", "cvq", "gumbel", "sqvae"}) {
+    for (const auto* type :
+         {"nsvq", "ema", "lfq", "jukebox", "soundstream", "cvq", "gumbel", "sqvae", "ibq"}) {
       const TemporaryFolder folder;
       auto config = gpu_config(type);
       config.train.precision = precision;
@@ -88,19 +91,21 @@ TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
 
 TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const TemporaryFolder folder;
-  auto config = gpu_config("nsvq");
-  config.checkpoint = {.every_steps = 5, .keep = 100};
-  train_anew(config, folder / "whole");
-  std::filesystem::copy(folder / "whole", folder / "parts",
-                        std::filesystem::copy_options::recursive);
-  for (const auto* later : {"step-25", "step-30", "step-35", "step-36"}) {
-    EXPECT_GT(std::filesystem::remove_all(folder / "parts" / "checkpoints" / later), 0u) << later;
-  }
-  Trainer(config, folder / "parts", make_group(), Start::resume).train();
-  const auto parts = last_state(folder / "parts");
-  for (const auto& [name, tensor] : last_state(folder / "whole")) {
-    EXPECT_TRUE(at::equal(tensor, parts.at(name))) << name;
+  for (const auto* type : {"nsvq", "gumbel", "sqvae", "jukebox"}) {
+    const TemporaryFolder folder;
+    auto config = gpu_config(type);
+    config.checkpoint = {.every_steps = 5, .keep = 100};
+    train_anew(config, folder / "whole");
+    std::filesystem::copy(folder / "whole", folder / "parts",
+                          std::filesystem::copy_options::recursive);
+    for (const auto* later : {"step-25", "step-30", "step-35", "step-36"}) {
+      EXPECT_GT(std::filesystem::remove_all(folder / "parts" / "checkpoints" / later), 0u) << later;
+    }
+    Trainer(config, folder / "parts", make_group(), Start::resume).train();
+    const auto parts = last_state(folder / "parts");
+    for (const auto& [name, tensor] : last_state(folder / "whole")) {
+      EXPECT_TRUE(at::equal(tensor, parts.at(name))) << type << " " << name;
+    }
   }
 }
 

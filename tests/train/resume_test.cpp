@@ -99,11 +99,13 @@ TEST_F(ResumeTest, FromACrashAtAnyStep) {
   }
 }
 
-TEST_F(ResumeTest, OfQuantizersWithStatistics) {
-  for (const auto* type : {"ema", "jukebox", "soundstream", "cvq"}) {
+TEST_F(ResumeTest, OfQuantizersThatKeepStatisticsDrawOrAnneal) {
+  for (const auto* type : {"ema", "jukebox", "soundstream", "cvq", "gumbel", "sqvae"}) {
     SCOPED_TRACE(type);
     auto config = tiny_config();
     config.quantizer.type = type;
+    config.quantizer.gumbel.anneal_steps = 15;
+    config.quantizer.sqvae.anneal = 0.05;
     config.checkpoint.every_steps = 2;
     const auto straight = folder_->path() / type,
                path = folder_->path() / (type + std::string("-2"));

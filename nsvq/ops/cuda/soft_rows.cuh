@@ -2,6 +2,7 @@
 #pragma once
 
 #include <climits>
+#include <cmath>
 #include <cstdint>
 
 #include "nsvq/ops/seeded_draws.h"
@@ -64,9 +65,10 @@ struct Rows {
 };
 
 struct Largest {
-  float value = kLowest;
-  int code = INT_MAX;
+  float value;
+  int code;
 
+  __device__ static Largest none() { return {-INFINITY, INT_MAX}; }
   __device__ void merge(const Largest& other) {
     if (other.value > value || (other.value == value && other.code < code)) *this = other;
   }
@@ -82,8 +84,9 @@ __device__ inline float weighted(float a, float of_a, float b, float of_b) {
 
 /// sum e^(x - top) and sum e^(x - top) y over pairs, `top` the largest x.
 struct Mass {
-  float top = kLowest, sum = 0, moment = 0;
+  float top, sum, moment;
 
+  __device__ static Mass none() { return {kLowest, 0, 0}; }
   __device__ void add(float x, float y) {
     if (x > top) {
       const float share = expf(top - x);

@@ -1,6 +1,6 @@
 // Softmaxes of rows (soft_rows.h), a block a row: what the plain version does in tens of passes
-// over the logits takes one forward and three backward. What a block reads again is near: few rows
-// are under way at a time.
+// over the logits takes one forward and three backward. What a block reads again is still in the
+// cache: few rows are under way at a time.
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "nsvq/ops/cuda/soft_rows.cuh"
+#include "nsvq/ops/seeded_values.h"
 
 namespace nsvq {
 
@@ -22,9 +23,9 @@ using namespace soft_rows_cuda;
 
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(Rows rows, int64_t* __restrict__ indices, float* __restrict__ entropies) {
-  Largest largest;
-  Mass mass;
-  // Relative to one of them, a row's logits are small where they are many and large ones few.
+  auto largest = Largest::none();
+  auto mass = Mass::none();
+  // Less the row's first logit: the entropy is a difference of numbers as large as the logits.
   const float origin = rows.logits[blockIdx.x * rows.codes];
   rows.each([&](int64_t code) {
     const Four logits = rows.of(rows.logits, code), noise = rows.noise(code);
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
                     const float* __restrict__ pulls, const float* __restrict__ weight,
                     float* __restrict__ gradients) {
   const float sharpness = 1 / *temperature;
-  Mass drawn, plain;
+  auto drawn = Mass::none(), plain = Mass::none();
   rows.each([&](int64_t code) {
     const Four logits = rows.of(rows.logits, code);
     Four noisy = kPulled ? rows.noise(code) : Four{}, pulled{};
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   if constexpr (kPulled) drawn = of_block(drawn);
   if constexpr (kWeighted) plain = of_block(plain);
   const float shift = kWeighted ? plain.top + logf(plain.sum) : 0;
-  Mass entropy;  // of log p, so that small differences are kept
+  auto entropy = Mass::none();  // of log p, so that small differences are kept
   if constexpr (kWeighted) {
     rows.each([&](int64_t code) {
       const Four logits = rows.of(rows.logits, code);
@@ -114,6 +115,9 @@ bool in_fours(const float* values) { return reinterpret_cast<uintptr_t>(values) 
 
 Rows rows_of(const at::Tensor& logits, const std::optional<at::Tensor>& seed, int64_t first) {
   const float* values = matrix("logits", logits, logits.sizes());
+  TORCH_CHECK(logits.size(1) > 0 && logits.size(1) < INT_MAX, "soft_rows: rows of ", logits.size(1),
+              " logits");
+  if (seed) check_seed("soft_rows", *seed, logits.device());
   return {values, logits.size(1), seed ? seed->const_data_ptr<int64_t>() : nullptr, first,
           logits.size(1) % 4 == 0 && in_fours(values)};
 }
@@ -142,11 +146,13 @@ at::Tensor soft_rows_gradient_gpu(const at::Tensor& logits, const std::optional<
   const float* pulled = pulls ? matrix("pulls", *pulls, logits.sizes()) : nullptr;
   rows.in_fours = rows.in_fours && in_fours(pulled);
   auto gradients = at::empty_like(logits);
-  const auto warmth = temperature.to(at::kFloat);
+  TORCH_CHECK(temperature.device() == logits.device(), "soft_rows: the temperature must be on ",
+              logits.device(), ", but it is on ", temperature.device());
+  const auto rounded = temperature.to(at::kFloat);
   if (logits.size(0) == 0) return gradients;
   const auto launch = [&](auto kernel) {
     kernel<<<static_cast<unsigned>(logits.size(0)), kThreads, 0,
-             at::cuda::getCurrentCUDAStream()>>>(rows, warmth.const_data_ptr<float>(), pulled,
+             at::cuda::getCurrentCUDAStream()>>>(rows, rounded.const_data_ptr<float>(), pulled,
                                                  weight ? weight->const_data_ptr<float>() : nullptr,
                                                  gradients.mutable_data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
