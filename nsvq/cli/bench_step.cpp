@@ -163,6 +163,9 @@ void run_bench_step(const BenchStepArguments& arguments) {
   config.drift.images = 0;
   prepare_torch(config);
   const auto device = choose_device(config.device);
+  if (arguments.kernels > 0 && device.is_cpu()) {
+    throw UserError("--kernels profiles a GPU, and this runs on a CPU; leave it out");
+  }
   const OwnStream stream(device);
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);

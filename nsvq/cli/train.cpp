@@ -1,3 +1,5 @@
+#include <cerrno>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -29,10 +31,10 @@ std::string quoted(const std::string& text) {
   return plain && !text.empty() ? text : "'" + text + "'";
 }
 
-std::string resume_command(const TrainArguments& arguments, const std::filesystem::path& run) {
-  std::string command = "nsvq train " + quoted(arguments.recipe);
-  for (const auto& setting : arguments.overrides) command += " " + quoted(setting);
-  return command + " --run " + quoted(run.string()) + " --resume";
+/// By the settings that the run keeps, so that it is short, and with the program as it was called.
+std::string resume_command(const std::filesystem::path& run) {
+  return fmt::format("{} train {} --run {} --resume", quoted(program_invocation_name),
+                     quoted((run / "config.yaml").string()), quoted(run.string()));
 }
 
 void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
@@ -56,7 +58,7 @@ void run_train(const TrainArguments& arguments) {
   Trainer trainer(config, run, make_group(), start);
   const auto outcome = trainer.train();
   if (outcome.finished) return print_result(config, run, outcome);
-  fmt::print("stopped; to go on:\n  {}\n", resume_command(arguments, run));
+  fmt::print("stopped; to go on:\n  {}\n", resume_command(run));
 }
 
 }  // namespace

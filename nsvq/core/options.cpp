@@ -111,7 +111,8 @@ std::vector<Option> options(Config& config) {
       {"model.mid_attention", &model.mid_attention, "attention between the two middle blocks",
        yes_no()},
 
-      {"quantizer.type", &quantizer.type, "quantizer, by its registered name", not_empty()},
+      {"quantizer.type", &quantizer.type, "quantizer, by its name (docs/quantizers.md)",
+       not_empty()},
       {"quantizer.codes", &quantizer.codes, "size K of the codebook", between(1, 16777216)},
       {"quantizer.init", &quantizer.init,
        "first values of the codebook; data: latents of the first batches; kmeans: their clusters",
@@ -271,7 +272,7 @@ std::vector<Option> options(Config& config) {
       {"train.recompute", &train.recompute,
        "less memory for more time: activations are computed again for the gradients", yes_no(),
        harmless},
-      {"train.log_every", &train.log_every, "steps between lines of the log", at_least(1),
+      {"train.log_every", &train.log_every, "steps between lines of metrics.jsonl", at_least(1),
        harmless},
       {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
        at_least(0), harmless},

@@ -14,8 +14,9 @@ std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& q
   const auto codebook = quantizer.codebook();
   if (!codebook.defined()) {
     throw UserError(
-        "replacement.policy is {}, but quantizer {} has no codebook to replace codes of", policy,
-        config.quantizer.type);
+        "replacement.policy is {}, but quantizer {} has no codebook to replace codes of; set it to "
+        "auto or none",
+        policy, config.quantizer.type);
   }
   if (policy == "copy") return std::make_unique<CopyReplacement>(config.replacement);
   if (policy == "restart") {

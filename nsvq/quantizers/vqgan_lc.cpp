@@ -4,6 +4,7 @@
 #include <torch/nn/init.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/safetensors.h"
@@ -22,6 +23,10 @@ torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim)
         "a tensor 'features' [{}, {}]",
         codes, dim);
   }
+  if (!std::filesystem::exists(path)) {
+    throw UserError("quantizer.features.file: {} is not there; nsvq codebook features makes one",
+                    path);
+  }
   const auto tensors = read_safetensors(path).tensors;
   const auto found = tensors.find("features");
   if (found == tensors.end()) {
@@ -34,7 +39,11 @@ torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim)
         "quantizer.features.dim ask for [{}, {}]",
         path, fmt::join(features.sizes().vec(), ", "), codes, dim);
   }
-  if (!features.is_floating_point() || !at::isfinite(features).all().item<bool>()) {
+  if (!features.is_floating_point()) {
+    throw UserError("quantizer.features.file: {}: 'features' must be of a floating-point type",
+                    path);
+  }
+  if (!at::isfinite(features).all().item<bool>()) {
     throw UserError("quantizer.features.file: {}: 'features' must hold finite numbers", path);
   }
   return features;

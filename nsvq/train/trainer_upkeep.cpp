@@ -22,6 +22,7 @@ void Trainer::report_start() const {
   log("parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
       parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
       adversary_ ? fmt::format(", discriminator {}", adversary_->parameters()) : "");
+  log("codes        {}", model_->quantizer->codes());
   log("steps        {} an epoch, {} in all", train_loader_.batches_per_epoch(), total_steps());
   if (device_.is_cuda()) {
     const auto why = why_not_recorded();

@@ -74,11 +74,12 @@ TEST(Table1, AblationsDifferInWhatTheyName) {
   EXPECT_EQ(full.schedule.phases, (Phases{"stage1", "warmup", "stage2"}));
   for (const auto& [name, alpha, policy] : {std::tuple{"ablation-neither", 0.0, "none"},
                                             {"ablation-ns-only", 0.1, "none"},
-                                            {"ablation-replacement-only", 0.0, "copy"},
-                                            {"ablation-stage1", 0.1, "copy"}}) {
+                                            {"ablation-replacement-only", 0.0, "auto"},
+                                            {"ablation-stage1", 0.1, "auto"}}) {
     const auto config = of(name);
     EXPECT_EQ(config.quantizer.alpha, alpha) << name;
     EXPECT_EQ(config.replacement.policy, policy) << name;
+    EXPECT_EQ(quantizer_kind(config.quantizer.type).replacement, "copy") << "what auto stands for";
     EXPECT_EQ(config.schedule.phases, Phases{"stage1"}) << name;
   }
   EXPECT_EQ(of("simvq-ns").schedule.phases, full.schedule.phases);
