@@ -82,8 +82,9 @@ void run_tokenize(const TokenizeArguments& arguments) {
     images += shard.images;
     broken += std::ssize(shard.broken);
   }
-  fmt::print("{}: {} images of {}x{} tokens in {} shards\n", arguments.out, images,
-             manifest.settings.grid_height, manifest.settings.grid_width, manifest.shards.size());
+  fmt::print("{}: {} images of {}x{} tokens in {} shard{}\n", arguments.out, images,
+             manifest.settings.grid_height, manifest.settings.grid_width, manifest.shards.size(),
+             manifest.shards.size() == 1 ? "" : "s");
   if (broken > 0) fmt::print("{} broken images were left out (manifest.json names them)\n", broken);
 }
 
