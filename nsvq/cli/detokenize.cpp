@@ -6,6 +6,8 @@
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/picture_output.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/train/detokenize.h"
@@ -47,6 +49,7 @@ void run_detokenize(const DetokenizeArguments& arguments) {
   const bool jpeg = arguments.format == "jpeg";
   const auto output = open_picture_output(arguments.out);
   PictureNames names(jpeg ? ".jpg" : ".png");
+  catch_interrupts();
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
   detokenize(model.tokenizer, arguments.tokens, manifest, batch, device,
@@ -55,6 +58,8 @@ void run_detokenize(const DetokenizeArguments& arguments) {
                for (size_t i = 0; i < files.size(); ++i) {
                  output->add(names.name_for(keys[i]), files[i]);
                }
+               // Thrown, so that a file under a temporary name goes too.
+               if (interrupted()) throw RunError("stopped before {} was whole", arguments.out);
              });
   output->finish();
   fmt::print("{}\n", arguments.out);
