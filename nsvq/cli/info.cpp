@@ -3,7 +3,6 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/train/checkpoint.h"
 
 namespace nsvq {
@@ -30,11 +29,8 @@ void run_info(const std::string& path) {
   for (const auto& part : {"encoder", "quantizer", "decoder"}) {
     fmt::print("{:12} {} parameters\n", part, numbers_under(contents, std::string(part) + "."));
   }
-  const auto text = contents.metadata.find("nsvq.config");
-  if (text == contents.metadata.end()) return;
-  const auto config = parse_config(text->second, file.string());
-  const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
-  fmt::print("codes        {}\n\n{}", quantizer->codes(), text->second);
+  const auto config = contents.metadata.find("nsvq.config");
+  if (config != contents.metadata.end()) fmt::print("\n{}", config->second);
 }
 
 }  // namespace

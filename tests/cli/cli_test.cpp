@@ -69,7 +69,6 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   const auto info = run({"info", run_});
   EXPECT_EQ(info.code, 0);
   EXPECT_NE(info.out.find("step         6"), std::string::npos) << info.out;
-  EXPECT_NE(info.out.find("codes        "), std::string::npos) << info.out;
 }
 
 TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
