@@ -18,6 +18,15 @@ constexpr std::array<std::pair<const char*, Precision>, 4> kPrecisions = {
      {"bf16", Precision::bf16},
      {"fp16", Precision::fp16}}};
 
+void allow_tf32(Tf32Work work, bool allow) {
+  auto& context = at::globalContext();
+  if (work == Tf32Work::convolutions) {
+    context.setAllowTF32CuDNN(allow);
+  } else {
+    context.setAllowTF32CuBLAS(allow);
+  }
+}
+
 }  // namespace
 
 Precision choose_precision(const std::string& name, c10::Device device) {
@@ -44,18 +53,16 @@ at::Tensor widened(const at::Tensor& tensor) {
   return half ? tensor.to(at::kFloat) : tensor;
 }
 
-Tf32Convolutions::Tf32Convolutions(bool allowed)
-    : was_allowed_(at::globalContext().allowTF32CuDNN()) {
-  at::globalContext().setAllowTF32CuDNN(allowed);
+Tf32::Tf32(Tf32Work work, bool allow) : work_(work), was_allowed_(allowed(work)) {
+  allow_tf32(work_, allow);
 }
 
-Tf32Convolutions::~Tf32Convolutions() { at::globalContext().setAllowTF32CuDNN(was_allowed_); }
+Tf32::~Tf32() { allow_tf32(work_, was_allowed_); }
 
-Tf32Products::Tf32Products(bool allowed) : was_allowed_(at::globalContext().allowTF32CuBLAS()) {
-  at::globalContext().setAllowTF32CuBLAS(allowed);
+bool Tf32::allowed(Tf32Work work) {
+  const auto& context = at::globalContext();
+  return work == Tf32Work::convolutions ? context.allowTF32CuDNN() : context.allowTF32CuBLAS();
 }
-
-Tf32Products::~Tf32Products() { at::globalContext().setAllowTF32CuBLAS(was_allowed_); }
 
 KeptCasts::KeptCasts() { at::autocast::increment_nesting(); }
 

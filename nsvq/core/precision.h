@@ -23,27 +23,21 @@ std::string name_of(Precision precision);
 /// Half precision as fp32; anything else as it is.
 at::Tensor widened(const at::Tensor& tensor);
 
-/// While it lives, convolutions of the process may round fp32 to TF32 (10 bits), or may not.
-class Tf32Convolutions {
+/// What a GPU may do with fp32 rounded to TF32 (10 bits).
+enum class Tf32Work { convolutions, products };
+
+/// While it lives, such work of the process may round, or may not.
+class Tf32 {
  public:
-  explicit Tf32Convolutions(bool allowed);
-  ~Tf32Convolutions();
-  Tf32Convolutions(const Tf32Convolutions&) = delete;
-  Tf32Convolutions& operator=(const Tf32Convolutions&) = delete;
+  Tf32(Tf32Work work, bool allow);
+  ~Tf32();
+  Tf32(const Tf32&) = delete;
+  Tf32& operator=(const Tf32&) = delete;
+
+  static bool allowed(Tf32Work work);
 
  private:
-  bool was_allowed_;
-};
-
-/// While it lives, matrix products of the process may round fp32 to TF32, or may not.
-class Tf32Products {
- public:
-  explicit Tf32Products(bool allowed);
-  ~Tf32Products();
-  Tf32Products(const Tf32Products&) = delete;
-  Tf32Products& operator=(const Tf32Products&) = delete;
-
- private:
+  Tf32Work work_;
   bool was_allowed_;
 };
 

@@ -18,7 +18,7 @@ struct NoisyChoice {
 /// Codes c [K, d] by logits z_i . w_j + b_j and Gumbel noise of a seed (seeded_values.h; without it
 /// there is none), without the N x K matrix: a chunk of rows at a time, in forward and again in
 /// backward, which draws the same noise. Where there is noise, products may be rounded to TF32 if
-/// convolutions may (Tf32Convolutions): it hides what they are off. `temperature`: a positive
+/// convolutions may (Tf32 in precision.h): it hides what they are off. `temperature`: a positive
 /// scalar. No gradient for the codes, and no second derivative.
 /// `chunk`: rows at a time, for tests.
 NoisyChoice noisy_choice(const torch::Tensor& latents, const torch::Tensor& weights,

@@ -70,7 +70,7 @@ class Cases : public testing::TestWithParam<c10::DeviceType> {
   c10::Device device() const { return c10::Device(GetParam()); }
 
  private:
-  const Tf32Products as_bench_ops_{true};
+  const Tf32 as_bench_ops_{Tf32Work::products, true};
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),

@@ -97,7 +97,7 @@ TEST(NoisyChoice, EqualThePlainVersionInFp32) { expect_plain_results(at::kFloat,
 
 TEST(NoisyChoice, EqualThePlainVersionOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32Convolutions exact(false);
+  const Tf32 exact(Tf32Work::convolutions, false);
   expect_plain_results(at::kFloat, at::kCUDA, 2e-4);
 }
 
@@ -106,7 +106,7 @@ TEST(NoisyChoice, RoundedProductsChangeLittleOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const auto draw = draw_of(2000, 512, true, at::kFloat, at::kCUDA);
   const auto results_if = [&](bool rounded) {
-    const Tf32Convolutions allowed(rounded);
+    const Tf32 allowed(Tf32Work::convolutions, rounded);
     return our_results(draw, {});
   };
   const auto exact = results_if(false), rounded = results_if(true);
