@@ -9,8 +9,8 @@ namespace nsvq::sm90 {
 constexpr int kReaders = 256;             ///< threads of two warpgroups that compute
 constexpr int kThreads = kReaders + 128;  ///< and one of which a thread copies
 
-// A warp leaves a tile by one arrival, after its lanes have met. Racecheck does not see that they
-// have: for it, each lane arrives.
+// A warp leaves a tile by one arrival, after its lanes have met. For racecheck, to which that is no
+// order between lanes and copies, each lane arrives.
 #ifdef NSVQ_PLAIN_COPIES
 constexpr int kLanesLeaving = 32;
 #else
