@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nsvq/ops/cpu/group_norm_vectors.h"
+#include "nsvq/ops/cpu/instruction_set.h"
 
 // What the variants share has to be inlined into each of them.
 #define NSVQ_INLINED __attribute__((always_inline))
@@ -182,15 +183,15 @@ NSVQ_INLINE void narrow(const float* from, int64_t count, c10::BFloat16* to) {
 
 NSVQ_LOOPS(basic, Vector4, )
 #if defined(__x86_64__)
-NSVQ_LOOPS(avx2, Vector8, __attribute__((target("avx2,fma"))))
+NSVQ_LOOPS(avx2, Vector8, NSVQ_AVX2)
+NSVQ_LOOPS(avx512, Vector16, NSVQ_AVX512)
 #endif
 
 }  // namespace
 
 const Loops& loops() {
 #if defined(__x86_64__)
-  static const Loops& best =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? avx2 : basic;
+  static const Loops& best = best_of(basic, avx2, avx512);
   return best;
 #else
   return basic;

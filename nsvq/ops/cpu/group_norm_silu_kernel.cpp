@@ -24,6 +24,18 @@ struct Moments {
   }
 };
 
+/// Of channels of `rows` numbers each.
+Moments joined(const float* means, const float* squares, int64_t channels, int64_t rows) {
+  Moments all{static_cast<double>(channels * rows)};
+  for (int64_t c = 0; c < channels; ++c) all.mean += means[c];
+  all.mean /= static_cast<double>(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    const double apart = means[c] - all.mean;
+    all.squares += squares[c] + apart * apart * static_cast<double>(rows);
+  }
+  return all;
+}
+
 template <typename T>
 struct ForwardPass {
   const Shape& shape;
@@ -47,9 +59,10 @@ struct ForwardPass {
     loops().moments({rows, channels},
                     as_floats(input + shape.offset(image, block), rows * channels, room),
                     means.data(), squares.data());
-    auto* groups = of_groups(image, block);
-    for (int64_t c = 0; c < channels; ++c) {
-      groups[c / shape.group_size()].add({static_cast<double>(rows), means[c], squares[c]});
+    const int64_t size = shape.group_size();
+    for (int64_t group = 0; group < shape.groups; ++group) {
+      of_groups(image, block)[group] =
+          joined(means.data() + group * size, squares.data() + group * size, size, rows);
     }
   }
 

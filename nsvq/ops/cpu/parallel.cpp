@@ -1,64 +1,28 @@
 #include "nsvq/ops/cpu/parallel.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <exception>
-#include <memory>
-#include <mutex>
 
 namespace nsvq {
 
-namespace {
-
-/// Shared by the threads: one that starts late finds no task left and must still find this.
-class Tasks {
- public:
-  Tasks(int64_t count, std::function<void(int64_t)> task)
-      : count_(count), task_(std::move(task)), unfinished_(count) {}
-
-  void work() {
-    for (int64_t one = next_++; one < count_; one = next_++) {
-      std::exception_ptr failure;
-      try {
-        task_(one);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      const std::lock_guard lock(mutex_);
-      if (failure && !failure_) failure_ = failure;
-      if (--unfinished_ == 0) finished_.notify_one();
-    }
-  }
-
-  /// Of the tasks, not of the threads: those may be busy elsewhere and never have come.
-  void wait() {
-    std::unique_lock lock(mutex_);
-    finished_.wait(lock, [this] { return unfinished_ == 0; });
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  const int64_t count_;
-  const std::function<void(int64_t)> task_;
-  std::atomic<int64_t> next_{0};
-  std::mutex mutex_;
-  std::condition_variable finished_;
-  int64_t unfinished_;
-  std::exception_ptr failure_;
-};
-
-}  // namespace
-
+// at::parallel_for is a plain loop in files that are compiled without OpenMP, and OpenMP brought
+// along would be a second set of threads beside ATen's, each in the way of the other. A tensor's
+// iterator is worked through inside ATen, so a tensor with an element for each thread reaches
+// its threads, which are awake between two lots of tasks.
 void parallel_tasks(int64_t count, const std::function<void(int64_t)>& task) {
-  if (count <= 0) return;
-  const auto helpers = std::min<int64_t>(at::get_num_threads(), count) - 1;
-  const auto tasks = std::make_shared<Tasks>(count, task);
-  for (int64_t i = 0; i < helpers; ++i) at::launch([tasks] { tasks->work(); });
-  tasks->work();
-  tasks->wait();
+  std::atomic<int64_t> next{0};
+  const auto work = [&] {
+    for (int64_t one = next++; one < count; one = next++) task(one);
+  };
+  const auto threads = std::min<int64_t>(at::get_num_threads(), count);
+  if (threads <= 1 || at::in_parallel_region()) return work();
+  const auto places = at::empty({threads}, at::kByte);
+  auto iterator = at::TensorIterator::borrowing_nullary_op(places);
+  iterator.for_each([&](char**, const int64_t*, int64_t, int64_t) { work(); }, /*grain_size=*/1);
 }
 
 }  // namespace nsvq

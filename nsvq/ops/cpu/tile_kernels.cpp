@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nsvq/ops/cpu/instruction_set.h"
 #include "nsvq/ops/cpu/vectors.h"
 
 namespace nsvq {
@@ -230,21 +231,16 @@ using Basic = Shape<Vector4, 5, 1>;
 NSVQ_KERNELS(basic, Basic, )
 #if defined(__x86_64__)
 using Avx2 = Shape<Vector8, 5, 1>;
-NSVQ_KERNELS(avx2, Avx2, __attribute__((target("avx2,fma"))))
+NSVQ_KERNELS(avx2, Avx2, NSVQ_AVX2)
 using Avx512 = Shape<Vector16, 10, 2>;
-NSVQ_KERNELS(avx512, Avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))))
+NSVQ_KERNELS(avx512, Avx512, NSVQ_AVX512)
 #endif
 
 }  // namespace
 
 const TileKernels& tile_kernels() {
 #if defined(__x86_64__)
-  static const TileKernels& best =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
-          ? avx512
-      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? avx2
-                                                                        : basic;
+  static const TileKernels& best = best_of(basic, avx2, avx512);
   return best;
 #else
   return basic;

@@ -1,0 +1,45 @@
+#include "nsvq/ops/cpu/parallel.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace nsvq {
+
+namespace {
+
+TEST(ParallelTasks, RunEachOnceOnAnyNumberOfThreads) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    for (const int64_t count : {0, 1, 2, 3, 1000}) {
+      std::vector<std::atomic<int>> runs(count);
+      parallel_tasks(count, [&](int64_t one) { ++runs[one]; });
+      for (const auto& one : runs) EXPECT_EQ(one, 1);
+    }
+  }
+  at::set_num_threads(before);
+}
+
+TEST(ParallelTasks, OfATask) {
+  std::atomic<int> runs{0};
+  parallel_tasks(4, [&](int64_t) { parallel_tasks(3, [&](int64_t) { ++runs; }); });
+  EXPECT_EQ(runs, 12);
+}
+
+TEST(ParallelTasks, ThrowWhatATaskThrows) {
+  const auto throwing = [](int64_t one) {
+    if (one == 7) throw std::out_of_range("seven");
+  };
+  EXPECT_THROW(parallel_tasks(8, throwing), std::out_of_range);
+  std::atomic<int> runs{0};
+  parallel_tasks(8, [&](int64_t) { ++runs; });
+  EXPECT_EQ(runs, 8);
+}
+
+}  // namespace
+
+}  // namespace nsvq
