@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
 #   make quickstart   set-up, build, then train, evaluate and show a small tokenizer
 #   make test         set-up, build, every check and test
-# PRESET=debug|asan|tsan|cuda|racecheck picks another build (CMakePresets.json).
+# PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json).
 
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq

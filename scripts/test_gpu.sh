@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # What needs a GPU: builds with CUDA, runs the tests of what runs there, and the operators' GPU tests again under
-# compute-sanitizer (memcheck, racecheck). NSVQ_SANITIZER=off leaves the last part out.
+# compute-sanitizer (memcheck, synccheck, racecheck). NSVQ_SANITIZER=off leaves the last part out.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 nvidia-smi -L >/dev/null 2>&1 || { echo "test_gpu: no NVIDIA GPU here (nvidia-smi -L); run it on a machine with one" >&2; exit 2; }
 tests="ops nn quantizers losses metrics data train"
-for name in $tests; do
-  NSVQ_CUDA=ON scripts/build.sh cuda "test_$name" || exit 1
-done
+NSVQ_CUDA=ON scripts/build.sh cuda $(printf 'test_%s ' $tests) || exit 1
 
 failed=0
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}  # references on a CPU are small: more threads wait for each other
@@ -22,17 +20,17 @@ elif ! [ -x "$sanitizer" ]; then
   echo "test_gpu: no compute-sanitizer; it comes with the CUDA toolkit" >&2
   failed=1
 else
-  # Our kernels alone; what takes minutes there has a smaller twin that is run.
-  filter='*CUDA*:*Gpu*:-Exactness*:CrowdedCodes.SearchAndLoss*'
-  checked() {
-    "$sanitizer" --tool "$1" --kernel-name kernel_substring=nsvq --error-exitcode 1 \
-      "$2" --gtest_brief=1 --gtest_filter="$filter" || { echo "test_gpu: $1 found something" >&2; failed=1; }
+  checked() {  # TOOL LEFT_OUT [OPTION...]: our kernels alone
+    echo "test_gpu: $1"
+    "$sanitizer" --tool "$1" "${@:3}" --kernel-name kernel_substring=nsvq --error-exitcode 1 build/cuda/test_ops \
+      --gtest_brief=1 --gtest_filter="*CUDA*:*Gpu*:-$2" || { echo "test_gpu: $1 found something" >&2; failed=1; }
   }
+  large='Exactness*:CrowdedCodes.SearchAndLoss*'  # take minutes there; smaller ones are run
   # Each tensor in memory of its own, so that an access past its end is one.
-  PYTORCH_NO_CUDA_MEMORY_CACHING=1 checked memcheck build/cuda/test_ops
-  # Racecheck cannot follow bulk copies: tiles are copied by plain writes, with the same barriers.
-  NSVQ_CUDA=ON scripts/build.sh racecheck test_ops || exit 1
-  checked racecheck build/racecheck/test_ops
+  PYTORCH_NO_CUDA_MEMORY_CACHING=1 checked memcheck "$large"
+  checked synccheck "$large"
+  # Without what racecheck cannot follow (docs/kernels.md).
+  checked racecheck 'Exactness*:CrowdedCodes*' --kernel-name-exclude kernel_substring=sm90_cu
 fi
 [ $failed = 0 ] && echo "test_gpu: all passed"
 exit $failed

@@ -77,7 +77,7 @@ __device__ void search(const Stream& stream, Barriers<kStages>& barriers, uint8_
     pin(right);
     digest<kPanels, kSums>(right, tile, 2 * rate, t * kRows, lists, 64, states[1]);
     __syncwarp();
-    if (lane < kLanesLeaving) barrier_arrive(&barriers.empty[place.stage]);
+    if (lane == 0) barrier_arrive(&barriers.empty[place.stage]);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -113,7 +113,6 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
                 stream.latents + (blockIdx.x * int64_t{kTiles} + i) * tile_bytes(kPanels),
                 body_bytes(kPanels), &barriers.resident);
     }
-    copies_end(&barriers.resident);
     fill(barriers, ring, stream.codes + first * int64_t{tile_bytes(kPanels)}, last - first,
          tile_bytes(kPanels));
   }

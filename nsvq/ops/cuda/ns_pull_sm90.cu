@@ -137,7 +137,7 @@ __device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint
     mma_wait<1>();
     turn.pass(true);
     // The last tile's second product is through with it.
-    if (lane < kLanesLeaving && before) barrier_arrive(before);
+    if (lane == 0 && before) barrier_arrive(before);
     before = &barriers.empty[place.stage];
     mma_wait<0>();
     pin(products);
@@ -185,7 +185,6 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
     copies_begin(&barriers.resident, kBytes);
     bulk_copy(resident, pull.codes + static_cast<int64_t>(blockIdx.x) * kBytes, kBytes,
               &barriers.resident);
-    copies_end(&barriers.resident);
     fill(barriers, ring, pull.latents + first * tile_bytes(kPanels), last - first,
          tile_bytes(kPanels));
   }

@@ -9,14 +9,6 @@ namespace nsvq::sm90 {
 constexpr int kReaders = 256;             ///< threads of two warpgroups that compute
 constexpr int kThreads = kReaders + 128;  ///< and one of which a thread copies
 
-// A warp leaves a tile by one arrival, after its lanes have met. For racecheck, to which that is no
-// order between lanes and copies, each lane arrives.
-#ifdef NSVQ_PLAIN_COPIES
-constexpr int kLanesLeaving = 32;
-#else
-constexpr int kLanesLeaving = 1;
-#endif
-
 /// 2^x within 2 units in the last place; results below the normal numbers are 0.
 __device__ inline float power_of_two(float x) {
   float result;
@@ -42,7 +34,7 @@ struct Barriers {
   __device__ void init() {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&full[i], 1);
-      barrier_init(&empty[i], kReaders / 32 * kLanesLeaving);
+      barrier_init(&empty[i], kReaders / 32);  // one arrival for each warp
     }
     barrier_init(&resident, 1);
     barrier_init_fence();
@@ -74,7 +66,6 @@ __device__ void fill(Barriers<kStages>& barriers, uint8_t* ring, const uint8_t* 
     barrier_wait(&barriers.empty[place.stage], place.round ^ 1);
     copies_begin(&barriers.full[place.stage], bytes);
     bulk_copy(ring + place.stage * bytes, tiles + t * bytes, bytes, &barriers.full[place.stage]);
-    copies_end(&barriers.full[place.stage]);
   }
 }
 

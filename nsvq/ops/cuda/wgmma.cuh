@@ -46,27 +46,6 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
       : "memory");
 }
 
-#ifdef NSVQ_PLAIN_COPIES
-
-// For racecheck, which takes a bulk copy for writes of the thread that gives it and misses that the
-// barrier tells when it is done: the same steps with plain writes.
-
-__device__ inline void copies_begin(uint64_t* /*barrier*/, uint32_t /*bytes*/) {}
-
-__device__ inline void bulk_copy(void* shared, const void* global, uint32_t bytes,
-                                 uint64_t* /*barrier*/) {
-  for (uint32_t i = 0; i < bytes / 16; ++i) {
-    static_cast<uint4*>(shared)[i] = static_cast<const uint4*>(global)[i];
-  }
-}
-
-__device__ inline void copies_end(uint64_t* barrier) {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  barrier_arrive(barrier);
-}
-
-#else
-
 /// Arrives at the barrier, which then waits for so many bytes.
 __device__ inline void copies_begin(uint64_t* barrier, uint32_t bytes) {
   asm volatile(
@@ -84,10 +63,6 @@ __device__ inline void bulk_copy(void* shared, const void* global, uint32_t byte
       "l"(global), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
-
-__device__ inline void copies_end(uint64_t* /*barrier*/) {}  // the last bytes tell
-
-#endif  // NSVQ_PLAIN_COPIES
 
 /// An operand in shared memory: rows of 128 bytes in groups of 8 (1,024 bytes, aligned to it), the
 /// 16-byte pieces of row r permuted by xor with r % 8. `panel` is the distance in bytes between
