@@ -1,5 +1,3 @@
-#include <ATen/Parallel.h>
-
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/command.h"
@@ -8,6 +6,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/core/parallel.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/train/detokenize.h"
@@ -29,11 +28,9 @@ using Bytes = std::vector<std::byte>;
 /// The images [B, 3, H, W] as files, encoded side by side.
 std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
   std::vector<Bytes> files(images.size(0));
-  at::parallel_for(0, images.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto image = to_image(images[i]);
-      files[i] = jpeg ? encode_jpeg(image, 95) : encode_png(image);
-    }
+  parallel_tasks(images.size(0), [&](int64_t i) {
+    const auto image = to_image(images[i]);
+    files[i] = jpeg ? encode_jpeg(image, 95) : encode_png(image);
   });
   return files;
 }

@@ -1,8 +1,8 @@
 #include "nsvq/ops/seeded_values.h"
 
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/seeded_draws.h"
 
@@ -15,9 +15,8 @@ template <typename Draw>
 torch::Tensor drawn_by_threads(int64_t count, Draw draw) {
   auto values = at::empty({count}, at::kFloat);
   auto* value = values.mutable_data_ptr<float>();
-  constexpr int64_t kOfAThread = 4096;
-  at::parallel_for(0, count, kOfAThread,
-                   [&](int64_t begin, int64_t end) { draw(begin, end, value); });
+  constexpr int64_t kOfATask = 4096;
+  parallel_ranges(count, kOfATask, [&](int64_t begin, int64_t end) { draw(begin, end, value); });
   return values;
 }
 

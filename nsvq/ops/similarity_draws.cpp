@@ -1,11 +1,11 @@
 #include "nsvq/ops/similarity_draws.h"
 
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <cmath>
 #include <numeric>
 
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cosine.h"
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/seeded_draws.h"
@@ -23,8 +23,8 @@ torch::Tensor draw_similar_cpu(const torch::Tensor& codes, const torch::Tensor& 
   const auto *code = codes.const_data_ptr<float>(), *latent = latents.const_data_ptr<float>();
   auto* result = drawn.mutable_data_ptr<int64_t>();
   const auto start = static_cast<uint64_t>(seed.item<int64_t>());
-  constexpr int64_t kCodesOfAThread = 256;
-  at::parallel_for(0, codes.size(0), kCodesOfAThread, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kCodesOfATask = 256;
+  parallel_ranges(codes.size(0), kCodesOfATask, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
       Proposals proposals(start, j, n);
       for (int i = 0; i < kMostProposals; ++i) {

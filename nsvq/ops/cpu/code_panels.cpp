@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "nsvq/ops/cpu/parallel.h"
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cpu/vectors.h"
 
 namespace nsvq {
@@ -30,9 +30,8 @@ double squared_norm(const float* values, int64_t dimension) {
 std::vector<double> norms_of(const float* values, int64_t rows, int64_t dimension) {
   constexpr int64_t kAtATime = 512;
   std::vector<double> norms(rows);
-  parallel_tasks((rows + kAtATime - 1) / kAtATime, [&](int64_t task) {
-    const int64_t end = std::min((task + 1) * kAtATime, rows);
-    for (int64_t i = task * kAtATime; i < end; ++i) {
+  parallel_ranges(rows, kAtATime, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
       norms[i] = std::sqrt(squared_norm(values + i * dimension, dimension));
     }
   });
@@ -55,10 +54,9 @@ CodePanels::CodePanels(const torch::Tensor& codebook)
   auto* norms = norms_.mutable_data_ptr<float>();
   const auto exact = norms_of(codes, codes_, dimension_);
   largest_ = largest_of(exact);
-  constexpr int64_t kAtATime = 32;
-  parallel_tasks((panels() + kAtATime - 1) / kAtATime, [&](int64_t task) {
-    const int64_t end = std::min((task + 1) * kAtATime, panels()) * kPanel;
-    for (int64_t j = task * kAtATime * kPanel; j < end; ++j) {
+  constexpr int64_t kAtATime = 32 * kPanel;
+  parallel_ranges(panels() * kPanel, kAtATime, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
       const float* code = codes + j * dimension_;
       float* column = values + j / kPanel * dimension_ * kPanel + j % kPanel;
       const bool there = j < codes_;

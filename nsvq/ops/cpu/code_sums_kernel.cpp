@@ -5,8 +5,8 @@
 #include <bit>
 #include <vector>
 
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/cpu/parallel.h"
 
 namespace nsvq {
 
@@ -92,8 +92,7 @@ torch::Tensor code_sums_cpu(const torch::Tensor& latents, const torch::Tensor& i
   const auto* values = wide.const_data_ptr<float>();
   auto* out = sums.mutable_data_ptr<float>();
   constexpr int64_t kPiece = 1024;  // codes
-  parallel_tasks((codes + kPiece - 1) / kPiece, [&](int64_t piece) {
-    const int64_t begin = piece * kPiece, end = std::min(codes, begin + kPiece);
+  parallel_ranges(codes, kPiece, [&](int64_t begin, int64_t end) {
     write_sums(sorted, begin, end, values, dimension, out);
   });
   return sums;

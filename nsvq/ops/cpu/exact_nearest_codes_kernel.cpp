@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "nsvq/ops/cpu/parallel.h"
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cpu/sweep.h"
 #include "nsvq/ops/streaming.h"
 
@@ -34,8 +34,7 @@ std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_cpu(const torch::Te
   auto* index = indices.mutable_data_ptr<int64_t>();
   auto* distance = distances.mutable_data_ptr<float>();
   const Sweep sweep{values, norms, c.const_data_ptr<float>(), panels, 0};
-  parallel_tasks((n + kTaskRows - 1) / kTaskRows, [&](int64_t task) {
-    const int64_t begin = task * kTaskRows, end = std::min(begin + kTaskRows, n);
+  parallel_ranges(n, kTaskRows, [&](int64_t begin, int64_t end) {
     RowResult results[kTaskRows];
     sweep_rows(sweep, begin, end, results, nullptr);
     for (int64_t i = begin; i < end; ++i) {

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cpu/group_norm_loops.h"
-#include "nsvq/ops/cpu/parallel.h"
 
 // A namespace of its own, not an anonymous one, since several files share these types.
 namespace nsvq::group_norm_cpu {

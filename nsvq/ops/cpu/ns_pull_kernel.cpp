@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nsvq/ops/cpu/parallel.h"
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cpu/pull_sums.h"
 #include "nsvq/ops/cpu/sweep.h"
 

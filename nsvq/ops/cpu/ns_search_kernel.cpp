@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "nsvq/ops/cpu/parallel.h"
+#include "nsvq/core/parallel.h"
 #include "nsvq/ops/cpu/pull_sums.h"
 #include "nsvq/ops/cpu/sweep.h"
 #include "nsvq/ops/streaming.h"
@@ -55,8 +55,7 @@ class NsSearchRun {
   int64_t count() const { return z_.size(0); }
 
   void search() {
-    parallel_tasks((count() + kTaskRows - 1) / kTaskRows, [&](int64_t task) {
-      const int64_t begin = task * kTaskRows, end = std::min(begin + kTaskRows, count());
+    parallel_ranges(count(), kTaskRows, [&](int64_t begin, int64_t end) {
       RowResult results[kTaskRows];
       sweep_rows(sweep_, begin, end, results, nullptr);
       for (int64_t i = begin; i < end; ++i) note(i, results[i - begin]);
@@ -103,8 +102,7 @@ class NsSearchRun {
   void pull_of_block(int64_t begin, int64_t end, const KeptWeights& kept, PullSums& sums) {
     const int64_t rows = end - begin;
     std::vector<RowResult> results(rows);
-    parallel_tasks((rows + kTaskRows - 1) / kTaskRows, [&](int64_t task) {
-      const int64_t first = task * kTaskRows, last = std::min(first + kTaskRows, rows);
+    parallel_ranges(rows, kTaskRows, [&](int64_t first, int64_t last) {
       const KeptWeights place{kept.weights + first * kPanel, kept.references + first, kBlock};
       sweep_rows(sweep_, begin + first, begin + last, results.data() + first, &place);
       for (int64_t i = first; i < last; ++i) note(begin + i, results[i]);

@@ -1,4 +1,4 @@
-#include "nsvq/ops/cpu/parallel.h"
+#include "nsvq/core/parallel.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
