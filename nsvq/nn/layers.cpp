@@ -7,7 +7,6 @@
 #include <optional>
 #include <variant>
 
-#include "nsvq/core/precision.h"
 #include "nsvq/ops/add_norm_silu.h"
 #include "nsvq/ops/bias_relu.h"
 #include "nsvq/ops/group_norm_silu.h"
@@ -25,13 +24,6 @@ bool added_at_once(const Residual& residual) {
   const auto &x = residual.x, &h = residual.h;
   if (!h.defined()) return true;
   return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
-}
-
-/// Whether cuDNN adds the bias and takes the ReLU within a convolution: without gradients and
-/// casts.
-bool done_at_once(const torch::Tensor& x) {
-  return !at::GradMode::is_enabled() && x.scalar_type() == at::kFloat &&
-         casting_precision(x.device()) == Precision::fp32;
 }
 
 }  // namespace
@@ -57,15 +49,8 @@ torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tenso
 }
 
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  if (!leaves_bias(conv, x)) return at::relu(conv.forward(x));
-  if (done_at_once(x)) {
-    const auto& options = conv.options;
-    const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
-    return at::cudnn_convolution_relu(x, conv.weight, conv.bias, options.stride(),
-                                      at::IntArrayRef(*padding), options.dilation(),
-                                      options.groups());
-  }
-  return bias_relu(without_bias(conv, x), conv.bias);
+  if (leaves_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
+  return at::relu(conv.forward(x));
 }
 
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
