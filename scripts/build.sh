@@ -4,8 +4,9 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 preset=${1:-release}
+targets=("${@:2}")
 log=build/$preset-configure.log
 mkdir -p build
 cmake --preset "$preset" ${NSVQ_CUDA:+"-DNSVQ_CUDA=$NSVQ_CUDA"} >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "build: configuring preset '$preset' failed (log: $log)" >&2; exit 1; }
 grep -E '^-- nsvq:' "$log"
-cmake --build --preset "$preset" ${2:+--target "${@:2}"} || { echo "build: compiling preset '$preset' failed; the first error is above" >&2; exit 1; }
+cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} || { echo "build: compiling preset '$preset' failed; the first error is above" >&2; exit 1; }

@@ -27,10 +27,11 @@ using Bytes = std::vector<std::byte>;
 
 /// The images [B, 3, H, W] as files, encoded side by side.
 std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
-  std::vector<Bytes> files(images.size(0));
+  std::vector<Image> pictures;
+  for (const auto& image : images.unbind()) pictures.push_back(to_image(image));
+  std::vector<Bytes> files(pictures.size());
   parallel_tasks(images.size(0), [&](int64_t i) {
-    const auto image = to_image(images[i]);
-    files[i] = jpeg ? encode_jpeg(image, 95) : encode_png(image);
+    files[i] = jpeg ? encode_jpeg(pictures[i], 95) : encode_png(pictures[i]);
   });
   return files;
 }

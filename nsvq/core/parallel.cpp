@@ -12,7 +12,7 @@ namespace nsvq {
 // at::parallel_for is a plain loop in files that are compiled without OpenMP, and OpenMP brought
 // along would be a second set of threads beside ATen's, each in the way of the other. A tensor's
 // iterator is worked through inside ATen, so a tensor with an element for each thread reaches
-// its threads, which are awake between two lots of tasks.
+// its threads, which stay awake for a while between two lots of tasks.
 void parallel_tasks(int64_t count, const std::function<void(int64_t)>& task) {
   std::atomic<int64_t> next{0};
   const auto work = [&] {

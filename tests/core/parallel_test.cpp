@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace nsvq {
@@ -24,9 +26,27 @@ TEST(ParallelTasks, RunEachOnceOnAnyNumberOfThreads) {
   at::set_num_threads(before);
 }
 
+/// Each of two tasks waits for the other to begin.
+TEST(ParallelTasks, RunAtTheSameTime) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  std::atomic<int> begun{0}, met{0};
+  parallel_tasks(2, [&](int64_t) {
+    ++begun;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begun < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    if (begun == 2) ++met;
+  });
+  at::set_num_threads(before);
+  EXPECT_EQ(met, 2);
+}
+
 TEST(ParallelTasks, OfATask) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
   std::atomic<int> runs{0};
   parallel_tasks(4, [&](int64_t) { parallel_tasks(3, [&](int64_t) { ++runs; }); });
+  at::set_num_threads(before);
   EXPECT_EQ(runs, 12);
 }
 

@@ -6,11 +6,11 @@
 namespace nsvq::group_norm_cpu {
 
 void convert(const c10::BFloat16* from, int64_t count, float* to) {
-  loops().widen(from, count, to);
+  loops(count).widen(from, count, to);
 }
 
 void convert(const float* from, int64_t count, c10::BFloat16* to) {
-  loops().narrow(from, count, to);
+  loops(count).narrow(from, count, to);
 }
 
 // Not all processors of x86_64 convert fp16: there, one number at a time.

@@ -189,10 +189,11 @@ NSVQ_LOOPS(avx512, Vector16, NSVQ_AVX512)
 
 }  // namespace
 
-const Loops& loops() {
+const Loops& loops([[maybe_unused]] int64_t channels) {
 #if defined(__x86_64__)
-  static const Loops& best = best_of(basic, avx2, avx512);
-  return best;
+  static const Loops& widest = best_of(basic, avx2, avx512);
+  static const Loops& narrower = best_of(basic, avx2, avx2);
+  return channels % kLanes<Vector16> == 0 ? widest : narrower;
 #else
   return basic;
 #endif

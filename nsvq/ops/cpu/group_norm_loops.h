@@ -46,7 +46,8 @@ struct Loops {
   void (*narrow)(const float* from, int64_t count, c10::BFloat16* to);
 };
 
-/// Those for the processor that the program runs on.
-const Loops& loops();
+/// Those for the processor at hand (instruction_set.h), with vectors that rows of so many channels
+/// are made of, if there are such.
+const Loops& loops(int64_t channels);
 
 }  // namespace nsvq::group_norm_cpu

@@ -39,7 +39,7 @@ struct BackwardPass {
     if (!silu) return dy;
     float* du = room_for(result + offset, count, room);
     if (!again || !std::is_same_v<T, float>) {
-      loops().through_silu({rows, shape.channels}, x, dy, affines[image], du);
+      loops(shape.channels).through_silu({rows, shape.channels}, x, dy, affines[image], du);
     }
     return du;
   }
@@ -48,8 +48,9 @@ struct BackwardPass {
     static thread_local std::vector<float> room;
     const int64_t rows = shape.rows(block), row = image * shape.blocks() + block;
     const float* x = as_floats(input + shape.offset(image, block), rows * shape.channels, room);
-    loops().add_sums({rows, shape.channels}, x, before_silu(image, block, x, false), affines[image],
-                     of_blocks.plain[row], of_blocks.centred[row]);
+    loops(shape.channels)
+        .add_sums({rows, shape.channels}, x, before_silu(image, block, x, false), affines[image],
+                  of_blocks.plain[row], of_blocks.centred[row]);
   }
 
   void between(int64_t image) {
@@ -79,9 +80,10 @@ struct BackwardPass {
     const int64_t rows = shape.rows(block), count = rows * shape.channels;
     const int64_t offset = shape.offset(image, block);
     const float* x = as_floats(input + offset, count, room);
-    loops().input_gradient({rows, shape.channels}, x, before_silu(image, block, x, true),
-                           affines[image], {levels[image], tilts[image]},
-                           room_for(result + offset, count, made));
+    loops(shape.channels)
+        .input_gradient({rows, shape.channels}, x, before_silu(image, block, x, true),
+                        affines[image], {levels[image], tilts[image]},
+                        room_for(result + offset, count, made));
     put(made, count, result + offset);
   }
 

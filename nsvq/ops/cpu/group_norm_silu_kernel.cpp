@@ -24,7 +24,8 @@ struct Moments {
   }
 };
 
-/// Of channels of `rows` numbers each.
+/// Moments of a group from those of its channels, of `rows` numbers each: without a division for
+/// each, as `add` has it.
 Moments joined(const float* means, const float* squares, int64_t channels, int64_t rows) {
   Moments all{static_cast<double>(channels * rows)};
   for (int64_t c = 0; c < channels; ++c) all.mean += means[c];
@@ -56,9 +57,9 @@ struct ForwardPass {
     const int64_t rows = shape.rows(block), channels = shape.channels;
     means.resize(channels);
     squares.resize(channels);
-    loops().moments({rows, channels},
-                    as_floats(input + shape.offset(image, block), rows * channels, room),
-                    means.data(), squares.data());
+    loops(channels).moments({rows, channels},
+                            as_floats(input + shape.offset(image, block), rows * channels, room),
+                            means.data(), squares.data());
     const int64_t size = shape.group_size();
     for (int64_t group = 0; group < shape.groups; ++group) {
       of_groups(image, block)[group] =
@@ -83,9 +84,10 @@ struct ForwardPass {
     static thread_local std::vector<float> room, made;
     const int64_t rows = shape.rows(block), count = rows * shape.channels;
     T* to = output + shape.offset(image, block);
-    loops().normalise({rows, shape.channels},
-                      as_floats(input + shape.offset(image, block), count, room), affines[image],
-                      silu, room_for(to, count, made));
+    loops(shape.channels)
+        .normalise({rows, shape.channels},
+                   as_floats(input + shape.offset(image, block), count, room), affines[image], silu,
+                   room_for(to, count, made));
     put(made, count, to);
   }
 };

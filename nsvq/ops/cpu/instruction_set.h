@@ -1,17 +1,17 @@
 #pragma once
 
+#if defined(__x86_64__)
+
 #include <ATen/Version.h>
 
 namespace nsvq {
-
-#if defined(__x86_64__)
 
 // What a function is compiled for.
 #define NSVQ_AVX2 __attribute__((target("avx2,fma")))
 #define NSVQ_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
 
-/// The variant for the processor that the program runs on: ATen's own choice, so that
-/// ATEN_CPU_CAPABILITY (default, avx2, avx512) in the environment lowers both.
+/// The variant for the processor at hand by ATen's own choice, so that ATEN_CPU_CAPABILITY
+/// (default, avx2, avx512) in the environment decides for both.
 template <typename Variant>
 const Variant& best_of(const Variant& basic, const Variant& avx2, const Variant& avx512) {
   const auto capability = at::get_cpu_capability();
@@ -19,6 +19,6 @@ const Variant& best_of(const Variant& basic, const Variant& avx2, const Variant&
   return capability == "AVX2" ? avx2 : basic;
 }
 
-#endif
-
 }  // namespace nsvq
+
+#endif

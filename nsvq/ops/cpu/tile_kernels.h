@@ -40,7 +40,7 @@ struct TileKernels {
                        int64_t stride, int64_t count, float* sums);
 };
 
-/// Those for the processor that the program runs on.
+/// Those for the processor at hand (instruction_set.h).
 const TileKernels& tile_kernels();
 
 }  // namespace nsvq

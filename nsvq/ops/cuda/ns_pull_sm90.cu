@@ -136,7 +136,7 @@ __device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint
     multiply<kPanels>(products, codes, shared_address(tile));
     mma_wait<1>();
     turn.pass(true);
-    // The last tile's second product is through with it.
+    // The last tile's second product is through with it, and its biases were read before the turn.
     if (lane == 0 && before) barrier_arrive(before);
     before = &barriers.empty[place.stage];
     mma_wait<0>();

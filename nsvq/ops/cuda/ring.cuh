@@ -34,7 +34,7 @@ struct Barriers {
   __device__ void init() {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&full[i], 1);
-      barrier_init(&empty[i], kReaders / 32);  // one arrival for each warp
+      barrier_init(&empty[i], kReaders / 32);  // a warp arrives once, when its lanes have met
     }
     barrier_init(&resident, 1);
     barrier_init_fence();
@@ -45,7 +45,7 @@ struct Barriers {
 __device__ inline void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
 __device__ inline void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 
-/// The place in the ring of the tile at hand: its stage, and how often the ring went round.
+/// The place in the ring of the tile at hand: its stage, and the parity of the rounds.
 template <int kStages>
 struct Place {
   int stage = 0;
@@ -85,7 +85,7 @@ struct Turn {
   }
 };
 
-/// products [64, N] = 64 rows times the rows of a tile, both in panels `stride` bytes apart.
+/// products [64, N] = 64 rows times the rows of a tile, both in panels kStride bytes apart.
 template <int kPanels, int kCount>
 __device__ void multiply(float (&products)[kCount], uint32_t rows, uint32_t tile) {
   constexpr uint32_t kStride = tile_rows(kPanels) * 128;
