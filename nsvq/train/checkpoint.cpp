@@ -70,26 +70,46 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     const auto damage = damage_of(*folder);
     if (!damage) return *folder;
-    log("{}: damaged ({}), so the one before it is used", folder->string(), *damage);
+    log("{}: damaged ({}), so it is passed over", folder->string(), *damage);
   }
-  return std::nullopt;
+  if (folders.empty()) return std::nullopt;
+  throw UserError(
+      "{}: all of its checkpoints are damaged; nothing was changed (to train anew, give --new or "
+      "another --run)",
+      run.string());
 }
 
+namespace {
+
+constexpr auto kModel = "model.safetensors";
+
+/// The file, compared with the manifest of its checkpoint if it lies in one.
+fs::path undamaged(const fs::path& file) {
+  if (const auto damage = damage_of_file(file)) {
+    throw UserError(
+        "{}: damaged ({}); name another checkpoint, or the run, whose newest undamaged "
+        "one is then used",
+        file.string(), *damage);
+  }
+  return file;
+}
+
+}  // namespace
+
 fs::path find_model(const fs::path& run_or_checkpoint) {
-  if (fs::is_regular_file(run_or_checkpoint)) return run_or_checkpoint;
+  if (fs::is_regular_file(run_or_checkpoint)) return undamaged(run_or_checkpoint);
   if (!fs::exists(run_or_checkpoint)) {
     throw UserError("{}: no such run, checkpoint or model file", run_or_checkpoint.string());
   }
-  auto folder = run_or_checkpoint;
-  if (const auto newest = newest_checkpoint(folder)) folder = *newest;
-  const auto file = folder / "model.safetensors";
+  if (const auto newest = newest_checkpoint(run_or_checkpoint)) return *newest / kModel;
+  const auto file = run_or_checkpoint / kModel;
   if (!fs::exists(file)) {
     throw UserError(
         "{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
         "checkpoint yet?",
         run_or_checkpoint.string());
   }
-  return file;
+  return undamaged(file);
 }
 
 LoadedModel load_model(const fs::path& run_or_checkpoint) {

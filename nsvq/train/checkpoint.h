@@ -34,7 +34,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder);
 /// Checkpoint folders of a run, oldest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
 
-/// The newest undamaged one, with a line in the log about each that is passed over.
+/// The newest undamaged one, with a line in the log about each that is passed over; nothing if
+/// there are none. Throws UserError if all are damaged.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run);
 
 /// The model file behind what a user names: a run directory (its newest checkpoint), a checkpoint

@@ -51,10 +51,14 @@ void write_manifest(const fs::path& folder) {
   write_text(folder / kName, json{{"files", files}}.dump(1));
 }
 
-std::optional<std::string> damage_of(const fs::path& folder) {
+namespace {
+
+/// Of the file of that name, or of all for an empty one.
+std::optional<std::string> damage_in(const fs::path& folder, const std::string& only) {
   try {
     const auto manifest = json::parse(read_text(folder / kName));
     for (const auto& [name, expected] : manifest.at("files").items()) {
+      if (!only.empty() && name != only) continue;
       const auto difference = compare(folder / fs::path(name).filename(), expected);
       if (!difference.empty()) return name + " " + difference;
     }
@@ -64,6 +68,15 @@ std::optional<std::string> damage_of(const fs::path& folder) {
     return error.what();
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> damage_of(const fs::path& folder) { return damage_in(folder, ""); }
+
+std::optional<std::string> damage_of_file(const fs::path& file) {
+  if (!fs::exists(file.parent_path() / kName)) return std::nullopt;
+  return damage_in(file.parent_path(), file.filename().string());
 }
 
 }  // namespace nsvq

@@ -13,4 +13,7 @@ void write_manifest(const std::filesystem::path& folder);
 /// or nothing.
 std::optional<std::string> damage_of(const std::filesystem::path& folder);
 
+/// Likewise with one file, by the manifest beside it; nothing if none is there or names it.
+std::optional<std::string> damage_of_file(const std::filesystem::path& file);
+
 }  // namespace nsvq

@@ -83,6 +83,7 @@ class ResumeTest : public testing::Test {
   static fs::path whole() { return folder_->path() / "whole"; }
   fs::path crashed(int64_t step) {
     const auto path = folder_->path() / fmt::format("crashed-{}", step);
+    fs::remove_all(path);  // another test's
     EXPECT_THROW(run(full_config(), path, Start::fresh, step), Crash);
     return path;
   }
@@ -160,10 +161,30 @@ TEST_F(ResumeTest, PassesOverDamagedCheckpoints) {
 
 TEST_F(ResumeTest, StartsOverWithoutACheckpoint) {
   const auto path = crashed(4);
-  fs::remove(list_checkpoints(path)[0] / "manifest.json");
-  fs::remove_all(list_checkpoints(path)[1]);
+  for (const auto& folder : list_checkpoints(path)) fs::remove_all(folder);
   run(full_config(), path, Start::resume);
   expect_same_runs(whole(), path);
+}
+
+TEST_F(ResumeTest, OfDamagedCheckpointsAloneIsRefused) {
+  const auto path = crashed(4);
+  const auto folders = list_checkpoints(path);
+  for (const auto& folder : folders) fs::resize_file(folder / "model.safetensors", 1000);
+  const auto metrics = read_text(fs::path(path) / "metrics.jsonl");
+  const auto error = error_of([&] { run(full_config(), path, Start::resume); });
+  EXPECT_NE(error.find("all of its checkpoints are damaged"), std::string::npos) << error;
+  EXPECT_EQ(list_checkpoints(path), folders);
+  EXPECT_EQ(read_text(fs::path(path) / "metrics.jsonl"), metrics);
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
+  const auto folder = list_checkpoints(crashed(4)).back();
+  EXPECT_EQ(find_model(folder), folder / "model.safetensors");
+  flip_a_byte(folder / "model.safetensors");
+  for (const auto& named : {folder, folder / "model.safetensors"}) {
+    const auto error = error_of([&] { find_model(named); });
+    EXPECT_NE(error.find("model.safetensors: damaged"), std::string::npos) << error;
+  }
 }
 
 TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
