@@ -30,7 +30,7 @@ std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
   std::vector<Image> pictures;
   for (const auto& image : images.unbind()) pictures.push_back(to_image(image));
   std::vector<Bytes> files(pictures.size());
-  parallel_tasks(images.size(0), [&](int64_t i) {
+  parallel_tasks(std::ssize(pictures), [&](int64_t i) {
     files[i] = jpeg ? encode_jpeg(pictures[i], 95) : encode_png(pictures[i]);
   });
   return files;

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr auto kModel = "model.safetensors";
+
 /// N of a folder named step-N, or -1.
 int64_t step_of(const fs::path& folder) {
   const auto name = folder.filename().string();
@@ -26,17 +28,27 @@ int64_t step_of(const fs::path& folder) {
   return error == std::errc() && end == name.data() + name.size() ? step : -1;
 }
 
+/// The file, compared with the manifest of its checkpoint if it lies in one.
+fs::path undamaged(const fs::path& file) {
+  if (const auto damage = damage_of_file(file)) {
+    throw UserError(
+        "{}: damaged ({}); name another checkpoint, or the run, whose newest undamaged "
+        "one is then used",
+        file.string(), *damage);
+  }
+  return file;
+}
+
 }  // namespace
 
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   AtomicFolder out(folder);
-  write_safetensors(out.path() / "model.safetensors",
-                    {checkpoint.model,
-                     {{"format", "pt"},
-                      {"nsvq.version", kVersion},
-                      {"nsvq.step", std::to_string(checkpoint.at.step)},
-                      {"nsvq.epoch", std::to_string(checkpoint.at.epoch)},
-                      {"nsvq.config", to_yaml(checkpoint.config)}}});
+  write_safetensors(out.path() / kModel, {checkpoint.model,
+                                          {{"format", "pt"},
+                                           {"nsvq.version", kVersion},
+                                           {"nsvq.step", std::to_string(checkpoint.at.step)},
+                                           {"nsvq.epoch", std::to_string(checkpoint.at.epoch)},
+                                           {"nsvq.config", to_yaml(checkpoint.config)}}});
   write_safetensors(out.path() / "training.safetensors", {checkpoint.training, {}});
   write_text(out.path() / "state.json", state_to_json(checkpoint.at, checkpoint.logs));
   write_manifest(out.path());
@@ -47,7 +59,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   Checkpoint checkpoint;
   const auto source = (folder / "state.json").string();
   std::tie(checkpoint.at, checkpoint.logs) = state_from_json(read_text(source), source);
-  auto model = read_safetensors(folder / "model.safetensors");
+  auto model = read_safetensors(folder / kModel);
   checkpoint.config = parse_config(model.metadata["nsvq.config"], folder.string());
   checkpoint.model = std::move(model.tensors);
   checkpoint.training = read_safetensors(folder / "training.safetensors").tensors;
@@ -78,23 +90,6 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
       "another --run)",
       run.string());
 }
-
-namespace {
-
-constexpr auto kModel = "model.safetensors";
-
-/// The file, compared with the manifest of its checkpoint if it lies in one.
-fs::path undamaged(const fs::path& file) {
-  if (const auto damage = damage_of_file(file)) {
-    throw UserError(
-        "{}: damaged ({}); name another checkpoint, or the run, whose newest undamaged "
-        "one is then used",
-        file.string(), *damage);
-  }
-  return file;
-}
-
-}  // namespace
 
 fs::path find_model(const fs::path& run_or_checkpoint) {
   if (fs::is_regular_file(run_or_checkpoint)) return undamaged(run_or_checkpoint);

@@ -41,18 +41,6 @@ std::string compare(const fs::path& path, const json& expected) {
   return found == expected ? "" : "does not hold what was written";
 }
 
-}  // namespace
-
-void write_manifest(const fs::path& folder) {
-  auto files = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    files[entry.path().filename().string()] = describe_file(entry.path());
-  }
-  write_text(folder / kName, json{{"files", files}}.dump(1));
-}
-
-namespace {
-
 /// Of the file of that name, or of all for an empty one.
 std::optional<std::string> damage_in(const fs::path& folder, const std::string& only) {
   try {
@@ -71,6 +59,14 @@ std::optional<std::string> damage_in(const fs::path& folder, const std::string& 
 }
 
 }  // namespace
+
+void write_manifest(const fs::path& folder) {
+  auto files = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = describe_file(entry.path());
+  }
+  write_text(folder / kName, json{{"files", files}}.dump(1));
+}
 
 std::optional<std::string> damage_of(const fs::path& folder) { return damage_in(folder, ""); }
 

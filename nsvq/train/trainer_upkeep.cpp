@@ -70,8 +70,7 @@ void Trainer::add_own_hooks() {
   const auto every = [](int64_t n, int64_t count) { return n > 0 && count % n == 0; };
   on_step([=, this](const Progression& at) {
     if (every(config_.drift.every_steps, at.step)) measure_drift();
-    const bool last = config_.train.log_every > 0 && at.step == total_steps();
-    if (every(config_.train.log_every, at.step) || last) log_step();
+    if (every(config_.train.log_every, at.step) || at.step == total_steps()) log_step();
     if (every(config_.checkpoint.every_steps, at.step)) save_checkpoint();
   });
   on_epoch([=, this](const Progression& at) {

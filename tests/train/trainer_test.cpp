@@ -238,6 +238,16 @@ TEST_F(TrainerTest, ABudgetInStepsEndsWithinAnEpoch) {
   EXPECT_EQ(lines_of_kind(run_, "eval").back().at("step"), 7);
 }
 
+TEST_F(TrainerTest, TheLastStepsHaveALineToo) {
+  auto config = tiny_config();
+  config.train.steps = 7;
+  config.train.log_every = 3;
+  train(config, run_);
+  std::vector<int64_t> steps;
+  for (const auto& line : lines_of_kind(run_, "step")) steps.push_back(line.at("step"));
+  EXPECT_EQ(steps, (std::vector<int64_t>{3, 6, 7}));
+}
+
 TEST_F(TrainerTest, TheDiscriminatorRestsInTheWarmUpAndIsRampedUpAfterIt) {
   auto config = tiny_config();
   config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};

@@ -46,7 +46,7 @@ struct Loops {
   void (*narrow)(const float* from, int64_t count, c10::BFloat16* to);
 };
 
-/// Those for the processor at hand (instruction_set.h), with vectors that rows of so many channels
+/// Those for the processor at hand (instruction_set.h), with vectors that rows of so many numbers
 /// are made of, if there are such.
 const Loops& loops(int64_t channels);
 
