@@ -1,6 +1,5 @@
 #include "nsvq/core/parallel.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,27 +8,26 @@
 #include <thread>
 #include <vector>
 
+#include "tests/threads.h"
+
 namespace nsvq {
 
 namespace {
 
 TEST(ParallelTasks, RunEachOnceOnAnyNumberOfThreads) {
-  const int before = at::get_num_threads();
   for (const int threads : {1, 2, 5}) {
-    at::set_num_threads(threads);
+    const Threads at_work(threads);
     for (const int64_t count : {0, 1, 2, 3, 1000}) {
       std::vector<std::atomic<int>> runs(count);
       parallel_tasks(count, [&](int64_t one) { ++runs[one]; });
       for (const auto& one : runs) EXPECT_EQ(one, 1);
     }
   }
-  at::set_num_threads(before);
 }
 
 /// Each of two tasks waits for the other to begin.
 TEST(ParallelTasks, RunAtTheSameTime) {
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
+  const Threads at_work(2);
   std::atomic<int> begun{0}, met{0};
   parallel_tasks(2, [&](int64_t) {
     ++begun;
@@ -37,16 +35,13 @@ TEST(ParallelTasks, RunAtTheSameTime) {
     while (begun < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     if (begun == 2) ++met;
   });
-  at::set_num_threads(before);
   EXPECT_EQ(met, 2);
 }
 
 TEST(ParallelTasks, OfATask) {
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
+  const Threads at_work(2);
   std::atomic<int> runs{0};
   parallel_tasks(4, [&](int64_t) { parallel_tasks(3, [&](int64_t) { ++runs; }); });
-  at::set_num_threads(before);
   EXPECT_EQ(runs, 12);
 }
 

@@ -1,6 +1,5 @@
 #include "nsvq/ops/group_norm_silu.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,6 +9,7 @@
 #include <map>
 
 #include "nsvq/core/device.h"
+#include "tests/threads.h"
 
 namespace nsvq::group_norm_silu_test {
 namespace {
@@ -180,11 +180,10 @@ TEST(GroupNormSilu, ManyPixelsOnTheGpu) {
 
 TEST(GroupNormSilu, TheSameForAnyNumberOfThreads) {
   torch::manual_seed(2);
-  const int before = at::get_num_threads();
   for (const int64_t n : {1, 9}) {
     const Case one("", images(n, 24, 65, 33), 6);
     const auto with = [&](int threads) {
-      at::set_num_threads(threads);
+      const Threads at_work(threads);
       return run(group_norm_silu, one, at::kFloat, at::kFloat, at::kFloat, true, at::kCPU);
     };
     const auto expected = with(1);
@@ -194,7 +193,6 @@ TEST(GroupNormSilu, TheSameForAnyNumberOfThreads) {
       }
     }
   }
-  at::set_num_threads(before);
 }
 
 TEST(GroupNormSilu, OutputIsChannelsLast) {

@@ -1,12 +1,12 @@
 #include "nsvq/ops/seeded_values.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "nsvq/core/device.h"
 #include "tests/seed_of.h"
+#include "tests/threads.h"
 
 namespace nsvq {
 namespace {
@@ -40,12 +40,13 @@ TEST(SeededValues, HaveTheirDistributions) {
 }
 
 TEST(SeededValues, DependOnSeedDrawAndPlaceAlone) {
-  const auto values = uniform_values(seed_of(5), 0, 10000);
+  const auto with = [](int threads) {
+    const Threads at_work(threads);
+    return uniform_values(seed_of(5), 0, 10000);
+  };
+  const auto values = with(1);
   EXPECT_TRUE(at::equal(uniform_values(seed_of(5), 0, 33), values.slice(0, 0, 33)));
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  EXPECT_TRUE(at::equal(uniform_values(seed_of(5), 0, 10000), values));
-  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(with(3), values));
   for (const auto& other :
        {uniform_values(seed_of(6), 0, 10000), uniform_values(seed_of(5), 1, 10000)}) {
     EXPECT_LT(other.eq(values).sum().item<int64_t>(), 5);

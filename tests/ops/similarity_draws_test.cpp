@@ -1,12 +1,12 @@
 #include "nsvq/ops/similarity_draws.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "nsvq/core/device.h"
 #include "tests/seed_of.h"
+#include "tests/threads.h"
 
 namespace nsvq {
 namespace {
@@ -49,11 +49,12 @@ TEST(SimilarityDraws, AreThoseOfTheCpuOnTheGpu) {
 TEST(SimilarityDraws, DependOnTheSeedAndNotOnThreads) {
   torch::manual_seed(2);
   const auto codes = at::randn({3000, 4}), latents = at::randn({500, 4});
-  const auto drawn = draw_by_similarity(codes, latents, seed_of(8));
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  EXPECT_TRUE(at::equal(draw_by_similarity(codes, latents, seed_of(8)), drawn));
-  at::set_num_threads(threads);
+  const auto with = [&](int threads) {
+    const Threads at_work(threads);
+    return draw_by_similarity(codes, latents, seed_of(8));
+  };
+  const auto drawn = with(1);
+  EXPECT_TRUE(at::equal(with(3), drawn));
   EXPECT_GT(draw_by_similarity(codes, latents, seed_of(9)).ne(drawn).sum().item<int64_t>(), 2900);
   EXPECT_GT(drawn.max().item<int64_t>(), 490);
   EXPECT_GE(drawn.min().item<int64_t>(), 0);

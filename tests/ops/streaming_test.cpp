@@ -1,6 +1,5 @@
 #include "nsvq/ops/streaming.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 
 #include "nsvq/ops/dispatch.h"
 #include "nsvq/ops/ns_loss.h"
+#include "tests/threads.h"
 
 namespace nsvq::streaming_test {
 namespace {
@@ -67,13 +67,11 @@ TEST(ExactNearestCodes, NonContiguousInputAndAnyNumberOfThreads) {
   torch::manual_seed(1);
   const auto latents = at::randn({8, 1000}).t(), codebook = at::randn({700, 16}).slice(1, 0, 16, 2);
   const auto expected = std::get<0>(exact_nearest_codes_reference(latents, codebook));
-  const int before = at::get_num_threads();
   for (const int threads : {1, 2, 5}) {
-    at::set_num_threads(threads);
+    const Threads at_work(threads);
     EXPECT_TRUE(at::equal(std::get<0>(exact_nearest_codes(latents, codebook)), expected))
         << threads;
   }
-  at::set_num_threads(before);
 }
 
 TEST(ExactNearestCodes, RefusesWhatHasNoNearestCode) {
@@ -174,16 +172,16 @@ TEST(NsSearch, KeepsTheWinnerOutOfTheSums) {
 TEST(NsSearch, TheSameForAnyNumberOfThreads) {
   torch::manual_seed(2);
   const Case one{"", at::randn({700, 16}) * 0.3, at::randn({1900, 16}) * 0.3};
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
-  const auto expected = streaming(one, 0.35);
+  const auto with = [&](int threads) {
+    const Threads at_work(threads);
+    return streaming(one, 0.35);
+  };
+  const auto expected = with(1);
   for (const int threads : {2, 3, 5}) {
-    at::set_num_threads(threads);
-    const auto other = streaming(one, 0.35);
+    const auto other = with(threads);
     EXPECT_EQ(other.loss, expected.loss);
     EXPECT_TRUE(at::equal(other.gradient, expected.gradient));
   }
-  at::set_num_threads(before);
 }
 
 using Searched = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>;
