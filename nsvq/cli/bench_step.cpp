@@ -17,7 +17,6 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -45,7 +44,7 @@ struct Part {
 /// Parts of the generator's side, forward and backward, each on inputs that are there already.
 std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
   const auto images = random_images(config.train.batch_size, config.data.size, device);
-  auto model = make_model(config, device);
+  auto model = make_tokenizer(config, device);
   const auto losses = make_losses(config, device);
   std::vector<Part> parts;
   const auto take = [&](const std::string& name, const Work& work) {
@@ -83,8 +82,10 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
                          LossScale(model->precision, device));
     });
   }
-  Ema average(config, model);
-  Adam optimizer(named_parameters(*model), config.optimizer, average.parameters());
+  Tokenizer averaged(config);
+  move_to_device(averaged, config, device);
+  const WeightAverage average(model.ptr(), averaged.ptr(), config.optimizer.ema_decay);
+  Adam optimizer(named_parameters(*model), config.optimizer, &average);
   take("optimizer and average", [&] { optimizer.step(); });
   return parts;
 }
@@ -132,7 +133,7 @@ int64_t phase_number(const Config& config, const std::string& name) {
 Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const Source> source,
                   c10::Device device, int64_t phase) {
   constexpr int batches = 100;
-  Loader loader(std::move(source), training_options(config, *make_group(), device));
+  Loader loader(std::move(source), training_loader_options(config, *make_group(), device));
   int64_t epoch = 0;
   const auto next = [&] {
     auto batch = loader.next();
@@ -143,7 +144,7 @@ Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const 
   const Json json = {
       {"loader_milliseconds", mean_milliseconds([&] { next(); }, device, batches)},
       {"step_milliseconds",
-       mean_milliseconds([&] { trainer.rehearse(next(), phase); }, device, batches)}};
+       mean_milliseconds([&] { trainer.step_for_benchmark(next(), phase); }, device, batches)}};
   const double alone = json["loader_milliseconds"], step = json["step_milliseconds"];
   const auto rate = [&](double ms) {
     return 1e3 * static_cast<double>(config.train.batch_size) / ms;
@@ -161,12 +162,12 @@ void run_bench_step(const BenchStepArguments& arguments) {
   config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
                                                     config.data.size, config.train.batch_size);
   config.drift.images = 0;
-  prepare_torch(config);
   const auto device = choose_device(config.device);
+  const TorchFlags flags(training_torch_settings(config, device));
   if (arguments.kernels > 0 && device.is_cpu()) {
     throw UserError("--kernels profiles a GPU, and this runs on a CPU; leave it out");
   }
-  const OwnStream stream(device);
+  const SideStreamGuard stream(device);
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);
   std::shared_ptr<const Source> source;
@@ -177,10 +178,10 @@ void run_bench_step(const BenchStepArguments& arguments) {
   {
     Trainer trainer(config, folder / "run", make_group());
     const auto images = random_images(config.train.batch_size, config.data.size, device);
-    const auto step = [&] { trainer.rehearse(images, phase); };
+    const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     const double flops = convolution_flops(step);
-    for (int i = 0; i < 4; ++i) step();         // until it is recorded
-    const double memory = peak_memory(device);  // what a recording keeps is in use no more
+    for (int i = 0; i < 4; ++i) step();         // until its graph is captured
+    const double memory = peak_memory(device);  // of the eager steps: a graph's pool is not counted
     const auto taken = time_work(step, device, arguments.rounds);
     if (!taken) throw RunError("the step does not fit into the device's memory");
     const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;

@@ -18,11 +18,8 @@
 #include "nsvq/data/limited_source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/token_shard.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/evaluate.h"
-#include "nsvq/train/setup.h"
-#include "nsvq/train/token_stream.h"
-#include "nsvq/train/tokenize.h"
+#include "nsvq/tokenizer/token_stream.h"
+#include "nsvq/tokenizer/tokenize.h"
 
 namespace nsvq {
 
@@ -38,41 +35,35 @@ struct BenchTokenizeArguments {
   double peak_tflops = 0;
 };
 
-/// A model on its device, and how images reach it.
+/// A model in use, and how images reach it.
 struct Subject {
-  Config config;
-  Tokenizer model{nullptr};
-  c10::Device device;
+  explicit Subject(const BenchTokenizeArguments& arguments);
+
+  InferenceSession session;
   LoaderOptions loader;
 };
 
-Subject prepare(const BenchTokenizeArguments& arguments) {
+/// A trained model, or one with random weights by a recipe.
+LoadedModel subject_model(const BenchTokenizeArguments& arguments, c10::Device device) {
   const bool recipe = arguments.model.ends_with(".yaml") || arguments.model.ends_with(".yml");
-  if (!recipe && !arguments.overrides.empty()) {
+  if (recipe) {
+    LoadedModel model{load_config(arguments.model, arguments.overrides), nullptr, {}, {}};
+    model.tokenizer = make_tokenizer(model.config, device);
+    return model;
+  }
+  if (!arguments.overrides.empty()) {
     throw UserError("{}: settings such as {} are for a recipe; a trained model has its own",
                     arguments.model, arguments.overrides.front());
   }
-  Subject subject{{}, nullptr, choose_device(arguments.device), {}};
-  if (recipe) {
-    subject.config = load_config(arguments.model, arguments.overrides);
-  } else {
-    auto loaded = load_for_use(arguments.model);
-    subject.config = loaded.config;
-    subject.model = loaded.tokenizer;
-  }
-  prepare_torch(subject.config);
-  if (recipe) {
-    subject.model = make_model(subject.config, subject.device);
-  } else {
-    place(subject.model, subject.config, subject.device);
-  }
-  prepare_inference(subject.model);
-  subject.loader = evaluation_options(subject.config, *make_group(), subject.device);
-  subject.loader.batch_size =
-      arguments.batch_size > 0
-          ? arguments.batch_size
-          : inference_batch_size(subject.config, subject.loader.transform, subject.device);
-  return subject;
+  return load_model_for_inference(arguments.model);
+}
+
+Subject::Subject(const BenchTokenizeArguments& arguments)
+    : session(subject_model(arguments, choose_device(arguments.device)),
+              choose_device(arguments.device)),
+      loader(session.loader_options()) {
+  loader.batch_size =
+      arguments.batch_size > 0 ? arguments.batch_size : session.batch_size(loader.transform);
 }
 
 /// Prints what was measured and keeps it for a file.
@@ -104,23 +95,23 @@ class Figures {
 torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
                              BenchJson& json) {
   const int64_t batch = subject.loader.batch_size;
-  const auto images = random_images(batch, subject.config.data.size, subject.device);
-  const auto work = [&] { HostCopy(subject.model->encode_without_waiting(images)); };
+  const auto images = random_images(batch, subject.session.config().data.size, subject.session.device());
+  const auto work = [&] { HostCopy(subject.session.tokenizer()->encode_without_waiting(images)); };
   for (int i = 0; i < 3; ++i) work();
   const double flops = convolution_flops(work);
-  const auto taken = time_work(work, subject.device, arguments.rounds);
+  const auto taken = time_work(work, subject.session.device(), arguments.rounds);
   if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
   const double tflops = flops / taken->milliseconds / 1e9;
   fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most\n",
-             describe(subject.device), name_of(subject.model->precision), batch, rate,
-             peak_memory(subject.device));
+             describe(subject.session.device()), name_of(subject.session.tokenizer()->precision), batch, rate,
+             peak_memory(subject.session.device()));
   fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
              flops / static_cast<double>(batch) / 1e9, tflops,
              share_of_peak(tflops, arguments.peak_tflops));
   json["images_per_second"] = rate;
   json["milliseconds"] = taken->milliseconds;
-  json["peak_gib"] = peak_memory(subject.device);
+  json["peak_gib"] = peak_memory(subject.session.device());
   json["convolution_flop"] = flops;
   if (arguments.peak_tflops > 0) json["share_of_peak"] = tflops / arguments.peak_tflops;
   return images;
@@ -134,9 +125,9 @@ double rate_of(const std::function<int64_t()>& pass) {
 }
 
 /// Shards of random tokens, as `tokenize` writes them.
-double writing_rate(const Subject& subject, int64_t shard_size) {
-  const int64_t side = subject.config.data.size / subject.config.model.stride();
-  const int64_t codes = subject.model->quantizer->codes();
+double writing_rate(Subject& subject, int64_t shard_size) {
+  const int64_t side = subject.session.config().data.size / subject.session.stride();
+  const int64_t codes = subject.session.tokenizer()->quantizer->codes();
   const TokenShard shard{at::randint(codes, {shard_size, side, side}, at::kLong),
                          std::vector<int64_t>(shard_size, -1),
                          std::vector<std::string>(shard_size, "folder/image-00000000.jpg")};
@@ -169,21 +160,20 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
   figures.add("loader", loaded,
               fmt::format(" ({:.1f} images/s a thread)", loaded / subject.loader.threads));
   figures.add("loader and encoder", rate_of([&] {
-                TokenStream stream(subject.model, source, subject.loader);
+                TokenStream stream(subject.session.tokenizer(), source, subject.loader);
                 int64_t images = 0;
                 while (const auto batch = stream.next()) images += std::ssize(batch->indices);
                 return images;
               }));
   TokenizeOptions options;
   options.source = arguments.data;
-  options.stride = subject.config.model.stride();
   options.loader = subject.loader;
   figures.add("writing", writing_rate(subject, options.shard_size));
   const TemporaryFolder folder;
   options.out = folder / "tokens";
   const double rate = rate_of([&] {
     int64_t images = 0;
-    for (const auto& shard : tokenize(subject.model, source, options, subject.device).shards) {
+    for (const auto& shard : tokenize(subject.session, source, options).shards) {
       images += shard.images;
     }
     return images;
@@ -200,20 +190,20 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
 void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
   require_writable(arguments.json);
   const torch::NoGradGuard no_grad;
-  auto subject = prepare(arguments);
-  BenchJson json = {{"device", describe(subject.device)},
-                    {"precision", name_of(subject.model->precision)},
+  Subject subject(arguments);
+  BenchJson json = {{"device", describe(subject.session.device())},
+                    {"precision", name_of(subject.session.tokenizer()->precision)},
                     {"batch_size", subject.loader.batch_size}};
   {
     const KeptCasts kept_casts;
     const auto images = bench_resident(subject, arguments, json);
     Figures figures(subject, json);
-    const auto latents = subject.model->to_latents(images);
+    const auto latents = subject.session.tokenizer()->to_latents(images);
     figures.time(
-        "encoder", [&] { subject.model->to_latents(images); }, subject.device, arguments.rounds);
+        "encoder", [&] { subject.session.tokenizer()->to_latents(images); }, subject.session.device(), arguments.rounds);
     figures.time(
-        "search", [&] { subject.model->quantizer->encode_without_waiting(latents); },
-        subject.device, arguments.rounds);
+        "search", [&] { subject.session.tokenizer()->quantizer->encode_without_waiting(latents); },
+        subject.session.device(), arguments.rounds);
     if (!arguments.data.empty()) bench_data(subject, arguments, figures, json);
   }
   if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");

@@ -17,7 +17,7 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/train/setup.h"
+#include "nsvq/core/torch_flags.h"
 
 namespace nsvq {
 
@@ -99,18 +99,18 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
 
 void run_kmeans(const CodebookArguments& arguments) {
   require_writable(arguments.out);
-  auto opened = open(arguments.model, *make_group());
-  auto& tokenizer = opened.model.tokenizer;
-  prepare_inference(tokenizer);
+  ModelOnData opened(arguments.model);
+  auto& tokenizer = opened.session.tokenizer();
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
-  const auto file = opened.model.file.string();
-  const int64_t side = opened.options.transform.size / opened.model.config.model.stride();
-  announce(arguments, "latents of " + file, codes, side * side, *opened.source, opened.device);
+  const auto file = opened.session.file().string();
+  const int64_t side = opened.options.transform.size / opened.session.stride();
+  announce(arguments, "latents of " + file, codes, side * side, *opened.source,
+           opened.session.device());
   const VectorSample sample{
       "latents",
       [&](const torch::Tensor& images) { return flatten_latents(tokenizer->to_latents(images)); },
       arguments.vectors, arguments.seed};
-  const auto vectors = sample.draw(opened.source, opened.options, opened.device);
+  const auto vectors = sample.draw(opened.source, opened.options, opened.session.device());
   cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}});
 }
 
@@ -152,7 +152,7 @@ torch::Tensor standardised(torch::Tensor vectors) {
 
 void run_features(const CodebookArguments& arguments) {
   require_writable(arguments.out);
-  prepare_torch({});
+  const TorchFlags flags({});
   const auto device = choose_device(arguments.model.device);
   const std::shared_ptr<const Source> source = open_source(arguments.model.data);
   const VectorSample sample{"features", patch_features(arguments, device), arguments.vectors,

@@ -91,13 +91,13 @@ struct Compared {
 };
 
 Compared compare_one(const CompareArguments& arguments, size_t number, const std::string& title,
-                     const MetricChoice& choice, Group& group) {
+                     const MetricChoice& choice) {
   auto model = arguments.common;
   model.model = arguments.models[number];
-  auto opened = open(model, group);
-  Compared result{opened.model.file.string(), {title, {}}, {}};
+  ModelOnData opened(model);
+  Compared result{opened.session.file().string(), {title, {}}, {}};
   const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
-  result.column.values = measure(opened, choice, group, model.data, title, keep);
+  result.column.values = measure(opened, choice, model.data, title, keep);
   return result;
 }
 
@@ -134,12 +134,11 @@ void run_compare(const CompareArguments& arguments) {
   }
   require_writable(arguments.out);
   check_models(arguments.models);
-  const auto group = make_group();
   const auto titles = titles_of(arguments.models);
   std::vector<Compared> results;
   std::vector<MetricColumn> columns;
   for (size_t i = 0; i < titles.size(); ++i) {
-    results.push_back(compare_one(arguments, i, titles[i], choice, *group));
+    results.push_back(compare_one(arguments, i, titles[i], choice));
     columns.push_back(results.back().column);
   }
   fmt::print("on {}, as {}\n{}", arguments.common.data, choice.conventions.name,

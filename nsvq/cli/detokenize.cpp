@@ -3,15 +3,12 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/picture_output.h"
-#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/parallel.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/report/grid.h"
-#include "nsvq/train/detokenize.h"
-#include "nsvq/train/setup.h"
-#include "nsvq/train/tokenize.h"
+#include "nsvq/tokenizer/detokenize.h"
 
 namespace nsvq {
 
@@ -37,12 +34,8 @@ std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  auto model = load_for_use(arguments.model);
-  prepare_torch(model.config);
-  const auto device = choose_device(arguments.device);
-  const auto manifest = open_tokens(arguments.tokens, model.tokenizer, arguments.force);
-  place(model.tokenizer, model.config, device);
-  prepare_inference(model.tokenizer);
+  InferenceSession session(arguments.model, arguments.device);
+  const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force);
 
   const bool jpeg = arguments.format == "jpeg";
   const auto output = open_picture_output(arguments.out);
@@ -50,7 +43,7 @@ void run_detokenize(const DetokenizeArguments& arguments) {
   catch_interrupts();
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
-  detokenize(model.tokenizer, arguments.tokens, manifest, batch, device,
+  detokenize(session, arguments.tokens, manifest, batch,
              [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
                const auto files = encode_all(images, jpeg);
                for (size_t i = 0; i < files.size(); ++i) {

@@ -8,7 +8,6 @@
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/report/usage_chart.h"
-#include "nsvq/train/setup.h"
 
 namespace nsvq {
 
@@ -40,23 +39,20 @@ void run_eval(const EvalArguments& arguments) {
                     arguments.histogram);
   }
   require_writable(arguments.histogram);
-  const auto group = make_group();
-  auto opened = open(arguments.model, *group);
+  ModelOnData opened(arguments.model);
   if (arguments.model.batch_size == 0) {
-    opened.options.batch_size = std::min(
-        kMostImages,
-        inference_batch_size(opened.model.config, opened.options.transform, opened.device));
+    opened.options.batch_size =
+        std::min(kMostImages, opened.session.batch_size(opened.options.transform));
   }
-  const auto model = opened.model.file.string();
-  Usage usage(opened.model.tokenizer->quantizer->codes(), utilisation);
-  const auto values = measure(opened, choice, *group, arguments.model.data, "evaluation",
+  const auto model = opened.session.file().string();
+  Usage usage(opened.session.codes(), utilisation);
+  const auto values = measure(opened, choice, arguments.model.data, "evaluation",
                               [&](const EvalBatch& batch) { usage.add(batch); });
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
              metric_table(values, choice.conventions));
   print_statistics(arguments.metrics);
   write_json(arguments, model, choice, values);
   if (arguments.histogram.empty()) return;
-  group->sum(usage.sums());
   write_text(arguments.histogram, usage_chart(usage.hits()));
 }
 

@@ -7,9 +7,7 @@
 #include "nsvq/core/options.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/tokenize.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 
@@ -38,13 +36,9 @@ void run_export(const std::string& path, const fs::path& out) {
   }
   const auto model = load_model(path);
   const auto hash = model_sha256(model.tokenizer);
-  std::map<std::string, std::string> metadata = {{"format", "pt"},
-                                                 {"nsvq.version", kVersion},
-                                                 {"nsvq.config", to_yaml(model.config)},
-                                                 {"nsvq.sha256", hash}};
   auto json = to_json(model.config);
   json["nsvq"] = {{"version", kVersion}, {"sha256", hash}, {"stride", model.config.model.stride()}};
-  write_safetensors(out, {named_tensors(*model.tokenizer), metadata});
+  write_model(out, named_tensors(*model.tokenizer), model.config, {{"nsvq.sha256", hash}});
   const auto beside = fs::path(out).replace_extension(".json");
   write_text(beside, json.dump(1) + "\n");
   fmt::print("{}\n{}\n", out.string(), beside.string());

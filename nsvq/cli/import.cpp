@@ -2,10 +2,9 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/version.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/import.h"
-#include "nsvq/train/tokenizer.h"
+#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 
@@ -29,11 +28,8 @@ void run_import(const ImportArguments& arguments) {
 
   fs::path out = arguments.out;
   if (out.extension() != ".safetensors") out /= "model.safetensors";
-  write_safetensors(out, {named_tensors(*model),
-                          {{"format", "pt"},
-                           {"nsvq.version", kVersion},
-                           {"nsvq.imported", fs::path(arguments.file).filename().string()},
-                           {"nsvq.config", to_yaml(config)}}});
+  write_model(out, named_tensors(*model), config,
+              {{"nsvq.imported", fs::path(arguments.file).filename().string()}});
   fmt::print("{}: {} tensors\n", out.string(), imported.tensors.size());
   for (const auto& [name, count] : imported.left_out) {
     fmt::print("left out: {} tensors of {}.*{}\n", count, name,

@@ -3,7 +3,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/checkpoint.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 
@@ -19,7 +19,7 @@ int64_t numbers_under(const TensorFile& file, const std::string& prefix) {
 
 void run_info(const std::string& path) {
   const auto file = find_model(path);
-  const auto contents = read_safetensors(file);
+  const auto contents = read_model_file(file);
   fmt::print("file         {}\n", file.string());
   for (const auto& name : {"version", "step", "epoch"}) {
     const auto value = contents.metadata.find(std::string("nsvq.") + name);

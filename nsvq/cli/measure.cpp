@@ -1,22 +1,22 @@
 #include "nsvq/cli/measure.h"
 
 #include "nsvq/core/error.h"
-#include "nsvq/train/evaluate.h"
+#include "nsvq/tokenizer/evaluate.h"
 
 namespace nsvq {
 
-std::map<std::string, double> measure(ModelOnData& opened, const MetricChoice& choice, Group& group,
+std::map<std::string, double> measure(ModelOnData& opened, const MetricChoice& choice,
                                       const std::string& data, const std::string& title,
                                       const std::function<void(const EvalBatch&)>& also) {
-  auto& tokenizer = opened.model.tokenizer;
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
-                                   .codes = tokenizer->quantizer->codes(),
-                                   .device = opened.device,
+                                   .codes = opened.session.codes(),
+                                   .device = opened.session.device(),
                                    .reference = choice.reference});
   Loader loader(opened.source, opened.options);
   std::map<std::string, double> values;
   try {
-    values = evaluate(tokenizer, loader, group, opened.device, title, metrics, also);
+    values = evaluate(opened.session.tokenizer(), loader, opened.session.device(), metrics,
+                      {.title = title, .on_batch = also});
   } catch (const UserError& error) {
     // The loader knows the images by their own names alone.
     if (loader.broken() < opened.source->size()) throw;

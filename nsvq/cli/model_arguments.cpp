@@ -2,10 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "nsvq/core/device.h"
-#include "nsvq/train/evaluate.h"
-#include "nsvq/train/setup.h"
-
 namespace nsvq {
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
@@ -29,23 +25,11 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::Range(1, 65536));
 }
 
-LoadedModel load_for_use(const std::string& path) {
-  auto model = load_model(path);
-  // As many as this machine has, not the one that trained.
-  model.config.threads = model.config.data.threads = 0;
-  // Results repeat, and no algorithms are timed for a short last batch.
-  model.config.train.deterministic = true;
-  return model;
-}
-
-ModelOnData open(const ModelArguments& arguments, const Group& group) {
-  auto model = load_for_use(arguments.model);
-  prepare_torch(model.config);
-  const auto device = choose_device(arguments.device);
-  place(model.tokenizer, model.config, device);
-  auto options = evaluation_options(model.config, group, device);
+ModelOnData::ModelOnData(const ModelArguments& arguments)
+    : session(arguments.model, arguments.device),
+      source(open_source(arguments.data)),
+      options(session.loader_options()) {
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
-  return {std::move(model), device, open_source(arguments.data), options};
 }
 
 }  // namespace nsvq

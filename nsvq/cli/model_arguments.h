@@ -4,8 +4,7 @@
 #include <string>
 
 #include "nsvq/data/loader.h"
-#include "nsvq/dist/group.h"
-#include "nsvq/train/checkpoint.h"
+#include "nsvq/tokenizer/inference_session.h"
 
 namespace CLI {
 class App;
@@ -25,17 +24,13 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
 /// The same without the model.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 
-/// A trained model, with settings for this machine in place of those of the one that trained it.
-LoadedModel load_for_use(const std::string& path);
-
-/// A model on its device and the images to run it on.
+/// A model in use and the images to run it on.
 struct ModelOnData {
-  LoadedModel model;
-  c10::Device device;
-  std::shared_ptr<const Source> source;
-  LoaderOptions options;
-};
+  explicit ModelOnData(const ModelArguments& arguments);
 
-ModelOnData open(const ModelArguments& arguments, const Group& group);
+  InferenceSession session;
+  std::shared_ptr<const Source> source;
+  LoaderOptions options;  ///< images in order, as the model sees them
+};
 
 }  // namespace nsvq

@@ -13,9 +13,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/fit.h"
 #include "nsvq/report/grid.h"
-#include "nsvq/train/evaluate.h"
-#include "nsvq/train/setup.h"
-#include "nsvq/train/tokenize.h"
+#include "nsvq/tokenizer/evaluate.h"
 
 namespace nsvq {
 
@@ -46,7 +44,7 @@ void write_grid(ModelOnData& opened, const fs::path& out, int64_t limit) {
   loader.start(0);
   const auto batch = loader.next();
   if (!batch) throw UserError("reconstruct: no usable image in the source");
-  write_image(out, sample_grid(opened.model.tokenizer, batch->images.to(opened.device)));
+  write_image(out, sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
 }
 
 /// A PNG for each image, under the image's own name.
@@ -60,8 +58,7 @@ void write_folder(ModelOnData& opened, const fs::path& out, int64_t limit) {
   loader.start(0);
   int64_t done = 0;
   for (auto batch = loader.next(); batch && done < total; batch = loader.next()) {
-    auto& tokenizer = opened.model.tokenizer;
-    const auto images = tokenizer->decode(tokenizer->encode(batch->images.to(opened.device)));
+    const auto images = opened.session.reconstruct(batch->images);
     for (int64_t i = 0; i < images.size(0) && done < total; ++i, ++done) {
       write_image(out / names.name_for(opened.source->key(batch->indices[i])), to_image(images[i]));
     }
@@ -78,13 +75,12 @@ struct FittedImage {
 
 /// A picture of any size by itself. What padding added is cut off again.
 FittedImage reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
-  const auto stride = static_cast<int>(opened.model.config.model.stride());
+  const auto stride = static_cast<int>(opened.session.stride());
   auto fitted = fit_to_stride(image, fit, stride);
   auto input = at::empty({1, 3, fitted.height, fitted.width});
   transform(fitted, {.height = fitted.height, .width = fitted.width}, 0,
             {input.data_ptr<float>(), static_cast<size_t>(input.numel())});
-  auto& tokenizer = opened.model.tokenizer;
-  auto output = to_image(tokenizer->decode(tokenizer->encode(input.to(opened.device)))[0]);
+  auto output = to_image(opened.session.reconstruct(input)[0]);
   if (fit != Fit::pad) return {std::move(fitted), std::move(output)};
   return {image, cut(output, image.width, image.height)};
 }
@@ -129,8 +125,7 @@ void write_fitted(ModelOnData& opened, const fs::path& out, Fit fit, int64_t lim
 }
 
 void run_reconstruct(const ReconstructArguments& arguments) {
-  auto opened = open(arguments.model, *make_group());
-  prepare_inference(opened.model.tokenizer);
+  ModelOnData opened(arguments.model);
   const fs::path out = arguments.out;
   if (arguments.fit.empty()) {
     (names_image(out) ? write_grid : write_folder)(opened, out, arguments.limit);

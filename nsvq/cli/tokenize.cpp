@@ -10,8 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/limited_source.h"
-#include "nsvq/train/setup.h"
-#include "nsvq/train/tokenize.h"
+#include "nsvq/tokenizer/tokenize.h"
 
 namespace nsvq {
 
@@ -56,27 +55,25 @@ int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData&
   if (std::filesystem::exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
     return read_token_manifest(arguments.out).settings.batch_size;
   }
-  const auto batch = inference_batch_size(opened.model.config, transform, opened.device);
-  return opened.device.is_cpu() ? batch : std::min(batch, arguments.shard_size);
+  const auto batch = opened.session.batch_size(transform);
+  return opened.session.device().is_cpu() ? batch : std::min(batch, arguments.shard_size);
 }
 
 void run_tokenize(const TokenizeArguments& arguments) {
-  auto opened = open(arguments.model, *make_group());
-  prepare_inference(opened.model.tokenizer);
+  ModelOnData opened(arguments.model);
   TokenizeOptions options;
   options.out = arguments.out;
   options.source = arguments.model.data;
   options.shard_size = arguments.shard_size;
-  options.stride = opened.model.config.model.stride();
   options.loader = opened.options;
   options.loader.on_error = OnError::skip;  // a broken image is named in the manifest
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
-  check_stride(options.loader.transform, options.stride);
+  check_stride(options.loader.transform, opened.session.stride());
   options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
   auto source = opened.source;
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
 
-  const auto manifest = tokenize(opened.model.tokenizer, source, options, opened.device);
+  const auto manifest = tokenize(opened.session, source, options);
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
     images += shard.images;

@@ -11,7 +11,6 @@
 #include "nsvq/core/log.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/train/run_choice.h"
-#include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -53,7 +52,6 @@ void run_train(const TrainArguments& arguments) {
   if (start == Start::resume && !request.resume) {
     log("{} holds a run of these settings, so it goes on (--new starts another)", run.string());
   }
-  prepare_torch(config);
   catch_interrupts();
   Trainer trainer(config, run, make_group(), start);
   const auto outcome = trainer.train();

@@ -1,24 +1,20 @@
 #include "nsvq/train/adam.h"
 
 #include "nsvq/ops/adam.h"
-#include "nsvq/train/state.h"
 
 namespace nsvq {
 
-Adam::Adam(Named parameters, const OptimizerConfig& config,
-           const std::vector<torch::Tensor>& averages)
-    : config_(config) {
-  TORCH_CHECK(averages.empty() || averages.size() == parameters.size(),
-              "adam: needs an average for each parameter or none");
+Adam::Adam(Named parameters, const OptimizerConfig& config, const WeightAverage* average)
+    : config_(config), average_decay_(average ? average->decay() : 0) {
   for (auto& [name, parameter] : parameters) {
     const auto like = parameter.detach();
     slots_.push_back({name, parameter, at::zeros_like(like), at::zeros_like(like),
                       at::zeros({}, like.options().dtype(at::kFloat)),
-                      averages.empty() ? torch::Tensor() : averages[slots_.size()]});
+                      average ? average->of(parameter) : torch::Tensor()});
   }
 }
 
-void Adam::step(const torch::Tensor& bad) {
+void Adam::step(const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   AdamTensors moving;
   std::vector<torch::Tensor> still, averages_of_still;
@@ -41,9 +37,9 @@ void Adam::step(const torch::Tensor& bad) {
              .beta1 = config_.beta1,
              .beta2 = config_.beta2,
              .eps = config_.eps,
-             .average_decay = config_.ema_decay},
-            bad);
-  average_step(still, averages_of_still, config_.ema_decay, bad);
+             .average_decay = average_decay_},
+            skip);
+  average_step(still, averages_of_still, average_decay_, skip);
 }
 
 void Adam::clear_gradients() {
@@ -59,8 +55,8 @@ void Adam::reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows)
   }
 }
 
-std::map<std::string, torch::Tensor> Adam::state() const {
-  std::map<std::string, torch::Tensor> state;
+TensorMap Adam::state() const {
+  TensorMap state;
   for (const auto& slot : slots_) {
     state[slot.name + ".moment1"] = slot.moment1;
     state[slot.name + ".moment2"] = slot.moment2;
@@ -69,8 +65,16 @@ std::map<std::string, torch::Tensor> Adam::state() const {
   return state;
 }
 
-void Adam::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+void Adam::load(const TensorMap& state, const std::string& from) {
   copy_tensors(this->state(), state, from);
+}
+
+Adam::Named named_parameters(const torch::nn::Module& module) {
+  Adam::Named parameters;
+  for (const auto& item : module.named_parameters()) {
+    parameters.emplace_back(item.key(), item.value());
+  }
+  return parameters;
 }
 
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module) {

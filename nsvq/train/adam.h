@@ -3,39 +3,37 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/nn/named_tensors.h"
+#include "nsvq/train/weight_average.h"
 
 namespace nsvq {
 
 /// Adam over named parameters and, in the same pass, the average of their weights
 /// (nsvq/ops/adam.h). A parameter without a gradient (frozen, or not part of the step) is left
-/// alone and keeps its moments.
+/// alone and keeps its moments; its average still approaches it.
 class Adam {
  public:
   using Named = std::vector<std::pair<std::string, torch::Tensor>>;
 
-  /// `averages`, in the order of the parameters or empty, follow them with optimizer.ema_decay,
-  /// those of frozen ones too.
-  Adam(Named parameters, const OptimizerConfig& config,
-       const std::vector<torch::Tensor>& averages = {});
+  /// `average`, if given, is moved by every step.
+  Adam(Named parameters, const OptimizerConfig& config, const WeightAverage* average = nullptr);
 
-  /// Changes nothing if `bad`, a boolean on the device or undefined, is true.
-  void step(const torch::Tensor& bad = {});
+  /// Changes nothing if `skip`, a boolean on the device or undefined, is true.
+  void step(const torch::Tensor& skip = {});
   /// Sets the gradients to nothing.
   void clear_gradients();
-  /// Forgets what is known of the gradient of some rows of a parameter, [rows] of booleans, since
-  /// they were overwritten.
+  /// Zeroes the moments of some rows of a parameter, [rows] of booleans: they were overwritten.
   void reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows);
   /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint
   /// keeps.
-  std::map<std::string, torch::Tensor> state() const;
+  TensorMap state() const;
   /// Throws UserError, calling the state's origin `from`, when it is of other parameters.
-  void load(const std::map<std::string, torch::Tensor>& state, const std::string& from);
+  void load(const TensorMap& state, const std::string& from);
 
  private:
   struct Slot {
@@ -44,7 +42,11 @@ class Adam {
   };
   std::vector<Slot> slots_;
   OptimizerConfig config_;
+  double average_decay_ = 0;
 };
+
+/// A module's parameters with the names that its files use.
+Adam::Named named_parameters(const torch::nn::Module& module);
 
 /// The gradients that a module's parameters have.
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);

@@ -1,15 +1,16 @@
 #include "nsvq/train/adversary.h"
 
+#include <torch/utils.h>
+
+#include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/train/setup.h"
-#include "nsvq/train/state.h"
 
 namespace nsvq {
 
 namespace {
 
 Discriminator make_discriminator(const Config& config, c10::Device device) {
-  torch::manual_seed(seed_for(config, Draw::discriminator));
+  torch::manual_seed(seed_for(config.seed, Draw::discriminator));
   Discriminator discriminator(config.adversarial);
   discriminator->check_image_size(config.data.size, config.data.size);
   discriminator->to(device);
@@ -66,11 +67,8 @@ Scalars Adversary::backward(const torch::Tensor& images, const torch::Tensor& re
   }
   optimizer_.clear_gradients();
   scale.backward(share * loss, *discriminator_);
-  scalars["gradient_norm_discriminator"] = gradient_norm(*discriminator_, device_);
   return scalars;
 }
-
-void Adversary::step(const torch::Tensor& bad) { optimizer_.step(bad); }
 
 std::vector<torch::Tensor> Adversary::statistics() const {
   auto statistics = discriminator_->buffers();
@@ -79,20 +77,18 @@ std::vector<torch::Tensor> Adversary::statistics() const {
   return statistics;
 }
 
-std::map<std::string, torch::Tensor> Adversary::state() const {
-  std::map<std::string, torch::Tensor> state;
+TensorMap Adversary::state() const {
+  TensorMap state;
   add_prefixed(state, "model.", named_tensors(*discriminator_));
   add_prefixed(state, "lecam.", named_tensors(*lecam_));
   add_prefixed(state, "adam.", optimizer_.state());
   return state;
 }
 
-void Adversary::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+void Adversary::load(const TensorMap& state, const std::string& from) {
   load_tensors(*discriminator_, with_prefix(state, "model."), from);
   load_tensors(*lecam_, with_prefix(state, "lecam."), from);
   optimizer_.load(with_prefix(state, "adam."), from);
 }
-
-int64_t Adversary::parameters() const { return parameter_count(*discriminator_); }
 
 }  // namespace nsvq

@@ -2,21 +2,21 @@
 
 #include <torch/types.h>
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/config.h"
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/loss_scale.h"
-#include "nsvq/train/scalars.h"
+#include "nsvq/train/meter.h"
 
 namespace nsvq {
 
-/// The generator's opponent: the discriminator with its optimizer and regulariser. Neither side's
-/// gradients reach the other: the generator's term sees the discriminator's weights as constants,
-/// the discriminator's loss sees reconstructions without their past.
+/// The discriminator with its optimizer and regulariser. Neither side's gradients reach the other:
+/// the generator's term sees the discriminator's weights as constants, and in the discriminator's
+/// loss reconstructions are detached.
 class Adversary {
  public:
   /// Throws UserError if images of this size leave no patch to judge.
@@ -31,19 +31,18 @@ class Adversary {
                        const torch::Tensor& term, const torch::Tensor& last_layer,
                        const LossScale& scale) const;
 
-  /// Gradients of `share` times the discriminator's loss; returns its parts and their norm.
+  /// Gradients of `share` times the discriminator's loss; returns its terms.
   Scalars backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
                    const torch::Tensor& share, const LossScale& scale);
-  /// The discriminator's step on these gradients, unless `bad` (as in Adam::step).
-  void step(const torch::Tensor& bad = {});
-  /// Statistics that change before it is known whether the step is taken.
+  /// Buffers that `backward` changes.
   std::vector<torch::Tensor> statistics() const;
 
   /// Weights, statistics and moments, for checkpoints.
-  std::map<std::string, torch::Tensor> state() const;
+  TensorMap state() const;
   /// Throws UserError calling the state's origin `from`.
-  void load(const std::map<std::string, torch::Tensor>& state, const std::string& from);
-  int64_t parameters() const;
+  void load(const TensorMap& state, const std::string& from);
+  const torch::nn::Module& module() const { return *discriminator_; }
+  Adam& optimizer() { return optimizer_; }
 
  private:
   /// Logits in fp32.

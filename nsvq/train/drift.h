@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "nsvq/train/tokenizer.h"
+#include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
 

@@ -1,7 +1,6 @@
 #include "nsvq/train/loss_scale.h"
 
 #include "nsvq/train/adam.h"
-#include "nsvq/train/state.h"
 
 namespace nsvq {
 
@@ -15,7 +14,7 @@ constexpr int64_t kStepsToGrow = 2000;
 LossScale::LossScale(Precision precision, c10::Device device) {
   if (precision != Precision::fp16) return;
   factor_ = at::full({}, kFirstFactor, at::device(device).dtype(at::kFloat));
-  taken_ = at::zeros({}, at::device(device).dtype(at::kLong));
+  steps_ = at::zeros({}, at::device(device).dtype(at::kLong));
 }
 
 void LossScale::backward(const torch::Tensor& loss, const torch::nn::Module& module) const {
@@ -30,21 +29,21 @@ torch::Tensor LossScale::can_shrink() const {
   return factor_.defined() ? factor_.gt(1) : torch::Tensor();
 }
 
-void LossScale::update(const torch::Tensor& bad) {
+void LossScale::update(const torch::Tensor& skip) {
   if (!factor_.defined()) return;
-  taken_.add_(1);
-  const auto grows = taken_.ge(kStepsToGrow);
+  steps_.add_(1);
+  const auto grows = steps_.ge(kStepsToGrow);
   const auto grown = at::where(grows, factor_ * 2, factor_);
-  factor_.copy_(at::where(bad, (factor_ / 2).clamp_min(1), grown));
-  taken_.masked_fill_(grows.logical_or(bad), 0);
+  factor_.copy_(at::where(skip, (factor_ / 2).clamp_min(1), grown));
+  steps_.masked_fill_(grows.logical_or(skip), 0);
 }
 
-std::map<std::string, torch::Tensor> LossScale::state() const {
+TensorMap LossScale::state() const {
   if (!factor_.defined()) return {};
-  return {{"factor", factor_}, {"taken", taken_}};
+  return {{"factor", factor_}, {"taken", steps_}};
 }
 
-void LossScale::load(const std::map<std::string, torch::Tensor>& state) {
+void LossScale::load(const TensorMap& state) {
   if (factor_.defined() && !state.empty()) copy_tensors(this->state(), state, "loss scale");
 }
 

@@ -3,17 +3,15 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include <map>
-#include <string>
-
 #include "nsvq/core/precision.h"
+#include "nsvq/nn/named_tensors.h"
 
 namespace nsvq {
 
-/// fp16 loses small gradients and overflows at large ones: losses are multiplied before the
-/// backward pass and gradients divided after it, by a factor that halves when a step overflows and
-/// doubles after 2,000 that did not. It is kept on the device, so that nothing waits for it. In
-/// other precisions there is none.
+/// Dynamic loss scaling for fp16: losses are multiplied before the backward pass and gradients
+/// divided after it, by a factor that halves when a step overflows and doubles after 2,000 steps
+/// that did not. It stays on the device, so there is no host synchronisation. Other precisions have
+/// no factor.
 class LossScale {
  public:
   explicit LossScale(Precision precision, c10::Device device = at::kCPU);
@@ -22,19 +20,18 @@ class LossScale {
   void backward(const torch::Tensor& loss, const torch::nn::Module& module) const;
   /// The factor as a scalar tensor; undefined if there is none.
   const torch::Tensor& factor() const { return factor_; }
-  /// Whether a smaller factor may cure numbers that are not finite, as a boolean on the device;
-  /// undefined if there is none.
+  /// Boolean on the device, true while the factor can still be halved; undefined without a factor.
   torch::Tensor can_shrink() const;
-  /// After a step, which was `bad` (a boolean on the device) or not.
-  void update(const torch::Tensor& bad);
+  /// After a step, which was skipped as non-finite if `skip`, a boolean on the device, is true.
+  void update(const torch::Tensor& skip);
 
   /// For checkpoints.
-  std::map<std::string, torch::Tensor> state() const;
-  void load(const std::map<std::string, torch::Tensor>& state);
+  TensorMap state() const;
+  void load(const TensorMap& state);
 
  private:
   torch::Tensor factor_;
-  torch::Tensor taken_;  ///< steps since the factor changed
+  torch::Tensor steps_;  ///< since the factor changed
 };
 
 }  // namespace nsvq

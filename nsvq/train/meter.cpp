@@ -1,18 +1,38 @@
 #include "nsvq/train/meter.h"
 
-#include "nsvq/train/state.h"
+#include <fmt/format.h>
 
 namespace nsvq {
 
-void Meter::add(const GatheredScalars& scalars, const torch::Tensor& bad) {
+GatheredScalars gather_scalars(const Scalars& scalars) {
+  const torch::NoGradGuard no_grad;
+  GatheredScalars result;
+  std::vector<torch::Tensor> values;
+  for (const auto& [name, scalar] : scalars) {
+    result.names.push_back(name);
+    values.push_back(scalar.detach().to(at::kDouble));
+  }
+  result.values = at::stack(values);
+  return result;
+}
+
+std::string describe_scalars(const std::map<std::string, double>& scalars) {
+  std::string text;
+  for (const auto& [name, value] : scalars) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+void Meter::add(const GatheredScalars& scalars, const torch::Tensor& skip) {
   auto& sums = sums_[scalars.names];
   if (!sums.values.defined()) {
     sums = {at::zeros_like(scalars.values), at::zeros({}, scalars.values.options())};
   } else if (sums.values.device() != scalars.values.device()) {  // they come from a file
     sums = {sums.values.to(scalars.values.device()), sums.count.to(scalars.values.device())};
   }
-  sums.values.add_(scalars.values.masked_fill(bad, 0));
-  sums.count.add_(bad.logical_not());
+  sums.values.add_(scalars.values.masked_fill(skip, 0));
+  sums.count.add_(skip.logical_not());
 }
 
 std::map<std::string, Meter::Total> Meter::totals() const {
@@ -44,16 +64,16 @@ double Meter::seconds() const {
 }
 
 void Meter::reset() {
-  // In place: a recorded step goes on writing to them.
+  // In place: a captured CUDA graph goes on writing to them.
   for (auto& [names, sums] : sums_) {
     sums.values.zero_();
     sums.count.zero_();
   }
-  images_ = 0;
+  samples_ = 0;
   start_ = std::chrono::steady_clock::now();
 }
 
-std::map<std::string, torch::Tensor> Meter::state() const {
+TensorMap Meter::state() const {
   // By groups, so that sums go on in the same order.
   TensorMap state;
   int groups = 0;
@@ -68,10 +88,10 @@ std::map<std::string, torch::Tensor> Meter::state() const {
   return state;
 }
 
-void Meter::load(const std::map<std::string, torch::Tensor>& state) {
+void Meter::load(const TensorMap& state) {
   sums_.clear();
   reset();
-  std::map<std::string, std::map<std::string, torch::Tensor>> groups;
+  std::map<std::string, TensorMap> groups;
   for (const auto& [key, value] : state) {
     const auto dot = key.find('.');
     groups[key.substr(0, dot)][key.substr(dot + 1)] = value.to(at::kDouble);

@@ -9,28 +9,42 @@
 #include <vector>
 
 #include "nsvq/dist/group.h"
-#include "nsvq/train/scalars.h"
+#include "nsvq/nn/named_tensors.h"
 
 namespace nsvq {
 
-/// Means of named scalars over the steps that had them, kept on the device until they are asked
+/// Values of a step to log, by name: losses, gradient norms. Scalar tensors on the device.
+using Scalars = TensorMap;
+
+/// Scalars as one tensor, so that one kernel handles all of them.
+struct GatheredScalars {
+  std::vector<std::string> names;
+  torch::Tensor values;  ///< [names] fp64, on the device of the scalars
+};
+
+GatheredScalars gather_scalars(const Scalars& scalars);
+
+/// "l1 0.2, vq 0.1" for messages.
+std::string describe_scalars(const std::map<std::string, double>& scalars);
+
+/// Means of named scalars over the steps that had them, summed on the device until they are asked
 /// for, and the time since the last reset.
 class Meter {
  public:
-  /// Adds a step's, unless `bad`, a boolean on their device, says that it was not taken. Works in
-  /// place from the second time on that these names come.
-  void add(const GatheredScalars& scalars, const torch::Tensor& bad);
-  void add_images(int64_t images) { images_ += images; }
+  /// Adds a step's scalars, unless `skip`, a boolean on their device, is true. From the second time
+  /// on that these names come, it works in place, as a captured CUDA graph needs.
+  void add(const GatheredScalars& scalars, const torch::Tensor& skip);
+  void add_samples(int64_t samples) { samples_ += samples; }
   /// Means over all ranks.
   std::map<std::string, double> means(Group& group) const;
   double seconds() const;
-  double images_per_second() const { return images_ / std::max(seconds(), 1e-9); }
+  double samples_per_second() const { return samples_ / std::max(seconds(), 1e-9); }
   void reset();
 
   /// Sums and counts, for checkpoints. The clock is not part of it: time and rate are those of this
   /// process.
-  std::map<std::string, torch::Tensor> state() const;
-  void load(const std::map<std::string, torch::Tensor>& state);
+  TensorMap state() const;
+  void load(const TensorMap& state);
 
  private:
   /// Of scalars that come together.
@@ -41,11 +55,11 @@ class Meter {
   struct Total {
     double sum = 0, count = 0;
   };
-  /// By name: which ones come together depends on the phase.
+  /// By name: which ones come together depends on the kind of step.
   std::map<std::string, Total> totals() const;
 
   std::map<std::vector<std::string>, Sums> sums_;
-  int64_t images_ = 0;
+  int64_t samples_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

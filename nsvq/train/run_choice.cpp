@@ -4,6 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/lock.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 
@@ -24,7 +25,7 @@ bool finished(const fs::path& folder, const Config& config) {
   const auto before = load_config((folder / "config.yaml").string()).train;
   if (before.epochs != config.train.epochs || before.steps != config.train.steps) return false;
   try {
-    return load_progression(checkpoints.back()).finished;
+    return load_run_state(checkpoints.back()).finished;
   } catch (const UserError&) {
     return false;  // damaged: the one before it is continued
   }

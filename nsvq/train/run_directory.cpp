@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/file.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 
@@ -15,9 +16,9 @@ namespace {
 constexpr auto kMetrics = "metrics.jsonl";
 constexpr auto kEvents = "events.out.tfevents.";
 
-nlohmann::ordered_json line_of(const std::string& kind, const Progression& at,
+nlohmann::ordered_json line_of(const std::string& kind, const RunState& state,
                                const std::string& phase) {
-  return {{"kind", kind}, {"step", at.step}, {"epoch", at.epoch}, {"phase", phase}};
+  return {{"kind", kind}, {"step", state.step}, {"epoch", state.epoch}, {"phase", phase}};
 }
 
 uint64_t size_of(const fs::path& file) {
@@ -42,7 +43,7 @@ void remove_leavings(const fs::path& run, const std::string& kept) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path, const Config& config) : path_(std::move(path)) {
+RunDirectory::RunDirectory(fs::path path, const std::string& settings) : path_(std::move(path)) {
   std::error_code error;
   fs::create_directories(path_ / "samples", error);
   if (!error) fs::create_directories(path_ / "checkpoints", error);
@@ -55,22 +56,22 @@ RunDirectory::RunDirectory(fs::path path, const Config& config) : path_(std::mov
         path_.string());
   }
   lock_ = std::make_unique<FolderLock>(std::move(*lock));
-  write_text(path_ / "config.yaml", to_yaml(config));
+  write_text(path_ / "config.yaml", settings);
 }
 
-RunDirectory RunDirectory::create(fs::path path, const Config& config) {
+RunDirectory RunDirectory::create(fs::path path, const std::string& settings) {
   if (fs::exists(path / "config.yaml")) {
     throw UserError("{}: already holds a run; choose another folder with --run or remove it",
                     path.string());
   }
-  RunDirectory run(std::move(path), config);
+  RunDirectory run(std::move(path), settings);
   run.events_ = std::make_unique<EventWriter>(run.path_);
   return run;
 }
 
-RunDirectory RunDirectory::resume(fs::path path, const Config& config,
+RunDirectory RunDirectory::resume(fs::path path, const std::string& settings,
                                   const std::optional<LogPosition>& position) {
-  RunDirectory run(std::move(path), config);
+  RunDirectory run(std::move(path), settings);
   const auto kept = position ? *position : LogPosition{};
   remove_leavings(run.path_, kept.events);
   const auto metrics = run.path_ / kMetrics, events = run.path_ / kept.events;
@@ -85,30 +86,30 @@ LogPosition RunDirectory::position() const {
   return {size_of(path_ / kMetrics), events_->path().filename().string(), events_->length()};
 }
 
-void RunDirectory::record(const std::string& kind, const Progression& at, const std::string& phase,
+void RunDirectory::record(const std::string& kind, const RunState& state, const std::string& phase,
                           const std::map<std::string, double>& values) {
-  auto line = line_of(kind, at, phase);
+  auto line = line_of(kind, state, phase);
   for (const auto& [name, value] : values) {
     line[name] = value;
-    events_->scalar(kind + "/" + name, at.step, value);
+    events_->scalar(kind + "/" + name, state.step, value);
   }
   append_line(path_ / kMetrics, line.dump());
   events_->flush();
 }
 
-void RunDirectory::record_phase(const Progression& at, const std::string& phase,
+void RunDirectory::record_phase(const RunState& state, const std::string& phase,
                                 const std::string& reason) {
-  auto line = line_of("phase", at, phase);
+  auto line = line_of("phase", state, phase);
   line["reason"] = reason;
-  record_text(line.dump(), "phase", at.step, phase + ": " + reason);
+  record_text(line.dump(), "phase", state.step, phase + ": " + reason);
 }
 
-void RunDirectory::record_alarm(const Progression& at, const std::string& phase,
+void RunDirectory::record_alarm(const RunState& state, const std::string& phase,
                                 const std::string& sign, const std::string& reason) {
-  auto line = line_of("alarm", at, phase);
+  auto line = line_of("alarm", state, phase);
   line["sign"] = sign;
   line["reason"] = reason;
-  record_text(line.dump(), "alarm", at.step, reason);
+  record_text(line.dump(), "alarm", state.step, reason);
 }
 
 void RunDirectory::record_text(const std::string& line, const std::string& tag, int64_t step,
@@ -118,16 +119,16 @@ void RunDirectory::record_text(const std::string& line, const std::string& tag, 
   events_->flush();
 }
 
-fs::path RunDirectory::save_samples(const Progression& at, const Image& grid) {
-  const auto file = path_ / "samples" / fmt::format("epoch-{:04}.png", at.epoch);
+fs::path RunDirectory::save_samples(const RunState& state, const Image& grid) {
+  const auto file = path_ / "samples" / fmt::format("epoch-{:04}.png", state.epoch);
   write_image(file, grid);
-  events_->image("samples", at.step, grid);
+  events_->image("samples", state.step, grid);
   events_->flush();
   return file;
 }
 
 void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
-  save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.at.step), checkpoint);
+  save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.state.step), checkpoint);
   auto folders = list_checkpoints(path_);
   for (size_t i = 0; i + keep < folders.size(); ++i) {
     std::error_code error;

@@ -7,49 +7,53 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/train/scalars.h"
+#include "nsvq/train/meter.h"
 
 namespace nsvq {
 
-/// Steps that were not taken since the guard was read last.
-struct RefusedSteps {
-  int64_t first = 0;                     ///< counted from 0 at the last reading
-  int64_t count = 0;                     ///< without those that a smaller loss scale may cure
-  int64_t overflows = 0;                 ///< those
+/// Steps that were skipped as non-finite since the guard was read last.
+struct SkippedSteps {
+  int64_t first = 0;      ///< counted from 0 at the last reading
+  int64_t count = 0;      ///< without the overflows
+  int64_t overflows = 0;  ///< fp16 overflows, after which the loss scale was halved
   std::map<std::string, double> values;  ///< scalars of the first one
-  torch::Tensor images;                  ///< and its images
+  std::vector<torch::Tensor> batch;      ///< and its batch
 };
 
-/// Decides whether a step is taken: only if all its numbers are finite. The decision is made where
-/// they are computed and kept there, so that nothing waits for a GPU; what a step changes anyway
-/// is put back.
+/// Skips steps with non-finite losses or gradients. The decision is a boolean on the device that
+/// the optimizers read, so there is no host synchronisation; tensors that a step changes by other
+/// ways than an optimizer are rolled back.
 class StepGuard {
  public:
-  /// `last`: after the first step that is refused none is taken any more, so that the state it
-  /// failed in stays to be looked at.
-  StepGuard(c10::Device device, bool last);
+  /// `stop_at_first`: after the first non-finite step all later ones are skipped too, so that the
+  /// state in which it happened stays to be looked at.
+  StepGuard(c10::Device device, bool stop_at_first);
 
-  /// Before a step: keeps what it may change by other ways than the optimizer.
-  void keep(std::vector<torch::Tensor> state);
-  /// Whether the step is bad, a boolean on the device. `curable`, undefined or another one, says
-  /// that a smaller loss scale may cure it.
-  const torch::Tensor& judge(const GatheredScalars& scalars, const torch::Tensor& images,
-                             const torch::Tensor& curable = {});
-  /// After a step: puts back what was kept, if the step is bad.
-  void restore();
+  /// Before a step: copies tensors that it may change.
+  void snapshot(std::vector<torch::Tensor> state);
+  /// True, as a boolean on the device, if the step is to be skipped. `overflow_curable`, a boolean
+  /// on the device or undefined, is true where a smaller loss scale may help.
+  const torch::Tensor& check_finite(const GatheredScalars& scalars,
+                                    const std::vector<torch::Tensor>& batch,
+                                    const torch::Tensor& overflow_curable = {});
+  /// The decision of the last check.
+  const torch::Tensor& skip() const { return skip_; }
+  /// After a step: restores the snapshot if the step is skipped. A second call does nothing.
+  void rollback();
 
-  /// What was refused since the last call. Waits for the device.
-  std::optional<RefusedSteps> read();
+  /// What was skipped since the last call. Synchronises with the device.
+  std::optional<SkippedSteps> read();
 
  private:
-  void remember(const GatheredScalars& scalars, const torch::Tensor& images);
+  void reserve(const GatheredScalars& scalars, const std::vector<torch::Tensor>& batch);
 
-  bool last_;
-  torch::Tensor bad_, stopped_;  ///< booleans
-  torch::Tensor counts_;         ///< int64: steps, first refused one, refused ones, overflows
+  bool stop_at_first_;
+  torch::Tensor skip_, stopped_;  ///< booleans
+  torch::Tensor counts_;          ///< int64: steps, first skipped one, skipped ones, overflows
   std::vector<std::string> names_;
-  torch::Tensor values_, images_;  ///< of the first refused step
-  std::vector<torch::Tensor> state_, kept_;
+  torch::Tensor values_;              ///< of the first skipped step
+  std::vector<torch::Tensor> batch_;  ///< of the first skipped step
+  std::vector<torch::Tensor> state_, copies_;
 };
 
 }  // namespace nsvq

@@ -7,7 +7,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
-#include "nsvq/train/checkpoint.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"

@@ -6,7 +6,7 @@
 
 #include "nsvq/core/config.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/tokenizer.h"
+#include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
 

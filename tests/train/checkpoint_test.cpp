@@ -8,8 +8,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/ema.h"
-#include "nsvq/train/setup.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -20,20 +19,15 @@ class CheckpointTest : public testing::Test {
   void SetUp() override {
     torch::manual_seed(0);
     model_ = Tokenizer(config_);
-    at_ = {.step = 12,
-           .epoch = 3,
-           .batch = 1,
-           .phase = 1,
-           .phase_start = 2,
-           .finished = true,
-           .commitment = {0.5, NAN},
-           .health = {{0.5, NAN, 3}},
-           .alarms = {"one_hot"},
-           .evaluation = {{"psnr", 1. / 3}},
-           .best_psnr = 0.1,
-           .best_epoch = 2};
-    save_checkpoint(checkpoint_,
-                    {config_, at_, {}, named_tensors(*model_), {{"usage", at::ones({4})}}});
+    state_.step = 12;
+    state_.epoch = 3;
+    state_.batch = 1;
+    state_.finished = true;
+    state_.evaluation = {{"psnr", 1. / 3}, {"ssim", NAN}};
+    state_.task = R"({"phase":1})";
+    save_checkpoint(
+        checkpoint_,
+        {state_, {}, model_contents(named_tensors(*model_), config_), {{"usage", at::ones({4})}}});
   }
   std::string error_of_loading(const std::filesystem::path& path) {
     try {
@@ -48,7 +42,7 @@ class CheckpointTest : public testing::Test {
   std::filesystem::path run_ = folder_.path() / "run", checkpoint_ = run_ / "checkpoints/step-12";
   Config config_ = tiny_config();
   Tokenizer model_{nullptr};
-  Progression at_;
+  RunState state_;
 };
 
 TEST_F(CheckpointTest, TheModelComesBackFromRunCheckpointOrFile) {
@@ -60,21 +54,18 @@ TEST_F(CheckpointTest, TheModelComesBackFromRunCheckpointOrFile) {
     EXPECT_TRUE(at::equal(loaded.tokenizer->encode(images), indices));
     EXPECT_TRUE(at::equal(loaded.tokenizer->decode(indices), model_->decode(indices)));
   }
-  const auto at = load_progression(checkpoint_);
-  EXPECT_EQ(at.step, 12);
-  EXPECT_EQ(at.batch, 1);
-  EXPECT_TRUE(at.finished);
-  EXPECT_EQ(at.commitment[0], 0.5);
-  EXPECT_TRUE(std::isnan(at.commitment[1]));
-  EXPECT_EQ(at.health[0].neighbours, 3);
-  EXPECT_TRUE(std::isnan(at.health[0].latent_norm));
-  EXPECT_EQ(at.alarms, at_.alarms);
-  EXPECT_EQ(at.evaluation, at_.evaluation);
-  EXPECT_EQ(at.best_psnr, 0.1);
+  const auto state = load_run_state(checkpoint_);
+  EXPECT_EQ(state.step, 12);
+  EXPECT_EQ(state.batch, 1);
+  EXPECT_TRUE(state.finished);
+  EXPECT_EQ(state.evaluation.at("psnr"), 1. / 3);
+  EXPECT_TRUE(std::isnan(state.evaluation.at("ssim")));
+  EXPECT_EQ(state.task, state_.task);
 }
 
 TEST_F(CheckpointTest, TheNewestIsByNumberAndOthersFoldersAreIgnored) {
-  save_checkpoint(run_ / "checkpoints/step-9", {config_, at_, {}, named_tensors(*model_), {}});
+  save_checkpoint(run_ / "checkpoints/step-9",
+                  {state_, {}, model_contents(named_tensors(*model_), config_), {}});
   std::filesystem::create_directories(run_ / "checkpoints/.step-99.tmp-1-1");
   EXPECT_EQ(find_model(run_), checkpoint_ / "model.safetensors");
 }
@@ -110,32 +101,10 @@ TEST_F(CheckpointTest, WhatIsWrongIsNamed) {
 }
 
 TEST_F(CheckpointTest, ADamagedStateIsNamed) {
-  for (const auto* text : {"", "{", "{}", R"({"format": 99})", R"({"format": 2, "step": "x"})"}) {
+  for (const auto* text : {"", "{", "{}", R"({"format": 99})", R"({"format": 3, "step": "x"})"}) {
     write_text(checkpoint_ / "state.json", text);
-    EXPECT_THROW(load_progression(checkpoint_), UserError) << text;
+    EXPECT_THROW(load_run_state(checkpoint_), UserError) << text;
   }
-}
-
-TEST(EmaTest, AveragesAndCopies) {
-  auto config = tiny_config();
-  config.optimizer.ema_decay = 0.75;
-  torch::manual_seed(0);
-  Tokenizer model(config);
-  Ema ema(config, model);
-  const torch::NoGradGuard no_grad;
-  auto codebook = model->quantizer->codebook();
-  const auto before = codebook.clone();
-  codebook.add_(1);
-  Adam optimizer(named_parameters(*model), config.optimizer, ema.parameters());
-  optimizer.step(at::ones({}, at::kBool));
-  EXPECT_TRUE(at::equal(ema.average()->quantizer->codebook(), before)) << "of a bad step";
-  optimizer.step();
-  EXPECT_TRUE(at::allclose(ema.average()->quantizer->codebook(), before + 0.25));
-  ema.copy_codes(at::arange(model->quantizer->codes()).eq(2));
-  EXPECT_TRUE(at::equal(ema.average()->quantizer->codebook()[2], codebook[2]));
-  EXPECT_TRUE(at::allclose(ema.average()->quantizer->codebook()[3], before[3] + 0.25));
-  ema.copy_all();
-  EXPECT_TRUE(at::equal(ema.average()->quantizer->codebook(), codebook));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
@@ -15,7 +14,6 @@ namespace {
 
 double psnr_after(Config config, const std::string& precision, const std::filesystem::path& run) {
   config.train.precision = precision;
-  prepare_torch(config);
   return Trainer(config, run, make_group()).train().evaluation.at("psnr");
 }
 
@@ -34,7 +32,7 @@ TEST(TrainingPrecision, Bf16LearnsAsFp32Does) {
 TEST(TrainingPrecision, WeightsAndLatentsStayFp32) {
   auto config = tiny_config();
   config.train.precision = "bf16";
-  auto model = make_model(config, at::kCPU);
+  auto model = make_tokenizer(config, at::kCPU);
   const auto images = at::rand({2, 3, 16, 16}) * 2 - 1;
   EXPECT_EQ(model->to_latents(images).scalar_type(), at::kFloat);
   EXPECT_EQ(model->decode(model->encode(images)).scalar_type(), at::kFloat);
@@ -64,10 +62,10 @@ TEST(TrainingPrecision, ACpuTrainsInFp32AndBf16AndUsesModelsOfAny) {
   auto config = tiny_config();
   for (const auto* precision : {"fp16", "tf32"}) {
     config.train.precision = precision;
-    const auto message = error_of([&] { make_model(config, at::kCPU); });
+    const auto message = error_of([&] { make_tokenizer(config, at::kCPU); });
     EXPECT_NE(message.find("train.precision"), std::string::npos) << message;
     Tokenizer trained(config);
-    place(trained, config, at::kCPU);
+    move_to_device(trained, config, at::kCPU);
     EXPECT_EQ(trained->precision, Precision::fp32);
   }
 }

@@ -10,10 +10,10 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/manifest.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_choice.h"
-#include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -46,11 +46,10 @@ Config full_config() {
 }
 
 Outcome run(const Config& config, const fs::path& folder, Start start, int64_t crash_at = -1) {
-  prepare_torch(config);
   catch_interrupts();
   Trainer trainer(config, folder, make_group(), start);
-  trainer.on_step([=](const Progression& at) {
-    if (at.step == crash_at) throw Crash();
+  trainer.on_step([=](const RunState& state) {
+    if (state.step == crash_at) throw Crash();
   });
   return trainer.train();
 }
@@ -131,11 +130,10 @@ TEST_F(ResumeTest, FromSeveralCrashes) {
 
 TEST_F(ResumeTest, FromASignal) {
   const auto path = folder_->path() / "signalled";
-  prepare_torch(full_config());
   catch_interrupts();
   Trainer trainer(full_config(), path, make_group());
-  trainer.on_step([](const Progression& at) {
-    if (at.step == 7) raise(SIGTERM);
+  trainer.on_step([](const RunState& state) {
+    if (state.step == 7) raise(SIGTERM);
   });
   EXPECT_FALSE(trainer.train().finished);
   EXPECT_EQ(list_checkpoints(path).back().filename(), "step-7");
@@ -192,7 +190,6 @@ TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   auto config = tiny_config_of("vqgan_lc");
   config.quantizer.features.file = folder / "features.safetensors";
   write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 4})}}, {}});
-  prepare_torch(config);
   { Trainer(config, folder / "run", make_group()); }  // killed before its first checkpoint
   const auto again = Trainer(config, folder / "run", make_group(), Start::resume).train();
   const auto whole = Trainer(config, folder / "other", make_group()).train();
@@ -217,7 +214,7 @@ TEST_F(ResumeTest, RefusesAnotherConfigurationAndTakesALongerBudget) {
   longer.train.epochs = 7;
   run(full_config(), path, Start::resume);
   EXPECT_TRUE(run(longer, path, Start::resume).finished);
-  EXPECT_EQ(load_progression(list_checkpoints(path).back()).step, 21);
+  EXPECT_EQ(load_run_state(list_checkpoints(path).back()).step, 21);
 }
 
 TEST_F(ResumeTest, TheCommandContinuesWhatIsUnfinished) {
@@ -267,12 +264,11 @@ class FileSizeLimit {
 TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
   auto config = full_config();
   const auto fill_at = [&](const fs::path& path, bool to_the_end = false) {
-    prepare_torch(config);
     Trainer trainer(config, path, make_group());
     std::optional<FileSizeLimit> limit;
-    trainer.on_step([&](const Progression& at) {
-      if (at.step == 5) limit.emplace(16 * 1024);
-      if (at.step == 9 && !to_the_end) limit.reset();
+    trainer.on_step([&](const RunState& state) {
+      if (state.step == 5) limit.emplace(16 * 1024);
+      if (state.step == 9 && !to_the_end) limit.reset();
     });
     return trainer.train();
   };

@@ -10,62 +10,62 @@ namespace nsvq {
 namespace {
 
 GatheredScalars scalars_of(double loss) {
-  return gather({{"a", at::scalar_tensor(1.5)}, {"loss", at::scalar_tensor(loss)}});
+  return gather_scalars({{"a", at::scalar_tensor(1.5)}, {"loss", at::scalar_tensor(loss)}});
 }
 
 TEST(StepGuard, FindsTheFirstOfTheBadSteps) {
-  StepGuard guard(at::kCPU, /*last=*/false);
+  StepGuard guard(at::kCPU, /*stop_at_first=*/false);
   const auto images = [](double value) { return at::full({2, 3, 4, 4}, value); };
   EXPECT_FALSE(guard.read());
-  EXPECT_FALSE(guard.judge(scalars_of(1), images(0)).item<bool>());
-  EXPECT_FALSE(guard.read()) << "nothing was refused";
-  guard.judge(scalars_of(1), images(0));
-  EXPECT_TRUE(guard.judge(scalars_of(INFINITY), images(1)).item<bool>());
-  EXPECT_FALSE(guard.judge(scalars_of(1), images(2)).item<bool>());
-  EXPECT_TRUE(guard.judge(scalars_of(NAN), images(3)).item<bool>());
-  const auto refused = guard.read();
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->first, 1);
-  EXPECT_EQ(refused->count, 2);
-  EXPECT_EQ(refused->overflows, 0);
-  EXPECT_EQ(refused->values.at("a"), 1.5);
-  EXPECT_EQ(refused->values.at("loss"), INFINITY);
-  EXPECT_EQ(refused->images.min().item<double>(), 1);
+  EXPECT_FALSE(guard.check_finite(scalars_of(1), {images(0)}).item<bool>());
+  EXPECT_FALSE(guard.read()) << "no step was skipped";
+  guard.check_finite(scalars_of(1), {images(0)});
+  EXPECT_TRUE(guard.check_finite(scalars_of(INFINITY), {images(1)}).item<bool>());
+  EXPECT_FALSE(guard.check_finite(scalars_of(1), {images(2)}).item<bool>());
+  EXPECT_TRUE(guard.check_finite(scalars_of(NAN), {images(3)}).item<bool>());
+  const auto skipped = guard.read();
+  ASSERT_TRUE(skipped);
+  EXPECT_EQ(skipped->first, 1);
+  EXPECT_EQ(skipped->count, 2);
+  EXPECT_EQ(skipped->overflows, 0);
+  EXPECT_EQ(skipped->values.at("a"), 1.5);
+  EXPECT_EQ(skipped->values.at("loss"), INFINITY);
+  EXPECT_EQ(skipped->batch[0].min().item<double>(), 1);
   EXPECT_FALSE(guard.read()) << "it begins anew";
 }
 
 TEST(StepGuard, AfterTheLastOneNothingIsTaken) {
-  StepGuard guard(at::kCPU, /*last=*/true);
+  StepGuard guard(at::kCPU, /*stop_at_first=*/true);
   const auto images = at::zeros({1, 3, 2, 2});
-  EXPECT_TRUE(guard.judge(scalars_of(NAN), images).item<bool>());
-  EXPECT_TRUE(guard.judge(scalars_of(1), images).item<bool>());
-  const auto refused = guard.read();
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->count, 1) << "the other one had no fault";
-  EXPECT_EQ(refused->first, 0);
+  EXPECT_TRUE(guard.check_finite(scalars_of(NAN), {images}).item<bool>());
+  EXPECT_TRUE(guard.check_finite(scalars_of(1), {images}).item<bool>());
+  const auto skipped = guard.read();
+  ASSERT_TRUE(skipped);
+  EXPECT_EQ(skipped->count, 1) << "the other one had no fault";
+  EXPECT_EQ(skipped->first, 0);
 }
 
 TEST(StepGuard, WhatASmallerScaleMayCureIsAnOverflow) {
-  StepGuard guard(at::kCPU, /*last=*/true);
+  StepGuard guard(at::kCPU, /*stop_at_first=*/true);
   const auto images = at::zeros({1, 3, 2, 2});
-  EXPECT_TRUE(guard.judge(scalars_of(NAN), images, at::ones({}, at::kBool)).item<bool>());
-  EXPECT_FALSE(guard.judge(scalars_of(1), images, at::ones({}, at::kBool)).item<bool>());
-  const auto refused = guard.read();
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->count, 0);
-  EXPECT_EQ(refused->overflows, 1);
+  EXPECT_TRUE(guard.check_finite(scalars_of(NAN), {images}, at::ones({}, at::kBool)).item<bool>());
+  EXPECT_FALSE(guard.check_finite(scalars_of(1), {images}, at::ones({}, at::kBool)).item<bool>());
+  const auto skipped = guard.read();
+  ASSERT_TRUE(skipped);
+  EXPECT_EQ(skipped->count, 0);
+  EXPECT_EQ(skipped->overflows, 1);
 }
 
 TEST(StepGuard, PutsBackWhatABadStepChanged) {
-  StepGuard guard(at::kCPU, /*last=*/false);
+  StepGuard guard(at::kCPU, /*stop_at_first=*/false);
   const auto images = at::zeros({1, 3, 2, 2});
   const auto counts = at::zeros({3}, at::kLong), sums = at::zeros({3, 2});
   for (const double loss : {1., double{NAN}, 1.}) {
-    guard.keep({counts, sums});
-    guard.judge(scalars_of(loss), images);
+    guard.snapshot({counts, sums});
+    guard.check_finite(scalars_of(loss), {images});
     counts.add_(1);
     sums.fill_(loss);
-    guard.restore();
+    guard.rollback();
   }
   EXPECT_EQ(counts.min().item<int64_t>(), 2);
   EXPECT_EQ(sums.max().item<double>(), 1);
@@ -84,15 +84,15 @@ TEST(Meter, MeansAreOfTheStepsThatWereTakenAndHadTheScalar) {
   OneOfOne group;
   const auto good = at::zeros({}, at::kBool), bad = at::ones({}, at::kBool);
   EXPECT_TRUE(meter.means(group).empty());
-  meter.add(gather({{"a", at::scalar_tensor(1.)}}), good);
-  meter.add(gather({{"a", at::scalar_tensor(NAN)}}), bad);
-  meter.add(gather({{"a", at::scalar_tensor(4.)}, {"b", at::scalar_tensor(7.)}}), good);
+  meter.add(gather_scalars({{"a", at::scalar_tensor(1.)}}), good);
+  meter.add(gather_scalars({{"a", at::scalar_tensor(NAN)}}), bad);
+  meter.add(gather_scalars({{"a", at::scalar_tensor(4.)}, {"b", at::scalar_tensor(7.)}}), good);
   EXPECT_EQ(meter.means(group), (std::map<std::string, double>{{"a", 2.5}, {"b", 7}}));
 
   Meter other;
   other.load(meter.state());
   EXPECT_EQ(other.means(group), meter.means(group));
-  other.add(gather({{"a", at::scalar_tensor(7.)}, {"b", at::scalar_tensor(8.)}}), good);
+  other.add(gather_scalars({{"a", at::scalar_tensor(7.)}, {"b", at::scalar_tensor(8.)}}), good);
   EXPECT_EQ(other.means(group), (std::map<std::string, double>{{"a", 4}, {"b", 7.5}}));
   other.reset();
   EXPECT_TRUE(other.means(group).empty());

@@ -10,7 +10,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/train/setup.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -30,7 +30,6 @@ std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
 }
 
 std::map<std::string, double> train(const Config& config, const fs::path& run) {
-  prepare_torch(config);
   return Trainer(config, run, make_group()).train().evaluation;
 }
 
@@ -161,11 +160,10 @@ TEST_F(TrainerTest, TheLastPhaseLastsUntilTheBudgetIsSpent) {
 TEST_F(TrainerTest, HooksRunAfterEachStepAndEpoch) {
   auto config = tiny_config();
   config.train.epochs = 2;
-  prepare_torch(config);
   Trainer trainer(config, run_, make_group());
   std::vector<std::string> seen;
-  trainer.on_step([&](const Progression& at) { seen.push_back(fmt::format("s{}", at.step)); });
-  trainer.on_epoch([&](const Progression& at) { seen.push_back(fmt::format("e{}", at.epoch)); });
+  trainer.on_step([&](const RunState& state) { seen.push_back(fmt::format("s{}", state.step)); });
+  trainer.on_epoch([&](const RunState& state) { seen.push_back(fmt::format("e{}", state.epoch)); });
   trainer.train();
   EXPECT_EQ(seen, (std::vector<std::string>{"s1", "s2", "s3", "e1", "s4", "s5", "s6", "e2"}));
 }
@@ -177,9 +175,9 @@ TEST_F(TrainerTest, CheckpointsEveryNSteps) {
   std::vector<std::string> names;
   for (const auto& path : list_checkpoints(run_)) names.push_back(path.filename());
   EXPECT_EQ(names, (std::vector<std::string>{"step-4", "step-8", "step-12", "step-16", "step-18"}));
-  const auto at = load_progression(run_ / "checkpoints/step-8");
-  EXPECT_EQ(at.epoch, 2);
-  EXPECT_EQ(at.batch, 2);
+  const auto state = load_run_state(run_ / "checkpoints/step-8");
+  EXPECT_EQ(state.epoch, 2);
+  EXPECT_EQ(state.batch, 2);
 }
 
 TEST_F(TrainerTest, ARunIsNeverWrittenOver) {
@@ -224,7 +222,7 @@ TEST_F(TrainerTest, StepsThatAreNotFiniteCanBeSkippedUpToALimit) {
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("nonfinite_limit"), std::string::npos) << error.what();
   }
-  EXPECT_EQ(load_progression(list_checkpoints(run_).back()).skipped, 3) << "of epoch 1";
+  EXPECT_EQ(load_run_state(list_checkpoints(run_).back()).skipped, 3) << "of epoch 1";
 }
 
 TEST_F(TrainerTest, ABudgetInStepsEndsWithinAnEpoch) {

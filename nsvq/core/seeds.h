@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "nsvq/core/random.h"
+
+namespace nsvq {
+
+/// What a run's seed is combined with, so that its parts draw independently of one another.
+enum class Draw : uint64_t {
+  weights = 1,
+  batches = 2,
+  codebook = 3,
+  replacement = 4,
+  discriminator = 5,
+  quantizer = 6
+};
+
+/// The seed of one purpose of a run; `number` is that of the epoch or step, where there is a draw in
+/// each.
+inline uint64_t seed_for(int64_t run_seed, Draw draw, int64_t number = 0) {
+  return combine_seeds({static_cast<uint64_t>(run_seed), static_cast<uint64_t>(draw),
+                        static_cast<uint64_t>(number)});
+}
+
+}  // namespace nsvq

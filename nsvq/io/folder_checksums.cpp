@@ -1,0 +1,78 @@
+#include "nsvq/io/folder_checksums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/crc32c.h"
+#include "nsvq/io/file.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr auto kName = "manifest.json";
+
+json describe_file(const fs::path& path) {
+  const InputFile file(path);
+  std::vector<std::byte> piece(1 << 20);
+  uint32_t crc = 0;
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    const auto size = std::min<uint64_t>(piece.size(), file.size() - at);
+    file.read(at, std::span(piece).first(size));
+    crc = crc32c(std::span(piece).first(size), crc);
+  }
+  return {{"bytes", file.size()}, {"crc32c", fmt::format("{:08x}", crc)}};
+}
+
+std::string compare(const fs::path& path, const json& expected) {
+  if (!fs::exists(path)) return "is missing";
+  const auto found = describe_file(path);
+  if (found.at("bytes") != expected.at("bytes")) {
+    return fmt::format("has {} bytes where {} were written", found.at("bytes").dump(),
+                       expected.at("bytes").dump());
+  }
+  return found == expected ? "" : "does not hold what was written";
+}
+
+/// Of the file of that name, or of all for an empty one.
+std::optional<std::string> damage_in(const fs::path& folder, const std::string& only) {
+  try {
+    const auto manifest = json::parse(read_text(folder / kName));
+    for (const auto& [name, expected] : manifest.at("files").items()) {
+      if (!only.empty() && name != only) continue;
+      const auto difference = compare(folder / fs::path(name).filename(), expected);
+      if (!difference.empty()) return name + " " + difference;
+    }
+  } catch (const json::exception&) {
+    return fmt::format("{} cannot be read", kName);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void write_manifest(const fs::path& folder) {
+  auto files = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = describe_file(entry.path());
+  }
+  write_text(folder / kName, json{{"files", files}}.dump(1));
+}
+
+std::optional<std::string> damage_of(const fs::path& folder) { return damage_in(folder, ""); }
+
+std::optional<std::string> damage_of_file(const fs::path& file) {
+  if (!fs::exists(file.parent_path() / kName)) return std::nullopt;
+  return damage_in(file.parent_path(), file.filename().string());
+}
+
+}  // namespace nsvq

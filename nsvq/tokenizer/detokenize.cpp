@@ -1,0 +1,88 @@
+#include "nsvq/tokenizer/detokenize.h"
+
+#include <algorithm>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/io/token_shard.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+TokenShard read_checked(const fs::path& folder, const TokenManifest& manifest,
+                        const ShardRecord& record) {
+  if (const auto damage = damage_of_shard(folder, record)) {
+    throw UserError("{} {}; `nsvq tokenize` with the same arguments makes it anew",
+                    (folder / record.file).string(), *damage);
+  }
+  auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
+  const auto& settings = manifest.settings;
+  if (shard.tokens.size(0) != record.images || shard.tokens.size(1) != settings.grid_height ||
+      shard.tokens.size(2) != settings.grid_width) {
+    throw UserError("{}: tokens [{}, {}, {}], but the manifest says [{}, {}, {}]",
+                    (folder / record.file).string(), shard.tokens.size(0), shard.tokens.size(1),
+                    shard.tokens.size(2), record.images, settings.grid_height, settings.grid_width);
+  }
+  return shard;
+}
+
+/// Tokens of another model may exceed this one's codes.
+void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
+  if (shard.tokens.numel() == 0) return;
+  const int64_t largest = shard.tokens.max().item<int64_t>();
+  if (largest >= codes) {
+    throw UserError("{}: holds the index {}, but the model's codes are 0 to {}", path.string(),
+                    largest, codes - 1);
+  }
+}
+
+}  // namespace
+
+TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bool force) {
+  auto manifest = read_token_manifest(folder);
+  if (!manifest.complete) {
+    throw UserError("{}: incomplete ({} shards so far); finish it with `nsvq tokenize`",
+                    folder.string(), manifest.shards.size());
+  }
+  const auto own = model_sha256(tokenizer);
+  if (!force && manifest.settings.model_sha256 != own) {
+    throw UserError(
+        "{}: tokens of another model (sha256 {}..., this one has {}...); --force decodes them all "
+        "the same",
+        folder.string(), manifest.settings.model_sha256.substr(0, 12), own.substr(0, 12));
+  }
+  // All of it before anything is written: a damaged shard must not leave half of the pictures
+  // behind.
+  for (const auto& record : manifest.shards) {
+    check_codes(read_checked(folder, manifest, record), tokenizer->quantizer->codes(),
+                folder / record.file);
+  }
+  return manifest;
+}
+
+void detokenize(
+    InferenceSession& session, const fs::path& folder, const TokenManifest& manifest,
+    int64_t batch_size,
+    const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use) {
+  const torch::NoGradGuard no_grad;
+  int64_t images = 0, done = 0;
+  for (const auto& record : manifest.shards) images += record.images;
+  Progress progress("detokenize", images, "images");
+  for (const auto& record : manifest.shards) {
+    const auto shard = read_checked(folder, manifest, record);
+    const int64_t count = shard.tokens.size(0);
+    for (int64_t first = 0; first < count; first += batch_size) {
+      const int64_t end = std::min(first + batch_size, count);
+      const auto tokens = shard.tokens.slice(0, first, end);
+      const std::vector<std::string> keys(shard.keys.begin() + first, shard.keys.begin() + end);
+      use(session.decode(tokens).to(at::kCPU), keys);
+      progress.update(done += end - first);
+    }
+  }
+  progress.finish();
+}
+
+}  // namespace nsvq

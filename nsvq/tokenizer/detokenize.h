@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "nsvq/io/token_manifest.h"
+#include "nsvq/tokenizer/inference_session.h"
+
+namespace nsvq {
+
+/// Opens a folder of tokens for a model and checks every shard. Throws UserError if the folder is
+/// incomplete or (without `force`) of another model, or a shard is missing, damaged or holds an
+/// index that the model has no code for.
+TokenManifest open_tokens(const std::filesystem::path& folder, const Tokenizer& tokenizer,
+                          bool force);
+
+/// Decodes all tokens in batches and hands each to `use`: images [B, 3, H, W] on the CPU with their
+/// keys.
+void detokenize(
+    InferenceSession& session, const std::filesystem::path& folder, const TokenManifest& manifest,
+    int64_t batch_size,
+    const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use);
+
+}  // namespace nsvq

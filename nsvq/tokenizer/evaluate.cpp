@@ -1,0 +1,50 @@
+#include "nsvq/tokenizer/evaluate.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/quantizers/search.h"
+
+namespace nsvq {
+
+std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10::Device device,
+                                       MetricSet& metrics, const EvaluateOptions& options) {
+  const torch::NoGradGuard no_grad;
+  const KeptCasts kept_casts;
+  auto count = at::zeros({}, at::kLong);
+  auto lowest = at::zeros({}, at::TensorOptions(device).dtype(at::kLong));
+  Progress progress(options.title, loader.batches_per_epoch(), "batches");
+  loader.start(0);
+  for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
+    const auto images = batch->images.to(device);
+    const auto found = tokenizer->encode_without_waiting(images);
+    lowest = at::minimum(lowest, found.min());
+    const auto indices = found.clamp_min(0);
+    const EvalBatch seen = {images, tokenizer->decode(indices), indices};
+    metrics.add(seen);
+    if (options.on_batch) options.on_batch(seen);
+    count += images.size(0);
+  }
+  progress.finish();
+  require_found(lowest);
+
+  if (options.group) options.group->sum({count});
+  if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");
+  if (options.group) options.group->sum(metrics.sums());
+  auto values = metrics.values();
+  values["images"] = count.item<double>();
+  return values;
+}
+
+Image sample_grid(Tokenizer& tokenizer, const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const auto reconstructions = tokenizer->decode(tokenizer->encode(images));
+  std::vector<std::vector<Image>> rows(2);
+  for (int64_t i = 0; i < images.size(0); ++i) {
+    rows[0].push_back(to_image(images[i]));
+    rows[1].push_back(to_image(reconstructions[i]));
+  }
+  return make_grid(rows);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "nsvq/data/loader.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/metrics/metric_set.h"
+#include "nsvq/report/grid.h"
+#include "nsvq/tokenizer/tokenizer.h"
+
+namespace nsvq {
+
+struct EvaluateOptions {
+  std::string title = "evaluation";  ///< of the progress bar
+  Group* group = nullptr;            ///< ranks over which sums are taken; null: this process alone
+  std::function<void(const EvalBatch&)> on_batch;  ///< sees every batch of this rank
+};
+
+/// The values of `metrics` for a model over what the loader gives, and the number of `images`.
+/// Batches are given to a GPU without a host synchronisation, so a model with non-finite latents is
+/// found at the end (c10::Error). Throws UserError if there is no usable image.
+std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10::Device device,
+                                       MetricSet& metrics, const EvaluateOptions& options = {});
+
+/// Images [B, 3, H, W] above their reconstructions.
+Image sample_grid(Tokenizer& tokenizer, const torch::Tensor& images);
+
+}  // namespace nsvq

@@ -1,0 +1,101 @@
+#include "nsvq/tokenizer/inference_session.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/nn/layers.h"
+
+namespace nsvq {
+
+namespace {
+
+TorchSettings inference_settings(const Config& config, c10::Device device) {
+  return {.threads = config.threads,
+          .deterministic = config.train.deterministic,
+          .tf32_convolutions = precision_on(config, device) != Precision::fp32,
+          .inference = true};
+}
+
+/// A CPU that computes needs its cores for that; a GPU has to be kept fed by them.
+int loader_threads(const Config& config, c10::Device device, int ranks) {
+  if (config.data.threads > 0) return static_cast<int>(config.data.threads);
+  constexpr int fewest = 2;
+  if (device.is_cpu()) return fewest;
+  return std::max(usable_cores() / ranks - 2, fewest);
+}
+
+}  // namespace
+
+InferenceSession::InferenceSession(const std::filesystem::path& model, const std::string& device)
+    : InferenceSession(load_model_for_inference(model), choose_device(device)) {}
+
+InferenceSession::InferenceSession(LoadedModel model, c10::Device device)
+    : model_(std::move(model)),
+      device_(device),
+      flags_(inference_settings(model_.config, device)) {
+  move_to_device(model_.tokenizer, model_.config, device_);
+#if defined(__aarch64__)
+  // oneDNN works on channels-last memory and would reorder weights that are not.
+  make_channels_last(*model_.tokenizer);
+#endif
+}
+
+torch::Tensor InferenceSession::encode(const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  return model_.tokenizer->encode(images.to(device_));
+}
+
+torch::Tensor InferenceSession::decode(const torch::Tensor& indices) {
+  const torch::NoGradGuard no_grad;
+  return model_.tokenizer->decode(indices.to(device_));
+}
+
+LoaderOptions InferenceSession::loader_options() const {
+  return inference_loader_options(model_.config, device_);
+}
+
+int64_t InferenceSession::batch_size(const TransformOptions& transform) const {
+  const auto& config = model_.config;
+  if (device_.is_cpu()) return config.train.batch_size;
+  const auto precision = model_.tokenizer->precision;
+  const bool half = precision == Precision::bf16 || precision == Precision::fp16;
+  const int64_t image_bytes = int64_t{transform.output_height()} * transform.output_width() *
+                              config.model.width * config.model.multipliers.front() *
+                              (half ? 2 : 4);
+  constexpr int64_t activation_bytes = int64_t{1} << 29, most = 1024;
+  const int64_t room = std::clamp<int64_t>(activation_bytes / image_bytes, 1, most);
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(room)));
+}
+
+LoadedModel load_model_for_inference(const std::filesystem::path& run_or_checkpoint) {
+  auto model = load_model(run_or_checkpoint);
+  model.config.threads = model.config.data.threads = 0;
+  model.config.train.deterministic = true;
+  return model;
+}
+
+LoaderOptions inference_loader_options(const Config& config, c10::Device device, int ranks) {
+  LoaderOptions options;
+  options.transform = {
+      .size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};
+  options.batch_size = config.train.batch_size;
+  options.shuffle = false;
+  options.threads = loader_threads(config, device, ranks);
+  options.prefetch = static_cast<int>(config.data.prefetch);
+  options.on_error = config.data.on_error == "stop" ? OnError::stop : OnError::skip;
+  options.device = device;
+  return options;
+}
+
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec) {
+  try {
+    return open_source(spec);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
+  }
+}
+
+}  // namespace nsvq

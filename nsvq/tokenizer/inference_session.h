@@ -1,0 +1,69 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <string>
+
+#include "nsvq/core/torch_flags.h"
+#include "nsvq/data/loader.h"
+#include "nsvq/tokenizer/model_file.h"
+
+namespace nsvq {
+
+/// A trained tokenizer in use. Sets torch's process-wide flags for inference (threads, repeatable
+/// convolutions, TF32 by the model's precision) and restores on destruction what it found, so one
+/// session is used at a time.
+///
+///   nsvq::InferenceSession session("runs/photos");
+///   const auto tokens = session.encode(images);
+///   const auto pictures = session.decode(tokens);
+class InferenceSession {
+ public:
+  /// `model` is a run's folder, a checkpoint folder or a model file; `device` is auto, cpu or cuda.
+  /// Throws UserError.
+  explicit InferenceSession(const std::filesystem::path& model, const std::string& device = "auto");
+  /// With a model that is loaded already.
+  InferenceSession(LoadedModel model, c10::Device device);
+
+  /// Images [B, 3, H, W] in [-1, 1], from any device, to indices [B, h, w] on the session's device.
+  /// H and W are multiples of stride(). Throws c10::Error for non-finite latents.
+  torch::Tensor encode(const torch::Tensor& images);
+  /// Indices [B, h, w] to images [B, 3, H, W].
+  torch::Tensor decode(const torch::Tensor& indices);
+  torch::Tensor reconstruct(const torch::Tensor& images) { return decode(encode(images)); }
+
+  Tokenizer& tokenizer() { return model_.tokenizer; }
+  const Config& config() const { return model_.config; }
+  c10::Device device() const { return device_; }
+  /// The model's file and its metadata.
+  const std::filesystem::path& file() const { return model_.file; }
+  /// Pixels per token along each side.
+  int64_t stride() const { return model_.config.model.stride(); }
+  int64_t codes() const { return model_.tokenizer->quantizer->codes(); }
+
+  /// A loader's options for this model: images in order, short side resized, centre crop, delivered
+  /// on the session's device in batches as in training.
+  LoaderOptions loader_options() const;
+  /// Images per batch that keep a GPU busy, with half a GiB for an activation at full resolution (of
+  /// which about five exist at a time); on a CPU as in training.
+  int64_t batch_size(const TransformOptions& transform) const;
+
+ private:
+  LoadedModel model_;
+  c10::Device device_;
+  TorchFlags flags_;
+};
+
+/// A trained model with settings for this machine (threads, repeatable results) in place of those
+/// of the one that trained it.
+LoadedModel load_model_for_inference(const std::filesystem::path& run_or_checkpoint);
+
+/// The loader of images in order, as evaluation and inference use it.
+LoaderOptions inference_loader_options(const Config& config, c10::Device device = at::kCPU,
+                                       int ranks = 1);
+
+/// The source that a key of the recipe names; its errors name the key.
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);
+
+}  // namespace nsvq

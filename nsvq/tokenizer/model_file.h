@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/tokenizer/tokenizer.h"
+
+namespace nsvq {
+
+/// Format of the model files that this program writes (metadata "nsvq.format"). Files of every
+/// earlier format open too: read_model_file converts them.
+constexpr int kModelFormat = 1;
+
+/// A model as its file holds it: weights with the configuration that describes them. `metadata` is
+/// added to the file's own.
+TensorFile model_contents(const TensorMap& tensors, const Config& config,
+                          const std::map<std::string, std::string>& metadata = {});
+void write_model(const std::filesystem::path& file, const TensorMap& tensors, const Config& config,
+                 const std::map<std::string, std::string>& metadata = {});
+
+/// A model file in the present format, whatever format it was written in. Throws UserError for a
+/// file that was written by a later version of the program.
+TensorFile read_model_file(const std::filesystem::path& file);
+
+/// A model with the configuration it was trained with, on the CPU, in evaluation mode.
+struct LoadedModel {
+  Config config;
+  Tokenizer tokenizer{nullptr};
+  std::filesystem::path file;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Loads what a user names: a run's folder (its newest checkpoint), a checkpoint folder, or a model
+/// file. Throws UserError saying what is missing or damaged.
+LoadedModel load_model(const std::filesystem::path& run_or_checkpoint);
+
+/// The model file behind such a name, its checksum verified. In a run's folder, a checkpoint whose
+/// model is damaged is skipped with a line in the log; the training state beside it is not read.
+std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
+
+/// Checkpoint folders of a run, oldest first.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+
+/// Hash of all weights, by which tokens identify their model.
+std::string model_sha256(const Tokenizer& tokenizer);
+
+}  // namespace nsvq

@@ -1,0 +1,59 @@
+#include "nsvq/tokenizer/tokenizer.h"
+
+#include <torch/utils.h>
+
+#include "nsvq/core/seeds.h"
+#include "nsvq/nn/layers.h"
+
+namespace nsvq {
+
+TokenizerImpl::TokenizerImpl(const Config& config)
+    : encoder(register_module("encoder", Encoder(config.model))),
+      quantizer(
+          register_module("quantizer", make_quantizer(config.quantizer, config.model.latent_dim))),
+      decoder(register_module("decoder", Decoder(config.model))) {}
+
+torch::Tensor TokenizerImpl::encode(const torch::Tensor& images) {
+  return quantizer->encode(to_latents(images));
+}
+
+torch::Tensor TokenizerImpl::encode_without_waiting(const torch::Tensor& images) {
+  return quantizer->encode_without_waiting(to_latents(images));
+}
+
+torch::Tensor TokenizerImpl::decode(const torch::Tensor& indices) {
+  return to_images(quantizer->decode(indices));
+}
+
+torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
+  const Casting casting(precision, images.device());
+  return widened(encoder->forward(images));
+}
+
+torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
+  const Casting casting(precision, latents.device());
+  return widened(decoder->forward(latents));
+}
+
+Precision precision_on(const Config& config, c10::Device device) {
+  const auto& name = config.train.precision;
+  const bool gpu_only = name == "fp16" || name == "tf32";
+  return choose_precision(device.is_cpu() && gpu_only ? "fp32" : name, device);
+}
+
+void move_to_device(Tokenizer& tokenizer, const Config& config, c10::Device device) {
+  tokenizer->to(device);
+  use_gpu_layout(*tokenizer);
+  tokenizer->precision = precision_on(config, device);
+}
+
+Tokenizer make_tokenizer(const Config& config, c10::Device device) {
+  torch::manual_seed(seed_for(config.seed, Draw::weights));
+  choose_precision(config.train.precision, device);  // throws where the device lacks it
+  Tokenizer tokenizer(config);
+  tokenizer->encoder->recompute = tokenizer->decoder->recompute = config.train.recompute;
+  move_to_device(tokenizer, config, device);
+  return tokenizer;
+}
+
+}  // namespace nsvq

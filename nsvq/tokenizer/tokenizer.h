@@ -1,0 +1,53 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/precision.h"
+#include "nsvq/nn/autoencoder.h"
+#include "nsvq/nn/named_tensors.h"
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+/// Encoder, quantizer and decoder together: images to tokens and back.
+struct TokenizerImpl : torch::nn::Module {
+  explicit TokenizerImpl(const Config& config);
+
+  /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
+  torch::Tensor encode(const torch::Tensor& images);
+  /// As encode, but without a host synchronisation: a latent that is non-finite gets index -1 on a
+  /// GPU (see Quantizer).
+  torch::Tensor encode_without_waiting(const torch::Tensor& images);
+  /// Indices [B, h, w] to images [B, 3, H, W].
+  torch::Tensor decode(const torch::Tensor& indices);
+
+  /// The encoder and the decoder alone, under autocast to `precision`, with gradients if they are
+  /// enabled: images to latents [B, d, h, w] and back, both in fp32 at least.
+  torch::Tensor to_latents(const torch::Tensor& images);
+  torch::Tensor to_images(const torch::Tensor& latents);
+
+  Precision precision = Precision::fp32;  ///< of encoder and decoder
+  Encoder encoder;
+  std::shared_ptr<Quantizer> quantizer;
+  Decoder decoder;
+};
+TORCH_MODULE(Tokenizer);
+
+/// A tokenizer with fresh weights that depend on the recipe's seed alone, on `device`. Throws
+/// UserError if the device lacks train.precision.
+Tokenizer make_tokenizer(const Config& config, c10::Device device);
+
+/// Moves a tokenizer to a device, in the memory format that is fast there, and sets its precision.
+void move_to_device(Tokenizer& tokenizer, const Config& config, c10::Device device);
+
+/// What train.precision means for a model on a device: fp32 on a CPU for one that was trained in a
+/// precision that only GPUs have.
+Precision precision_on(const Config& config, c10::Device device);
+
+}  // namespace nsvq

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Event.h>
+#include <torch/types.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// While it lives, this thread's GPU work goes to a side stream, as CUDA graph capture requires.
+/// Nothing on a CPU.
+class SideStreamGuard {
+ public:
+  explicit SideStreamGuard(c10::Device device);
+  ~SideStreamGuard();
+  SideStreamGuard(const SideStreamGuard&) = delete;
+  SideStreamGuard& operator=(const SideStreamGuard&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A captured CUDA graph: kernels that read and write the same memory at every replay.
+class CudaGraph {
+ public:
+  virtual ~CudaGraph() = default;
+  virtual void replay() = 0;
+};
+
+/// Captures the kernels of `work` without running them; the current stream must be that of a
+/// SideStreamGuard. Throws RunError if the work synchronises with the host, after which the process
+/// can do little else.
+std::unique_ptr<CudaGraph> capture_graph(const std::function<void()>& work, c10::Device device);
+
+/// Runs the first 3 steps of a kind eagerly, since cuDNN and cuBLAS choose algorithms then, and
+/// replays a captured CUDA graph for the others.
+class GraphedStep {
+ public:
+  /// Without `enabled` every step is eager.
+  GraphedStep(c10::Device device, bool enabled) : device_(device), enabled_(enabled) {}
+
+  using Batch = std::vector<torch::Tensor>;
+  using Work = std::function<void(const Batch&)>;
+  /// A new kind, or a batch of other shapes, is captured anew.
+  void run(const std::string& kind, const Batch& batch, const Work& step);
+
+ private:
+  c10::Device device_;
+  bool enabled_;
+  std::string kind_;
+  int eager_steps_ = 0;  ///< of this kind
+  Batch batch_;          ///< memory that the graph reads
+  std::unique_ptr<CudaGraph> graph_;
+};
+
+/// Limits how many steps the host queues ahead of a GPU, since each holds memory.
+class InFlightLimit {
+ public:
+  explicit InFlightLimit(c10::Device device) : device_(device) {}
+  /// After a step: waits for the one that was queued some steps before.
+  void step();
+
+ private:
+  c10::Device device_;
+  std::deque<c10::Event> steps_;
+};
+
+}  // namespace nsvq

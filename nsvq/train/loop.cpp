@@ -1,0 +1,182 @@
+#include "nsvq/train/loop.h"
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
+#include "nsvq/core/log.h"
+#include "nsvq/report/report.h"
+
+namespace nsvq {
+
+namespace {
+
+bool is_due(int64_t every, int64_t count) { return every > 0 && count % every == 0; }
+
+}  // namespace
+
+Loop::Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_ptr<Group> group,
+           c10::Device device)
+    : task_(task),
+      batches_(batches),
+      options_(std::move(options)),
+      group_(std::move(group)),
+      device_(device),
+      steps_(task,
+             {.graphs = graphs_disabled_reason().empty(),
+              .stop_at_nonfinite = options_.train.on_nonfinite == "stop",
+              .precision = options_.precision,
+              .seed = options_.seed,
+              .rank = group_->rank()},
+             device) {
+  state_.samples = batches.samples();
+}
+
+Outcome Loop::train(RunDirectory& run) {
+  run_ = &run;
+  const SideStreamGuard stream(device_);
+  report_start();
+  if (state_.step == 0) task_.begin(*this);
+  Progress progress("training", total_steps(), "steps", 30, state_.step);
+  while (!state_.finished) {
+    if (!train_epoch(progress)) {
+      save_checkpoint();
+      require_saved();
+      return {state_.evaluation, false};
+    }
+    finish_epoch();
+  }
+  progress.finish();
+  require_saved();
+  return {state_.evaluation, true};
+}
+
+/// False if the process was asked to stop before the end of the epoch.
+bool Loop::train_epoch(Progress& progress) {
+  batches_.start(state_.epoch, state_.batch);
+  InFlightLimit in_flight(device_);
+  while (state_.step < total_steps()) {
+    const auto batch = batches_.next();
+    if (!batch) break;
+    const auto plan = task_.plan(state_);
+    if (plan.kind != steps_.kind()) check_skipped_steps();  // they were of another phase
+    steps_.run(*batch, plan, state_.step);
+    ++state_.step;
+    ++state_.batch;
+    if (task_.step_syncs_host()) check_skipped_steps();
+    in_flight.step();
+    after_step();
+    progress.update(state_.step, note_);
+    if (interrupted()) return false;
+  }
+  return true;
+}
+
+void Loop::after_step() {
+  task_.after_step(*this);
+  const auto& train = options_.train;
+  if (is_due(train.log_every, state_.step) || state_.step == total_steps()) log_step();
+  if (is_due(options_.checkpoint.every_steps, state_.step)) save_checkpoint();
+  for (const auto& hook : step_hooks_) hook(state_);
+}
+
+void Loop::finish_epoch() {
+  check_skipped_steps();
+  const bool whole = state_.batch == steps_per_epoch();
+  state_.batch = 0;
+  ++state_.epoch;
+  state_.finished = state_.step >= total_steps();
+  task_.end_epoch(*this, whole);
+  const auto& train = options_.train;
+  if (is_due(train.eval_every, state_.epoch) || state_.finished) run_evaluation();
+  const bool last_samples = train.samples_every > 0 && state_.finished;
+  if (is_due(train.samples_every, state_.epoch) || last_samples) save_samples();
+  write([&] { write_report(run_->path()); });
+  for (const auto& hook : epoch_hooks_) hook(state_);
+  task_.start_next_epoch(*this);
+  steps_.epoch_meter().reset();
+  if (options_.checkpoint.every_steps == 0 || state_.finished) save_checkpoint();
+}
+
+int64_t Loop::total_steps() const {
+  const auto& train = options_.train;
+  return train.steps > 0 ? train.steps : train.epochs * steps_per_epoch();
+}
+
+std::string Loop::graphs_disabled_reason() const {
+  if (!options_.train.graphs) return "train.graphs is false";
+  if (!device_.is_cuda()) return "they need a GPU";
+  if (group_->size() > 1) return "there are several processes";
+  return task_.graphs_disabled_reason();
+}
+
+void Loop::step_for_benchmark(const TensorBatch& batch, const RunState& state) {
+  steps_.run(batch, task_.plan(state), state.step);
+}
+
+void Loop::check_skipped_steps() {
+  const auto checked = steps_.check_skipped_steps();
+  if (checked.skipped) report_skipped(*checked.skipped, state_.step - checked.steps);
+}
+
+/// `first` is the number of the first step that was checked.
+void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
+  const auto place = fmt::format("(epoch {}, {})", state_.epoch + 1, task_.phase());
+  if (skipped.overflows > 0) {
+    log("up to step {} {}: {} steps overflowed in fp16 and were skipped, the loss scale is now {}",
+        state_.step, place, skipped.overflows, steps_.loss_scale_factor());
+  }
+  if (skipped.count == 0) return;
+  const int64_t step = first + skipped.first + 1;
+  // Gradients are those of the last step, which may be a later one.
+  if (step < state_.step) steps_.clear_gradients();
+  const auto where = fmt::format("step {} {}: non-finite, first at {}; {}", step, place,
+                                 task_.locate_nonfinite(skipped), describe_scalars(skipped.values));
+  steps_.clear_gradients();
+  state_.skipped += skipped.count;
+  const auto& train = options_.train;
+  if (train.on_nonfinite == "skip" && state_.skipped <= train.nonfinite_limit) {
+    const auto more = skipped.count > 1 ? fmt::format(" with {} after it", skipped.count - 1) : "";
+    log("{}; skipped{} ({} of {})", where, more, state_.skipped, train.nonfinite_limit);
+    return;
+  }
+  throw RunError("{}; {}the last checkpoint is intact: lower optimizer.lr and start a new run",
+                 where, train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "");
+}
+
+void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
+  const int64_t samples = state_.samples;
+  if (checkpoint.state.samples != samples) {
+    throw UserError("{}: trained on {} {}, but the training data now has {}, so it cannot go on",
+                    from, checkpoint.state.samples, task_.sample_name(), samples);
+  }
+  state_ = checkpoint.state;
+  // A budget may have grown; one that was spent just before a crash still has its end to come.
+  state_.finished = state_.step >= total_steps() && (state_.finished || state_.batch == 0);
+  saved_ = {state_.step, state_.epoch};
+  steps_.load(checkpoint.training);
+  task_.load(checkpoint.model.tensors, checkpoint.training, state_.task, from);
+}
+
+void Loop::save_checkpoint() {
+  check_skipped_steps();
+  const auto now = std::pair(state_.step, state_.epoch);
+  if (now == saved_) return;
+  write([&] {
+    state_.task = task_.state();
+    auto training = task_.training_state();
+    training.merge(steps_.state());
+    run_->save({state_, run_->position(), task_.model(state_), std::move(training)},
+               options_.checkpoint.keep);
+    saved_ = now;
+  });
+}
+
+/// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.
+void Loop::require_saved() const {
+  if (saved_ == std::pair(state_.step, state_.epoch)) return;
+  throw RunError(
+      "{}: trained up to step {}, but the last checkpoint written is of step {}; make room "
+      "and resume",
+      run_->path().string(), state_.step, saved_.first);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/train/checkpoint.h"
+#include "nsvq/train/run_directory.h"
+#include "nsvq/train/step_runner.h"
+#include "nsvq/train/task.h"
+
+namespace nsvq {
+
+/// How a training ended.
+struct Outcome {
+  std::map<std::string, double> evaluation;  ///< the last one
+  bool finished;                             ///< otherwise it was interrupted and can be resumed
+};
+
+struct LoopOptions {
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  int64_t seed = 0;
+  Precision precision = Precision::fp32;
+  std::string settings;  ///< as text, for the start of the log
+};
+
+/// Trains any task: epochs, budget, interrupts, checkpoints, logs, progress and report. What a step
+/// does is the task's; how it runs is the step runner's.
+class Loop {
+ public:
+  /// `task` and `batches` outlive the loop.
+  Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_ptr<Group> group,
+       c10::Device device);
+
+  using Hook = std::function<void(const RunState&)>;
+  /// Runs `hook` after each step, or after each epoch, behind the loop's own work.
+  void on_step(Hook hook) { step_hooks_.push_back(std::move(hook)); }
+  void on_epoch(Hook hook) { epoch_hooks_.push_back(std::move(hook)); }
+
+  /// Goes on from a checkpoint. Throws UserError calling its origin `from`.
+  void load(const Checkpoint& checkpoint, const std::string& from);
+  /// Trains in a run's directory until the budget is spent or the process is asked to stop
+  /// (nsvq/core/interrupt.h).
+  Outcome train(RunDirectory& run);
+  /// One step outside of any run, for benchmarks, within a SideStreamGuard. Nothing of it is logged
+  /// or saved.
+  void step_for_benchmark(const TensorBatch& batch, const RunState& state);
+
+  /// Why steps are not captured as CUDA graphs; empty if they are (train.graphs).
+  std::string graphs_disabled_reason() const;
+
+  // For tasks.
+
+  const RunState& state() const { return state_; }
+  int64_t steps_per_epoch() const { return batches_.batches_per_epoch(); }
+  int64_t total_steps() const;
+  /// Means of the epoch's scalars over its steps and ranks.
+  std::map<std::string, double> epoch_means();
+  /// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by them.
+  void check_skipped_steps();
+  /// A line of metrics.jsonl and points in TensorBoard.
+  void record(const std::string& kind, const std::map<std::string, double>& values);
+  void record_phase(const std::string& reason);
+  void record_alarm(const std::string& sign, const std::string& reason);
+  /// The epoch's line: `values` beside loss, skipped steps and seconds; `text` behind the loss.
+  void log_epoch(std::map<std::string, double> values, const std::string& text);
+
+ private:
+  bool train_epoch(Progress& progress);
+  void finish_epoch();
+  void after_step();
+  void report_skipped(const SkippedSteps& skipped, int64_t first);
+
+  // Logs (loop_logging.cpp).
+  void report_start() const;
+  void log_step();
+  void run_evaluation();
+  void save_samples();
+  void write(const std::function<void()>& writing) const;
+  void save_checkpoint();
+  void require_saved() const;
+
+  Task& task_;
+  BatchSource& batches_;
+  LoopOptions options_;
+  std::shared_ptr<Group> group_;
+  c10::Device device_;
+  RunDirectory* run_ = nullptr;
+  RunState state_;
+  StepRunner steps_;
+  std::string note_;                         ///< behind the progress bar
+  std::pair<int64_t, int64_t> saved_{0, 0};  ///< step and epoch of the newest checkpoint
+  std::vector<Hook> step_hooks_, epoch_hooks_;
+};
+
+}  // namespace nsvq

@@ -1,0 +1,101 @@
+// What the loop tells people: the start, lines of steps and epochs, evaluations, pictures.
+
+#include <cmath>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/train/loop.h"
+
+namespace nsvq {
+
+void Task::end_epoch(Loop& loop, bool /*whole*/) { loop.log_epoch({}, ""); }
+
+std::string Task::describe_evaluation(const std::map<std::string, double>& values) const {
+  return describe_scalars(values);
+}
+
+void Loop::report_start() const {
+  log("{}", options_.settings);
+  log("device       {}, {}", describe(device_), name_of(options_.precision));
+  for (const auto& line : task_.describe(*this)) log("{}", line);
+  log("steps        {} an epoch, {} in all", steps_per_epoch(), total_steps());
+  if (device_.is_cuda()) {
+    const auto reason = graphs_disabled_reason();
+    log("CUDA graph   {}", reason.empty() ? "yes (train.graphs)" : "no: " + reason);
+  }
+  log("run          {}", run_->path().string());
+  if (state_.finished) {
+    log("finished     at step {}; raise train.epochs or train.steps to go on", state_.step);
+  } else if (state_.step > 0) {
+    log("continues    after step {}, in epoch {}, phase {}", state_.step, state_.epoch + 1,
+        task_.phase());
+  }
+}
+
+/// What cannot be written (a full disk) ends the run or, if the recipe says so, only the writing.
+void Loop::write(const std::function<void()>& writing) const {
+  try {
+    writing();
+  } catch (const RunError& error) {
+    if (options_.checkpoint.on_error == "stop") {
+      throw RunError("{}; earlier checkpoints are intact: make room and resume", error.what());
+    }
+    log("{}; training goes on without (checkpoint.on_error: continue)", error.what());
+  }
+}
+
+void Loop::record(const std::string& kind, const std::map<std::string, double>& values) {
+  write([&] { run_->record(kind, state_, task_.phase(), values); });
+}
+
+void Loop::record_phase(const std::string& reason) {
+  write([&] { run_->record_phase(state_, task_.phase(), reason); });
+}
+
+void Loop::record_alarm(const std::string& sign, const std::string& reason) {
+  write([&] { run_->record_alarm(state_, task_.phase(), sign, reason); });
+}
+
+std::map<std::string, double> Loop::epoch_means() { return steps_.epoch_meter().means(*group_); }
+
+void Loop::log_step() {
+  check_skipped_steps();
+  auto& meter = steps_.step_meter();
+  auto values = meter.means(*group_);
+  if (values.empty()) return;  // every step since the last line was skipped
+  note_ = fmt::format("epoch {} {} loss {:.4f}", state_.epoch + 1, task_.phase(),
+                      values.contains("loss") ? values.at("loss") : NAN);
+  values[task_.sample_name() + "_per_second"] = meter.samples_per_second() * group_->size();
+  values["peak_memory_gib"] = peak_memory(device_);
+  auto state = state_;
+  ++state.epoch;  // The epoch under way, counted from one like the finished ones.
+  write([&] { run_->record("step", state, task_.phase(), values); });
+  meter.reset();
+}
+
+void Loop::log_epoch(std::map<std::string, double> values, const std::string& text) {
+  const auto means = epoch_means();
+  values["loss"] = means.contains("loss") ? means.at("loss") : NAN;
+  values["skipped"] = static_cast<double>(state_.skipped);
+  values["seconds"] = steps_.epoch_meter().seconds();
+  record("epoch", values);
+  log("epoch {:>3} {:7} loss {:.4f}{}", state_.epoch, task_.phase(), values["loss"], text);
+}
+
+void Loop::run_evaluation() {
+  state_.evaluation = task_.evaluate(state_);
+  if (state_.evaluation.empty()) return;
+  auto figures = state_.evaluation;
+  figures.erase(task_.sample_name());  // their number is no figure of the model
+  record("eval", figures);
+  log("          evaluation: {}", task_.describe_evaluation(state_.evaluation));
+}
+
+void Loop::save_samples() {
+  write([&] {
+    if (const auto picture = task_.sample_picture()) run_->save_samples(state_, *picture);
+  });
+}
+
+}  // namespace nsvq

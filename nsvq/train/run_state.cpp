@@ -1,0 +1,68 @@
+#include "nsvq/train/run_state.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+using nlohmann::json;
+
+namespace {
+
+/// Of the training state. Models have a format of their own (nsvq/tokenizer/model_file.h), which
+/// stays readable; training goes on in the format that began it.
+constexpr int kTrainingFormat = 3;
+
+RunState run_state_from(const json& all) {
+  RunState state;
+  state.step = all.at("step");
+  state.epoch = all.at("epoch");
+  state.batch = all.at("batch");
+  state.skipped = all.at("skipped");
+  state.samples = all.at("samples");
+  state.finished = all.at("finished");
+  for (const auto& [name, value] : all.at("evaluation").items()) {
+    state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
+  }
+  state.task = all.at("task").dump();
+  return state;
+}
+
+}  // namespace
+
+std::string state_to_json(const RunState& state, const LogPosition& logs) {
+  return json{{"format", kTrainingFormat},
+              {"step", state.step},
+              {"epoch", state.epoch},
+              {"batch", state.batch},
+              {"skipped", state.skipped},
+              {"samples", state.samples},
+              {"finished", state.finished},
+              {"evaluation", state.evaluation},
+              {"task", json::parse(state.task)},
+              {"metrics_length", logs.metrics},
+              {"events", logs.events},
+              {"events_length", logs.events_length}}
+      .dump(1);
+}
+
+std::pair<RunState, LogPosition> state_from_json(const std::string& text,
+                                                 const std::string& source) {
+  try {
+    const auto all = json::parse(text);
+    if (all.at("format") != kTrainingFormat) {
+      throw UserError(
+          "{}: training state of format {}, this nsvq continues format {}; the model can be used "
+          "(nsvq eval, tokenize, export), but training goes on only with the nsvq that began it",
+          source, all.at("format").dump(), kTrainingFormat);
+    }
+    return {run_state_from(all),
+            {all.at("metrics_length"), all.at("events"), all.at("events_length")}};
+  } catch (const json::exception& error) {
+    throw UserError("{}: not a checkpoint's state ({})", source, error.what());
+  }
+}
+
+}  // namespace nsvq

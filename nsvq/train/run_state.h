@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace nsvq {
+
+/// Where a run is, apart from its tensors and the task's own state. Random numbers need no state:
+/// every draw is a function of the seed, its purpose and the step or epoch.
+struct RunState {
+  int64_t step = 0;       ///< optimizer steps done, skipped ones included
+  int64_t epoch = 0;      ///< epochs finished
+  int64_t batch = 0;      ///< batches used of the epoch under way
+  int64_t skipped = 0;    ///< steps skipped as non-finite
+  int64_t samples = 0;    ///< size of the training set, which fixes the order of samples
+  bool finished = false;  ///< the budget is spent
+  std::map<std::string, double> evaluation;  ///< the last one
+  std::string task = "{}";                   ///< the task's own state, as JSON
+};
+
+/// How much of a run's logs belongs to a checkpoint: a run that continues from it writes the rest
+/// again.
+struct LogPosition {
+  uint64_t metrics = 0;  ///< bytes of metrics.jsonl
+  std::string events;    ///< name of the event file
+  uint64_t events_length = 0;
+};
+
+/// Both as the text of state.json, and back. Throws UserError calling the text `source`; the state
+/// of another format is refused.
+std::string state_to_json(const RunState& state, const LogPosition& logs);
+std::pair<RunState, LogPosition> state_from_json(const std::string& text,
+                                                 const std::string& source);
+
+}  // namespace nsvq

@@ -1,0 +1,104 @@
+#include "nsvq/train/step_runner.h"
+
+#include "nsvq/core/seeds.h"
+#include "nsvq/train/adam.h"
+#include "nsvq/train/task.h"
+
+namespace nsvq {
+
+const StepPlan& Step::plan() const { return runner_.plan_; }
+const StepInputs& Step::inputs() const { return runner_.inputs_; }
+const LossScale& Step::loss_scale() const { return runner_.loss_scale_; }
+
+void Step::backward(const torch::Tensor& loss, const torch::nn::Module& module) {
+  runner_.loss_scale_.backward(loss, module);
+}
+
+const torch::Tensor& Step::update(Scalars scalars, const std::vector<Part>& parts) {
+  for (const auto& [name, module] : parts) {
+    scalars["gradient_norm_" + name] = gradient_norm(*module, runner_.device_);
+  }
+  runner_.scalars_ = gather_scalars(scalars);
+  const auto& skip =
+      runner_.guard_.check_finite(runner_.scalars_, batch_, runner_.loss_scale_.can_shrink());
+  for (auto* optimizer : runner_.task_.optimizers()) optimizer->step(skip);
+  return skip;
+}
+
+void Step::rollback() { runner_.guard_.rollback(); }
+
+void Step::abandon(const Scalars& scalars) {
+  runner_.guard_.check_finite(gather_scalars(scalars), batch_);
+}
+
+StepRunner::StepRunner(Task& task, const Options& options, c10::Device device)
+    : task_(task),
+      options_(options),
+      device_(device),
+      loss_scale_(options.precision, device),
+      guard_(device, options.stop_at_nonfinite),
+      graph_(device, options.graphs) {
+  const auto integer = at::device(device).dtype(at::kLong);
+  inputs_ = {at::zeros({}, integer), at::zeros({}, integer), at::zeros({}, integer),
+             at::zeros({}, integer.dtype(at::kFloat))};
+}
+
+void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t step) {
+  plan_ = plan;
+  const uint64_t seed = seed_for(options_.seed, Draw::quantizer, step);
+  const uint64_t rank_seed = combine_seeds({seed, static_cast<uint64_t>(options_.rank)});
+  inputs_.step.fill_(step);
+  inputs_.seed.fill_(static_cast<int64_t>(seed));
+  inputs_.rank_seed.fill_(static_cast<int64_t>(rank_seed));
+  inputs_.share.fill_(plan.share);
+  graph_.run(plan.kind, batch, [this](const TensorBatch& given) { run_eagerly(given); });
+  const int64_t samples = batch.front().size(0);
+  step_meter_.add_samples(samples);
+  epoch_meter_.add_samples(samples);
+  ++steps_since_check_;
+}
+
+void StepRunner::run_eagerly(const TensorBatch& batch) {
+  clear_gradients();
+  scalars_ = {};
+  guard_.snapshot(task_.state_outside_optimizers());
+  Step step(*this, batch);
+  task_.step(batch, step);
+  guard_.rollback();
+  if (!scalars_.values.defined()) return;  // abandoned
+  const auto& skip = guard_.skip();
+  loss_scale_.update(skip);
+  epoch_meter_.add(scalars_, skip);
+  step_meter_.add(scalars_, skip);
+}
+
+StepRunner::Checked StepRunner::check_skipped_steps() {
+  if (steps_since_check_ == 0) return {};
+  Checked checked{steps_since_check_, guard_.read()};
+  steps_since_check_ = 0;
+  return checked;
+}
+
+void StepRunner::clear_gradients() {
+  for (auto* optimizer : task_.optimizers()) optimizer->clear_gradients();
+}
+
+double StepRunner::loss_scale_factor() const {
+  return loss_scale_.factor().defined() ? loss_scale_.factor().item<double>() : 1;
+}
+
+TensorMap StepRunner::state() const {
+  TensorMap all;
+  add_prefixed(all, "epoch.", epoch_meter_.state());
+  add_prefixed(all, "step.", step_meter_.state());
+  add_prefixed(all, "loss_scale.", loss_scale_.state());
+  return all;
+}
+
+void StepRunner::load(const TensorMap& state) {
+  epoch_meter_.load(with_prefix(state, "epoch."));
+  step_meter_.load(with_prefix(state, "step."));
+  loss_scale_.load(with_prefix(state, "loss_scale."));
+}
+
+}  // namespace nsvq

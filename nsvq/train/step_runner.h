@@ -1,0 +1,120 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/precision.h"
+#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/loss_scale.h"
+#include "nsvq/train/meter.h"
+#include "nsvq/train/step_guard.h"
+
+namespace nsvq {
+
+class Task;
+
+/// Tensors of a batch, on the run's device.
+using TensorBatch = std::vector<torch::Tensor>;
+
+/// What a step is, known before it runs.
+struct StepPlan {
+  std::string kind;  ///< steps of one kind run the same kernels, so they share one CUDA graph
+  double share = 1;  ///< weight of what the task ramps up, between 0 and 1
+};
+
+/// What varies from step to step: scalars on the device, which a captured CUDA graph reads.
+struct StepInputs {
+  torch::Tensor step;       ///< int64, number of the step in the run, from 0
+  torch::Tensor seed;       ///< int64, for draws that are equal on every rank
+  torch::Tensor rank_seed;  ///< int64, for draws of this rank alone
+  torch::Tensor share;      ///< fp32, the plan's
+};
+
+class StepRunner;
+
+/// The step under way, as the task sees it.
+class Step {
+ public:
+  Step(StepRunner& runner, const TensorBatch& batch) : runner_(runner), batch_(batch) {}
+
+  const StepPlan& plan() const;
+  const StepInputs& inputs() const;
+  const LossScale& loss_scale() const;
+
+  /// A part of the model whose gradient norm is logged as gradient_norm_NAME.
+  using Part = std::pair<std::string, const torch::nn::Module*>;
+
+  /// Gradients of a loss for a module's parameters, by way of the loss scale.
+  void backward(const torch::Tensor& loss, const torch::nn::Module& module);
+  /// Moves every parameter that has a gradient by its optimizer, unless a scalar or a gradient norm
+  /// is non-finite. Returns that decision: true, a boolean on the device, if the step is skipped.
+  const torch::Tensor& update(Scalars scalars, const std::vector<Part>& parts);
+  /// Undoes, if the step is skipped, what it changed of the task's state outside the optimizers.
+  void rollback();
+  /// Ends a step without gradients, for non-finite `scalars` that the host has seen already.
+  void abandon(const Scalars& scalars);
+
+ private:
+  StepRunner& runner_;
+  const TensorBatch& batch_;
+};
+
+/// Runs a task's steps: eagerly or as CUDA graphs, skipping non-finite ones, with the loss scale.
+class StepRunner {
+ public:
+  struct Options {
+    bool graphs = false;
+    bool stop_at_nonfinite = true;  ///< after a non-finite step no other one changes anything
+    Precision precision = Precision::fp32;
+    int64_t seed = 0;
+    int rank = 0;
+  };
+
+  StepRunner(Task& task, const Options& options, c10::Device device);
+
+  /// Step number `step` of the run on a batch.
+  void run(const TensorBatch& batch, const StepPlan& plan, int64_t step);
+
+  /// Kind of the last step.
+  const std::string& kind() const { return plan_.kind; }
+  /// Which of the steps since the last call were skipped, counted from the first of them, and how
+  /// many steps that were. Synchronises with the device.
+  struct Checked {
+    int64_t steps = 0;
+    std::optional<SkippedSteps> skipped;
+  };
+  Checked check_skipped_steps();
+  void clear_gradients();
+  double loss_scale_factor() const;
+
+  /// Means since the last log line, and over the epoch.
+  Meter& step_meter() { return step_meter_; }
+  Meter& epoch_meter() { return epoch_meter_; }
+
+  /// Meters and loss scale, for checkpoints.
+  TensorMap state() const;
+  void load(const TensorMap& state);
+
+ private:
+  friend class Step;
+  void run_eagerly(const TensorBatch& batch);
+
+  Task& task_;
+  Options options_;
+  c10::Device device_;
+  StepPlan plan_;
+  StepInputs inputs_;
+  LossScale loss_scale_;
+  StepGuard guard_;
+  GraphedStep graph_;
+  GatheredScalars scalars_;  ///< of the step under way; no values in an abandoned step
+  Meter step_meter_, epoch_meter_;
+  int64_t steps_since_check_ = 0;
+};
+
+}  // namespace nsvq

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/data/loader.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/losses/loss.h"
+#include "nsvq/quantizers/replacement.h"
+#include "nsvq/tokenizer/tokenizer.h"
+#include "nsvq/train/adam.h"
+#include "nsvq/train/adversary.h"
+#include "nsvq/train/alarm.h"
+#include "nsvq/train/drift.h"
+#include "nsvq/train/phase.h"
+#include "nsvq/train/task.h"
+#include "nsvq/train/weight_average.h"
+
+namespace nsvq {
+
+/// Where a tokenizer's training is, apart from tensors.
+struct TokenizerTaskState {
+  int64_t phase = 0;                    ///< position in schedule.phases
+  int64_t phase_start = 0;              ///< epochs finished when the phase began
+  int64_t phase_start_step = 0;         ///< steps done when the phase began
+  std::vector<double> commitment;       ///< mean commitment loss of each epoch
+  std::vector<HealthSigns> health;      ///< of each epoch
+  std::set<std::string> alarms;         ///< signs of collapse that were reported and still hold
+  std::map<std::string, double> drift;  ///< its last measurement
+  double best_psnr = 0;                 ///< of all evaluations
+  int64_t best_epoch = 0;
+};
+
+/// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
+/// stage 2.
+class TokenizerTask : public Task {
+ public:
+  /// `batches`, the training images, outlive the task. Throws UserError for a recipe that cannot
+  /// run.
+  TokenizerTask(const Config& config, BatchSource& batches, std::shared_ptr<Group> group,
+                c10::Device device);
+
+  /// A new run: reads files that the recipe names.
+  void start_fresh();
+  /// The state at which a phase is in full swing, for benchmarks; enters the phase.
+  RunState state_for_benchmark(int64_t phase);
+
+  // Section 4 of the paper (tokenizer_task.cpp).
+  StepPlan plan(const RunState& state) override;
+  void step(const TensorBatch& batch, Step& step) override;
+  void end_epoch(Loop& loop, bool whole) override;
+  void start_next_epoch(Loop& loop) override;
+
+  // How its steps run.
+  std::vector<Adam*> optimizers() override;
+  std::vector<torch::Tensor> state_outside_optimizers() override;
+  std::string graphs_disabled_reason() const override;
+  bool step_syncs_host() const override;
+  std::string locate_nonfinite(const SkippedSteps& skipped) override;
+
+  // Around it (tokenizer_task_logging.cpp).
+  std::vector<std::string> describe(const Loop& loop) const override;
+  std::string sample_name() const override { return "images"; }
+  std::string phase() const override { return phase_.name; }
+  void begin(Loop& loop) override;
+  void after_step(Loop& loop) override;
+  std::map<std::string, double> evaluate(const RunState& state) override;
+  std::string describe_evaluation(const std::map<std::string, double>& values) const override;
+  std::optional<Image> sample_picture() override;
+
+  // What a checkpoint holds (tokenizer_task_state.cpp).
+  TensorFile model(const RunState& state) override;
+  TensorMap training_state() override;
+  std::string state() const override;
+  void load(const TensorMap& model, const TensorMap& training, const std::string& state,
+            const std::string& from) override;
+
+ private:
+  void enter_phase(Loop& loop, int64_t position, const std::string& reason);
+  void set_phase(int64_t position);
+  torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                          const Quantized& quantized, const Step& step, Scalars& scalars);
+  QuantizerStep quantizer_terms(const StepInputs& inputs) const;
+  double adversarial_share(const RunState& state) const;
+  std::vector<Step::Part> trained_parts(bool adversarial) const;
+  void update_statistics(const torch::Tensor& latents, const torch::Tensor& indices,
+                         const StepInputs& inputs, const torch::Tensor& skip);
+  void forget_replaced(const torch::Tensor& rows);
+  std::optional<std::string> reason_to_leave_phase(const RunState& state) const;
+
+  void initialise_codebook();
+  void log_epoch(Loop& loop);
+  void measure_drift(Loop& loop);
+  void raise_alarms(Loop& loop);
+
+  Config config_;
+  BatchSource& batches_;
+  std::shared_ptr<Group> group_;
+  c10::Device device_;
+  std::shared_ptr<const Source> val_source_;
+  Loader val_loader_;
+  Tokenizer model_, averaged_;
+  WeightAverage average_;
+  Adam optimizer_;
+  std::vector<WeightedLoss> losses_;
+  std::optional<Adversary> adversary_;
+  std::unique_ptr<Replacement> replacement_;  ///< null if the recipe replaces no codes
+  torch::Tensor fixed_images_;  ///< [n, 3, H, W] of the validation source, for the sample grids
+  std::optional<DriftMeter> drift_;
+
+  TokenizerTaskState state_;
+  Phase phase_;
+  torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
+  torch::Tensor replaced_;  ///< codes overwritten in the epoch under way
+};
+
+}  // namespace nsvq

@@ -1,0 +1,130 @@
+// What surrounds the method in tokenizer_task.cpp: the first codes, log lines, drift, evaluation.
+
+#include <algorithm>
+#include <cmath>
+
+#include "nsvq/core/log.h"
+#include "nsvq/core/seeds.h"
+#include "nsvq/nn/layers.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/train/diagnosis.h"
+#include "nsvq/train/loop.h"
+#include "nsvq/train/tokenizer_task.h"
+
+namespace nsvq {
+
+std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
+  std::vector<std::string> lines = {
+      fmt::format("images       {} to train on, {} to evaluate on", batches_.samples(),
+                  val_source_->size()),
+      fmt::format(
+          "parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
+          parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
+          adversary_ ? fmt::format(", discriminator {}", parameter_count(adversary_->module()))
+                     : ""),
+      fmt::format("codes        {}", model_->quantizer->codes())};
+  const auto& schedule = config_.schedule;
+  if (schedule.freeze == "epoch" && schedule.phases.front() == "stage1" &&
+      schedule.phases.size() > 1 &&
+      schedule.freeze_epoch * loop.steps_per_epoch() >= loop.total_steps()) {
+    lines.push_back(fmt::format(
+        "note         stage1 lasts to the end: schedule.freeze_epoch is {}, so {} is not reached",
+        schedule.freeze_epoch, schedule.phases[1]));
+  }
+  return lines;
+}
+
+void TokenizerTask::begin(Loop& loop) {
+  initialise_codebook();
+  enter_phase(loop, 0, "the run begins");
+  measure_drift(loop);
+}
+
+/// A codebook that starts from data gets the latents of as many batches as it asks for.
+void TokenizerTask::initialise_codebook() {
+  if (!model_->quantizer->wants_data()) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> latents;
+  int64_t count = 0;
+  batches_.start(0, 0);
+  const int64_t wanted = model_->quantizer->latents_wanted();
+  for (auto batch = batches_.next(); batch && count < wanted; batch = batches_.next()) {
+    latents.push_back(flatten_latents(model_->to_latents(batch->front())));
+    count += latents.back().size(0);
+  }
+  model_->quantizer->initialise_from(at::cat(latents), seed_for(config_.seed, Draw::codebook));
+  // Every rank saw other images.
+  for (const auto& [name, tensor] : named_tensors(*model_->quantizer)) group_->broadcast({tensor});
+  average_.copy_all();
+}
+
+void TokenizerTask::after_step(Loop& loop) {
+  const int64_t every = config_.drift.every_steps;
+  if (every > 0 && loop.state().step % every == 0) measure_drift(loop);
+}
+
+void TokenizerTask::measure_drift(Loop& loop) {
+  if (!drift_) return;
+  loop.check_skipped_steps();
+  state_.drift = drift_->measure(model_);
+  loop.record("drift", state_.drift);
+}
+
+void TokenizerTask::log_epoch(Loop& loop) {
+  const auto used = usage_.sum().item<int64_t>();
+  const auto share = usage_.to(at::kDouble) / std::max<int64_t>(used, 1);
+  const double utilisation = usage_.gt(0).to(at::kDouble).mean().item<double>();
+  const double commitment = state_.commitment.back();
+  const auto replaced = replaced_.item<int64_t>();
+  const auto measured = [&](const char* name) {
+    return state_.drift.contains(name) ? state_.drift.at(name) : NAN;
+  };
+  const bool ns_loss = loop.epoch_means().contains("ns");
+  state_.health.push_back(
+      {utilisation, measured("latent_norm"), ns_loss ? measured("neighbours") : NAN});
+  loop.log_epoch({{"commitment", commitment},
+                  {"utilisation", utilisation},
+                  {"perplexity", at::special_entr(share).sum().exp().item<double>()},
+                  {"replaced", static_cast<double>(replaced)}},
+                 fmt::format("  commitment {:.5f}  codes used {:5.1f} %  replaced {}", commitment,
+                             100 * utilisation, replaced));
+}
+
+void TokenizerTask::raise_alarms(Loop& loop) {
+  std::set<std::string> holding;
+  for (const auto& alarm : alarms(config_.alarm, state_.health, model_->quantizer->codes())) {
+    holding.insert(alarm.name);
+    if (state_.alarms.contains(alarm.name)) continue;
+    log("ALARM     {}", alarm.text);
+    loop.record_alarm(alarm.name, alarm.text);
+  }
+  state_.alarms = holding;
+}
+
+std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
+  MetricSet metrics({"psnr", "psnr_pooled", "ssim", "utilisation", "perplexity"},
+                    {.conventions = {}, .codes = model_->quantizer->codes(), .device = device_});
+  auto values =
+      nsvq::evaluate(averaged_, val_loader_, device_, metrics, {.group = group_.get()});
+  if (values.at("psnr") > state_.best_psnr || state_.best_epoch == 0) {
+    state_.best_psnr = values.at("psnr");
+    state_.best_epoch = state.epoch;
+  }
+  return values;
+}
+
+std::string TokenizerTask::describe_evaluation(const std::map<std::string, double>& values) const {
+  return fmt::format("{}; best PSNR {:.2f} in epoch {}", describe_scalars(values),
+                     state_.best_psnr, state_.best_epoch);
+}
+
+std::optional<Image> TokenizerTask::sample_picture() {
+  return sample_grid(averaged_, fixed_images_);
+}
+
+std::string TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
+  return first_not_finite(model_, skipped.batch.front(), skipped.values);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,93 @@
+#include "nsvq/tokenizer/model_file.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/folder_checksums.h"
+#include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/inference_session.h"
+#include "tests/error_of.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kStored = fs::path(NSVQ_TESTS_DIR) / "stored";
+
+/// Images of the source as the model sees them, [n, 3, side, side].
+torch::Tensor images_of(const std::string& spec, int side) {
+  LoaderOptions options;
+  options.transform.size = side;
+  options.shuffle = false;
+  options.batch_size = 1000;
+  Loader loader(open_source(spec), options);
+  return loader.next()->images;
+}
+
+TEST(StoredModels, OfEveryFormatOpen) {
+  int formats = 0;
+  for (const auto& format : fs::directory_iterator(kStored)) {
+    if (!format.is_directory()) continue;
+    SCOPED_TRACE(format.path().string());
+    ++formats;
+    InferenceSession session(format.path(), "cpu");
+    const auto manifest = open_tokens(format.path() / "tokens", session.tokenizer(), false);
+    const auto stored =
+        read_token_shard(format.path() / "tokens" / manifest.shards.at(0).file, session.codes());
+    const auto tokens = session.encode(images_of(manifest.source, 16));
+    // Processors round differently, so a near tie may go another way.
+    EXPECT_GE(tokens.eq(stored.tokens).to(at::kDouble).mean().item<double>(), 0.97);
+    EXPECT_EQ(session.decode(stored.tokens).sizes(), at::IntArrayRef({3, 3, 16, 16}));
+  }
+  EXPECT_EQ(formats, kModelFormat) << "a folder for each format before the present one";
+}
+
+TEST(StoredModels, OfALaterFormatAreRefused) {
+  const TemporaryFolder folder;
+  const auto file = folder / "model.safetensors";
+  auto contents = read_safetensors(kStored / "format-0" / "model.safetensors");
+  contents.metadata["nsvq.format"] = std::to_string(kModelFormat + 1);
+  write_safetensors(file, contents);
+  const auto message = error_of([&] { load_model(file); });
+  EXPECT_NE(message.find("use a newer nsvq"), std::string::npos) << message;
+}
+
+TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
+  const TemporaryFolder folder;
+  const auto checkpoint = folder / "checkpoints/step-3";
+  fs::create_directories(checkpoint);
+  fs::copy(kStored / "format-0" / "model.safetensors", checkpoint / "model.safetensors");
+  write_text(checkpoint / "training.safetensors", "moments");
+  write_manifest(checkpoint);
+  write_text(checkpoint / "training.safetensors", "damaged");
+  EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
+  write_text(checkpoint / "model.safetensors", "damaged");
+  EXPECT_NE(error_of([&] { find_model(folder.path()); }), "");
+}
+
+TEST(InferenceSessionTest, RestoresTorchsFlags) {
+  at::globalContext().setDeterministicCuDNN(false);
+  at::globalContext().setAllowTF32CuDNN(true);
+  const int threads = at::get_num_threads();
+  {
+    InferenceSession session(kStored / "format-0", "cpu");
+    EXPECT_TRUE(at::globalContext().deterministicCuDNN());
+    EXPECT_FALSE(at::globalContext().allowTF32CuDNN());
+    EXPECT_FALSE(session.encode(at::zeros({1, 3, 16, 16})).requires_grad());
+    EXPECT_EQ(session.reconstruct(at::zeros({2, 3, 32, 16})).sizes(),
+              at::IntArrayRef({2, 3, 32, 16}));
+  }
+  EXPECT_FALSE(at::globalContext().deterministicCuDNN());
+  EXPECT_TRUE(at::globalContext().allowTF32CuDNN());
+  EXPECT_EQ(at::get_num_threads(), threads);
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,133 @@
+// Steps replayed as CUDA graphs compute what eager steps do.
+
+#include "nsvq/train/cuda_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/train/trainer.h"
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+TEST(GraphedStep, IsEagerWhereItIsNotEnabled) {
+  GraphedStep graphed(at::kCPU, false);
+  int done = 0;
+  for (int i = 0; i < 10; ++i) {
+    graphed.run("a", {at::full({2}, i)}, [&](const std::vector<torch::Tensor>& batch) {
+      EXPECT_EQ(batch[0][0].item<int>(), i);
+      ++done;
+    });
+  }
+  EXPECT_EQ(done, 10);
+}
+
+TEST(GraphedStep, ReplaysOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  const SideStreamGuard stream(device);
+  GraphedStep graphed(device, true);
+  const auto sum = at::zeros({2}, at::device(device).dtype(at::kFloat));
+  int called = 0;
+  for (const auto* kind : {"a", "b"}) {
+    for (int i = 1; i <= 10; ++i) {
+      graphed.run(kind, {at::full({2}, i, sum.options())},
+                  [&](const std::vector<torch::Tensor>& batch) {
+                    sum.add_(batch[0] * 2);
+                    ++called;
+                  });
+    }
+  }
+  EXPECT_EQ(sum[1].item<float>(), 2 * 2 * 55);
+  EXPECT_EQ(called, 8) << "three eager steps and one capture, of either kind";
+}
+
+Config gpu_config(const std::string& type) {
+  auto config = tiny_config_of(type);
+  config.data.train = "builtin:dead-leaves?size=16&count=48";
+  config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
+  config.schedule.ramp_epochs = 1;
+  config.model.width = 32;
+  config.quantizer.gumbel.anneal_steps = 30;  // so that a step's number matters
+  config.quantizer.sqvae.anneal = 0.03;
+  config.train.log_every = 4;  // and so several steps are given to the GPU before one is looked at
+  return config;
+}
+
+std::map<std::string, torch::Tensor> last_state(const std::filesystem::path& run) {
+  return read_safetensors(list_checkpoints(run).back() / "training.safetensors").tensors;
+}
+
+void train_anew(const Config& config, const std::filesystem::path& run) {
+  Trainer trainer(config, run, make_group());
+  EXPECT_EQ(trainer.graphs_disabled_reason().empty(), config.train.graphs)
+      << trainer.graphs_disabled_reason();
+  trainer.train();
+}
+
+TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const auto* precision : {"bf16", "fp32", "fp16"}) {
+    for (const auto* type :
+         {"nsvq", "ema", "lfq", "jukebox", "soundstream", "cvq", "gumbel", "sqvae", "ibq"}) {
+      const TemporaryFolder folder;
+      auto config = gpu_config(type);
+      config.train.precision = precision;
+      train_anew(config, folder / "graphs");
+      config.train.graphs = false;
+      train_anew(config, folder / "plain");
+      const auto graphs = last_state(folder / "graphs");
+      for (const auto& [name, tensor] : last_state(folder / "plain")) {
+        EXPECT_TRUE(at::equal(tensor, graphs.at(name))) << type << " " << precision << " " << name;
+      }
+      EXPECT_EQ(timeless_metrics(folder / "plain"), timeless_metrics(folder / "graphs"));
+    }
+  }
+}
+
+TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const auto* type : {"nsvq", "gumbel", "sqvae", "jukebox"}) {
+    const TemporaryFolder folder;
+    auto config = gpu_config(type);
+    config.checkpoint = {.every_steps = 5, .keep = 100};
+    train_anew(config, folder / "whole");
+    std::filesystem::copy(folder / "whole", folder / "parts",
+                          std::filesystem::copy_options::recursive);
+    for (const auto* later : {"step-25", "step-30", "step-35", "step-36"}) {
+      EXPECT_GT(std::filesystem::remove_all(folder / "parts" / "checkpoints" / later), 0u) << later;
+    }
+    Trainer(config, folder / "parts", make_group(), Start::resume).train();
+    const auto parts = last_state(folder / "parts");
+    for (const auto& [name, tensor] : last_state(folder / "whole")) {
+      EXPECT_TRUE(at::equal(tensor, parts.at(name))) << type << " " << name;
+    }
+  }
+}
+
+TEST(TrainerGraphs, ABadStepIsFoundLaterAndChangedNothingOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const TemporaryFolder folder;
+  auto config = gpu_config("nsvq");
+  config.adversarial.weight = 0;
+  config.loss.l1 = 3e38;  // Gradients overflow, so no step moves the weights.
+  config.train.precision = "fp32";
+  config.train.on_nonfinite = "skip";
+  config.train.nonfinite_limit = 1000;
+  config.train.steps = 12;
+  train_anew(config, folder / "run");
+  const auto last = list_checkpoints(folder / "run").back();
+  EXPECT_EQ(load_run_state(last).skipped, 12);
+  config.train.steps = 6;
+  train_anew(config, folder / "shorter");
+  const auto state = last_state(folder / "run");
+  for (const auto& [name, tensor] : last_state(folder / "shorter")) {
+    if (name.starts_with("model.")) EXPECT_TRUE(at::equal(tensor, state.at(name))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace nsvq
