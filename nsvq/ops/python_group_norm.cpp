@@ -7,7 +7,7 @@
 
 #include <tuple>
 
-#include "nsvq/ops/dispatch.h"
+#include "nsvq/ops/common/dispatch.h"
 
 namespace nsvq {
 

@@ -1,8 +1,8 @@
 #include "nsvq/quantizers/anchor_replacement.h"
 
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/cosine.h"
-#include "nsvq/ops/similarity_draws.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/random/sample_by_cosine.h"
 #include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/search.h"
 

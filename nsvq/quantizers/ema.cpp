@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/ema.h"
 
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/factorised.h"
 
-#include "nsvq/ops/cosine.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/ibq.h"
 
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"

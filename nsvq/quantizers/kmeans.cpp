@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/search.h"
 

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/lfq.h"
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/lfq_entropy.h"
+#include "nsvq/ops/soft_assignment/lfq_entropy.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"

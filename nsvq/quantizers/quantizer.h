@@ -22,7 +22,8 @@ struct QuantizerStep {
   /// Scalar on the latents' device, of the step in the run: what anneals, anneals by it. A tensor,
   /// like the seed, so that a recorded step is not that of one number. None stands for 0.
   torch::Tensor number;
-  /// Of what the step draws, as nsvq/ops/seeded_values.h takes it; without it nothing is random.
+  /// Of what the step draws, as nsvq/ops/random/seeded_random.h takes it; without it nothing is
+  /// random.
   std::optional<torch::Tensor> seed;
 };
 
@@ -38,7 +39,8 @@ struct Quantized {
 struct TakenStep {
   torch::Tensor latents;  ///< [N, d] of this rank, without gradients
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  /// Of the draws made after it, as nsvq/ops/seeded_values.h takes it; the same on every rank.
+  /// Of the draws made after it, as nsvq/ops/random/seeded_random.h takes it; the same on every
+  /// rank.
   torch::Tensor seed;
   Group& group;
 };

@@ -1,8 +1,8 @@
 #include "nsvq/quantizers/search.h"
 
-#include "nsvq/ops/nearest_codes.h"
-#include "nsvq/ops/ns_loss.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/code_search/ns_loss.h"
 
 namespace nsvq {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "nsvq/ops/noisy_choice.h"
-#include "nsvq/ops/row_chunks.h"
-#include "nsvq/ops/soft_rows.h"
+#include "nsvq/ops/soft_assignment/gumbel_softmax.h"
+#include "nsvq/ops/soft_assignment/row_chunks.h"
+#include "nsvq/ops/soft_assignment/softmax_rows.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/search.h"
 

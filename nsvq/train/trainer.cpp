@@ -9,7 +9,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/setup.h"
 

@@ -12,11 +12,11 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/dispatch.h"
-#include "nsvq/ops/group_norm_silu.h"
-#include "nsvq/ops/ns_loss.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/ns_loss.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
 
 namespace nsvq::cases_test {
 namespace {

@@ -1,10 +1,10 @@
-#include "nsvq/ops/cosine.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
 
 namespace nsvq {
 namespace {

@@ -6,8 +6,8 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/ns_loss.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/ns_loss.h"
 
 namespace nsvq {
 namespace {

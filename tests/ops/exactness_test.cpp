@@ -4,7 +4,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
 
 #include <gtest/gtest.h>
 

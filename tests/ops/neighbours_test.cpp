@@ -1,4 +1,4 @@
-#include "nsvq/ops/neighbours.h"
+#include "nsvq/ops/code_statistics/effective_neighbours.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "nsvq/ops/noisy_choice.h"
+#include "nsvq/ops/soft_assignment/gumbel_softmax.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/random/seeded_random.h"
 #include "tests/seed_of.h"
 
 namespace nsvq::noisy_choice_test {

@@ -1,10 +1,10 @@
-#include "nsvq/ops/ns_loss.h"
+#include "nsvq/ops/code_search/ns_loss.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "nsvq/ops/nearest_codes.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
 
 namespace nsvq::ns_loss_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/random/seeded_random.h"
 
 #include <gtest/gtest.h>
 

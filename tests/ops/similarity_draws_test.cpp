@@ -1,4 +1,4 @@
-#include "nsvq/ops/similarity_draws.h"
+#include "nsvq/ops/random/sample_by_cosine.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "nsvq/ops/dispatch.h"
-#include "nsvq/ops/ns_loss.h"
+#include "nsvq/ops/code_search/ns_loss.h"
+#include "nsvq/ops/common/dispatch.h"
 #include "tests/threads.h"
 
 namespace nsvq::streaming_test {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "nsvq/ops/nearest_codes.h"
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/gumbel.h"
 #include "nsvq/quantizers/soft_codes.h"
