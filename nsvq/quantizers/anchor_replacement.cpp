@@ -14,7 +14,7 @@ torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor&
                              const std::string& choice, const torch::Tensor& seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
   if (choice == "random") return draw_rows(latents, codebook.size(0), seed);
-  return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
+  return latents.index_select(0, sample_by_cosine(codebook, latents, seed));
 }
 
 }  // namespace

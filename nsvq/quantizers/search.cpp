@@ -2,7 +2,6 @@
 
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
-#include "nsvq/ops/code_search/ns_loss.h"
 
 namespace nsvq {
 
@@ -30,8 +29,8 @@ torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor&
 torch::Tensor nearest_or_none(const torch::Tensor& latents, const torch::Tensor& codebook,
                               const QuantizerConfig& config) {
   const torch::NoGradGuard no_grad;
-  if (!streams(latents, config)) return nearest_codes(latents, codebook);
-  return std::get<0>(exact_nearest_codes(latents, codebook));
+  if (!streams(latents, config)) return nearest_codes_reference(latents, codebook);
+  return std::get<0>(nearest_codes(latents, codebook));
 }
 
 void require_found(const torch::Tensor& indices) {
@@ -42,8 +41,8 @@ void require_found(const torch::Tensor& indices) {
 torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,
                                       const QuantizerConfig& config) {
   const torch::NoGradGuard no_grad;
-  if (!streams(latents, config)) return nearest_codes(latents, codebook);
-  return std::get<0>(exact_nearest_codes(latents, codebook)).clamp_min(0);
+  if (!streams(latents, config)) return nearest_codes_reference(latents, codebook);
+  return std::get<0>(nearest_codes(latents, codebook)).clamp_min(0);
 }
 
 void require_latents_finite(const torch::Tensor& latents) {
@@ -60,9 +59,9 @@ NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch
                                        const QuantizerConfig& config) {
   if (!streams(latents, config)) {
     const auto indices = nearest_indices(latents.detach(), codebook, config);
-    return {indices, ns_loss(latents, codebook, indices, config.tau)};
+    return {indices, ns_loss_reference(latents, codebook, indices, config.tau)};
   }
-  const auto found = ns_search(latents, codebook, config.tau);
+  const auto found = ns_quantize(latents.detach(), codebook, config.tau);
   return {found.indices.clamp_min(0), found.loss};
 }
 

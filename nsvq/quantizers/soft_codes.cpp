@@ -39,8 +39,8 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness) {
-  const auto drawn = noisy_choice(latents, logits.weights, logits.offsets, codebook,
-                                  softness.temperature, softness.seed);
+  const auto drawn = gumbel_softmax(latents, logits.weights, logits.offsets, codebook,
+                                    softness.temperature, softness.seed);
   return {codes_of(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 

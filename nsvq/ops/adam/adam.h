@@ -22,7 +22,8 @@ struct AdamOptions {
 /// a CPU, `steps` counted up by it; then average <- decay * average + (1 - decay) * parameter.
 /// Nothing changes where `bad`, a boolean on the parameters' device or undefined, is true. A GPU
 /// does it in two launches for 512 tensors, and the host neither waits nor copies: pointers and
-/// options are arguments of the launches, so a recorded graph keeps those it was recorded with.
+/// options are arguments of the launches, so a captured CUDA graph keeps those it was captured
+/// with.
 void adam_step(const AdamTensors& tensors, const AdamOptions& options, const torch::Tensor& bad);
 
 /// average <- decay * average + (1 - decay) * parameter, for parameters without gradients.
@@ -30,7 +31,8 @@ void average_step(const std::vector<torch::Tensor>& parameters,
                   const std::vector<torch::Tensor>& averages, double decay,
                   const torch::Tensor& bad);
 
-/// The same in PyTorch's operators, on any device; waits for `bad` if it is defined.
+/// adam_step and average_step in PyTorch's operators, on any device; they synchronise if `bad` is
+/// defined.
 void adam_step_reference(const AdamTensors& tensors, const AdamOptions& options,
                          const torch::Tensor& bad);
 void average_step_reference(const std::vector<torch::Tensor>& parameters,

@@ -59,7 +59,7 @@ __device__ void weights_of(const Scan& scan, const Winners& winners, int64_t lat
 /// the weighted sums, so their order is fixed.
 __global__ void __launch_bounds__(kThreads)
     pulls_kernel(const __grid_constant__ Scan scan, const __grid_constant__ Winners winners,
-                 float rate, float* pulls) {
+                 float rate, float* grads) {
   extern __shared__ float codes[];
   const int64_t d = scan.dimension, first = blockIdx.x * int64_t{kCodes};
   float* weighted = codes + kCodes * d;
@@ -96,16 +96,16 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < kCodes) totals[threadIdx.x] = total;
   __syncthreads();
   for (int64_t i = threadIdx.x; i < kCodes * d && first + i / d < scan.codes.rows; i += kThreads) {
-    pulls[first * d + i] = fmaf(totals[i / d], codes[i], -weighted[i]);
+    grads[first * d + i] = fmaf(totals[i / d], codes[i], -weighted[i]);
   }
 }
 
-__global__ void add_parts_kernel(const float* parts, int splits, int64_t count, float* pulls) {
+__global__ void add_parts_kernel(const float* parts, int splits, int64_t count, float* grads) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (i >= count) return;
   float sum = 0;
   for (int split = 0; split < splits; ++split) sum += parts[split * count + i];
-  pulls[i] = sum;
+  grads[i] = sum;
 }
 
 unsigned blocks_for(int64_t count, int64_t each) {
@@ -114,8 +114,9 @@ unsigned blocks_for(int64_t count, int64_t each) {
 
 }  // namespace
 
-void scan_pulls(const Scan& scan, double tau, const int64_t* indices, const float* denominators,
-                float* distances, float* pulls, cudaStream_t stream) {
+void scan_codebook_grad(const Scan& scan, double tau, const int64_t* indices,
+                        const float* denominators, float* distances, float* grads,
+                        cudaStream_t stream) {
   winners_distances<<<blocks_for(scan.latents.rows, kThreads), kThreads, 0, stream>>>(
       scan.latents, scan.codes, scan.dimension, indices, distances);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -125,13 +126,13 @@ void scan_pulls(const Scan& scan, double tau, const int64_t* indices, const floa
       cudaFuncSetAttribute(pulls_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const auto rate = static_cast<float>(std::min(1.4426950408889634 / tau, 1e30));
   pulls_kernel<<<blocks_for(scan.codes.rows, kCodes), kThreads, bytes, stream>>>(
-      scan, {indices, distances, denominators}, rate, pulls);
+      scan, {indices, distances, denominators}, rate, grads);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-void add_parts(const float* parts, int splits, int64_t count, float* pulls, cudaStream_t stream) {
+void add_parts(const float* parts, int splits, int64_t count, float* grads, cudaStream_t stream) {
   add_parts_kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(parts, splits, count,
-                                                                         pulls);
+                                                                         grads);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

@@ -166,9 +166,9 @@ __device__ inline void find_sums(const Scan& scan, const Group& group, const flo
   __syncthreads();
 }
 
-__device__ inline void write_nearest(const Nearest& best, const Survey* survey,
+__device__ inline void write_nearest(const Nearest& best, const ValueRange* range,
                                      const Results& results, int64_t row) {
-  const bool none = best.code < 0 || survey->code >= 0x7f800000u;
+  const bool none = best.code < 0 || range->code >= 0x7f800000u;
   results.indices[row] = none ? -1 : best.code;
   results.distances[row] = none ? __int_as_float(0x7fc00000) : static_cast<float>(best.distance);
 }

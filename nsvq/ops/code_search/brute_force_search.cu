@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void finish_nearest(const __grid_constant__ Scan scan, const Survey* survey,
+__global__ void finish_nearest(const __grid_constant__ Scan scan, const ValueRange* range,
                                Results results) {
   const int64_t row = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (row >= scan.latents.rows) return;
@@ -49,7 +49,7 @@ __global__ void finish_nearest(const __grid_constant__ Scan scan, const Survey* 
     const Nearest other = scan.nearest[row * scan.splits + split];
     if (wins(other, best)) best = other;
   }
-  write_nearest(best, survey, results, row);
+  write_nearest(best, range, results, row);
 }
 
 __global__ void finish_sums(const __grid_constant__ Scan scan, Results results) {
@@ -66,7 +66,7 @@ __global__ void finish_sums(const __grid_constant__ Scan scan, Results results) 
 /// Everything for the latents that scan.rows names, by one block each or more of them to a block;
 /// as a rule there are none.
 __global__ void __launch_bounds__(kThreads, 4)
-    rest_kernel(const __grid_constant__ Scan scan, float rate, const Survey* survey,
+    rest_kernel(const __grid_constant__ Scan scan, float rate, const ValueRange* range,
                 Results results) {
   extern __shared__ __align__(16) float latents[];
   __shared__ Nearest nearest[kRows];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     const auto r = static_cast<int>(threadIdx.x);
     group.load(scan, latents);
     find_nearest(scan, latents, group.rows(), nearest);
-    if (r < group.rows()) write_nearest(nearest[r], survey, results, group.row(scan, r));
+    if (r < group.rows()) write_nearest(nearest[r], range, results, group.row(scan, r));
     if (!results.losses) continue;
     __syncthreads();
     find_sums(scan, group, latents, rate, results, sums);
@@ -108,11 +108,11 @@ int scan_splits(int64_t latents, int64_t codes, int processors) {
   return static_cast<int>(std::clamp<int64_t>(8 * processors / groups, 1, most));
 }
 
-void scan_nearest(const Scan& scan, const Survey* survey, Results results, cudaStream_t stream) {
+void scan_nearest(const Scan& scan, const ValueRange* range, Results results, cudaStream_t stream) {
   nearest_kernel<<<grid_for(scan), kThreads, shared_bytes(scan), stream>>>(scan);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   const unsigned blocks = blocks_for(scan.latents.rows, kThreads, INT32_MAX);
-  finish_nearest<<<blocks, kThreads, 0, stream>>>(scan, survey, results);
+  finish_nearest<<<blocks, kThreads, 0, stream>>>(scan, range, results);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -125,11 +125,11 @@ void scan_sums(const Scan& scan, double tau, Results results, cudaStream_t strea
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-void scan_rest(const Scan& scan, double tau, const Survey* survey, Results results,
+void scan_rest(const Scan& scan, double tau, const ValueRange* range, Results results,
                cudaStream_t stream) {
   const unsigned blocks = blocks_for(scan.latents.rows, 1, kBlocksForSome);
   rest_kernel<<<blocks, kThreads, shared_bytes(scan), stream>>>(
-      scan, tau > 0 ? rate_for(tau) : 0.0f, survey, results);
+      scan, tau > 0 ? rate_for(tau) : 0.0f, range, results);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

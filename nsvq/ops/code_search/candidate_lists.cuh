@@ -1,4 +1,5 @@
-// What a quad keeps of a latent during the first pass: a list of candidates and sums over the rest.
+// What the four threads of a quad keep of a latent during the first pass: the list of its
+// candidates, and sums over all other codes.
 #pragma once
 
 #include "nsvq/ops/code_search/tile_ring.cuh"
@@ -44,14 +45,14 @@ __device__ void prune(State& state, Candidate* list, const uint8_t* codes, float
 }
 
 struct Lists {
-  const Stream* stream;
+  const SearchPass* pass;
   int64_t row;  ///< of the thread's first latent
   int split;
 
   /// The list of the latent `offset` rows on, and its room: none for rows past the last.
   __device__ Candidate* of(int offset, int& room) const {
-    room = row + offset < stream->count ? stream->capacity : 0;
-    return stream->candidates + ((row + offset) * stream->splits + split) * stream->capacity;
+    room = row + offset < pass->count ? pass->capacity : 0;
+    return pass->candidates + ((row + offset) * pass->splits + split) * pass->capacity;
   }
 };
 
@@ -122,8 +123,9 @@ __device__ Hits find_hits(const float (&scores)[kCount], float top, float tile_s
 /// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. `top`
 /// is the lane's highest. As a rule no lane has two.
 template <int kPanels, bool kSums, int kFirst, int kCount>
-__device__ void collect(float (&scores)[kCount], float top, float tile_slack, const Biases& biases,
-                        int first_code, const Lists& lists, int offset, State& state) {
+__device__ void collect_candidates(float (&scores)[kCount], float top, float tile_slack,
+                                   const Biases& biases, int first_code, const Lists& lists,
+                                   int offset, State& state) {
   const Hits hits = find_hits<kFirst>(scores, top, tile_slack, biases, state);
   if constexpr (kSums) raise_floor(state, hits.floor);
   state.floor = hits.floor;
@@ -131,7 +133,7 @@ __device__ void collect(float (&scores)[kCount], float top, float tile_slack, co
   int room;
   Candidate* list = lists.of(offset, room);
   if (state.count <= room && state.count + share.total > room) {
-    prune<kPanels, kSums>(state, list, lists.stream->codes, biases.rate);
+    prune<kPanels, kSums>(state, list, lists.pass->codes, biases.rate);
   }
   int at = state.count + share.before;
   state.count += share.total;

@@ -2,40 +2,44 @@
 
 #include <torch/types.h>
 
+#include <string>
 #include <tuple>
 
 namespace nsvq {
 
-// Search and NS loss without the N x K matrix. Operators of the dispatcher (torch.ops.nsvq.*);
-// kernels register themselves for a device.
+// Nearest-code search and NS loss without the N x K matrix of distances, on CPU and GPU. Each
+// function calls the operator of its name in the dispatcher (torch.ops.nsvq.*), with its autograd
+// function and its kernel for the device. Latents are [N, d], the codebook is [K, d], both in fp32,
+// bf16 or fp16.
+//
+// A latent that is not finite has no nearest code. A CPU throws if a latent or a code is not
+// finite. A GPU does not synchronise to find out: such a latent gets index -1 and distance and loss
+// NaN, and all latents do if a code is not finite.
 
-/// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32, of latents
-/// [N, d] and codebook [K, d] in fp32, bf16, fp16 or fp64. Exact: the index is that of the least
-/// distance by fp64 differences of the given values, the lowest on ties, for any number of threads.
-/// NaN has no nearest code: a CPU throws if a latent or a code is not finite; a GPU, which does not
-/// wait to find out, gives such a latent index -1 and distance NaN, all of them if a code is not
-/// finite. fp64 is for a CPU alone.
-std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes(const torch::Tensor& latents,
-                                                             const torch::Tensor& codebook);
+/// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32. Exact: the
+/// index is that of the least distance by fp64 differences of the given values, the lowest on ties,
+/// for any number of threads. Distances have gradients for latents and codebook. A CPU also takes
+/// fp64.
+std::tuple<torch::Tensor, torch::Tensor> nearest_codes(const torch::Tensor& latents,
+                                                       const torch::Tensor& codebook);
 
-/// The same by fp64 differences of every pair: what "exact" means, and slow.
-std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_reference(
-    const torch::Tensor& latents, const torch::Tensor& codebook);
-
-struct NsSearch {
-  torch::Tensor indices;    ///< [N] int64, as of exact_nearest_codes
-  torch::Tensor distances;  ///< [N] fp32
-  torch::Tensor loss;  ///< the NS loss (nsvq/ops/code_search/ns_loss.h) with these winners, fp32
+struct NsQuantized {
+  torch::Tensor indices;    ///< [N] int64, as of nearest_codes
+  torch::Tensor distances;  ///< [N] fp32, with gradients for latents and codebook
+  torch::Tensor loss;       ///< scalar fp32, the NS loss with these winners
 };
 
-/// Search and NS loss in one sweep, of tensors in fp32, bf16 or fp16. The gradient of the loss
-/// reaches the codebook alone and is computed at once, if the codebook requires it: the weights are
-/// constants, so it is known but for a factor.
-NsSearch ns_search(const torch::Tensor& latents, const torch::Tensor& codebook, double tau);
+/// Search and NS loss (ns_loss_reference) in one sweep over all pairs. The gradient of the loss
+/// reaches the codebook alone. It is computed in the forward pass if the codebook requires it: the
+/// softmax weights are constants, so only the factor of the backward pass is unknown then.
+NsQuantized ns_quantize(const torch::Tensor& latents, const torch::Tensor& codebook, double tau);
 
-/// indices, distances, losses and denominators of nsvq::ns_search and the result of nsvq::ns_pull
-/// by these two operators in turn: what nsvq::ns_search_pull is where no kernel does better.
-std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>
-ns_search_then_pull(const torch::Tensor& latents, const torch::Tensor& codebook, double tau);
+/// The NS loss for winners [N] that are known already; its gradient reaches the codebook alone.
+torch::Tensor ns_loss(const torch::Tensor& latents, const torch::Tensor& codebook,
+                      const torch::Tensor& indices, double tau);
+
+/// Why searches of latents with d components on this device do not take the fastest kernels; empty
+/// if they do. Results are equally exact without them.
+std::string fast_search_unavailable_reason(int64_t dimension, c10::Device device);
 
 }  // namespace nsvq

@@ -1,12 +1,12 @@
-// Search and NS loss without the N x K matrix on a GPU: the operators.
+// The operators of code_search.h on a GPU: registration and checks.
 //
-// Latents and codes are packed for the matrix units; a first pass finds each latent's candidates
-// and sums, a choice among these in fp64 makes the search exact, a second pass gathers the pulls
-// (packed.h). Before sm_90 and above 256 dimensions everything is done by differences
-// (portable.h). Nothing waits for the GPU: a latent that is not finite gets index -1 and
-// distance, loss and denominator NaN, and so do all if a code is not finite. Such latents pull
-// nothing. Where the nearest code's squared distance is beyond fp32, the index is exact all the
-// same, but distance and loss are infinite or NaN.
+// Latents and codes are packed into fp16 tiles for the tensor cores. A first pass over all pairs
+// finds each latent's candidates and softmax sums, reranking the candidates in fp64 makes the
+// search exact, a second pass sums the gradient for the codebook (search_passes.h, tile_layout.h).
+// The host never synchronises with the GPU: a latent that is not finite gets index -1 and NaN as
+// distance, loss and denominator, and so do all latents if a code is not finite. Such latents add
+// nothing to the gradient. Where a squared distance overflows fp32, the index is still exact, but
+// distance and loss are infinite or NaN.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -15,37 +15,29 @@
 #include <tuple>
 
 #include "nsvq/ops/code_search/search_passes.h"
+#include "nsvq/ops/common/check_codes.h"
 
-namespace nsvq::streaming_cuda {
+namespace nsvq::code_search_cuda {
 
 namespace {
 
 constexpr int64_t kMostDimensions = 1024;
 
-void check(const char* op, const at::Tensor& latents, const at::Tensor& codebook) {
-  TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1), op,
-              ": latents must be [N, d] and codebook [K, d], but they are ", latents.sizes(),
-              " and ", codebook.sizes());
-  TORCH_CHECK(latents.device() == codebook.device(), op, ": latents are on ", latents.device(),
-              ", but codebook is on ", codebook.device());
-  TORCH_CHECK(codebook.size(0) > 0, op, ": codebook is empty");
+void check_sizes(const char* op, const at::Tensor& latents, const at::Tensor& codebook) {
+  check_codes(op, latents, codebook);
   TORCH_CHECK(codebook.size(1) > 0 && codebook.size(1) <= kMostDimensions, op,
               ": d must be from 1 to ", kMostDimensions, ", but it is ", codebook.size(1));
   TORCH_CHECK(latents.size(0) < INT32_MAX && codebook.size(0) < INT32_MAX - 256, op,
               ": N and K must be below 2^31");
 }
 
-void check_tau(const char* op, double tau) {
-  TORCH_CHECK(tau > 0, op, ": tau must be positive, but it is ", tau);
-}
-
-std::tuple<at::Tensor, at::Tensor> exact_nearest_codes_cuda(const at::Tensor& latents,
-                                                            const at::Tensor& codebook) {
-  check("exact_nearest_codes", latents, codebook);
+std::tuple<at::Tensor, at::Tensor> nearest_codes_cuda(const at::Tensor& latents,
+                                                      const at::Tensor& codebook) {
+  check_sizes("nearest_codes", latents, codebook);
   const c10::cuda::CUDAGuard guard(latents.device());
   const Found found(latents, /*with_loss=*/false);
   if (latents.size(0) > 0) {
-    const Inputs in("exact_nearest_codes", latents, codebook);
+    const Inputs in("nearest_codes", latents, codebook);
     search(in, 0, found);
   }
   return {found.indices, found.distances};
@@ -53,7 +45,7 @@ std::tuple<at::Tensor, at::Tensor> exact_nearest_codes_cuda(const at::Tensor& la
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ns_search_cuda(
     const at::Tensor& latents, const at::Tensor& codebook, double tau) {
-  check("ns_search", latents, codebook);
+  check_sizes("ns_search", latents, codebook);
   check_tau("ns_search", tau);
   const c10::cuda::CUDAGuard guard(latents.device());
   const Found found(latents, /*with_loss=*/true);
@@ -64,46 +56,45 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ns_search_cuda(
   return {found.indices, found.distances, found.losses, found.denominators};
 }
 
-at::Tensor ns_pull_cuda(const at::Tensor& latents, const at::Tensor& codebook,
-                        const at::Tensor& indices, const at::Tensor& denominators, double tau) {
-  check("ns_pull", latents, codebook);
-  check_tau("ns_pull", tau);
-  TORCH_CHECK(indices.scalar_type() == at::kLong && indices.numel() == latents.size(0),
-              "ns_pull: indices must be int64 [N] with N = ", latents.size(0), ", but they are ",
-              indices.scalar_type(), " ", indices.sizes());
+at::Tensor ns_codebook_grad_cuda(const at::Tensor& latents, const at::Tensor& codebook,
+                                 const at::Tensor& indices, const at::Tensor& denominators,
+                                 double tau) {
+  check_sizes("ns_codebook_grad", latents, codebook);
+  check_tau("ns_codebook_grad", tau);
+  check_indices("ns_codebook_grad", indices, latents);
   TORCH_CHECK(denominators.scalar_type() == at::kFloat && denominators.numel() == latents.size(0),
-              "ns_pull: denominators must be fp32 [N] with N = ", latents.size(0),
+              "ns_codebook_grad: denominators must be fp32 [N] with N = ", latents.size(0),
               ", but they are ", denominators.scalar_type(), " ", denominators.sizes());
   const c10::cuda::CUDAGuard guard(latents.device());
   if (latents.size(0) == 0) {
     return at::zeros(codebook.sizes(), codebook.options().dtype(at::kFloat));
   }
-  const Inputs in("ns_pull", latents, codebook);
-  return pull(in, indices.contiguous(), denominators.contiguous(), tau);
+  const Inputs in("ns_codebook_grad", latents, codebook);
+  return codebook_grad(in, indices.contiguous(), denominators.contiguous(), tau);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> ns_search_pull_cuda(
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> ns_search_with_grad_cuda(
     const at::Tensor& latents, const at::Tensor& codebook, double tau) {
-  check("ns_search_pull", latents, codebook);
-  check_tau("ns_search_pull", tau);
+  check_sizes("ns_search_with_grad", latents, codebook);
+  check_tau("ns_search_with_grad", tau);
   const c10::cuda::CUDAGuard guard(latents.device());
   const Found found(latents, /*with_loss=*/true);
   if (latents.size(0) == 0) {
     return {found.indices, found.distances, found.losses, found.denominators,
             at::zeros(codebook.sizes(), codebook.options().dtype(at::kFloat))};
   }
-  const Inputs in("ns_search_pull", latents, codebook);
-  const auto pulls = search_and_pull(in, tau, found);
-  return {found.indices, found.distances, found.losses, found.denominators, pulls};
+  const Inputs in("ns_search_with_grad", latents, codebook);
+  const auto grads = search_with_grad(in, tau, found);
+  return {found.indices, found.distances, found.losses, found.denominators, grads};
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
-  m.impl("exact_nearest_codes", exact_nearest_codes_cuda);
+  m.impl("nearest_codes", nearest_codes_cuda);
   m.impl("ns_search", ns_search_cuda);
-  m.impl("ns_pull", ns_pull_cuda);
-  m.impl("ns_search_pull", ns_search_pull_cuda);
+  m.impl("ns_codebook_grad", ns_codebook_grad_cuda);
+  m.impl("ns_search_with_grad", ns_search_with_grad_cuda);
 }
 
-}  // namespace nsvq::streaming_cuda
+}  // namespace nsvq::code_search_cuda

@@ -7,10 +7,10 @@
 namespace nsvq {
 
 /// Sums over latents of p_ij z_i and of p_ij for each code j, from which follows the gradient of
-/// the NS loss but for a factor: the pull sum_i p_ij (c_j - z_i).
-class PullSums {
+/// the NS loss without its factor, sum_i p_ij (c_j - z_i).
+class CodebookGradSums {
  public:
-  explicit PullSums(const CodePanels& panels);
+  explicit CodebookGradSums(const CodePanels& panels);
 
   /// Adds those of `rows` latents with the codes of `count` panels from `panel` on. components are
   /// the latents (pack_component_strips); weights are panels [rows, 16], `stride` apart. Panels
@@ -18,8 +18,8 @@ class PullSums {
   void add(int64_t panel, int64_t count, const float* components, int64_t rows,
            const float* weights, int64_t stride);
 
-  /// Pulls [K, d] of the codes of `count` panels from `panel` on.
-  void pull(int64_t panel, int64_t count, const float* codebook, float* pulls) const;
+  /// Writes the rows of the gradient [K, d] for the codes of `count` panels from `panel` on.
+  void write(int64_t panel, int64_t count, const float* codebook, float* grads) const;
 
  private:
   int64_t codes_, dimension_;

@@ -1,4 +1,4 @@
-// Units and error bounds of packed.h, for kernels.
+// Units and error bounds of tile_layout.h, for kernels.
 #pragma once
 
 #include "nsvq/ops/code_search/tile_layout.h"
@@ -6,10 +6,10 @@
 namespace nsvq {
 
 /// tau <= 0: a search alone.
-__device__ inline Unit unit_of(const Survey* survey, double tau) {
-  const bool finite = survey->code < 0x7f800000u;
+__device__ inline Unit unit_of(const ValueRange* range, double tau) {
+  const bool finite = range->code < 0x7f800000u;
   const float largest =
-      fmaxf(finite ? __uint_as_float(survey->code) : 0.0f, __uint_as_float(survey->latent));
+      fmaxf(finite ? __uint_as_float(range->code) : 0.0f, __uint_as_float(range->latent));
   // Centred values are below 2 largest < 2^(exponent + 2), scaled ones below 2^15.
   const int exponent = largest > 0 ? ilogbf(largest) : 0;
   const float scale = scalbnf(1.0f, min(13 - exponent, 110));

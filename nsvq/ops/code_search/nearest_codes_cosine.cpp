@@ -3,7 +3,7 @@
 #include <torch/library.h>
 
 #include "nsvq/core/precision.h"
-#include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/code_search/code_search.h"
 
 namespace nsvq {
 
@@ -15,10 +15,7 @@ torch::Tensor unit_vectors(const torch::Tensor& vectors) {
 
 std::tuple<torch::Tensor, torch::Tensor> nearest_codes_cosine(const torch::Tensor& latents,
                                                               const torch::Tensor& codebook) {
-  using Found = std::tuple<torch::Tensor, torch::Tensor>;
-  static const auto op =
-      operator_named<Found(const torch::Tensor&, const torch::Tensor&)>("nsvq::nearest_codes");
-  return op.call(unit_vectors(latents), unit_vectors(codebook));
+  return nearest_codes(unit_vectors(latents), unit_vectors(codebook));
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {

@@ -1,21 +1,22 @@
-// The exact nearest code of each latent on a CPU, without the N x K matrix (see sweep.cpp).
+// nsvq::nearest_codes on a CPU (search_sweep_cpu.cpp has the argument that it is exact).
 
 #include <torch/library.h>
 
 #include <tuple>
 
 #include "nsvq/core/parallel.h"
-#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/code_search/search_sweep_cpu.h"
+#include "nsvq/ops/common/check_codes.h"
 
 namespace nsvq {
 
 namespace {
 
-std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_cpu(const torch::Tensor& latents,
-                                                                 const torch::Tensor& codebook) {
-  constexpr auto name = "exact_nearest_codes";
-  check_shapes(name, latents, codebook);
+std::tuple<torch::Tensor, torch::Tensor> nearest_codes_cpu(const torch::Tensor& latents,
+                                                           const torch::Tensor& codebook) {
+  constexpr auto name = "nearest_codes";
+  check_codes(name, latents, codebook);
   const auto z = latents.to(at::kFloat).contiguous(), c = codebook.to(at::kFloat).contiguous();
   const int64_t n = z.size(0), d = z.size(1);
   const auto* values = z.const_data_ptr<float>();
@@ -28,7 +29,7 @@ std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_cpu(const torch::Te
     TORCH_CHECK(at::isfinite(codebook).all().item<bool>(), name,
                 ": codebook holds NaN or infinity");
     TORCH_CHECK(at::isfinite(latents).all().item<bool>(), name, ": latents hold NaN or infinity");
-    return exact_nearest_codes_reference(latents, codebook);
+    return nearest_codes_fp64(latents, codebook);
   }
   auto indices = at::empty({n}, at::kLong), distances = at::empty({n}, at::kFloat);
   auto* index = indices.mutable_data_ptr<int64_t>();
@@ -47,6 +48,6 @@ std::tuple<torch::Tensor, torch::Tensor> exact_nearest_codes_cpu(const torch::Te
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("exact_nearest_codes", exact_nearest_codes_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("nearest_codes", nearest_codes_cpu); }
 
 }  // namespace nsvq

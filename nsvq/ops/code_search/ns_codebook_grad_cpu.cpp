@@ -10,6 +10,7 @@
 #include "nsvq/core/parallel.h"
 #include "nsvq/ops/code_search/codebook_grad_sums_cpu.h"
 #include "nsvq/ops/code_search/search_sweep_cpu.h"
+#include "nsvq/ops/common/check_codes.h"
 
 namespace nsvq {
 
@@ -25,16 +26,16 @@ double dot(const float* a, const float* b, int64_t dimension) {
 }
 
 /// Latents packed once for all pieces.
-class PulledLatents {
+class GradLatents {
  public:
-  PulledLatents(const torch::Tensor& z, const torch::Tensor& c, const torch::Tensor& winners,
-                const torch::Tensor& denominators)
+  GradLatents(const torch::Tensor& z, const torch::Tensor& c, const torch::Tensor& winners,
+              const torch::Tensor& denominators)
       : count(z.size(0)), dimension(z.size(1)), winners_(winners), references_(count) {
     const auto* values = z.const_data_ptr<float>();
     const auto* codes = c.const_data_ptr<float>();
     const auto shares = denominators.reciprocal();
     for (int64_t i = 0; i < count; ++i) {
-      TORCH_CHECK_INDEX(winner(i) >= 0 && winner(i) < c.size(0), "ns_pull: indices hold ",
+      TORCH_CHECK_INDEX(winner(i) >= 0 && winner(i) < c.size(0), "ns_codebook_grad: indices hold ",
                         winner(i), ", but codebook has ", c.size(0), " codes");
       const float* code = codes + winner(i) * dimension;
       references_[i] = static_cast<float>(dot(code, code, dimension) -
@@ -64,7 +65,7 @@ class PulledLatents {
 };
 
 /// One latent's scores with a piece of the codebook as weights, 0 for its winner.
-void weigh_row(const PulledLatents& z, int64_t i, float rate, int64_t panel, int64_t count,
+void weigh_row(const GradLatents& z, int64_t i, float rate, int64_t panel, int64_t count,
                float* scores, float least, float* weights) {
   const float reference = z.reference(i);
   for (int64_t p = 0; p < count && least < reference; ++p) {  // by rounding
@@ -78,8 +79,8 @@ void weigh_row(const PulledLatents& z, int64_t i, float rate, int64_t panel, int
   }
 }
 
-void pull_of_piece(const PulledLatents& z, const CodePanels& panels, float rate, int64_t piece,
-                   PullSums& sums) {
+void grad_of_piece(const GradLatents& z, const CodePanels& panels, float rate, int64_t piece,
+                   CodebookGradSums& sums) {
   const int64_t d = z.dimension, panel = piece * panels.piece();
   const int64_t count = std::min(panels.piece(), panels.panels() - panel);
   std::vector<float> scores(count * kStrip * kPanel), weights(count * kBlock * kPanel);
@@ -99,31 +100,31 @@ void pull_of_piece(const PulledLatents& z, const CodePanels& panels, float rate,
   }
 }
 
-torch::Tensor ns_pull_cpu(const torch::Tensor& latents, const torch::Tensor& codebook,
-                          const torch::Tensor& indices, const torch::Tensor& denominators,
-                          double tau) {
-  check_shapes("ns_pull", latents, codebook);
-  TORCH_CHECK(tau > 0, "ns_pull: tau must be positive, but it is ", tau);
+torch::Tensor ns_codebook_grad_cpu(const torch::Tensor& latents, const torch::Tensor& codebook,
+                                   const torch::Tensor& indices, const torch::Tensor& denominators,
+                                   double tau) {
+  check_codes("ns_codebook_grad", latents, codebook);
+  check_tau("ns_codebook_grad", tau);
   TORCH_CHECK(indices.dim() == 1 && indices.size(0) == latents.size(0) &&
                   denominators.sizes() == indices.sizes(),
-              "ns_pull: indices and denominators must be [N] with N = ", latents.size(0),
+              "ns_codebook_grad: indices and denominators must be [N] with N = ", latents.size(0),
               ", but they are ", indices.sizes(), " and ", denominators.sizes());
   const auto c = codebook.to(at::kFloat).contiguous();
-  const PulledLatents z(latents.to(at::kFloat).contiguous(), c, indices.to(at::kLong).contiguous(),
-                        denominators.to(at::kFloat).contiguous());
+  const GradLatents z(latents.to(at::kFloat).contiguous(), c, indices.to(at::kLong).contiguous(),
+                      denominators.to(at::kFloat).contiguous());
   const CodePanels panels(c);
-  PullSums sums(panels);
-  auto pulls = at::empty_like(c);
+  CodebookGradSums sums(panels);
+  auto grads = at::empty_like(c);
   parallel_tasks(panels.pieces(), [&](int64_t piece) {
-    pull_of_piece(z, panels, rate_of(tau), piece, sums);
-    sums.pull(piece * panels.piece(), panels.piece(), c.const_data_ptr<float>(),
-              pulls.mutable_data_ptr<float>());
+    grad_of_piece(z, panels, rate_of(tau), piece, sums);
+    sums.write(piece * panels.piece(), panels.piece(), c.const_data_ptr<float>(),
+               grads.mutable_data_ptr<float>());
   });
-  return pulls;
+  return grads;
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("ns_pull", ns_pull_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("ns_codebook_grad", ns_codebook_grad_cpu); }
 
 }  // namespace nsvq

@@ -1,5 +1,5 @@
-// The second pass of the NS loss on Hopper: pulls [K, d], sum_i p_ik (c_k - z_i) over the latents
-// that code k has not won.
+// The gradient of the NS loss for the codebook on Hopper, without its factor: sum_i p_ik (c_k -
+// z_i) [K, d] over the latents whose nearest code is not k.
 //
 // A block holds 128 codes, 64 to a warpgroup, and streams the latents through a ring of tiles. The
 // product codes x latents gives scores and these weights, in the registers in which the next
@@ -21,15 +21,15 @@ namespace {
 constexpr int kBlockCodes = 128;
 constexpr int kStages = 4;
 
-struct Pull {
+struct GradPass {
   const uint8_t* latents;
   const uint8_t* codes;
   Matrix codebook;
   int64_t dimension, latent_tiles;
   const float* centre;
-  const Survey* survey;
+  const ValueRange* range;
   double tau;
-  float* pulls;  ///< [splits, K, d]
+  float* grads;  ///< [splits, K, d]
 };
 
 #ifdef NSVQ_SM90A
@@ -84,22 +84,22 @@ __device__ void weigh(float (&products)[kRows / 2], const float* latent_bias,
 
 /// Writes total c - weighted, both without the centre, for the thread's two codes.
 template <int kPanels>
-__device__ void write_pulls(const Pull& pull, const float (&weighted)[kPanels * 32],
+__device__ void write_grads(const GradPass& pass, const float (&weighted)[kPanels * 32],
                             const float (&totals)[2], float scale, int64_t code) {
-  const int64_t d = pull.dimension;
-  float* out = pull.pulls + blockIdx.y * pull.codebook.rows * d;
+  const int64_t d = pass.dimension;
+  float* out = pass.grads + blockIdx.y * pass.codebook.rows * d;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float total = quad_sum(totals[r]) * 0x1p-15f;
     const int64_t row = code + 8 * r;
-    if (row >= pull.codebook.rows) continue;
+    if (row >= pass.codebook.rows) continue;
 #pragma unroll
     for (int i = 0; i < kPanels * 32; i += 4) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
         const int64_t column = 2 * i + threadIdx.x % 4 * 2 + k;
         if (column >= d) continue;
-        const float own = pull.codebook.values[row * d + column] - pull.centre[column];
+        const float own = pass.codebook.values[row * d + column] - pass.centre[column];
         out[row * d + column] = fmaf(total, own, weighted[i + 2 * r + k] * (-0x1p-15f / scale));
       }
     }
@@ -108,7 +108,7 @@ __device__ void write_pulls(const Pull& pull, const float (&weighted)[kPanels * 
 
 /// The part of a warpgroup: 64 codes against `count` tiles of latents.
 template <int kPanels>
-__device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint8_t* resident,
+__device__ void gather(const GradPass& pass, Barriers<kStages>& barriers, const uint8_t* resident,
                        const uint8_t* ring, int64_t count) {
   constexpr int kRows = tile_rows(kPanels);
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
@@ -116,7 +116,7 @@ __device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint
   const int group_code = blockIdx.x * kBlockCodes + group * 64;
   const uint8_t* tile_of_codes = resident + group * 64 / kRows * tile_bytes(kPanels);
   const uint32_t codes = shared_address(tile_of_codes) + group * 64 % kRows * 128;
-  const Unit unit = unit_of(pull.survey, pull.tau);
+  const Unit unit = unit_of(pass.range, pass.tau);
   barrier_wait(&barriers.resident, 0);
   const auto* code_bias = reinterpret_cast<const float*>(tile_of_codes + body_bytes(kPanels)) +
                           group * 64 % kRows + row;
@@ -157,14 +157,14 @@ __device__ void gather(const Pull& pull, Barriers<kStages>& barriers, const uint
   turn.pass(false);
   mma_wait<0>();
   pin(weighted);
-  write_pulls<kPanels>(pull, weighted, totals, unit.scale, group_code + row);
+  write_grads<kPanels>(pass, weighted, totals, unit.scale, group_code + row);
 }
 
 #endif  // NSVQ_SM90A
 
 template <int kPanels>
 __global__ void __launch_bounds__(sm90::kThreads, 1)
-    pull_kernel(const __grid_constant__ Pull pull) {
+    codebook_grad_kernel(const __grid_constant__ GradPass pass) {
 #ifdef NSVQ_SM90A
   constexpr int kTiles = kBlockCodes / tile_rows(kPanels);
   extern __shared__ uint8_t shared[];
@@ -173,32 +173,32 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
   uint8_t* ring = resident + kTiles * tile_bytes(kPanels);
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
-  const int64_t first = pull.latent_tiles * blockIdx.y / gridDim.y;
-  const int64_t last = pull.latent_tiles * (blockIdx.y + 1) / gridDim.y;
+  const int64_t first = pass.latent_tiles * blockIdx.y / gridDim.y;
+  const int64_t last = pass.latent_tiles * (blockIdx.y + 1) / gridDim.y;
   if (threadIdx.x < kReaders) {
     take_registers();
-    gather<kPanels>(pull, barriers, resident, ring, last - first);
+    gather<kPanels>(pass, barriers, resident, ring, last - first);
   } else {
     give_registers();
     if (threadIdx.x > kReaders) return;
     constexpr uint32_t kBytes = kTiles * tile_bytes(kPanels);
     copies_begin(&barriers.resident, kBytes);
-    bulk_copy(resident, pull.codes + static_cast<int64_t>(blockIdx.x) * kBytes, kBytes,
+    bulk_copy(resident, pass.codes + static_cast<int64_t>(blockIdx.x) * kBytes, kBytes,
               &barriers.resident);
-    fill(barriers, ring, pull.latents + first * tile_bytes(kPanels), last - first,
+    fill(barriers, ring, pass.latents + first * tile_bytes(kPanels), last - first,
          tile_bytes(kPanels));
   }
 #endif
 }
 
 template <int kPanels>
-void launch(const Pull& pull, int splits, cudaStream_t stream) {
+void launch(const GradPass& pass, int splits, cudaStream_t stream) {
   constexpr int kBytes = 1024 + (kBlockCodes / tile_rows(kPanels) + kStages) * tile_bytes(kPanels);
-  const auto kernel = pull_kernel<kPanels>;
+  const auto kernel = codebook_grad_kernel<kPanels>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const dim3 grid(static_cast<unsigned>((pull.codebook.rows + kBlockCodes - 1) / kBlockCodes),
+  const dim3 grid(static_cast<unsigned>((pass.codebook.rows + kBlockCodes - 1) / kBlockCodes),
                   static_cast<unsigned>(splits));
-  kernel<<<grid, sm90::kThreads, kBytes, stream>>>(pull);
+  kernel<<<grid, sm90::kThreads, kBytes, stream>>>(pass);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -209,22 +209,23 @@ int64_t tiles_of(int64_t latents, int64_t dimension) {
 
 }  // namespace
 
-int pull_splits(int64_t latents, int64_t codes, int64_t dimension, int processors) {
+int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors) {
   const int64_t blocks = (codes + kBlockCodes - 1) / kBlockCodes;
   constexpr int64_t kLeast = 8;  // tiles that make a block worth its start
   const int64_t most = std::max<int64_t>(1, tiles_of(latents, dimension) / kLeast);
   return static_cast<int>(std::clamp<int64_t>(processors / blocks, 1, most));
 }
 
-void pull_codes(const uint8_t* latents, const uint8_t* codes, Matrix codebook, int64_t latent_count,
-                int64_t dimension, const float* centre, const Survey* survey, double tau,
-                int splits, float* pulls, cudaStream_t stream) {
-  const Pull pull{latents, codes,  codebook, dimension, tiles_of(latent_count, dimension),
-                  centre,  survey, tau,      pulls};
+void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix codebook,
+                            int64_t latent_count, int64_t dimension, const float* centre,
+                            const ValueRange* range, double tau, int splits, float* grads,
+                            cudaStream_t stream) {
+  const GradPass pass{latents, codes, codebook, dimension, tiles_of(latent_count, dimension),
+                      centre,  range, tau,      grads};
   const int panels = panels_for(dimension);
-  if (panels == 1) launch<1>(pull, splits, stream);
-  if (panels == 2) launch<2>(pull, splits, stream);
-  if (panels == 4) launch<4>(pull, splits, stream);
+  if (panels == 1) launch<1>(pass, splits, stream);
+  if (panels == 2) launch<2>(pass, splits, stream);
+  if (panels == 4) launch<4>(pass, splits, stream);
 }
 
 }  // namespace nsvq

@@ -3,9 +3,9 @@
 //
 // The gradient needs each latent's softmax and so its sum over all codes first. The weights of a
 // block of latents are therefore kept until their sums are known, and then multiplied with the
-// latents. That costs two products for each pair, where a backward of its own (ns_pull) has to
-// repeat the first one. Latents belong to one thread in the first step and codes in the second, and
-// sums have an order of their own, so the number of threads does not matter.
+// latents. That costs two products for each pair, where a backward of its own (ns_codebook_grad)
+// has to repeat the first one. Latents belong to one thread in the first step and codes in the
+// second, and sums have an order of their own, so the number of threads does not matter.
 
 #include <torch/library.h>
 
@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "nsvq/core/parallel.h"
-#include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/codebook_grad_sums_cpu.h"
+#include "nsvq/ops/code_search/ns_search.h"
 #include "nsvq/ops/code_search/search_sweep_cpu.h"
+#include "nsvq/ops/common/check_codes.h"
 
 namespace nsvq {
 
@@ -27,10 +28,6 @@ constexpr int64_t kBlock = 8 * kTaskRows;
 
 /// Weights kept for a block, 60 MiB: enough for 65,536 codes.
 constexpr int64_t kMostKept = kBlock * 65536;
-
-using Searched = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>;
-using SearchedAndPulled =
-    std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>;
 
 /// Checked inputs and the results' places.
 class NsSearchRun {
@@ -62,31 +59,30 @@ class NsSearchRun {
     });
   }
 
-  /// Searches as well.
-  torch::Tensor pull() {
-    PullSums sums(panels_);
+  torch::Tensor search_with_grad() {
+    CodebookGradSums sums(panels_);
     const auto weights = at::empty({panels_.panels(), kBlock, kPanel}, at::kFloat);
     const auto references = at::empty({panels_.pieces(), kBlock}, at::kFloat);
     const KeptWeights kept{weights.mutable_data_ptr<float>(), references.mutable_data_ptr<float>(),
                            kBlock};
     for (int64_t begin = 0; begin < count(); begin += kBlock) {
-      pull_of_block(begin, std::min(begin + kBlock, count()), kept, sums);
+      grad_of_block(begin, std::min(begin + kBlock, count()), kept, sums);
     }
-    auto pulls = at::empty_like(c_);
+    auto grads = at::empty_like(c_);
     parallel_tasks(panels_.pieces(), [&](int64_t piece) {
-      sums.pull(piece * panels_.piece(), panels_.piece(), sweep_.codebook,
-                pulls.mutable_data_ptr<float>());
+      sums.write(piece * panels_.piece(), panels_.piece(), sweep_.codebook,
+                 grads.mutable_data_ptr<float>());
     });
-    return pulls;
+    return grads;
   }
 
-  Searched results() const { return {indices_, distances_, losses_, denominators_}; }
+  NsSearched results() const { return {indices_, distances_, losses_, denominators_}; }
 
  private:
   static torch::Tensor as_floats(const torch::Tensor& latents, const torch::Tensor& codebook,
                                  double tau) {
-    check_shapes("ns_search", latents, codebook);
-    TORCH_CHECK(tau > 0, "ns_search: tau must be positive, but it is ", tau);
+    check_codes("ns_search", latents, codebook);
+    check_tau("ns_search", tau);
     TORCH_CHECK(latents.scalar_type() != at::kDouble && codebook.scalar_type() != at::kDouble,
                 "ns_search: latents and codebook must be fp32, bf16 or fp16");
     return latents.to(at::kFloat).contiguous();
@@ -99,7 +95,7 @@ class NsSearchRun {
     denominators_.mutable_data_ptr<float>()[i] = static_cast<float>(result.denominator);
   }
 
-  void pull_of_block(int64_t begin, int64_t end, const KeptWeights& kept, PullSums& sums) {
+  void grad_of_block(int64_t begin, int64_t end, const KeptWeights& kept, CodebookGradSums& sums) {
     const int64_t rows = end - begin;
     std::vector<RowResult> results(rows);
     parallel_ranges(rows, kTaskRows, [&](int64_t first, int64_t last) {
@@ -138,25 +134,25 @@ class NsSearchRun {
   torch::Tensor indices_, distances_, losses_, denominators_;
 };
 
-Searched ns_search_cpu(const torch::Tensor& latents, const torch::Tensor& codebook, double tau) {
+NsSearched ns_search_cpu(const torch::Tensor& latents, const torch::Tensor& codebook, double tau) {
   NsSearchRun run(latents, codebook, tau);
   run.search();
   return run.results();
 }
 
-SearchedAndPulled ns_search_pull_cpu(const torch::Tensor& latents, const torch::Tensor& codebook,
-                                     double tau) {
-  if (kBlock * codebook.size(0) > kMostKept) return ns_search_then_pull(latents, codebook, tau);
+NsSearchedWithGrad ns_search_with_grad_cpu(const torch::Tensor& latents,
+                                           const torch::Tensor& codebook, double tau) {
+  if (kBlock * codebook.size(0) > kMostKept) return ns_search_then_grad(latents, codebook, tau);
   NsSearchRun run(latents, codebook, tau);
-  const auto pull = run.pull();
-  return std::tuple_cat(run.results(), std::make_tuple(pull));
+  const auto grad = run.search_with_grad();
+  return std::tuple_cat(run.results(), std::make_tuple(grad));
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
   m.impl("ns_search", ns_search_cpu);
-  m.impl("ns_search_pull", ns_search_pull_cpu);
+  m.impl("ns_search_with_grad", ns_search_with_grad_cpu);
 }
 
 }  // namespace nsvq

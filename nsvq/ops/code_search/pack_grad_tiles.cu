@@ -1,5 +1,5 @@
 // Tiles of latents for the second pass, made from the latents or from tiles of the first
-// (packed.h).
+// (tile_layout.h).
 #include "nsvq/ops/code_search/pack_rows.cuh"
 
 namespace nsvq {
@@ -39,9 +39,9 @@ __device__ float weight_bias(const Unit& unit, float scaled_distance, float squa
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads)
     pack_weighted_kernel(Matrix latents, Matrix codes, int64_t d, const float* centre_values,
-                         const Survey* survey, double tau, const int64_t* indices,
+                         const ValueRange* range, double tau, const int64_t* indices,
                          const float* denominators, uint8_t* tiles) {
-  const Unit unit = unit_of(survey, tau);
+  const Unit unit = unit_of(range, tau);
   Lane<kPanels> centre;
   centre.load(centre_values, d);
   pack_latent_rows<kPanels>(
@@ -59,11 +59,11 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads)
-    weigh_kernel(int64_t count, const Survey* survey, double tau, const Row* rows, Results results,
-                 uint8_t* tiles) {
+    weigh_kernel(int64_t count, const ValueRange* range, double tau, const Row* rows,
+                 Results results, uint8_t* tiles) {
   const int64_t latent = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (latent >= count) return;
-  const Unit unit = unit_of(survey, tau);
+  const Unit unit = unit_of(range, tau);
   const float distance = results.distances[latent] * unit.scale * unit.scale;
   const bool weighs = results.indices[latent] >= 0 && isfinite(distance);
   const int64_t tile = latent / tile_rows(kPanels), r = latent % tile_rows(kPanels);
@@ -75,20 +75,20 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void pack_weighted(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
-                   const Survey* survey, double tau, const int64_t* indices,
-                   const float* denominators, uint8_t* tiles, cudaStream_t stream) {
+void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
+                     const ValueRange* range, double tau, const int64_t* indices,
+                     const float* denominators, uint8_t* tiles, cudaStream_t stream) {
   for_panels(dimension, [&](auto panels) {
     pack_weighted_kernel<panels><<<latent_blocks_for(latents), kThreads, 0, stream>>>(
-        latents, codes, dimension, centre, survey, tau, indices, denominators, tiles);
+        latents, codes, dimension, centre, range, tau, indices, denominators, tiles);
   });
 }
 
-void weigh_latents(int64_t count, int64_t dimension, const Survey* survey, double tau,
-                   const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream) {
+void weight_latent_tiles(int64_t count, int64_t dimension, const ValueRange* range, double tau,
+                         const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream) {
   for_panels(dimension, [&](auto panels) {
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-    weigh_kernel<panels><<<blocks, kThreads, 0, stream>>>(count, survey, tau, rows, results, tiles);
+    weigh_kernel<panels><<<blocks, kThreads, 0, stream>>>(count, range, tau, rows, results, tiles);
   });
 }
 

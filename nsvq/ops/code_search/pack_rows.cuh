@@ -1,4 +1,4 @@
-// A row in a tile, and the latents of a block: what the kernels that pack share (packed.h).
+// A row in a tile, and the latents of a block: what the kernels that pack share (tile_layout.h).
 #pragma once
 
 #include <c10/cuda/CUDAException.h>
@@ -47,7 +47,7 @@ struct Lane {
   }
 };
 
-/// Writes a row of a tile, centred, scaled and rounded; |A|^2 and the bounds of packed.h.
+/// Writes a row of a tile, centred, scaled and rounded; |A|^2 and the bounds of tile_layout.h.
 template <int kPanels>
 __device__ Row pack_row(const Lane<kPanels>& row, const Lane<kPanels>& centre, bool present,
                         float scale, int64_t d, uint8_t* body, int r) {

@@ -1,4 +1,4 @@
-// Tiles of codes and latents for the first pass (packed.h).
+// Tiles of codes and latents for the first pass (tile_layout.h).
 #include "nsvq/ops/code_search/pack_rows.cuh"
 
 namespace nsvq {
@@ -50,13 +50,13 @@ __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanel
   *reinterpret_cast<Header*>(bias + kRows) = {norm, residual, gamma, 0};
 }
 
-/// Blocks from 0 on pack tiles of codes, the others latents. These pull nothing as yet.
+/// Blocks from 0 on pack tiles of codes, the others latents. Their weights are not known yet.
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(Matrix codes, Matrix latents, int64_t d, const float* centre_values,
-                const Survey* survey, double tau, unsigned code_blocks, uint8_t* code_tiles,
+                const ValueRange* range, double tau, unsigned code_blocks, uint8_t* code_tiles,
                 uint8_t* latent_tiles, Row* rows) {
-  const Unit unit = unit_of(survey, tau);
+  const Unit unit = unit_of(range, tau);
   Lane<kPanels> centre;
   centre.load(centre_values, d);
   if (blockIdx.x < code_blocks) {
@@ -78,13 +78,13 @@ unsigned code_blocks_for(const Matrix& codes, int panels) {
 
 }  // namespace
 
-void pack(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
-          const Survey* survey, double tau, uint8_t* code_tiles, uint8_t* latent_tiles, Row* rows,
-          cudaStream_t stream) {
+void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
+                       const ValueRange* range, double tau, uint8_t* code_tiles,
+                       uint8_t* latent_tiles, Row* rows, cudaStream_t stream) {
   for_panels(dimension, [&](auto panels) {
     const unsigned blocks = code_blocks_for(codes, panels);
     pack_kernel<panels><<<blocks + latent_blocks_for(latents), kThreads, 0, stream>>>(
-        codes, latents, dimension, centre, survey, tau, blocks, code_tiles, latent_tiles, rows);
+        codes, latents, dimension, centre, range, tau, blocks, code_tiles, latent_tiles, rows);
   });
 }
 

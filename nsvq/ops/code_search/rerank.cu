@@ -1,4 +1,4 @@
-// The choice among the candidates of the first pass, and what remains of its sums (packed.h).
+// Reranks the candidates of the first pass by fp64 distances and completes its sums.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/code_search/error_bounds.cuh"
@@ -16,7 +16,7 @@ __device__ double warp_sum(double value) {
 }
 
 struct Problem {
-  Stream stream;
+  SearchPass pass;
   Matrix latents, codes;
   int64_t dimension;
   Results results;
@@ -26,7 +26,7 @@ struct Problem {
 /// The candidates of a latent, seen by the warp that has it.
 template <int kPanels>
 struct Candidates {
-  const Stream& stream;
+  const SearchPass& pass;
   int64_t row;
   Slack slack;
   float floor, rate;
@@ -35,12 +35,12 @@ struct Candidates {
   /// part in each step.
   template <typename Visit>
   __device__ void each(Visit visit) const {
-    for (int split = 0; split < stream.splits; ++split) {
-      const int64_t list = row * stream.splits + split;
-      const int count = stream.partials[list].count;
+    for (int split = 0; split < pass.splits; ++split) {
+      const int64_t list = row * pass.splits + split;
+      const int count = pass.partials[list].count;
       for (int first = 0; first < count; first += 32) {
         const int i = first + threadIdx.x % 32;
-        visit(i < count ? stream.candidates[list * stream.capacity + i] : Candidate{-1, kNothing});
+        visit(i < count ? pass.candidates[list * pass.capacity + i] : Candidate{-1, kNothing});
       }
     }
   }
@@ -48,7 +48,7 @@ struct Candidates {
   /// Whether the candidate is still within the error bounds of the best.
   __device__ bool hopeful(const Candidate& one) const {
     if (one.code < 0) return false;
-    return one.score >= floor - slack_for<kPanels>(stream.codes, one.code, slack, rate);
+    return one.score >= floor - slack_for<kPanels>(pass.codes, one.code, slack, rate);
   }
 };
 
@@ -91,7 +91,7 @@ __device__ Nearest nearest_of(const Problem& problem, const Candidates<kPanels>&
 template <int kPanels>
 __device__ void complete_sums(const Problem& problem, const Candidates<kPanels>& candidates,
                               const Nearest& winner, const Row& row, const Unit& unit) {
-  const Stream& stream = problem.stream;
+  const SearchPass& pass = problem.pass;
   const double square = static_cast<double>(unit.scale) * unit.scale;
   const auto score = static_cast<float>(unit.rate * (row.square - winner.distance * square));
   double sum = 0, moment = 0;
@@ -102,8 +102,8 @@ __device__ void complete_sums(const Problem& problem, const Candidates<kPanels>&
     sum += static_cast<double>(e) * weight;
     moment += static_cast<double>(e) * (weighted + static_cast<double>(x) * weight);
   };
-  for (int i = threadIdx.x % 32; i < stream.splits; i += 32) {
-    const Partial part = stream.partials[candidates.row * stream.splits + i];
+  for (int i = threadIdx.x % 32; i < pass.splits; i += 32) {
+    const Partial part = pass.partials[candidates.row * pass.splits + i];
     add(part.floor - score, part.sum, part.moment);
   }
   candidates.each([&](const Candidate& one) {
@@ -129,23 +129,23 @@ __device__ void write_nothing(const Results& results, int64_t row) {
 
 template <int kPanels>
 __global__ void __launch_bounds__(32 * kWarps, 2)
-    choose_kernel(const __grid_constant__ Problem problem) {
-  const Stream& stream = problem.stream;
+    rerank_kernel(const __grid_constant__ Problem problem) {
+  const SearchPass& pass = problem.pass;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  if (index >= stream.count) return;
-  const Unit unit = unit_of(stream.survey, stream.tau);
-  const Row row = stream.rows[index];
+  if (index >= pass.count) return;
+  const Unit unit = unit_of(pass.range, pass.tau);
+  const Row row = pass.rows[index];
   if (!unit.finite || !row.finite) {
     if (lane == 0) write_nothing(problem.results, index);
     return;
   }
   float floor = -1e38f;
   bool overflow = false;
-  for (int i = lane; i < stream.splits; i += 32) {
-    const Partial part = stream.partials[index * stream.splits + i];
+  for (int i = lane; i < pass.splits; i += 32) {
+    const Partial part = pass.partials[index * pass.splits + i];
     floor = fmaxf(floor, part.floor);
-    overflow |= part.count > stream.capacity;
+    overflow |= part.count > pass.capacity;
   }
   for (int step = 16; step > 0; step /= 2) floor = fmaxf(floor, __shfl_xor_sync(~0u, floor, step));
   if (__any_sync(~0u, overflow)) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     }
     return;
   }
-  const Candidates<kPanels> candidates{stream, index, slack_of<kPanels>(row, unit.rate), floor,
+  const Candidates<kPanels> candidates{pass, index, slack_of<kPanels>(row, unit.rate), floor,
                                        unit.rate};
   const Nearest winner = nearest_of(problem, candidates);
   if (lane == 0) {
@@ -166,14 +166,14 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
 
 }  // namespace
 
-void choose_candidates(const Stream& stream, Matrix latents, Matrix codes, int64_t dimension,
-                       Results results, int32_t* missing, cudaStream_t cuda_stream) {
-  const Problem problem{stream, latents, codes, dimension, results, missing};
-  const auto blocks = static_cast<unsigned>((stream.count + kWarps - 1) / kWarps);
+void rerank_candidates(const SearchPass& pass, Matrix latents, Matrix codes, int64_t dimension,
+                       Results results, int32_t* missing, cudaStream_t stream) {
+  const Problem problem{pass, latents, codes, dimension, results, missing};
+  const auto blocks = static_cast<unsigned>((pass.count + kWarps - 1) / kWarps);
   const int panels = panels_for(dimension);
-  if (panels == 1) choose_kernel<1><<<blocks, 32 * kWarps, 0, cuda_stream>>>(problem);
-  if (panels == 2) choose_kernel<2><<<blocks, 32 * kWarps, 0, cuda_stream>>>(problem);
-  if (panels == 4) choose_kernel<4><<<blocks, 32 * kWarps, 0, cuda_stream>>>(problem);
+  if (panels == 1) rerank_kernel<1><<<blocks, 32 * kWarps, 0, stream>>>(problem);
+  if (panels == 2) rerank_kernel<2><<<blocks, 32 * kWarps, 0, stream>>>(problem);
+  if (panels == 4) rerank_kernel<4><<<blocks, 32 * kWarps, 0, stream>>>(problem);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

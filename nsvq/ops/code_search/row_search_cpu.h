@@ -24,8 +24,8 @@ struct RowResult {
   double share;        ///< one over the sum of the weights that refer to it, the winner's included
 };
 
-/// Bounds of the errors of a latent's scores (derived in sweep.cpp): square |c|^2 + product |c| +
-/// least.
+/// Bounds of the errors of a latent's scores (derived in search_sweep_cpu.cpp): square |c|^2 +
+/// product |c| + least.
 struct ScoreErrors {
   double square = 0, product = 0, least = 0;
   double of(double norm) const { return (square * norm + product) * norm + least; }

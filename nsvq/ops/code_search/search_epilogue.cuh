@@ -1,4 +1,4 @@
-// What the first pass does with the products of a tile.
+// The epilogue of the first pass: from the products of a tile to candidates and softmax sums.
 #pragma once
 
 #include "nsvq/ops/code_search/candidate_lists.cuh"
@@ -42,8 +42,9 @@ __device__ void score(float (&scores)[kCount], const float* bias, float twice_ra
 
 /// Reads the products of a tile: candidates to their lists, all other scores to the sums.
 template <int kPanels, bool kSums, int kCount>
-__device__ void digest(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
-                       int first_code, const Lists& lists, int offset, State (&states)[2]) {
+__device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
+                                int first_code, const Lists& lists, int offset,
+                                State (&states)[2]) {
   const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
   const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
   const Biases biases{bias, header, 0.5f * twice_rate};
@@ -51,12 +52,12 @@ __device__ void digest(float (&scores)[kCount], const uint8_t* tile, float twice
   score(scores, bias, twice_rate, top);
   const float slack[2] = {states[0].slack.of(header), states[1].slack.of(header)};
   if (__any_sync(~0u, top[0] >= states[0].floor - slack[0])) {
-    collect<kPanels, kSums, 0>(scores, top[0], slack[0], biases, first_code, lists, offset,
-                               states[0]);
+    collect_candidates<kPanels, kSums, 0>(scores, top[0], slack[0], biases, first_code, lists,
+                                          offset, states[0]);
   }
   if (__any_sync(~0u, top[1] >= states[1].floor - slack[1])) {
-    collect<kPanels, kSums, 2>(scores, top[1], slack[1], biases, first_code, lists, offset + 8,
-                               states[1]);
+    collect_candidates<kPanels, kSums, 2>(scores, top[1], slack[1], biases, first_code, lists,
+                                          offset + 8, states[1]);
   }
   if constexpr (kSums) {
     // Weights below 2^-127 of the best are 0 in fp32.

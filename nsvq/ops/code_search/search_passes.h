@@ -1,5 +1,5 @@
-// What the operators on a GPU (streaming_cuda.cpp) are made of: inputs, results, and the passes
-// over them, packed where that can be, else by differences.
+// The steps of the operators on a GPU (code_search_cuda.cpp): inputs, results, and the passes over
+// all pairs of latents and codes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,28 +7,29 @@
 
 #include "nsvq/ops/code_search/brute_force.h"
 
-namespace nsvq::streaming_cuda {
+namespace nsvq::code_search_cuda {
 
-/// Inputs on the GPU, what was measured of them, and where work goes.
+/// Inputs on the GPU, their range of values, and the CUDA stream to work on.
 struct Inputs {
   Inputs(const char* op, const at::Tensor& latents, const at::Tensor& codebook);
 
   Matrix latents() const { return {z.const_data_ptr<float>(), z.size(0)}; }
   Matrix codes() const { return {c.const_data_ptr<float>(), c.size(0)}; }
   const float* centre_values() const { return centre.const_data_ptr<float>(); }
-  Survey* survey() const { return reinterpret_cast<Survey*>(counters.data_ptr<int>()); }
-  /// Latents left to the exact scan: their number, then their rows.
-  int* missing() const { return counters.data_ptr<int>() + kSurvey; }
+  ValueRange* range() const { return reinterpret_cast<ValueRange*>(counters.data_ptr<int>()); }
+  /// Latents with too many candidates, which are compared with every code: their number, then
+  /// their rows.
+  int* missing() const { return counters.data_ptr<int>() + kRangeInts; }
   /// Room for so many values of a type.
   template <typename T>
   at::Tensor room(int64_t count) const {
     return at::empty({count * static_cast<int64_t>(sizeof(T))}, z.options().dtype(at::kByte));
   }
 
-  static constexpr int64_t kSurvey = sizeof(Survey) / sizeof(int);
+  static constexpr int64_t kRangeInts = sizeof(ValueRange) / sizeof(int);
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
-  bool packed;  ///< whether the matrix units can be used
+  bool packed;  ///< whether the tensor-core passes apply (fast_search_unavailable_reason)
   cudaStream_t stream;
   int processors;
   at::Tensor centre, counters;
@@ -44,11 +45,11 @@ struct Found {
 /// Indices and distances and, with tau > 0, losses and denominators.
 void search(const Inputs& in, double tau, const Found& found);
 
-/// Pulls [K, d] for the results of a search.
-at::Tensor pull(const Inputs& in, const at::Tensor& indices, const at::Tensor& denominators,
-                double tau);
+/// The sum [K, d] of ns_codebook_grad for the results of a search.
+at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau);
 
-/// Both, with the latents and codes packed once.
-at::Tensor search_and_pull(const Inputs& in, double tau, const Found& found);
+/// `search` and `codebook_grad`, with latents and codes packed once.
+at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found);
 
-}  // namespace nsvq::streaming_cuda
+}  // namespace nsvq::code_search_cuda

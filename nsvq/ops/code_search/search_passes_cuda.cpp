@@ -3,20 +3,13 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/StringUtil.h>
 
-#include <cstdlib>
-#include <mutex>
-#include <set>
-#include <string>
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/common/fast_path.h"
 
-#include "nsvq/core/log.h"
-
-namespace nsvq::streaming_cuda {
+namespace nsvq::code_search_cuda {
 
 namespace {
-
-constexpr int64_t kLeastPacked = 8, kMostPacked = 256;
 
 /// fp32 (bf16 and fp16 convert exactly), contiguous and aligned for 16-byte loads.
 at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
@@ -26,38 +19,6 @@ at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
   const auto values = tensor.to(at::kFloat).contiguous();
   const auto address = reinterpret_cast<uintptr_t>(values.const_data_ptr<float>());
   return address % 16 == 0 ? values : values.clone();
-}
-
-/// Why the packed passes cannot be used; empty if they can.
-std::string reason_against_packing(int64_t dimension) {
-  const auto* gpu = at::cuda::getCurrentDeviceProperties();
-  if (dimension < kLeastPacked) {
-    return c10::str("d = ", dimension, " is below ", kLeastPacked, ": differences are as fast");
-  }
-  if (dimension > kMostPacked) {
-    return c10::str("d = ", dimension, " is above ", kMostPacked);
-  }
-  if (gpu->major != 9) return c10::str("the GPU is sm_", gpu->major, gpu->minor, ", not sm_90");
-  static const bool compiled = has_matrix_kernels();
-  return compiled ? "" : "they were not compiled for sm_90a";
-}
-
-/// A debug line, once for each reason.
-void say_declined(const char* op, const std::string& reason) {
-  static const bool wanted = std::getenv("NSVQ_DEBUG") != nullptr;
-  if (!wanted) return;
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  if (said.insert(reason).second) {
-    log_line(c10::str(op, ": goes without the matrix units: ", reason));
-  }
-}
-
-bool packs(const char* op, int64_t dimension) {
-  const auto reason = reason_against_packing(dimension);
-  if (!reason.empty()) say_declined(op, reason);
-  return reason.empty();
 }
 
 template <typename T>
@@ -72,7 +33,7 @@ void scan(const Inputs& in, double tau, const Results& results) {
   const auto sums = in.room<Sums>(tau > 0 ? in.z.size(0) * splits : 0);
   const Scan scan{in.latents(),           in.codes(),      in.dimension, nullptr, splits,
                   data<Nearest>(nearest), data<Sums>(sums)};
-  scan_nearest(scan, in.survey(), results, in.stream);
+  scan_nearest(scan, in.range(), results, in.stream);
   if (tau > 0) scan_sums(scan, tau, results, in.stream);
 }
 
@@ -90,48 +51,48 @@ struct Tiles {
         latents(tiles_for(in, in.z.size(0), 256)),
         rows(in.room<Row>(in.z.size(0))) {
     const Matrix to_pack{in.latents().values, with_latents ? in.z.size(0) : 0};
-    pack(in.codes(), to_pack, in.dimension, in.centre_values(), in.survey(), tau,
-         data<uint8_t>(codes), data<uint8_t>(latents), data<Row>(rows), in.stream);
+    pack_search_tiles(in.codes(), to_pack, in.dimension, in.centre_values(), in.range(), tau,
+                      data<uint8_t>(codes), data<uint8_t>(latents), data<Row>(rows), in.stream);
   }
   at::Tensor codes, latents, rows;
 };
 
 void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Results& results) {
   const int64_t n = in.z.size(0), k = in.c.size(0), d = in.dimension;
-  const Plan plan = plan_for(n, k, d, in.processors);
+  const SearchPlan plan = plan_search_pass(n, k, d, in.processors);
   const auto candidates = in.room<Candidate>(n * plan.splits * plan.capacity);
   const auto partials = in.room<Partial>(n * plan.splits);
   const int tile = tile_rows(panels_for(d));
-  const Stream stream{data<uint8_t>(tiles.latents),
-                      data<uint8_t>(tiles.codes),
-                      data<Row>(tiles.rows),
-                      in.survey(),
-                      tau,
-                      n,
-                      static_cast<int>((k + tile - 1) / tile),
-                      plan.splits,
-                      plan.capacity,
-                      data<Candidate>(candidates),
-                      data<Partial>(partials)};
-  stream_codes(stream, d, in.stream);
-  choose_candidates(stream, in.latents(), in.codes(), d, results, in.missing(), in.stream);
+  const SearchPass pass{data<uint8_t>(tiles.latents),
+                        data<uint8_t>(tiles.codes),
+                        data<Row>(tiles.rows),
+                        in.range(),
+                        tau,
+                        n,
+                        static_cast<int>((k + tile - 1) / tile),
+                        plan.splits,
+                        plan.capacity,
+                        data<Candidate>(candidates),
+                        data<Partial>(partials)};
+  run_search_pass(pass, d, in.stream);
+  rerank_candidates(pass, in.latents(), in.codes(), d, results, in.missing(), in.stream);
   const Scan rest{in.latents(), in.codes(), d, in.missing(), 1, nullptr, nullptr};
-  scan_rest(rest, tau, in.survey(), results, in.stream);
+  scan_rest(rest, tau, in.range(), results, in.stream);
 }
 
-/// The second pass, on tiles of latents that have weights.
-at::Tensor pull_packed(const Inputs& in, const Tiles& tiles, double tau) {
+/// The second pass, on tiles of latents whose softmax denominators are known.
+at::Tensor codebook_grad_packed(const Inputs& in, const Tiles& tiles, double tau) {
   const int64_t n = in.z.size(0), k = in.c.size(0), d = in.dimension;
-  const auto pulls = at::empty({k, d}, in.c.options());
-  const int splits = pull_splits(n, k, d, in.processors);
-  const auto parts = splits == 1 ? pulls : at::empty({splits, k, d}, pulls.options());
-  pull_codes(data<uint8_t>(tiles.latents), data<uint8_t>(tiles.codes), in.codes(), n, d,
-             in.centre_values(), in.survey(), tau, splits, parts.mutable_data_ptr<float>(),
-             in.stream);
-  if (splits == 1) return pulls;
-  add_parts(parts.const_data_ptr<float>(), splits, k * d, pulls.mutable_data_ptr<float>(),
+  const auto grads = at::empty({k, d}, in.c.options());
+  const int splits = grad_splits(n, k, d, in.processors);
+  const auto parts = splits == 1 ? grads : at::empty({splits, k, d}, grads.options());
+  run_codebook_grad_pass(data<uint8_t>(tiles.latents), data<uint8_t>(tiles.codes), in.codes(), n, d,
+                         in.centre_values(), in.range(), tau, splits,
+                         parts.mutable_data_ptr<float>(), in.stream);
+  if (splits == 1) return grads;
+  add_parts(parts.const_data_ptr<float>(), splits, k * d, grads.mutable_data_ptr<float>(),
             in.stream);
-  return pulls;
+  return grads;
 }
 
 }  // namespace
@@ -140,12 +101,13 @@ Inputs::Inputs(const char* op, const at::Tensor& given_latents, const at::Tensor
     : z(prepare(op, "latents", given_latents)),
       c(prepare(op, "codebook", codebook)),
       dimension(z.size(1)),
-      packed(packs(op, dimension)),
+      packed(takes_fast_path(op, fast_search_unavailable_reason(dimension, z.device()))),
       stream(at::cuda::getCurrentCUDAStream()),
       processors(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),
       centre(at::empty({dimension}, z.options())),
-      counters(at::zeros({kSurvey + 1 + z.size(0)}, z.options().dtype(at::kInt))) {
-  survey_values(latents(), codes(), dimension, centre.mutable_data_ptr<float>(), survey(), stream);
+      counters(at::zeros({kRangeInts + 1 + z.size(0)}, z.options().dtype(at::kInt))) {
+  measure_values(latents(), codes(), dimension, centre.mutable_data_ptr<float>(), range(),
+                 processors, stream);
 }
 
 Found::Found(const at::Tensor& latents, bool with_loss) {
@@ -171,33 +133,34 @@ void search(const Inputs& in, double tau, const Found& found) {
   }
 }
 
-at::Tensor pull(const Inputs& in, const at::Tensor& indices, const at::Tensor& denominators,
-                double tau) {
+at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau) {
   if (in.packed) {
     const Tiles tiles(in, tau, /*with_latents=*/false);
-    pack_weighted(in.latents(), in.codes(), in.dimension, in.centre_values(), in.survey(), tau,
-                  indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
-                  data<uint8_t>(tiles.latents), in.stream);
-    return pull_packed(in, tiles, tau);
+    pack_grad_tiles(in.latents(), in.codes(), in.dimension, in.centre_values(), in.range(), tau,
+                    indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
+                    data<uint8_t>(tiles.latents), in.stream);
+    return codebook_grad_packed(in, tiles, tau);
   }
-  const auto pulls = at::empty(in.c.sizes(), in.c.options());
+  const auto grads = at::empty(in.c.sizes(), in.c.options());
   const auto distances = at::empty_like(denominators);
   const Scan all{in.latents(), in.codes(), in.dimension, nullptr, 1, nullptr, nullptr};
-  scan_pulls(all, tau, indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
-             distances.mutable_data_ptr<float>(), pulls.mutable_data_ptr<float>(), in.stream);
-  return pulls;
+  scan_codebook_grad(all, tau, indices.const_data_ptr<int64_t>(),
+                     denominators.const_data_ptr<float>(), distances.mutable_data_ptr<float>(),
+                     grads.mutable_data_ptr<float>(), in.stream);
+  return grads;
 }
 
-at::Tensor search_and_pull(const Inputs& in, double tau, const Found& found) {
+at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found) {
   if (!in.packed) {
     search(in, tau, found);
-    return pull(in, found.indices, found.denominators, tau);
+    return codebook_grad(in, found.indices, found.denominators, tau);
   }
   const Tiles tiles(in, tau, /*with_latents=*/true);
   search_packed(in, tiles, tau, found.results());
-  weigh_latents(in.z.size(0), in.dimension, in.survey(), tau, data<Row>(tiles.rows),
-                found.results(), data<uint8_t>(tiles.latents), in.stream);
-  return pull_packed(in, tiles, tau);
+  weight_latent_tiles(in.z.size(0), in.dimension, in.range(), tau, data<Row>(tiles.rows),
+                      found.results(), data<uint8_t>(tiles.latents), in.stream);
+  return codebook_grad_packed(in, tiles, tau);
 }
 
-}  // namespace nsvq::streaming_cuda
+}  // namespace nsvq::code_search_cuda

@@ -11,7 +11,7 @@
 // these, with E_j the bound for the code's own norm, s_w - E_w <= D_w <= D_k <= s_k + E_k for every
 // k, so those whose s_j - E_j is above the least s_k + E_k are not, and the others are measured by
 // their differences in fp64, in the order of indices, and the least of these distances wins.
-// Whatever the tiles and threads, the result is the same.
+// So the result depends on neither tiles nor threads.
 
 #include "nsvq/ops/code_search/search_sweep_cpu.h"
 
@@ -64,13 +64,6 @@ void sweep_rows(const Sweep& sweep, int64_t begin, int64_t end, RowResult* resul
   for (int64_t i = 0; i < rows; ++i) {
     results[i] = searches[i].finish(latents + i * d, sweep.codebook, d);
   }
-}
-
-void check_shapes(const char* name, const torch::Tensor& latents, const torch::Tensor& codebook) {
-  TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1),
-              name, ": latents must be [N, d] and codebook [K, d], but they are ", latents.sizes(),
-              " and ", codebook.sizes());
-  TORCH_CHECK(codebook.size(0) > 0, name, ": codebook is empty");
 }
 
 void check_finite(const char* name, double latents_norm, double codebook_norm) {

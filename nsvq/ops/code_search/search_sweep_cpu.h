@@ -41,9 +41,6 @@ struct KeptWeights {
 void sweep_rows(const Sweep& sweep, int64_t begin, int64_t end, RowResult* results,
                 const KeptWeights* kept);
 
-/// Throws unless latents and codebook are [N, d] and [K, d] with K > 0.
-void check_shapes(const char* name, const torch::Tensor& latents, const torch::Tensor& codebook);
-
 /// Throws if the largest norm of either is not finite.
 void check_finite(const char* name, double latents_norm, double codebook_norm);
 

@@ -1,4 +1,10 @@
-// Latents and codes as the matrix units want them, and what the kernels that use them share.
+// Latents and codes as tiles for the tensor cores, and the passes over these tiles:
+//   value_range.cu            measure_values: centre and range
+//   pack_search_tiles.cu      tiles for the first pass
+//   search_pass_sm90.cu       first pass: candidates and softmax sums of each latent
+//   rerank.cu                 exact nearest code among the candidates, losses, denominators
+//   pack_grad_tiles.cu        tiles for the second pass
+//   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
 //
 // Values are centred on (a sample of) the codes, which leaves distances alone, scaled by a power of
 // two common to latents and codes, and rounded to fp16. A tile holds some rows as panels of 64
@@ -13,7 +19,7 @@
 //
 // Error of a score. With rows A' = A + a, B' = B + b as rounded to fp16 (norms of a, b are known):
 //   |A.B - A'.B'| <= |a| |B| + |A'| |b|.
-// The matrix unit multiplies exactly and adds 16 products to an fp32 sum; it may align all of them
+// The tensor core multiplies exactly and adds 16 products to an fp32 sum; it may align all of them
 // to the largest and cut off below 24 bits, in one go or in two of 8, and cut the result: at most
 // 20 errors of 2^-23 max|addend| a step, and no addend or partial sum exceeds |A'| |B'|. The bias
 // carries |B|^2 with relative error below 24 2^-24 (sums of at most 8 terms a lane, 5 levels of
@@ -77,9 +83,9 @@ struct Matrix {
   int64_t rows;
 };
 
-/// Over both tensors: bits of the largest |code| and of the largest finite |latent|. Bits of
-/// infinity or above say that a code is not finite.
-struct Survey {
+/// The largest magnitudes in both tensors: bits of the largest |code| and of the largest finite
+/// |latent|. Bits of infinity or above say that a code is not finite.
+struct ValueRange {
   uint32_t code, latent;
 };
 
@@ -88,9 +94,9 @@ struct Unit {
   bool finite;
 };
 
-/// Centre [d] and survey (zero on entry) of latents and codes.
-void survey_values(Matrix latents, Matrix codes, int64_t dimension, float* centre, Survey* survey,
-                   cudaStream_t stream);
+/// Centre [d] of the codes, and the range (zero on entry) of latents and codes.
+void measure_values(Matrix latents, Matrix codes, int64_t dimension, float* centre,
+                    ValueRange* range, int processors, cudaStream_t stream);
 
 /// Where results go; losses and denominators may be null.
 struct Results {
@@ -102,34 +108,34 @@ struct Results {
 
 /// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
 /// latents, a multiple of 256 of them, and their rows [N].
-void pack(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
-          const Survey* survey, double tau, uint8_t* code_tiles, uint8_t* latent_tiles, Row* rows,
-          cudaStream_t stream);
+void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
+                       const ValueRange* range, double tau, uint8_t* code_tiles,
+                       uint8_t* latent_tiles, Row* rows, cudaStream_t stream);
 
 /// Tiles of latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
-void pack_weighted(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
-                   const Survey* survey, double tau, const int64_t* indices,
-                   const float* denominators, uint8_t* tiles, cudaStream_t stream);
+void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
+                     const ValueRange* range, double tau, const int64_t* indices,
+                     const float* denominators, uint8_t* tiles, cudaStream_t stream);
 
-/// Makes tiles of the first pass ones for the second. A latent whose distance is beyond fp32 pulls
-/// nothing.
-void weigh_latents(int64_t count, int64_t dimension, const Survey* survey, double tau,
-                   const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream);
+/// Makes tiles of the first pass ones for the second. A latent whose distance overflows fp32
+/// adds nothing to the gradient.
+void weight_latent_tiles(int64_t count, int64_t dimension, const ValueRange* range, double tau,
+                         const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream);
 
 /// Whether the passes below were compiled for this GPU: they need sm_90a.
 bool has_matrix_kernels();
 
 /// How the first pass divides its work: [N, splits, capacity] candidates, [N, splits] partials.
-struct Plan {
+struct SearchPlan {
   int splits, capacity;
 };
-Plan plan_for(int64_t latents, int64_t codes, int64_t dimension, int processors);
+SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors);
 
-struct Stream {
+struct SearchPass {
   const uint8_t* latents;
   const uint8_t* codes;
   const Row* rows;
-  const Survey* survey;
+  const ValueRange* range;
   double tau;
   int64_t count;  ///< latents
   int code_tiles, splits, capacity;
@@ -138,17 +144,19 @@ struct Stream {
 };
 
 /// The first pass: candidates of each latent and, with tau > 0, sums over all other codes.
-void stream_codes(const Stream& stream, int64_t dimension, cudaStream_t cuda_stream);
+void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream);
 
-/// Chooses the nearest among the candidates and completes the sums. Latents with too many
-/// candidates are left to others: their rows are appended to `missing`, [0] being their number.
-void choose_candidates(const Stream& stream, Matrix latents, Matrix codes, int64_t dimension,
-                       Results results, int32_t* missing, cudaStream_t cuda_stream);
+/// Finds the nearest among the candidates by fp64 distances and completes the sums. The rows of
+/// latents with too many candidates are appended to `missing`, [0] being their number.
+void rerank_candidates(const SearchPass& pass, Matrix latents, Matrix codes, int64_t dimension,
+                       Results results, int32_t* missing, cudaStream_t stream);
 
-/// The second pass: [K, d] pulls, or [splits, K, d] partial ones, each over some of the latents.
-int pull_splits(int64_t latents, int64_t codes, int64_t dimension, int processors);
-void pull_codes(const uint8_t* latents, const uint8_t* codes, Matrix codebook, int64_t latent_count,
-                int64_t dimension, const float* centre, const Survey* survey, double tau,
-                int splits, float* pulls, cudaStream_t stream);
+/// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] parts of it, each over
+/// some of the latents.
+int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors);
+void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix codebook,
+                            int64_t latent_count, int64_t dimension, const float* centre,
+                            const ValueRange* range, double tau, int splits, float* grads,
+                            cudaStream_t stream);
 
 }  // namespace nsvq

@@ -69,8 +69,8 @@ __device__ void fill(Barriers<kStages>& barriers, uint8_t* ring, const uint8_t* 
   }
 }
 
-/// The two warpgroups start their products in turns. Else both would wait for theirs at the same
-/// time and read them at the same time, with the matrix units idle. A group has the turn between
+/// The two warpgroups start their products in turns. Else both would wait for theirs at one
+/// time and read them at one time, with the tensor cores idle. A group has the turn between
 /// wait and pass; the first group has it first.
 struct Turn {
   int group;

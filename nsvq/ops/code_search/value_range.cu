@@ -1,4 +1,4 @@
-// The centre of the codes and the largest values (packed.h).
+// The centre of the codes and the largest values (tile_layout.h).
 #include <c10/cuda/CUDAException.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kSample = 1024;           ///< codes that decide the centre
 constexpr int kBatch = 32, kLoads = 4;  ///< loads at a time, since each takes long
-constexpr int kBlocks = 4;              ///< on a processor
+constexpr int kBlocks = 4;              ///< of each multiprocessor
 
 /// A mean, rounded towards zero to a quarter or less of its column's standard deviation. So rounded
 /// it centres as well; values with few digits, such as whole numbers, keep to few; and a few large
@@ -87,7 +87,7 @@ __device__ uint32_t largest_in(const float* values, int64_t count, bool finite_o
 }
 
 __global__ void __launch_bounds__(kThreads)
-    survey_kernel(Matrix latents, Matrix codes, int64_t d, float* centre, Survey* survey) {
+    value_range_kernel(Matrix latents, Matrix codes, int64_t d, float* centre, ValueRange* range) {
   const int centre_blocks = static_cast<int>((d + 31) / 32);
   if (static_cast<int>(blockIdx.x) < centre_blocks) {
     centre_of(codes, d, blockIdx.x * 32, centre);
@@ -105,18 +105,18 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x >= 2) return;
   uint32_t all = 0;
   for (const uint32_t one : largest[threadIdx.x]) all = max(all, one);
-  atomicMax(threadIdx.x == 0 ? &survey->code : &survey->latent, all);
+  atomicMax(threadIdx.x == 0 ? &range->code : &range->latent, all);
 }
 
 }  // namespace
 
-void survey_values(Matrix latents, Matrix codes, int64_t dimension, float* centre, Survey* survey,
-                   cudaStream_t stream) {
+void measure_values(Matrix latents, Matrix codes, int64_t dimension, float* centre,
+                    ValueRange* range, int processors, cudaStream_t stream) {
   const int64_t quads = std::max(latents.rows, codes.rows) * dimension / 4;
-  const int64_t blocks =
-      std::clamp<int64_t>((quads + kLoads * kThreads - 1) / (kLoads * kThreads), 1, 132 * kBlocks);
-  survey_kernel<<<static_cast<unsigned>((dimension + 31) / 32 + blocks), kThreads, 0, stream>>>(
-      latents, codes, dimension, centre, survey);
+  const int64_t blocks = std::clamp<int64_t>((quads + kLoads * kThreads - 1) / (kLoads * kThreads),
+                                             1, int64_t{kBlocks} * processors);
+  value_range_kernel<<<static_cast<unsigned>((dimension + 31) / 32 + blocks), kThreads, 0,
+                       stream>>>(latents, codes, dimension, centre, range);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

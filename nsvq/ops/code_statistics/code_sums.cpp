@@ -2,6 +2,7 @@
 
 #include <torch/library.h>
 
+#include "nsvq/ops/common/check_codes.h"
 #include "nsvq/ops/common/dispatch.h"
 
 namespace nsvq {
@@ -30,10 +31,7 @@ torch::Tensor code_sums_reference(const torch::Tensor& latents, const torch::Ten
 void check_code_sums(const torch::Tensor& latents, const torch::Tensor& indices) {
   TORCH_CHECK(latents.dim() == 2, "code_sums: latents must be [N, d], but they are ",
               latents.sizes());
-  TORCH_CHECK(indices.scalar_type() == at::kLong && indices.dim() == 1 &&
-                  indices.size(0) == latents.size(0),
-              "code_sums: indices must be [", latents.size(0), "] int64, but they are ",
-              indices.sizes(), " ", indices.scalar_type());
+  check_indices("code_sums", indices, latents);
   TORCH_CHECK(indices.device() == latents.device(), "code_sums: indices are on ", indices.device(),
               ", but latents are on ", latents.device());
 }

@@ -13,7 +13,7 @@ namespace nsvq {
 /// index outside [0, codes) throws on a CPU and stops the kernel on a GPU.
 torch::Tensor code_sums(const torch::Tensor& latents, const torch::Tensor& indices, int64_t codes);
 
-/// The same by PyTorch's index_add.
+/// code_sums by PyTorch's index_add.
 torch::Tensor code_sums_reference(const torch::Tensor& latents, const torch::Tensor& indices,
                                   int64_t codes);
 

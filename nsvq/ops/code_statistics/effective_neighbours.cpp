@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "nsvq/ops/common/check_codes.h"
+
 namespace nsvq {
 
 namespace {
@@ -24,11 +26,8 @@ torch::Tensor perplexities(torch::Tensor logits) {
 
 torch::Tensor effective_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
                                    double tau) {
-  TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1),
-              "effective_neighbours: latents must be [N, d] and codebook [K, d], but they are ",
-              latents.sizes(), " and ", codebook.sizes());
-  TORCH_CHECK(codebook.size(0) > 0, "effective_neighbours: codebook is empty");
-  TORCH_CHECK(tau > 0, "effective_neighbours: tau must be positive, but it is ", tau);
+  check_codes("effective_neighbours", latents, codebook);
+  check_tau("effective_neighbours", tau);
   const torch::NoGradGuard no_grad;
   // The latents' own norms drop out of the softmax and only cost precision: left out.
   const auto code_norms = codebook.square().sum(1);

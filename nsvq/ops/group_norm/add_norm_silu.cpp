@@ -24,16 +24,20 @@ Triple normalise(const Tensor& x, const Tensor& weight, const Tensor& bias, int6
                  double eps, bool silu) {
   using Forward = Triple(const Tensor&, const Tensor&, const Tensor&, int64_t, double, bool);
   static const auto op = operator_named<Forward>("nsvq::group_norm_silu");
-  return op.call(x, weight, bias, groups, eps, silu);
+  return call_below_autograd(op, x, weight, bias, groups, eps, silu);
+}
+
+const auto& add_norm_silu_operator() {
+  using Forward =
+      Quadruple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, double, bool);
+  static const auto op = operator_named<Forward>("nsvq::add_norm_silu");
+  return op;
 }
 
 Quadruple add_and_normalise(const Tensor& a, const std::optional<Tensor>& b, const Tensor& weight,
                             const Tensor& bias, int64_t groups, double eps, bool silu) {
   if (!b) return std::tuple_cat(std::tuple(a), normalise(a, weight, bias, groups, eps, silu));
-  using Forward =
-      Quadruple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, double, bool);
-  static const auto op = operator_named<Forward>("nsvq::add_norm_silu");
-  return op.call(a, *b, weight, bias, groups, eps, silu);
+  return call_below_autograd(add_norm_silu_operator(), a, *b, weight, bias, groups, eps, silu);
 }
 
 Triple gradients_of(const Tensor& sum_gradient, const Tensor& gradient, const variable_list& saved,
@@ -42,7 +46,8 @@ Triple gradients_of(const Tensor& sum_gradient, const Tensor& gradient, const va
                           const Tensor&, const Tensor&, const Tensor&, bool);
   static const auto op = operator_named<Backward>("nsvq::add_norm_silu_backward");
   const auto carried = sum_gradient.defined() ? std::optional(sum_gradient) : std::nullopt;
-  return op.call(carried, gradient, saved[0], saved[1], saved[2], saved[3], saved[4], silu);
+  return call_below_autograd(op, carried, gradient, saved[0], saved[1], saved[2], saved[3],
+                             saved[4], silu);
 }
 
 class AddNormSilu : public torch::autograd::Function<AddNormSilu> {
@@ -55,8 +60,9 @@ class AddNormSilu : public torch::autograd::Function<AddNormSilu> {
     context->save_for_backward({sum, weight, bias, mean, rstd});
     context->saved_data["silu"] = silu;
     context->saved_data["adds"] = b.has_value();
+    context->mark_non_differentiable({mean, rstd});
     context->set_materialize_grads(false);  // zeros would be a pass over memory
-    return {sum, output};
+    return {sum, output, mean, rstd};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -73,7 +79,13 @@ class AddNormSilu : public torch::autograd::Function<AddNormSilu> {
   }
 };
 
-// On a CPU, what these are made of.
+Quadruple add_norm_silu_autograd(const Tensor& a, const Tensor& b, const Tensor& weight,
+                                 const Tensor& bias, int64_t groups, double eps, bool silu) {
+  const auto results = AddNormSilu::apply(a, std::optional(b), weight, bias, groups, eps, silu);
+  return {results[0], results[1], results[2], results[3]};
+}
+
+// On a CPU a sum and nsvq::group_norm_silu, one after the other.
 
 Quadruple add_norm_silu_cpu(const Tensor& a, const Tensor& b, const Tensor& weight,
                             const Tensor& bias, int64_t groups, double eps, bool silu) {
@@ -88,7 +100,7 @@ Triple add_norm_silu_backward_cpu(const std::optional<Tensor>& sum_gradient, con
   using Backward = Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                           const Tensor&, bool);
   static const auto op = operator_named<Backward>("nsvq::group_norm_silu_backward");
-  auto gradients = op.call(gradient, sum, weight, bias, mean, rstd, silu);
+  auto gradients = call_below_autograd(op, gradient, sum, weight, bias, mean, rstd, silu);
   if (sum_gradient) std::get<0>(gradients).add_(*sum_gradient);
   return gradients;
 }
@@ -105,8 +117,13 @@ void check_addends(const Tensor& a, const Tensor& b) {
 
 SumAndNorm add_norm_silu(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias,
                          int64_t groups, double eps, bool silu) {
-  const auto other = b.defined() ? std::optional(b) : std::nullopt;
-  const auto results = AddNormSilu::apply(a, other, weight, bias, groups, eps, silu);
+  if (b.defined()) {
+    const auto results = add_norm_silu_operator().call(a, b, weight, bias, groups, eps, silu);
+    return {std::get<0>(results), std::get<1>(results)};
+  }
+  // No operator returns its input: the autograd function alone can.
+  const auto results =
+      AddNormSilu::apply(a, std::optional<Tensor>(), weight, bias, groups, eps, silu);
   return {results[0], results[1]};
 }
 
@@ -124,6 +141,8 @@ TORCH_LIBRARY_FRAGMENT(nsvq, m) {
       "add_norm_silu_backward(Tensor? sum_gradient, Tensor gradient, Tensor sum, Tensor weight, "
       "Tensor bias, Tensor mean, Tensor rstd, bool silu) -> (Tensor, Tensor, Tensor)");
 }
+
+TORCH_LIBRARY_IMPL(nsvq, Autograd, m) { m.impl("add_norm_silu", add_norm_silu_autograd); }
 
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
   m.impl("add_norm_silu", add_norm_silu_cpu);

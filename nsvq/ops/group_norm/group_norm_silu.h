@@ -9,12 +9,12 @@ namespace nsvq {
 /// statistics in fp32. weight and bias [C] are fp32 or of the input's type. The output has the
 /// input's type and channels-last memory, the layout it is made for: other input is copied first.
 /// The backward pass starts from the input, so the output need not be kept. A NaN stays in its
-/// image and group, and results are the same in every run and for any number of threads.
-/// Operators of the dispatcher: `nsvq::group_norm_silu`, `nsvq::group_norm_silu_backward`.
+/// image and group, and results are bit for bit equal in every run and for any number of threads.
+/// Calls the operator `nsvq::group_norm_silu`, which returns the groups' mean and rstd as well.
 at::Tensor group_norm_silu(const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& bias, int64_t groups, double eps, bool silu);
 
-/// The same in plain tensor operations and the precision of its inputs.
+/// group_norm_silu in plain tensor operations and the precision of its inputs.
 at::Tensor group_norm_silu_reference(const at::Tensor& input, const at::Tensor& weight,
                                      const at::Tensor& bias, int64_t groups, double eps, bool silu);
 

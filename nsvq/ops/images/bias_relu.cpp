@@ -4,7 +4,10 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
+#include <string>
+
 #include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/common/fast_path.h"
 #include "nsvq/ops/common/layout.h"
 
 namespace nsvq {
@@ -15,11 +18,15 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+const auto& bias_relu_operator() {
+  static const auto op = operator_named<void(const Tensor&, const Tensor&)>("nsvq::bias_relu_");
+  return op;
+}
+
 class BiasRelu : public torch::autograd::Function<BiasRelu> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& bias) {
-    static const auto op = operator_named<void(const Tensor&, const Tensor&)>("nsvq::bias_relu_");
-    op.call(x, bias);
+    call_below_autograd(bias_relu_operator(), x, bias);
     context->mark_dirty({x});
     context->save_for_backward({x});
     context->saved_data["type of bias"] = bias.scalar_type();
@@ -35,10 +42,15 @@ class BiasRelu : public torch::autograd::Function<BiasRelu> {
   }
 };
 
-/// Whether x may be written over by the operator.
-bool in_place(const Tensor& x) {
+void bias_relu_autograd(const Tensor& x, const Tensor& bias) { BiasRelu::apply(x, bias); }
+
+/// Why the operator cannot write over x; empty if it can.
+std::string in_place_unavailable_reason(const Tensor& x) {
   const bool wanted = at::GradMode::is_enabled() && x.is_leaf() && x.requires_grad();
-  return !wanted && has_kernels_type(x) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  if (wanted) return "x is a leaf that requires a gradient";
+  if (!has_kernels_type(x)) return "x is not fp32, bf16 or fp16";
+  if (!x.is_contiguous(at::MemoryFormat::ChannelsLast)) return "x is not channels-last";
+  return {};
 }
 
 void check_shapes(const Tensor& x, const Tensor& bias) {
@@ -65,7 +77,11 @@ void check_bias_relu(const Tensor& x, const Tensor& bias) {
 
 Tensor bias_relu(const Tensor& x, const Tensor& bias) {
   check_shapes(x, bias);
-  return in_place(x) ? BiasRelu::apply(x, bias) : bias_relu_reference(x, bias);
+  if (!takes_fast_path("bias_relu", in_place_unavailable_reason(x))) {
+    return bias_relu_reference(x, bias);
+  }
+  bias_relu_operator().call(x, bias);
+  return x;
 }
 
 Tensor bias_relu_reference(const Tensor& x, const Tensor& bias) {
@@ -73,6 +89,7 @@ Tensor bias_relu_reference(const Tensor& x, const Tensor& bias) {
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) { m.def("bias_relu_(Tensor(a!) x, Tensor bias) -> ()"); }
+TORCH_LIBRARY_IMPL(nsvq, Autograd, m) { m.impl("bias_relu_", bias_relu_autograd); }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("bias_relu_", bias_relu_cpu); }
 
 }  // namespace nsvq

@@ -63,11 +63,26 @@ WithSums space_to_depth_sums_plain(const Tensor& x) {
   return {deep, deep.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat)};
 }
 
+const auto& depth_to_space_operator() {
+  static const auto op = operator_named<Rearrange>("nsvq::depth_to_space");
+  return op;
+}
+
+const auto& space_to_depth_operator() {
+  static const auto op = operator_named<Rearrange>("nsvq::space_to_depth");
+  return op;
+}
+
+const auto& depth_to_space_bias_operator() {
+  using Forward = Tensor(const Tensor&, const Tensor&);
+  static const auto op = operator_named<Forward>("nsvq::depth_to_space_bias");
+  return op;
+}
+
 class DepthToSpace : public torch::autograd::Function<DepthToSpace> {
  public:
   static Tensor forward(AutogradContext*, const Tensor& x) {
-    static const auto op = operator_named<Rearrange>("nsvq::depth_to_space");
-    return op.call(x);
+    return call_below_autograd(depth_to_space_operator(), x);
   }
   static variable_list backward(AutogradContext*, variable_list gradients) {
     return {space_to_depth(gradients[0])};
@@ -77,8 +92,7 @@ class DepthToSpace : public torch::autograd::Function<DepthToSpace> {
 class SpaceToDepth : public torch::autograd::Function<SpaceToDepth> {
  public:
   static Tensor forward(AutogradContext*, const Tensor& x) {
-    static const auto op = operator_named<Rearrange>("nsvq::space_to_depth");
-    return op.call(x);
+    return call_below_autograd(space_to_depth_operator(), x);
   }
   static variable_list backward(AutogradContext*, variable_list gradients) {
     return {depth_to_space(gradients[0])};
@@ -88,10 +102,8 @@ class SpaceToDepth : public torch::autograd::Function<SpaceToDepth> {
 class DepthToSpaceBias : public torch::autograd::Function<DepthToSpaceBias> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& bias) {
-    using Forward = Tensor(const Tensor&, const Tensor&);
-    static const auto op = operator_named<Forward>("nsvq::depth_to_space_bias");
     context->saved_data["type of bias"] = bias.scalar_type();
-    return op.call(x, bias);
+    return call_below_autograd(depth_to_space_bias_operator(), x, bias);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (!context->needs_input_grad(1)) return {space_to_depth(gradients[0]), {}};
@@ -101,10 +113,18 @@ class DepthToSpaceBias : public torch::autograd::Function<DepthToSpaceBias> {
       return {deep, deep.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat).to(type)};
     }
     static const auto op = operator_named<WithSums(const Tensor&)>("nsvq::space_to_depth_sums");
-    const auto [deep, sums] = op.call(gradients[0]);
+    const auto [deep, sums] = call_below_autograd(op, gradients[0]);
     return {deep, sums.to(type)};
   }
 };
+
+Tensor depth_to_space_autograd(const Tensor& x) { return DepthToSpace::apply(x); }
+
+Tensor space_to_depth_autograd(const Tensor& x) { return SpaceToDepth::apply(x); }
+
+Tensor depth_to_space_bias_autograd(const Tensor& x, const Tensor& bias) {
+  return DepthToSpaceBias::apply(x, bias);
+}
 
 }  // namespace
 
@@ -113,18 +133,18 @@ Tensor depth_to_space(const Tensor& x, const Tensor& bias) {
   TORCH_CHECK(bias.dim() == 1 && bias.size(0) == x.size(1) && bias.device() == x.device(),
               "depth_to_space: bias must be [", x.size(1), "] on ", x.device(), ", but it is ",
               bias.sizes(), " on ", bias.device());
-  return has_kernels_type(x) ? DepthToSpaceBias::apply(x, bias)
+  return has_kernels_type(x) ? depth_to_space_bias_operator().call(x, bias)
                              : depth_to_space(plus_bias(x, bias));
 }
 
 Tensor depth_to_space(const Tensor& x) {
   check_deep(x);
-  return DepthToSpace::apply(x);
+  return depth_to_space_operator().call(x);
 }
 
 Tensor space_to_depth(const Tensor& x) {
   check_wide(x);
-  return SpaceToDepth::apply(x);
+  return space_to_depth_operator().call(x);
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
@@ -132,6 +152,11 @@ TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def("space_to_depth(Tensor x) -> Tensor");
   m.def("depth_to_space_bias(Tensor x, Tensor bias) -> Tensor");
   m.def("space_to_depth_sums(Tensor x) -> (Tensor, Tensor sums)");
+}
+TORCH_LIBRARY_IMPL(nsvq, Autograd, m) {
+  m.impl("depth_to_space", depth_to_space_autograd);
+  m.impl("space_to_depth", space_to_depth_autograd);
+  m.impl("depth_to_space_bias", depth_to_space_bias_autograd);
 }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
   m.impl("depth_to_space", depth_to_space_plain);

@@ -9,8 +9,9 @@ namespace nsvq {
 /// pass, and other memory is made channels-last first.
 torch::Tensor depth_to_space(const torch::Tensor& x);
 
-/// The same of x + bias [4C] by channel, in x's type: for the output of a convolution that ran
-/// without its bias. On a GPU in the same pass, and the bias's gradient in the pass back.
+/// depth_to_space(x + bias), with bias [4C] by channel and the sum in x's type: for the output of a
+/// convolution that ran without its bias. On a GPU the sum is formed in that one pass, and the
+/// bias's gradient in the one of the backward pass.
 torch::Tensor depth_to_space(const torch::Tensor& x, const torch::Tensor& bias);
 
 /// The way back, and so its gradient: [B, C, 2H, 2W] to [B, 4C, H, W].

@@ -3,8 +3,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <string>
+
 #include "nsvq/core/precision.h"
 #include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/common/fast_path.h"
 
 namespace nsvq {
 
@@ -20,13 +23,17 @@ Tensor to_unit_length(const Tensor& x) {
   return x / (at::linalg_vector_norm(x, 2, {1}, /*keepdim=*/true) + 1e-10);
 }
 
+const auto& feature_distance_operator() {
+  static const auto op = operator_named<Forward>("nsvq::feature_distance");
+  return op;
+}
+
 class FeatureDistance : public torch::autograd::Function<FeatureDistance> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& ours,
                         const Tensor& theirs, const Tensor& weights) {
     context->save_for_backward({ours, theirs, weights});
-    static const auto op = operator_named<Forward>("nsvq::feature_distance");
-    return op.call(ours, theirs, weights);
+    return call_below_autograd(feature_distance_operator(), ours, theirs, weights);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -34,17 +41,28 @@ class FeatureDistance : public torch::autograd::Function<FeatureDistance> {
     TORCH_CHECK(!at::GradMode::is_enabled(), "feature_distance: has no second derivative");
     static const auto op = operator_named<Backward>("nsvq::feature_distance_backward");
     const auto saved = context->get_saved_variables();
-    return {op.call(gradients[0].contiguous(), saved[0], saved[1], saved[2]), {}, {}};
+    return {
+        call_below_autograd(op, gradients[0].contiguous(), saved[0], saved[1], saved[2]), {}, {}};
   }
 };
 
-/// Whether the kernels take these tensors.
-bool fused(const Tensor& ours, const Tensor& theirs) {
+Tensor feature_distance_autograd(const Tensor& ours, const Tensor& theirs, const Tensor& weights) {
+  return FeatureDistance::apply(ours, theirs, weights.contiguous());
+}
+
+/// Why the kernels do not take these tensors; empty if they do.
+std::string fused_unavailable_reason(const Tensor& ours, const Tensor& theirs) {
   const auto last = at::MemoryFormat::ChannelsLast;
-  return ours.is_cuda() && ours.scalar_type() == theirs.scalar_type() &&
-         ours.scalar_type() != at::kDouble && ours.is_contiguous(last) &&
-         theirs.is_contiguous(last) && !theirs.requires_grad() && ours.size(1) <= 1024 &&
-         ours.size(0) <= 65535;
+  if (!ours.is_cuda()) return "the activations are not on a GPU";
+  if (ours.scalar_type() != theirs.scalar_type()) return "the activations differ in type";
+  if (ours.scalar_type() == at::kDouble) return "the activations are fp64";
+  if (!ours.is_contiguous(last) || !theirs.is_contiguous(last)) {
+    return "the activations are not channels-last";
+  }
+  if (theirs.requires_grad()) return "the second activations require a gradient";
+  if (ours.size(1) > 1024) return "more than 1,024 channels";
+  if (ours.size(0) > 65535) return "more than 65,535 images";
+  return {};
 }
 
 }  // namespace
@@ -54,7 +72,9 @@ Tensor feature_distance(const Tensor& ours, const Tensor& theirs, const Tensor& 
                   weights.size(0) == ours.size(1),
               "feature_distance: needs activations [B, C, H, W] of one shape and weights [C], got ",
               ours.sizes(), ", ", theirs.sizes(), " and ", weights.sizes());
-  if (fused(ours, theirs)) return FeatureDistance::apply(ours, theirs, weights.contiguous());
+  if (takes_fast_path("feature_distance", fused_unavailable_reason(ours, theirs))) {
+    return feature_distance_operator().call(ours, theirs, weights);
+  }
   return feature_distance_reference(ours, theirs, weights);
 }
 
@@ -72,5 +92,7 @@ TORCH_LIBRARY_FRAGMENT(nsvq, m) {
       "feature_distance_backward(Tensor gradient, Tensor ours, Tensor theirs, Tensor weights) -> "
       "Tensor");
 }
+
+TORCH_LIBRARY_IMPL(nsvq, Autograd, m) { m.impl("feature_distance", feature_distance_autograd); }
 
 }  // namespace nsvq

@@ -12,7 +12,7 @@ namespace nsvq {
 torch::Tensor feature_distance(const torch::Tensor& ours, const torch::Tensor& theirs,
                                const torch::Tensor& weights);
 
-/// The same in plain tensor operations; differentiable with respect to both.
+/// feature_distance in plain tensor operations; differentiable with respect to both activations.
 torch::Tensor feature_distance_reference(const torch::Tensor& ours, const torch::Tensor& theirs,
                                          const torch::Tensor& weights);
 

@@ -1,4 +1,5 @@
-// What is drawn from a seed, one thing at a place, on every device.
+// Random numbers by ATen's Philox engine, for CPU and GPU: each depends on the seed, the number of
+// the draw and its place in the tensor alone.
 #pragma once
 
 #include <ATen/core/PhiloxRNGEngine.h>

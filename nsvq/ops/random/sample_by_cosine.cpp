@@ -7,6 +7,7 @@
 
 #include "nsvq/core/parallel.h"
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/ops/common/check_codes.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/random/philox.h"
 #include "nsvq/ops/random/seeded_random.h"
@@ -15,9 +16,9 @@ namespace nsvq {
 
 namespace {
 
-/// Among rows of length 1 in fp32.
-torch::Tensor draw_similar_cpu(const torch::Tensor& codes, const torch::Tensor& latents,
-                               const torch::Tensor& seed) {
+/// For rows of length 1 in fp32.
+torch::Tensor sample_unit_rows_cpu(const torch::Tensor& codes, const torch::Tensor& latents,
+                                   const torch::Tensor& seed) {
   auto drawn = at::empty({codes.size(0)}, at::kLong);
   const int64_t n = latents.size(0), d = latents.size(1);
   const auto *code = codes.const_data_ptr<float>(), *latent = latents.const_data_ptr<float>();
@@ -40,15 +41,13 @@ torch::Tensor draw_similar_cpu(const torch::Tensor& codes, const torch::Tensor& 
 
 }  // namespace
 
-torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Tensor& latents,
-                                 const torch::Tensor& seed) {
-  TORCH_CHECK(codebook.dim() == 2 && latents.dim() == 2 && codebook.size(1) == latents.size(1),
-              "draw_by_similarity: codebook must be [K, d] and latents [N, d], but they are ",
-              codebook.sizes(), " and ", latents.sizes());
-  TORCH_CHECK(latents.size(0) > 0, "draw_by_similarity: there are no latents to draw from");
-  check_seed("draw_by_similarity", seed, latents.device());
+torch::Tensor sample_by_cosine(const torch::Tensor& codebook, const torch::Tensor& latents,
+                               const torch::Tensor& seed) {
+  check_code_shapes("sample_by_cosine", latents, codebook);
+  TORCH_CHECK(latents.size(0) > 0, "sample_by_cosine: there are no latents to draw from");
+  check_seed("sample_by_cosine", seed, latents.device());
   using Draw = torch::Tensor(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&);
-  static const auto op = operator_named<Draw>("nsvq::draw_similar");
+  static const auto op = operator_named<Draw>("nsvq::sample_unit_rows");
   const auto units = [](const torch::Tensor& rows) {
     return unit_vectors(rows.detach()).to(at::kFloat).contiguous();
   };
@@ -56,8 +55,8 @@ torch::Tensor draw_by_similarity(const torch::Tensor& codebook, const torch::Ten
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
-  m.def("draw_similar(Tensor codes, Tensor latents, Tensor seed) -> Tensor");
+  m.def("sample_unit_rows(Tensor codes, Tensor latents, Tensor seed) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("draw_similar", draw_similar_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("sample_unit_rows", sample_unit_rows_cpu); }
 
 }  // namespace nsvq

@@ -6,10 +6,10 @@
 
 namespace nsvq {
 
-// Random numbers by a seed that is a tensor, int64 without dimensions on the device that draws: so
-// a recorded step draws anew each time, and the host need not wait. A number depends on the seed,
-// the draw and its place alone, whatever the device (but for the rounding of those that are not
-// uniform) and the number of threads.
+// Random numbers by a seed that is a tensor, one int64 on the device that draws: so a replayed CUDA
+// graph draws new numbers each time, and the host need not synchronise. A number depends on the
+// seed, the draw and its place alone, whatever the number of threads and the device (but for the
+// rounding of those that are not uniform).
 
 /// Throws unless the seed is one, on this device.
 void check_seed(const char* op, const torch::Tensor& seed, c10::Device device);

@@ -35,7 +35,7 @@ std::optional<Tf32> rounding(const Tensor& latents, const MaybeTensor& seed) {
   return std::nullopt;
 }
 
-class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction> {
+class GumbelSoftmaxFunction : public torch::autograd::Function<GumbelSoftmaxFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& latents,
                                const Tensor& weights, const Tensor& offsets, const Tensor& codebook,
@@ -45,7 +45,7 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
     auto entropy = at::zeros({}, latents.options());
     each_chunk(latents, weights, offsets, chunk,
                [&](const Tensor&, const Tensor& logits, int64_t first) {
-                 const auto rows = soft_rows(logits, {seed, first});
+                 const auto rows = softmax_rows(logits, {seed, first});
                  indices.slice(0, first, first + logits.size(0)).copy_(rows.indices);
                  entropy += rows.entropy.sum();
                });
@@ -58,7 +58,7 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "noisy_choice: has no second derivative");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "gumbel_softmax: has no second derivative");
     const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
     const auto saved = context->get_saved_variables();
     const auto &latents = saved[0], &weights = saved[1], &offsets = saved[2], &codebook = saved[3],
@@ -76,7 +76,7 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
       MaybeTensor pulls;
       if (of_codes.defined()) pulls = at::mm(own(of_codes), codebook.t());
       const auto of_logits =
-          soft_rows_gradient(logits, {seed, first}, temperature, pulls, given(of_entropy));
+          softmax_rows_backward(logits, {seed, first}, temperature, pulls, given(of_entropy));
       own(of_latents).copy_(at::mm(of_logits, weights));
       of_weights.addmm_(of_logits.t(), part);
       of_offsets += of_logits.sum(0);
@@ -88,23 +88,23 @@ class NoisyChoiceFunction : public torch::autograd::Function<NoisyChoiceFunction
 
 }  // namespace
 
-NoisyChoice noisy_choice(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
-                         const Tensor& codebook, const Tensor& temperature, const MaybeTensor& seed,
-                         std::optional<int64_t> chunk) {
+GumbelSoftmax gumbel_softmax(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
+                             const Tensor& codebook, const Tensor& temperature,
+                             const MaybeTensor& seed, std::optional<int64_t> chunk) {
   TORCH_CHECK(temperature.numel() == 1 && temperature.device() == latents.device(),
-              "noisy_choice: the temperature must be a scalar on ", latents.device(),
+              "gumbel_softmax: the temperature must be a scalar on ", latents.device(),
               ", but it is ", temperature.sizes(), " on ", temperature.device());
-  if (seed) check_seed("noisy_choice", *seed, latents.device());
+  if (seed) check_seed("gumbel_softmax", *seed, latents.device());
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   const auto results =
-      NoisyChoiceFunction::apply(latents, weights, offsets, codebook.detach(), temperature, seed,
-                                 chunk.value_or(rows_at_a_time(weights.size(0))));
+      GumbelSoftmaxFunction::apply(latents, weights, offsets, codebook.detach(), temperature, seed,
+                                   chunk.value_or(rows_at_a_time(weights.size(0))));
   return {results[0], results[1], results[2]};
 }
 
-NoisyChoice noisy_choice_reference(const Tensor& latents, const Tensor& weights,
-                                   const Tensor& offsets, const Tensor& codebook,
-                                   const Tensor& temperature, const MaybeTensor& seed) {
+GumbelSoftmax gumbel_softmax_reference(const Tensor& latents, const Tensor& weights,
+                                       const Tensor& offsets, const Tensor& codebook,
+                                       const Tensor& temperature, const MaybeTensor& seed) {
   const auto logits = at::addmm(offsets, latents, weights.t());
   const auto noisy = with_noise(logits, {seed, 0});
   const auto mean = at::softmax(noisy / temperature, 1).matmul(codebook.detach());

@@ -19,7 +19,7 @@ struct LfqEntropy {
 /// with gradients for the latents; at most 24 bits.
 LfqEntropy lfq_entropy(const torch::Tensor& latents, double temperature);
 
-/// The same by the [N, 2^bits] matrix.
+/// lfq_entropy by the [N, 2^bits] matrix.
 LfqEntropy lfq_entropy_reference(const torch::Tensor& latents, double temperature);
 
 }  // namespace nsvq

@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/common/check_codes.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/soft_assignment/row_chunks.h"
 
@@ -13,11 +14,8 @@ namespace {
 using Tensor = torch::Tensor;
 
 void check_soft_assignment(const Tensor& latents, const Tensor& codebook, double tau) {
-  TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1),
-              "soft_assignment: latents must be [N, d] and codebook [K, d], but they are ",
-              latents.sizes(), " and ", codebook.sizes());
-  TORCH_CHECK(codebook.size(0) > 0, "soft_assignment: codebook is empty");
-  TORCH_CHECK(tau > 0, "soft_assignment: tau must be positive, but it is ", tau);
+  check_codes("soft_assignment", latents, codebook);
+  check_tau("soft_assignment", tau);
 }
 
 RowResults softmax_sums(const Tensor& rows, const Tensor& weights, const Tensor& offsets) {

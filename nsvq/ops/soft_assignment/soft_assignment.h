@@ -26,7 +26,7 @@ SoftAssignment soft_assignment_of_logits(const torch::Tensor& latents, const tor
 SoftAssignment soft_assignment(const torch::Tensor& latents, const torch::Tensor& codebook,
                                double tau, std::optional<int64_t> chunk = std::nullopt);
 
-/// The same by plain tensor operations on the N x K matrix.
+/// soft_assignment by plain tensor operations on the N x K matrix.
 SoftAssignment soft_assignment_reference(const torch::Tensor& latents,
                                          const torch::Tensor& codebook, double tau);
 

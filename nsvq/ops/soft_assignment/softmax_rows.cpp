@@ -12,15 +12,15 @@ namespace {
 using Tensor = torch::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-std::tuple<Tensor, Tensor> soft_rows_kernel(const Tensor& logits, const MaybeTensor& seed,
-                                            int64_t first) {
+std::tuple<Tensor, Tensor> softmax_rows_kernel(const Tensor& logits, const MaybeTensor& seed,
+                                               int64_t first) {
   const auto logs = at::log_softmax(logits, 1);
   return {with_noise(logits, {seed, first}).argmax(1), -(logs.exp() * logs).sum(1)};
 }
 
-Tensor soft_rows_gradient_kernel(const Tensor& logits, const MaybeTensor& seed, int64_t first,
-                                 const Tensor& temperature, const MaybeTensor& pulls,
-                                 const MaybeTensor& weight) {
+Tensor softmax_rows_backward_kernel(const Tensor& logits, const MaybeTensor& seed, int64_t first,
+                                    const Tensor& temperature, const MaybeTensor& pulls,
+                                    const MaybeTensor& weight) {
   auto gradient = at::zeros_like(logits);
   if (pulls) {
     const auto p = at::softmax(with_noise(logits, {seed, first}) / temperature, 1);
@@ -41,31 +41,31 @@ Tensor with_noise(const Tensor& logits, const Noise& noise) {
   return logits + values.view_as(logits).to(logits.scalar_type());
 }
 
-SoftRows soft_rows(const Tensor& logits, const Noise& noise) {
+SoftmaxRows softmax_rows(const Tensor& logits, const Noise& noise) {
   using Rows = std::tuple<Tensor, Tensor>(const Tensor&, const MaybeTensor&, int64_t);
-  static const auto op = operator_named<Rows>("nsvq::soft_rows");
+  static const auto op = operator_named<Rows>("nsvq::softmax_rows");
   const auto [indices, entropy] = op.call(logits, noise.seed, noise.first);
   return {indices, entropy};
 }
 
-Tensor soft_rows_gradient(const Tensor& logits, const Noise& noise, const Tensor& temperature,
-                          const MaybeTensor& pulls, const MaybeTensor& weight) {
+Tensor softmax_rows_backward(const Tensor& logits, const Noise& noise, const Tensor& temperature,
+                             const MaybeTensor& pulls, const MaybeTensor& weight) {
   using Gradient = Tensor(const Tensor&, const MaybeTensor&, int64_t, const Tensor&,
                           const MaybeTensor&, const MaybeTensor&);
-  static const auto op = operator_named<Gradient>("nsvq::soft_rows_gradient");
+  static const auto op = operator_named<Gradient>("nsvq::softmax_rows_backward");
   return op.call(logits, noise.seed, noise.first, temperature, pulls, weight);
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
-  m.def("soft_rows(Tensor logits, Tensor? seed, int first) -> (Tensor, Tensor)");
+  m.def("softmax_rows(Tensor logits, Tensor? seed, int first) -> (Tensor, Tensor)");
   m.def(
-      "soft_rows_gradient(Tensor logits, Tensor? seed, int first, Tensor temperature, Tensor? "
+      "softmax_rows_backward(Tensor logits, Tensor? seed, int first, Tensor temperature, Tensor? "
       "pulls, Tensor? weight) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(nsvq, CompositeExplicitAutograd, m) {
-  m.impl("soft_rows", soft_rows_kernel);
-  m.impl("soft_rows_gradient", soft_rows_gradient_kernel);
+  m.impl("softmax_rows", softmax_rows_kernel);
+  m.impl("softmax_rows_backward", softmax_rows_backward_kernel);
 }
 
 }  // namespace nsvq

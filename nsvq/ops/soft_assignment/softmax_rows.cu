@@ -1,4 +1,4 @@
-// Softmaxes of rows (soft_rows.h), a block a row: what the plain version does in tens of passes
+// Softmaxes of rows (softmax_rows.h), a block a row: what the plain version does in tens of passes
 // over the logits takes one forward and three backward. What a block reads again is still in the
 // cache: few rows are under way at a time.
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ namespace nsvq {
 
 namespace {
 
-using namespace soft_rows_cuda;
+using namespace softmax_rows_cuda;
 
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(Rows rows, int64_t* __restrict__ indices, float* __restrict__ entropies) {
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 const float* matrix(const char* name, const at::Tensor& values, at::IntArrayRef sizes) {
   TORCH_CHECK(values.scalar_type() == at::kFloat && values.dim() == 2 && values.sizes() == sizes &&
                   values.is_contiguous(),
-              "soft_rows: ", name, " must be fp32 [n, K] and contiguous, but they are ",
+              "softmax_rows: ", name, " must be fp32 [n, K] and contiguous, but they are ",
               values.scalar_type(), " ", values.sizes());
   return values.const_data_ptr<float>();
 }
@@ -115,16 +115,16 @@ bool in_fours(const float* values) { return reinterpret_cast<uintptr_t>(values) 
 
 Rows rows_of(const at::Tensor& logits, const std::optional<at::Tensor>& seed, int64_t first) {
   const float* values = matrix("logits", logits, logits.sizes());
-  TORCH_CHECK(logits.size(1) > 0 && logits.size(1) < INT_MAX, "soft_rows: rows of ", logits.size(1),
-              " logits");
-  if (seed) check_seed("soft_rows", *seed, logits.device());
+  TORCH_CHECK(logits.size(1) > 0 && logits.size(1) < INT_MAX, "softmax_rows: rows of ",
+              logits.size(1), " logits");
+  if (seed) check_seed("softmax_rows", *seed, logits.device());
   return {values, logits.size(1), seed ? seed->const_data_ptr<int64_t>() : nullptr, first,
           logits.size(1) % 4 == 0 && in_fours(values)};
 }
 
-std::tuple<at::Tensor, at::Tensor> soft_rows_gpu(const at::Tensor& logits,
-                                                 const std::optional<at::Tensor>& seed,
-                                                 int64_t first) {
+std::tuple<at::Tensor, at::Tensor> softmax_rows_gpu(const at::Tensor& logits,
+                                                    const std::optional<at::Tensor>& seed,
+                                                    int64_t first) {
   const c10::cuda::CUDAGuard guard(logits.device());
   const Rows rows = rows_of(logits, seed, first);
   auto indices = at::empty({logits.size(0)}, logits.options().dtype(at::kLong));
@@ -137,16 +137,17 @@ std::tuple<at::Tensor, at::Tensor> soft_rows_gpu(const at::Tensor& logits,
   return {indices, entropies};
 }
 
-at::Tensor soft_rows_gradient_gpu(const at::Tensor& logits, const std::optional<at::Tensor>& seed,
-                                  int64_t first, const at::Tensor& temperature,
-                                  const std::optional<at::Tensor>& pulls,
-                                  const std::optional<at::Tensor>& weight) {
+at::Tensor softmax_rows_backward_gpu(const at::Tensor& logits,
+                                     const std::optional<at::Tensor>& seed, int64_t first,
+                                     const at::Tensor& temperature,
+                                     const std::optional<at::Tensor>& pulls,
+                                     const std::optional<at::Tensor>& weight) {
   const c10::cuda::CUDAGuard guard(logits.device());
   Rows rows = rows_of(logits, seed, first);
   const float* pulled = pulls ? matrix("pulls", *pulls, logits.sizes()) : nullptr;
   rows.in_fours = rows.in_fours && in_fours(pulled);
   auto gradients = at::empty_like(logits);
-  TORCH_CHECK(temperature.device() == logits.device(), "soft_rows: the temperature must be on ",
+  TORCH_CHECK(temperature.device() == logits.device(), "softmax_rows: the temperature must be on ",
               logits.device(), ", but it is on ", temperature.device());
   const auto rounded = temperature.to(at::kFloat);
   if (logits.size(0) == 0) return gradients;
@@ -172,8 +173,8 @@ at::Tensor soft_rows_gradient_gpu(const at::Tensor& logits, const std::optional<
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
-  m.impl("soft_rows", soft_rows_gpu);
-  m.impl("soft_rows_gradient", soft_rows_gradient_gpu);
+  m.impl("softmax_rows", softmax_rows_gpu);
+  m.impl("softmax_rows_backward", softmax_rows_backward_gpu);
 }
 
 }  // namespace nsvq

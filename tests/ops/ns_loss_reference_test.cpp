@@ -1,10 +1,8 @@
-#include "nsvq/ops/code_search/ns_loss.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-
-#include "nsvq/ops/code_search/code_search_reference.h"
 
 namespace nsvq::ns_loss_test {
 namespace {
@@ -43,8 +41,8 @@ TEST(NsLoss, ValueAndGradientEqualTheSums) {
     for (const int64_t k : {1, 2, 33}) {
       const auto z = at::randn({n, 4}, at::kDouble) * 0.5;
       const auto c = (at::randn({k, 4}, at::kDouble) * 0.5).requires_grad_();
-      const auto q = nearest_codes(z, c);
-      const auto loss = ns_loss(z, c, q, 0.35);
+      const auto q = nearest_codes_reference(z, c);
+      const auto loss = ns_loss_reference(z, c, q, 0.35);
       loss.backward();
       const auto expected = by_hand(z, c.detach(), q, 0.35);
       EXPECT_NEAR(loss.item<double>(), expected.loss, 1e-12);
@@ -57,14 +55,14 @@ TEST(NsLoss, ValueAndGradientEqualTheSums) {
 TEST(NsLoss, WeightsAreDetached) {
   torch::manual_seed(1);
   const auto z = at::randn({3, 2}, at::kDouble), c = at::randn({4, 2}, at::kDouble);
-  const auto q = nearest_codes(z, c);
+  const auto q = nearest_codes_reference(z, c);
   const auto weights =
       at::softmax(squared_distances(z, c) / -0.35, 1).scatter(1, q.unsqueeze(1), 0);
   const auto with_fixed_weights = [&](const torch::Tensor& codebook) {
     return ((weights * squared_distances(z, codebook)).sum() / z.numel()).item<double>();
   };
   const auto parameter = c.clone().requires_grad_();
-  ns_loss(z, parameter, q, 0.35).backward();
+  ns_loss_reference(z, parameter, q, 0.35).backward();
   for (int64_t j = 0; j < 4; ++j) {
     auto up = c.clone(), down = c.clone();
     up[j][1] += 1e-6;
@@ -76,25 +74,26 @@ TEST(NsLoss, WeightsAreDetached) {
 
 TEST(NsLoss, LatentsGetNoGradient) {
   const auto z = at::randn({3, 2}).requires_grad_(), c = at::randn({4, 2}).requires_grad_();
-  ns_loss(z, c, nearest_codes(z, c), 0.35).backward();
+  ns_loss_reference(z, c, nearest_codes_reference(z, c), 0.35).backward();
   EXPECT_FALSE(z.grad().defined());
 }
 
 TEST(NsLoss, FarLatentsDoNotOverflow) {
   const auto z = at::full({2, 4}, 1e4), c = at::randn({5, 4});
-  EXPECT_TRUE(std::isfinite(ns_loss(z, c, nearest_codes(z, c), 0.01).item<double>()));
+  EXPECT_TRUE(
+      std::isfinite(ns_loss_reference(z, c, nearest_codes_reference(z, c), 0.01).item<double>()));
 }
 
 TEST(NsLoss, NoLatents) {
   const auto c = at::randn({4, 2}).requires_grad_();
-  const auto loss = ns_loss(at::empty({0, 2}), c, at::empty({0}, at::kLong), 0.35);
+  const auto loss = ns_loss_reference(at::empty({0, 2}), c, at::empty({0}, at::kLong), 0.35);
   loss.backward();
   EXPECT_EQ(loss.item<double>(), 0);
   EXPECT_EQ(c.grad().abs().max().item<double>(), 0);
 }
 
 TEST(NsLoss, RefusesAnImpossibleTemperature) {
-  EXPECT_THROW(ns_loss(at::ones({1, 2}), at::ones({3, 2}), at::zeros({1}, at::kLong), 0),
+  EXPECT_THROW(ns_loss_reference(at::ones({1, 2}), at::ones({3, 2}), at::zeros({1}, at::kLong), 0),
                c10::Error);
 }
 
