@@ -21,7 +21,7 @@ torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor&
 
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
   // Of unit vectors the nearest is the most similar.
-  return nearest_without_waiting(unit_vectors(codebook), unit_vectors(latents), {});
+  return nearest_indices(unit_vectors(codebook), unit_vectors(latents), {}, NonFinite::ignore);
 }
 
 AnchorReplacement::AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook)

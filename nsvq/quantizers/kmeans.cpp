@@ -20,7 +20,7 @@ struct Nearest {
 };
 
 Nearest nearest_centres(const torch::Tensor& points, const torch::Tensor& centres) {
-  const auto indices = nearest_indices(points, centres, {});
+  const auto indices = nearest_indices(points, centres, {}, NonFinite::error);
   return {indices, (points - centres.index_select(0, indices)).square().sum(1)};
 }
 

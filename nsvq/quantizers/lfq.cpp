@@ -53,7 +53,7 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor LookupFreeQuantizer::encode_wide(const torch::Tensor& latents) {
-  return none_if_not_finite(signs_as_index(latents), latents);
+  return with_policy(signs_as_index(latents), latents, NonFinite::mark);
 }
 
 torch::Tensor LookupFreeQuantizer::decode(const torch::Tensor& indices) {

@@ -55,7 +55,7 @@ class Quantizer : public torch::nn::Module {
   /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
   /// The same, but no GPU is waited for: there such a latent gets index -1, which whoever looks at
-  /// the indices first has to check for (require_found in search.h).
+  /// the indices first has to check for (throw_if_marked in search.h).
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;

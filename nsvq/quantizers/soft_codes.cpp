@@ -6,7 +6,6 @@
 #include "nsvq/ops/soft_assignment/row_chunks.h"
 #include "nsvq/ops/soft_assignment/softmax_rows.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -46,7 +45,6 @@ SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits) {
   const torch::NoGradGuard no_grad;
-  require_latents_finite(latents);
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets}, rows_at_a_time(logits.weights.size(0)),
       [](const torch::Tensor& rows, int64_t, const SharedTensors& shared) {

@@ -41,7 +41,7 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness);
 
-/// Index [N] of the largest logit, without gradients. On a CPU throws if a latent is not finite.
+/// Index [N] of the largest logit, without gradients; any where a latent is not finite.
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits);
 
 }  // namespace nsvq

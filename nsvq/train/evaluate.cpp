@@ -65,7 +65,7 @@ std::map<std::string, double> evaluate(Tokenizer& model, Loader& loader, Group& 
     count += images.size(0);
   }
   progress.finish();
-  require_found(lowest);
+  throw_if_marked(lowest);
 
   group.sum({count});
   if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");

@@ -31,7 +31,7 @@ std::string Trainer::why_not_recorded() const {
 
 /// Whether a step waits for its search, so that latents that are not finite must not reach it.
 bool Trainer::search_waits() const {
-  return device_.is_cpu() || !search_streams(config_.model.latent_dim, config_.quantizer);
+  return device_.is_cpu() || !uses_streaming_search(config_.model.latent_dim, config_.quantizer);
 }
 
 /// What a step changes by other ways than the optimizer, and before it is known whether it counts.
