@@ -83,7 +83,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
   const auto centres = kmeans(vectors, codes, arguments.iterations, arguments.seed,
                               [&](int64_t done) { progress.update(done); });
   progress.finish();
-  const auto indices = nearest_indices(vectors, centres, {});
+  const auto indices = nearest_indices(vectors, centres, {}, NonFinite::error);
   const auto error = at::mse_loss(centres.index_select(0, indices), vectors).item<double>();
   const auto used = std::get<0>(at::_unique(indices)).numel();
   metadata.insert({{"format", "pt"},

@@ -4,7 +4,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/ops/feature_distance.h"
+#include "nsvq/ops/images/feature_distance.h"
 
 namespace nsvq {
 

@@ -4,7 +4,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
-#include "nsvq/ops/depth_to_space.h"
+#include "nsvq/ops/images/depth_to_space.h"
 
 namespace nsvq {
 

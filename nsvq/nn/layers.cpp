@@ -7,10 +7,10 @@
 #include <optional>
 #include <variant>
 
-#include "nsvq/ops/add_norm_silu.h"
-#include "nsvq/ops/bias_relu.h"
-#include "nsvq/ops/group_norm_silu.h"
-#include "nsvq/ops/layout.h"
+#include "nsvq/ops/common/layout.h"
+#include "nsvq/ops/group_norm/add_norm_silu.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "nsvq/ops/images/bias_relu.h"
 
 namespace nsvq {
 

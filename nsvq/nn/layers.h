@@ -35,13 +35,13 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
-/// ReLU of a convolution, with a bias that was left (nsvq/ops/bias_relu.h).
+/// ReLU of a convolution, with a bias that was left (nsvq/ops/images/bias_relu.h).
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
 enum class Activation { none, silu };
 
-/// The norm and what follows it: in one operator (nsvq/ops/group_norm_silu.h) where memory is
-/// channels-last, in PyTorch's otherwise.
+/// The norm and what follows it: in one operator (nsvq/ops/group_norm/group_norm_silu.h) where
+/// memory is channels-last, in PyTorch's otherwise.
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
@@ -57,8 +57,8 @@ struct Normalised {
   torch::Tensor sum, output;
 };
 
-/// The sum and the norm of it: in one operator (nsvq/ops/add_norm_silu.h) where memory is
-/// channels-last.
+/// The sum and the norm of it: in one operator (nsvq/ops/group_norm/add_norm_silu.h) where memory
+/// is channels-last.
 Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
                              Activation activation);
 

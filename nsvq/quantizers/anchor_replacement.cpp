@@ -1,8 +1,8 @@
 #include "nsvq/quantizers/anchor_replacement.h"
 
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/cosine.h"
-#include "nsvq/ops/similarity_draws.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/random/sample_by_cosine.h"
 #include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/search.h"
 
@@ -14,14 +14,14 @@ torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor&
                              const std::string& choice, const torch::Tensor& seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
   if (choice == "random") return draw_rows(latents, codebook.size(0), seed);
-  return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
+  return latents.index_select(0, sample_by_cosine(codebook, latents, seed));
 }
 
 }  // namespace
 
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
   // Of unit vectors the nearest is the most similar.
-  return nearest_without_waiting(unit_vectors(codebook), unit_vectors(latents), {});
+  return nearest_indices(unit_vectors(codebook), unit_vectors(latents), {}, NonFinite::ignore);
 }
 
 AnchorReplacement::AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook)

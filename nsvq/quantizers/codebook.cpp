@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "nsvq/ops/code_sums.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
 #include "nsvq/quantizers/kmeans.h"
 
 namespace nsvq {

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/ema.h"
 
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
@@ -16,7 +16,8 @@ EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
       sums_(register_buffer("sums", codebook_.clone())) {}
 
 Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found = nearest_without_waiting(flatten_latents(latents), codebook_, config_);
+  const auto found =
+      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
   const auto indices = to_places(found, latents);
   return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/factorised.h"
 
-#include "nsvq/ops/cosine.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
@@ -17,14 +17,16 @@ Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
                                              const QuantizerStep& step) {
   const auto directions = unit_vectors(latents);
   const auto codes = unit_vectors(codebook_);
-  const auto found = nearest_without_waiting(flatten_latents(directions), codes, config_);
+  const auto found =
+      nearest_indices(flatten_latents(directions), codes, config_, NonFinite::ignore);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codes, indices), indices, directions, config_, step);
 }
 
 torch::Tensor FactorisedQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto flat = flatten_latents(unit_vectors(latents));
-  return to_places(nearest_or_none(flat, unit_vectors(codebook_), config_), latents);
+  return to_places(nearest_indices(flat, unit_vectors(codebook_), config_, NonFinite::mark),
+                   latents);
 }
 
 torch::Tensor FactorisedQuantizer::decode(const torch::Tensor& indices) {

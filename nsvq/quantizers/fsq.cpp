@@ -80,7 +80,7 @@ Quantized FiniteScalarQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor FiniteScalarQuantizer::encode_wide(const torch::Tensor& latents) {
-  return none_if_not_finite(indices_of(rounded(bounded(latents))), latents);
+  return with_policy(indices_of(rounded(bounded(latents))), latents, NonFinite::mark);
 }
 
 torch::Tensor FiniteScalarQuantizer::decode(const torch::Tensor& indices) {

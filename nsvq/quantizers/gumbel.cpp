@@ -43,7 +43,7 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 torch::Tensor GumbelQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found =
       largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias});
-  return none_if_not_finite(to_places(found, latents), latents);
+  return with_policy(to_places(found, latents), latents, NonFinite::mark);
 }
 
 torch::Tensor GumbelQuantizer::decode(const torch::Tensor& indices) {

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/ibq.h"
 
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
@@ -52,7 +52,7 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
 
 torch::Tensor IndexBackpropagationQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found = largest_logits(flatten_latents(latents), {codebook_, no_offsets()});
-  return none_if_not_finite(to_places(found, latents), latents);
+  return with_policy(to_places(found, latents), latents, NonFinite::mark);
 }
 
 }  // namespace nsvq

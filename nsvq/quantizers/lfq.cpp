@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/lfq.h"
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/lfq_entropy.h"
+#include "nsvq/ops/soft_assignment/lfq_entropy.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
@@ -53,7 +53,7 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor LookupFreeQuantizer::encode_wide(const torch::Tensor& latents) {
-  return none_if_not_finite(signs_as_index(latents), latents);
+  return with_policy(signs_as_index(latents), latents, NonFinite::mark);
 }
 
 torch::Tensor LookupFreeQuantizer::decode(const torch::Tensor& indices) {

@@ -10,13 +10,14 @@ namespace nsvq {
 
 Quantized MappedQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto codes = mapped_codes();
-  const auto found = nearest_without_waiting(flatten_latents(latents), codes, config_);
+  const auto found = nearest_indices(flatten_latents(latents), codes, config_, NonFinite::ignore);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codes, indices), indices, latents, config_, step);
 }
 
 torch::Tensor MappedQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_or_none(flatten_latents(latents), mapped_codes(), config_), latents);
+  return to_places(
+      nearest_indices(flatten_latents(latents), mapped_codes(), config_, NonFinite::mark), latents);
 }
 
 // All codes are mapped, not only those asked for: the same product gives the same bits.

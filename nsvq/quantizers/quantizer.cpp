@@ -14,7 +14,7 @@ Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep&
 
 torch::Tensor Quantizer::encode(const torch::Tensor& latents) {
   auto indices = encode_without_waiting(latents);
-  if (!indices.is_cpu()) require_found(indices);  // a CPU has looked already
+  if (!indices.is_cpu()) throw_if_marked(indices);  // a CPU has looked already
   return indices;
 }
 

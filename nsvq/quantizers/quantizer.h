@@ -22,7 +22,8 @@ struct QuantizerStep {
   /// Scalar on the latents' device, of the step in the run: what anneals, anneals by it. A tensor,
   /// like the seed, so that a recorded step is not that of one number. None stands for 0.
   torch::Tensor number;
-  /// Of what the step draws, as nsvq/ops/seeded_values.h takes it; without it nothing is random.
+  /// Of what the step draws, as nsvq/ops/random/seeded_random.h takes it; without it nothing is
+  /// random.
   std::optional<torch::Tensor> seed;
 };
 
@@ -38,7 +39,8 @@ struct Quantized {
 struct TakenStep {
   torch::Tensor latents;  ///< [N, d] of this rank, without gradients
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  /// Of the draws made after it, as nsvq/ops/seeded_values.h takes it; the same on every rank.
+  /// Of the draws made after it, as nsvq/ops/random/seeded_random.h takes it; the same on every
+  /// rank.
   torch::Tensor seed;
   Group& group;
 };
@@ -53,7 +55,7 @@ class Quantizer : public torch::nn::Module {
   /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
   /// The same, but no GPU is waited for: there such a latent gets index -1, which whoever looks at
-  /// the indices first has to check for (require_found in search.h).
+  /// the indices first has to check for (throw_if_marked in search.h).
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;

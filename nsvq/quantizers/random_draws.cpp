@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/random/seeded_random.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/restart_replacement.h"
 
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/random_draws.h"
 
 namespace nsvq {

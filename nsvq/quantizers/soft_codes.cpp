@@ -2,11 +2,10 @@
 
 #include <vector>
 
-#include "nsvq/ops/noisy_choice.h"
-#include "nsvq/ops/row_chunks.h"
-#include "nsvq/ops/soft_rows.h"
+#include "nsvq/ops/soft_assignment/gumbel_softmax.h"
+#include "nsvq/ops/soft_assignment/row_chunks.h"
+#include "nsvq/ops/soft_assignment/softmax_rows.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -39,14 +38,13 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness) {
-  const auto drawn = noisy_choice(latents, logits.weights, logits.offsets, codebook,
-                                  softness.temperature, softness.seed);
+  const auto drawn = gumbel_softmax(latents, logits.weights, logits.offsets, codebook,
+                                    softness.temperature, softness.seed);
   return {codes_of(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits) {
   const torch::NoGradGuard no_grad;
-  require_latents_finite(latents);
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets}, rows_at_a_time(logits.weights.size(0)),
       [](const torch::Tensor& rows, int64_t, const SharedTensors& shared) {

@@ -9,8 +9,8 @@
 namespace nsvq {
 
 // Codes chosen by a softmax over logits, without the N x K matrix: rows are taken a chunk at a time
-// (nsvq/ops/row_chunks.h, noisy_choice.h), in forward and again in backward, and noise is drawn
-// anew from its seed.
+// (nsvq/ops/soft_assignment/row_chunks.h, gumbel_softmax.h), in forward and again in backward, and
+// noise is drawn anew from its seed.
 
 /// Logits z_i . w_j + b_j of latents [N, d]; the codes' weights w [K, d] and offsets b [K].
 struct CodeLogits {
@@ -41,7 +41,7 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                         const torch::Tensor& codebook, const Softness& softness);
 
-/// Index [N] of the largest logit, without gradients. On a CPU throws if a latent is not finite.
+/// Index [N] of the largest logit, without gradients; any where a latent is not finite.
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits);
 
 }  // namespace nsvq

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/soft_codes.h"

@@ -17,13 +17,15 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 }
 
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found = nearest_without_waiting(flatten_latents(latents), codebook_, config_);
+  const auto found =
+      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
   const auto indices = to_places(found, latents);
   return fit_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
 torch::Tensor VectorQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_or_none(flatten_latents(latents), codebook_, config_), latents);
+  return to_places(nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::mark),
+                   latents);
 }
 
 torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {

@@ -26,7 +26,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
     count += images.size(0);
   }
   progress.finish();
-  require_found(lowest);
+  throw_if_marked(lowest);
 
   if (options.group) options.group->sum({count});
   if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");

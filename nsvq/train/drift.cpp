@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/neighbours.h"
+#include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
 
 namespace nsvq {

@@ -6,7 +6,7 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/loop.h"
 

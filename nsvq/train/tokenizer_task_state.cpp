@@ -118,7 +118,7 @@ std::string TokenizerTask::graphs_disabled_reason() const {
 }
 
 bool TokenizerTask::step_syncs_host() const {
-  return device_.is_cpu() || !search_streams(config_.model.latent_dim, config_.quantizer);
+  return device_.is_cpu() || !uses_streaming_search(config_.model.latent_dim, config_.quantizer);
 }
 
 TensorFile TokenizerTask::model(const RunState& state) {

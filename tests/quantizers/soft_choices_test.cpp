@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "nsvq/ops/nearest_codes.h"
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/gumbel.h"
 #include "nsvq/quantizers/soft_codes.h"
@@ -112,7 +112,8 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
 TEST(Sqvae, EvaluationTakesTheNearestCode) {
   const auto one = member("sqvae");
   const auto quantizer = make(one);
-  const auto nearest = nearest_codes(flatten_latents(latents_for(one)), quantizer->codebook());
+  const auto nearest =
+      nearest_codes_reference(flatten_latents(latents_for(one)), quantizer->codebook());
   EXPECT_TRUE(at::equal(quantizer->encode(latents_for(one)).flatten(), nearest));
 }
 
