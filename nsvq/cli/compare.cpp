@@ -22,6 +22,7 @@ struct CompareArguments {
   MetricArguments metrics;
   std::string out;
   int64_t samples = 8;
+  int enlarge = 1;
 };
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -115,7 +116,8 @@ void write_json(const CompareArguments& arguments, const MetricChoice& choice,
   write_text(arguments.metrics.json, json.dump(2) + "\n");
 }
 
-void write_grid(const std::string& out, const std::vector<Compared>& results) {
+void write_grid(const CompareArguments& arguments, const std::vector<Compared>& results) {
+  const auto& out = arguments.out;
   if (out.empty()) return;
   std::vector<std::vector<Image>> rows = {results.front().samples.images};
   std::string names = "images";
@@ -123,7 +125,7 @@ void write_grid(const std::string& out, const std::vector<Compared>& results) {
     rows.push_back(result.samples.reconstructions);
     names += ", " + result.column.title;
   }
-  write_image(out, make_grid(rows));
+  write_image(out, enlarge(make_grid(rows), arguments.enlarge));
   fmt::print("{}, rows from the top: {}\n", out, names);
 }
 
@@ -145,7 +147,7 @@ void run_compare(const CompareArguments& arguments) {
              metric_table(columns, choice.conventions));
   print_statistics(arguments.metrics);
   write_json(arguments, choice, results);
-  write_grid(arguments.out, results);
+  write_grid(arguments, results);
 }
 
 }  // namespace
@@ -163,6 +165,10 @@ void declare_compare(CLI::App& app) {
                  "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");
   app.add_option("--samples", arguments->samples, "images in that picture")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--enlarge", arguments->enlarge,
+                 "times that the picture is enlarged, pixel by pixel")
+      ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.callback([arguments] { run_compare(*arguments); });
 }

@@ -108,6 +108,7 @@ struct QuantizerConfig {
 struct LossConfig {
   double l1 = 1;
   double l2 = 0;
+  double chroma = 0;
   double perceptual = 0;
   std::string perceptual_net = "vgg";
   double vq = 1;

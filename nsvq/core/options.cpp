@@ -179,6 +179,9 @@ std::vector<Option> options(Config& config) {
 
       {"loss.l1", &loss.l1, "weight of the absolute reconstruction error", at_least(0)},
       {"loss.l2", &loss.l2, "weight of the squared reconstruction error", at_least(0)},
+      {"loss.chroma", &loss.chroma,
+       "weight of the squared error of the colours: of each channel less the mean of the three",
+       at_least(0)},
       {"loss.perceptual", &loss.perceptual, "weight of the perceptual distance (LPIPS)",
        at_least(0)},
       {"loss.perceptual_net", &loss.perceptual_net,

@@ -22,4 +22,15 @@ class L2Loss : public Loss {
   }
 };
 
+/// Mean squared difference of the colours alone: of each channel less the mean of the three.
+/// Colours vary less than brightness and are learnt only after it where both count alike.
+class ChromaLoss : public Loss {
+ public:
+  torch::Tensor operator()(const torch::Tensor& reconstructions,
+                           const torch::Tensor& images) override {
+    const auto error = reconstructions - images;
+    return (error - error.mean(1, /*keepdim=*/true)).square().mean();
+  }
+};
+
 }  // namespace nsvq

@@ -23,6 +23,7 @@ const std::vector<LossKind>& loss_kinds() {
   static const std::vector<LossKind> kinds = {
       {"l1", &LossConfig::l1, plain<L1Loss>},
       {"l2", &LossConfig::l2, plain<L2Loss>},
+      {"chroma", &LossConfig::chroma, plain<ChromaLoss>},
       {"perceptual", &LossConfig::perceptual, perceptual},
   };
   return kinds;

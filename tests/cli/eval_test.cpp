@@ -181,7 +181,7 @@ TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
 TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
   const std::string grid = folder_ / "grid.png";
   const auto result = run({"compare", model("one"), model("two") + "/", "--data", data_, "--json",
-                           json_, "--out", grid, "--samples", "5"});
+                           json_, "--out", grid, "--samples", "5", "--enlarge", "3"});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {" one ", " two\n", "psnr", "rows from the top: images, one, two"});
   const auto compared = json::parse(read_text(json_));
@@ -195,8 +195,8 @@ TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
     }
   }
   const auto picture = read_image(grid);
-  EXPECT_EQ(picture.width, 5 * 16 + 4 * 2);
-  EXPECT_EQ(picture.height, 3 * 16 + 2 * 2);
+  EXPECT_EQ(picture.width, 3 * (5 * 16 + 4 * 2));
+  EXPECT_EQ(picture.height, 3 * (3 * 16 + 2 * 2));
 }
 
 TEST_F(Evaluation, ColumnsAreCalledByWhereTheirPathsDiffer) {

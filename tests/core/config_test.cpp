@@ -187,7 +187,7 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
             "a.yaml:1: unknown key 'colour'; `nsvq config --reference` lists all keys");
   EXPECT_EQ(error_of_text("loss: 1\n"),
             "a.yaml:1: 'loss' is a section, not a setting; its keys are loss.l1, loss.l2, "
-            "loss.perceptual, loss.perceptual_net, loss.vq");
+            "loss.chroma, loss.perceptual, loss.perceptual_net, loss.vq");
   EXPECT_EQ(error_of_text("\n\ntrain.epochs: 0\n"),
             "a.yaml:3: train.epochs: expected integer (>= 1), got '0'");
   EXPECT_EQ(

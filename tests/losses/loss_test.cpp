@@ -46,11 +46,22 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
 TEST(Losses, ValuesByHand) {
   const auto images = at::zeros({1, 3, 1, 2});
   const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
-  const auto losses = make_losses(with_losses({.l1 = 1, .l2 = 2, .vq = 1}), at::kCPU);
-  ASSERT_EQ(losses.size(), 2u);
+  const auto losses = make_losses(with_losses({.l1 = 1, .l2 = 2, .chroma = 3, .vq = 1}), at::kCPU);
+  ASSERT_EQ(losses.size(), 3u);
   EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
   EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
   EXPECT_EQ(losses[1].weight, 2);
+  // The colours are (0, 1, -1) and (-2/3, 1/3, 1/3).
+  EXPECT_FLOAT_EQ((*losses[2].loss)(other, images).item<float>(), (2 + 2.0f / 3) / 6);
+}
+
+TEST(Losses, ChromaDoesNotSeeBrightness) {
+  torch::manual_seed(0);
+  const auto images = at::rand({2, 3, 5, 4}) * 2 - 1;
+  const auto loss =
+      std::move(make_losses(with_losses({.l1 = 0, .chroma = 1}), at::kCPU).at(0).loss);
+  EXPECT_LT((*loss)(images + at::rand({2, 1, 5, 4}), images).item<double>(), 1e-12);
+  EXPECT_GT((*loss)(images + at::rand({2, 3, 5, 4}), images).item<double>(), 1e-3);
 }
 
 TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
