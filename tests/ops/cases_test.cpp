@@ -1,4 +1,5 @@
-// Every operator over every small case of nsvq/ops/cases.h, on each device, against its reference.
+// Every operator over every small case of nsvq/ops/cases.h, on each device and by each path of the
+// search there, against its reference.
 
 #include "nsvq/ops/cases.h"
 
@@ -17,6 +18,8 @@
 #include "nsvq/ops/group_norm_silu.h"
 #include "nsvq/ops/ns_loss.h"
 #include "nsvq/ops/streaming.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
 
 namespace nsvq::cases_test {
 namespace {
@@ -62,19 +65,20 @@ class ErrorsByFamily {
   std::map<std::string, std::pair<double, double>> errors_;
 };
 
-class Cases : public testing::TestWithParam<c10::DeviceType> {
+class Cases : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (GetParam() == c10::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    if (device().is_cuda() && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   }
-  c10::Device device() const { return c10::Device(GetParam()); }
+  c10::Device device() const { return c10::Device(GetParam().device); }
 
  private:
+  const Environment path_{"NSVQ_GPU_PATH", GetParam().path};
   const Tf32 as_bench_ops_{Tf32Work::products, true};
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),
-                         [](const auto& info) { return c10::DeviceTypeName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Places, Cases, testing::ValuesIn(all_places()),
+                         [](const auto& info) { return info.param.name; });
 
 using Found = std::tuple<Tensor, Tensor>;
 using Quantized = std::tuple<Tensor, Tensor, Tensor>;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/ops/cuda/portable.h"
+#include "nsvq/ops/cuda/exact_scan.h"
 
 namespace nsvq {
 

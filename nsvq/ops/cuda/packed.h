@@ -151,4 +151,7 @@ void pull_codes(const uint8_t* latents, const uint8_t* codes, Matrix codebook, i
                 int64_t dimension, const float* centre, const Survey* survey, double tau,
                 int splits, float* pulls, cudaStream_t stream);
 
+/// pulls [count] = sum over splits of parts [splits, count].
+void add_parts(const float* parts, int splits, int64_t count, float* pulls, cudaStream_t stream);
+
 }  // namespace nsvq

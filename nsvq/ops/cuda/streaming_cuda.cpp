@@ -2,8 +2,8 @@
 //
 // Latents and codes are packed for the matrix units; a first pass finds each latent's candidates
 // and sums, a choice among these in fp64 makes the search exact, a second pass gathers the pulls
-// (packed.h). Before sm_90 and above 256 dimensions everything is done by differences
-// (portable.h). Nothing waits for the GPU: a latent that is not finite gets index -1 and
+// (packed.h). On other GPUs than Hopper, below 8 and above 256 dimensions blocked matrix products
+// do the same (blocked.h). Nothing waits for the GPU: a latent that is not finite gets index -1 and
 // distance, loss and denominator NaN, and so do all if a code is not finite. Such latents pull
 // nothing. Where the nearest code's squared distance is beyond fp32, the index is exact all the
 // same, but distance and loss are infinite or NaN.
@@ -14,13 +14,12 @@
 
 #include <tuple>
 
+#include "nsvq/ops/cuda/blocked_bound.h"
 #include "nsvq/ops/cuda/streaming_passes.h"
 
 namespace nsvq::streaming_cuda {
 
 namespace {
-
-constexpr int64_t kMostDimensions = 1024;
 
 void check(const char* op, const at::Tensor& latents, const at::Tensor& codebook) {
   TORCH_CHECK(latents.dim() == 2 && codebook.dim() == 2 && latents.size(1) == codebook.size(1), op,
@@ -29,8 +28,8 @@ void check(const char* op, const at::Tensor& latents, const at::Tensor& codebook
   TORCH_CHECK(latents.device() == codebook.device(), op, ": latents are on ", latents.device(),
               ", but codebook is on ", codebook.device());
   TORCH_CHECK(codebook.size(0) > 0, op, ": codebook is empty");
-  TORCH_CHECK(codebook.size(1) > 0 && codebook.size(1) <= kMostDimensions, op,
-              ": d must be from 1 to ", kMostDimensions, ", but it is ", codebook.size(1));
+  TORCH_CHECK(codebook.size(1) > 0 && codebook.size(1) <= blocked::kMostDimensions, op,
+              ": d must be from 1 to ", blocked::kMostDimensions, ", but it is ", codebook.size(1));
   TORCH_CHECK(latents.size(0) < INT32_MAX && codebook.size(0) < INT32_MAX - 256, op,
               ": N and K must be below 2^31");
 }

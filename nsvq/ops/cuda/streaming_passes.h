@@ -1,11 +1,12 @@
 // What the operators on a GPU (streaming_cuda.cpp) are made of: inputs, results, and the passes
-// over them, packed where that can be, else by differences.
+// over them, by the kernels for Hopper where these can be used (gpu_path.h), else by blocked matrix
+// products (blocked_passes.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "nsvq/ops/cuda/portable.h"
+#include "nsvq/ops/cuda/exact_scan.h"
 
 namespace nsvq::streaming_cuda {
 
@@ -28,7 +29,7 @@ struct Inputs {
   static constexpr int64_t kSurvey = sizeof(Survey) / sizeof(int);
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
-  bool packed;  ///< whether the matrix units can be used
+  bool packed;  ///< for the kernels for Hopper
   cudaStream_t stream;
   int processors;
   at::Tensor centre, counters;

@@ -1,22 +1,14 @@
 #include "nsvq/ops/cuda/streaming_passes.h"
 
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/StringUtil.h>
 
-#include <cstdlib>
-#include <mutex>
-#include <set>
-#include <string>
-
-#include "nsvq/core/log.h"
+#include "nsvq/ops/cuda/blocked_passes.h"
+#include "nsvq/ops/cuda/gpu_path.h"
 
 namespace nsvq::streaming_cuda {
 
 namespace {
-
-constexpr int64_t kLeastPacked = 8, kMostPacked = 256;
 
 /// fp32 (bf16 and fp16 convert exactly), contiguous and aligned for 16-byte loads.
 at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
@@ -28,52 +20,9 @@ at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
   return address % 16 == 0 ? values : values.clone();
 }
 
-/// Why the packed passes cannot be used; empty if they can.
-std::string reason_against_packing(int64_t dimension) {
-  const auto* gpu = at::cuda::getCurrentDeviceProperties();
-  if (dimension < kLeastPacked) {
-    return c10::str("d = ", dimension, " is below ", kLeastPacked, ": differences are as fast");
-  }
-  if (dimension > kMostPacked) {
-    return c10::str("d = ", dimension, " is above ", kMostPacked);
-  }
-  if (gpu->major != 9) return c10::str("the GPU is sm_", gpu->major, gpu->minor, ", not sm_90");
-  static const bool compiled = has_matrix_kernels();
-  return compiled ? "" : "they were not compiled for sm_90a";
-}
-
-/// A debug line, once for each reason.
-void say_declined(const char* op, const std::string& reason) {
-  static const bool wanted = std::getenv("NSVQ_DEBUG") != nullptr;
-  if (!wanted) return;
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  if (said.insert(reason).second) {
-    log_line(c10::str(op, ": goes without the matrix units: ", reason));
-  }
-}
-
-bool packs(const char* op, int64_t dimension) {
-  const auto reason = reason_against_packing(dimension);
-  if (!reason.empty()) say_declined(op, reason);
-  return reason.empty();
-}
-
 template <typename T>
 T* data(const at::Tensor& bytes) {
   return reinterpret_cast<T*>(bytes.data_ptr());
-}
-
-/// The exact scan of all latents.
-void scan(const Inputs& in, double tau, const Results& results) {
-  const int splits = scan_splits(in.z.size(0), in.c.size(0), in.processors);
-  const auto nearest = in.room<Nearest>(in.z.size(0) * splits);
-  const auto sums = in.room<Sums>(tau > 0 ? in.z.size(0) * splits : 0);
-  const Scan scan{in.latents(),           in.codes(),      in.dimension, nullptr, splits,
-                  data<Nearest>(nearest), data<Sums>(sums)};
-  scan_nearest(scan, in.survey(), results, in.stream);
-  if (tau > 0) scan_sums(scan, tau, results, in.stream);
 }
 
 /// Room for tiles of so many rows, these rounded up.
@@ -115,7 +64,7 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
                       data<Partial>(partials)};
   stream_codes(stream, d, in.stream);
   choose_candidates(stream, in.latents(), in.codes(), d, results, in.missing(), in.stream);
-  const Scan rest{in.latents(), in.codes(), d, in.missing(), 1, nullptr, nullptr};
+  const Scan rest{in.latents(), in.codes(), d, in.missing()};
   scan_rest(rest, tau, in.survey(), results, in.stream);
 }
 
@@ -140,7 +89,7 @@ Inputs::Inputs(const char* op, const at::Tensor& given_latents, const at::Tensor
     : z(prepare(op, "latents", given_latents)),
       c(prepare(op, "codebook", codebook)),
       dimension(z.size(1)),
-      packed(packs(op, dimension)),
+      packed(uses_hopper_kernels(op, dimension)),
       stream(at::cuda::getCurrentCUDAStream()),
       processors(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),
       centre(at::empty({dimension}, z.options())),
@@ -167,25 +116,18 @@ void search(const Inputs& in, double tau, const Found& found) {
   if (in.packed) {
     search_packed(in, Tiles(in, tau, /*with_latents=*/true), tau, found.results());
   } else {
-    scan(in, tau, found.results());
+    blocked::search(in, tau, found);
   }
 }
 
 at::Tensor pull(const Inputs& in, const at::Tensor& indices, const at::Tensor& denominators,
                 double tau) {
-  if (in.packed) {
-    const Tiles tiles(in, tau, /*with_latents=*/false);
-    pack_weighted(in.latents(), in.codes(), in.dimension, in.centre_values(), in.survey(), tau,
-                  indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
-                  data<uint8_t>(tiles.latents), in.stream);
-    return pull_packed(in, tiles, tau);
-  }
-  const auto pulls = at::empty(in.c.sizes(), in.c.options());
-  const auto distances = at::empty_like(denominators);
-  const Scan all{in.latents(), in.codes(), in.dimension, nullptr, 1, nullptr, nullptr};
-  scan_pulls(all, tau, indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
-             distances.mutable_data_ptr<float>(), pulls.mutable_data_ptr<float>(), in.stream);
-  return pulls;
+  if (!in.packed) return blocked::pull(in, indices, denominators, tau);
+  const Tiles tiles(in, tau, /*with_latents=*/false);
+  pack_weighted(in.latents(), in.codes(), in.dimension, in.centre_values(), in.survey(), tau,
+                indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
+                data<uint8_t>(tiles.latents), in.stream);
+  return pull_packed(in, tiles, tau);
 }
 
 at::Tensor search_and_pull(const Inputs& in, double tau, const Found& found) {
