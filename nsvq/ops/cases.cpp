@@ -205,7 +205,9 @@ std::vector<CodeCase> make_code_cases() {
                                 {8192, 65536, 128},
                                 {32768, 65536, 128},
                                 {8192, 65536, 256},
-                                {8192, 1048576, 128}}) {
+                                {8192, 1048576, 128},
+                                {8192, 65536, 4},
+                                {8192, 65536, 512}}) {
     all.push_back(timed(CaseUse::time_gpu, n, k, d, "random"));
   }
   for (const char* family : after_training) {

@@ -1,4 +1,5 @@
-// Every operator over every small case of nsvq/ops/cases.h, on each device, against its reference.
+// Every operator over every small case of nsvq/ops/cases.h, on each device and by each path of the
+// search there, against its reference.
 
 #include "nsvq/ops/cases.h"
 
@@ -18,6 +19,8 @@
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
 
 namespace nsvq::cases_test {
 namespace {
@@ -63,19 +66,20 @@ class ErrorsByFamily {
   std::map<std::string, std::pair<double, double>> errors_;
 };
 
-class Cases : public testing::TestWithParam<c10::DeviceType> {
+class Cases : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (GetParam() == c10::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    if (device().is_cuda() && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   }
-  c10::Device device() const { return c10::Device(GetParam()); }
+  c10::Device device() const { return c10::Device(GetParam().device); }
 
  private:
+  const Environment path_{"NSVQ_GPU_PATH", GetParam().path};
   const Tf32 as_bench_ops_{Tf32Work::products, true};
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),
-                         [](const auto& info) { return c10::DeviceTypeName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Places, Cases, testing::ValuesIn(all_places()),
+                         [](const auto& info) { return info.param.name; });
 
 /// Loss and gradient, in fp64 on the CPU.
 struct Result {

@@ -8,6 +8,8 @@
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
 
 namespace nsvq {
 namespace {
@@ -26,18 +28,23 @@ void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scal
   const auto drawn = draw({family, latents, codes, dimension, family}, 5, device);
   const auto z = drawn.latents * scale, codebook = drawn.codebook * scale;
   const auto expected = std::get<0>(nearest_codes_fp64(z, codebook)).to(device);
-  const auto found = ns_quantize(z, codebook, kTauOfTest);
-  const auto what = fmt::format("d = {}, scale {}", dimension, scale);
-  EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << what;
-  EXPECT_EQ(std::get<0>(nearest_codes(z, codebook)).ne(expected).sum().item<int64_t>(), 0) << what;
-  EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << what;
-  if (scale > 1) return;
   const auto plain = [&](at::ScalarType type) {
     return ns_loss_reference(z.to(type), codebook.to(type), expected, kTauOfTest);
   };
-  const auto right = plain(at::kDouble);
-  EXPECT_LE(relative_error(found.loss, right), 2 * relative_error(plain(at::kFloat), right) + 2e-4)
-      << what;
+  for (const auto& place : places_on(device)) {
+    const Environment path("NSVQ_GPU_PATH", place.path);
+    const auto found = ns_quantize(z, codebook, kTauOfTest);
+    const auto what = fmt::format("{}, d = {}, scale {}", place.name, dimension, scale);
+    EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << what;
+    EXPECT_EQ(std::get<0>(nearest_codes(z, codebook)).ne(expected).sum().item<int64_t>(), 0)
+        << what;
+    EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << what;
+    if (scale > 1) continue;
+    const auto right = plain(at::kDouble);
+    EXPECT_LE(relative_error(found.loss, right),
+              2 * relative_error(plain(at::kFloat), right) + 2e-4)
+        << what;
+  }
 }
 
 TEST(CrowdedCodes, SearchAndLoss) {

@@ -3,6 +3,7 @@
 // Latents and codes are packed into fp16 tiles for the tensor cores. A first pass over all pairs
 // finds each latent's candidates and softmax sums, reranking the candidates in fp64 makes the
 // search exact, a second pass sums the gradient for the codebook (search_passes.h, tile_layout.h).
+// Other GPUs than Hopper, and d below 8 or above 256, take blocked matrix products (blocked.h).
 // The host never synchronises with the GPU: a latent that is not finite gets index -1 and NaN as
 // distance, loss and denominator, and so do all latents if a code is not finite. Such latents add
 // nothing to the gradient. Where a squared distance overflows fp32, the index is still exact, but
@@ -14,6 +15,7 @@
 
 #include <tuple>
 
+#include "nsvq/ops/code_search/blocked_bound.h"
 #include "nsvq/ops/code_search/search_passes.h"
 #include "nsvq/ops/common/check_codes.h"
 
@@ -21,12 +23,10 @@ namespace nsvq::code_search_cuda {
 
 namespace {
 
-constexpr int64_t kMostDimensions = 1024;
-
 void check_sizes(const char* op, const at::Tensor& latents, const at::Tensor& codebook) {
   check_codes(op, latents, codebook);
-  TORCH_CHECK(codebook.size(1) > 0 && codebook.size(1) <= kMostDimensions, op,
-              ": d must be from 1 to ", kMostDimensions, ", but it is ", codebook.size(1));
+  TORCH_CHECK(codebook.size(1) > 0 && codebook.size(1) <= blocked::kMostDimensions, op,
+              ": d must be from 1 to ", blocked::kMostDimensions, ", but it is ", codebook.size(1));
   TORCH_CHECK(latents.size(0) < INT32_MAX && codebook.size(0) < INT32_MAX - 256, op,
               ": N and K must be below 2^31");
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/ops/code_search/brute_force.h"
+#include "nsvq/ops/code_search/exact_scan.h"
 
 namespace nsvq {
 

@@ -1,11 +1,12 @@
 // The steps of the operators on a GPU (code_search_cuda.cpp): inputs, results, and the passes over
-// all pairs of latents and codes.
+// all pairs of latents and codes, by the kernels for Hopper where these can be used (gpu_path.h),
+// else by blocked matrix products (blocked_passes.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "nsvq/ops/code_search/brute_force.h"
+#include "nsvq/ops/code_search/exact_scan.h"
 
 namespace nsvq::code_search_cuda {
 
@@ -29,7 +30,7 @@ struct Inputs {
   static constexpr int64_t kRangeInts = sizeof(ValueRange) / sizeof(int);
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
-  bool packed;  ///< whether the tensor-core passes apply (fast_search_unavailable_reason)
+  bool packed;  ///< whether the kernels for Hopper are used
   cudaStream_t stream;
   int processors;
   at::Tensor centre, counters;

@@ -1,11 +1,10 @@
 #include "nsvq/ops/code_search/search_passes.h"
 
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "nsvq/ops/code_search/code_search.h"
-#include "nsvq/ops/common/fast_path.h"
+#include "nsvq/ops/code_search/blocked_passes.h"
+#include "nsvq/ops/code_search/gpu_path.h"
 
 namespace nsvq::code_search_cuda {
 
@@ -24,17 +23,6 @@ at::Tensor prepare(const char* op, const char* name, const at::Tensor& tensor) {
 template <typename T>
 T* data(const at::Tensor& bytes) {
   return reinterpret_cast<T*>(bytes.data_ptr());
-}
-
-/// The exact scan of all latents.
-void scan(const Inputs& in, double tau, const Results& results) {
-  const int splits = scan_splits(in.z.size(0), in.c.size(0), in.processors);
-  const auto nearest = in.room<Nearest>(in.z.size(0) * splits);
-  const auto sums = in.room<Sums>(tau > 0 ? in.z.size(0) * splits : 0);
-  const Scan scan{in.latents(),           in.codes(),      in.dimension, nullptr, splits,
-                  data<Nearest>(nearest), data<Sums>(sums)};
-  scan_nearest(scan, in.range(), results, in.stream);
-  if (tau > 0) scan_sums(scan, tau, results, in.stream);
 }
 
 /// Room for tiles of so many rows, these rounded up.
@@ -76,7 +64,7 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
                         data<Partial>(partials)};
   run_search_pass(pass, d, in.stream);
   rerank_candidates(pass, in.latents(), in.codes(), d, results, in.missing(), in.stream);
-  const Scan rest{in.latents(), in.codes(), d, in.missing(), 1, nullptr, nullptr};
+  const Scan rest{in.latents(), in.codes(), d, in.missing()};
   scan_rest(rest, tau, in.range(), results, in.stream);
 }
 
@@ -101,7 +89,7 @@ Inputs::Inputs(const char* op, const at::Tensor& given_latents, const at::Tensor
     : z(prepare(op, "latents", given_latents)),
       c(prepare(op, "codebook", codebook)),
       dimension(z.size(1)),
-      packed(takes_fast_path(op, fast_search_unavailable_reason(dimension, z.device()))),
+      packed(uses_hopper_kernels(op, dimension)),
       stream(at::cuda::getCurrentCUDAStream()),
       processors(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),
       centre(at::empty({dimension}, z.options())),
@@ -129,26 +117,18 @@ void search(const Inputs& in, double tau, const Found& found) {
   if (in.packed) {
     search_packed(in, Tiles(in, tau, /*with_latents=*/true), tau, found.results());
   } else {
-    scan(in, tau, found.results());
+    blocked::search(in, tau, found);
   }
 }
 
 at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
                          const at::Tensor& denominators, double tau) {
-  if (in.packed) {
-    const Tiles tiles(in, tau, /*with_latents=*/false);
-    pack_grad_tiles(in.latents(), in.codes(), in.dimension, in.centre_values(), in.range(), tau,
-                    indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
-                    data<uint8_t>(tiles.latents), in.stream);
-    return codebook_grad_packed(in, tiles, tau);
-  }
-  const auto grads = at::empty(in.c.sizes(), in.c.options());
-  const auto distances = at::empty_like(denominators);
-  const Scan all{in.latents(), in.codes(), in.dimension, nullptr, 1, nullptr, nullptr};
-  scan_codebook_grad(all, tau, indices.const_data_ptr<int64_t>(),
-                     denominators.const_data_ptr<float>(), distances.mutable_data_ptr<float>(),
-                     grads.mutable_data_ptr<float>(), in.stream);
-  return grads;
+  if (!in.packed) return blocked::codebook_grad(in, indices, denominators, tau);
+  const Tiles tiles(in, tau, /*with_latents=*/false);
+  pack_grad_tiles(in.latents(), in.codes(), in.dimension, in.centre_values(), in.range(), tau,
+                  indices.const_data_ptr<int64_t>(), denominators.const_data_ptr<float>(),
+                  data<uint8_t>(tiles.latents), in.stream);
+  return codebook_grad_packed(in, tiles, tau);
 }
 
 at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found) {

@@ -5,6 +5,8 @@
 //   rerank.cu                 exact nearest code among the candidates, losses, denominators
 //   pack_grad_tiles.cu        tiles for the second pass
 //   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
+//   add_parts.cu              sum of its parts, where latents were split
+//   exact_scan.cu             latents with too many candidates, by differences with every code
 //
 // Values are centred on (a sample of) the codes, which leaves distances alone, scaled by a power of
 // two common to latents and codes, and rounded to fp16. A tile holds some rows as panels of 64
@@ -158,5 +160,8 @@ void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix
                             int64_t latent_count, int64_t dimension, const float* centre,
                             const ValueRange* range, double tau, int splits, float* grads,
                             cudaStream_t stream);
+
+/// grads [count] = sum over splits of parts [splits, count].
+void add_parts(const float* parts, int splits, int64_t count, float* grads, cudaStream_t stream);
 
 }  // namespace nsvq

@@ -14,9 +14,7 @@ struct Group {
   int most;
 
   __device__ int rows() const { return static_cast<int>(min(count - first, int64_t{most})); }
-  __device__ int64_t row(const Scan& scan, int r) const {
-    return scan.rows ? scan.rows[1 + first + r] : first + r;
-  }
+  __device__ int64_t row(const Scan& scan, int r) const { return scan.rows[1 + first + r]; }
   __device__ void load(const Scan& scan, float* shared) const {
     __syncthreads();
     for (int64_t i = threadIdx.x; i < rows() * scan.dimension; i += kThreads) {
@@ -63,17 +61,16 @@ __device__ inline void distances_to(const float* code, const float* latents, int
   }
 }
 
-/// Calls visit(code, distances) for the thread's share of the block's range of codes, in order. All
-/// threads of a block take part in each step, those past the end with code -1.
+/// Calls visit(code, distances) for the thread's share of the codes, in order. All threads of a
+/// block take part in each step, those past the end with code -1.
 template <typename Visit>
 __device__ void each_code(const Scan& scan, const float* latents, int rows, Visit visit) {
   const int64_t d = scan.dimension, codes = scan.codes.rows;
-  const int64_t last = codes * (blockIdx.y + 1) / scan.splits;
-  for (int64_t first = codes * blockIdx.y / scan.splits; first < last; first += kThreads) {
+  for (int64_t first = 0; first < codes; first += kThreads) {
     const int64_t j = first + threadIdx.x;
     float distances[kRows] = {};
-    if (j < last) distances_to(scan.codes.values + j * d, latents, rows, d, distances);
-    visit(j < last ? j : -1, distances);
+    if (j < codes) distances_to(scan.codes.values + j * d, latents, rows, d, distances);
+    visit(j < codes ? j : -1, distances);
   }
 }
 
@@ -82,7 +79,7 @@ __device__ inline float least_of_warp(float distance) {
   return __uint_as_float(__reduce_min_sync(~0u, __float_as_uint(distance)));
 }
 
-/// The nearest codes of the block's latents in its range of codes, in shared memory.
+/// The nearest codes of the block's latents, in shared memory.
 // The fp32 distance has relative error below (d + 4) 2^-24 (differences, squares, sums) unless it
 // leaves the normal range. fp64 decides where it does, or where it comes near the least that the
 // warp has met so far.
@@ -126,7 +123,7 @@ __device__ inline void find_nearest(const Scan& scan, const float* latents, int 
   __syncthreads();
 }
 
-/// Sums over the block's range of codes for its latents, whose winners are known, likewise.
+/// Sums over the codes for the block's latents, whose winners are known, likewise.
 __device__ inline void find_sums(const Scan& scan, const Group& group, const float* latents,
                                  float rate, const Results& results, Sums* sums_of_all) {
   __shared__ Sums found[kThreads];
