@@ -17,7 +17,7 @@ bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
 }  // namespace
 
 std::string streaming_search_unavailable_reason(int64_t dimension, const QuantizerConfig& config) {
-  constexpr int64_t widest = 1024;
+  constexpr int64_t widest = 65536;  // of the blocked products on a GPU
   if (config.operators != "streaming") {
     return fmt::format("quantizer.operators is {}", config.operators);
   }

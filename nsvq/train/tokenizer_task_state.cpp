@@ -114,7 +114,9 @@ std::vector<torch::Tensor> TokenizerTask::state_outside_optimizers() {
 }
 
 std::string TokenizerTask::graphs_disabled_reason() const {
-  return step_syncs_host() ? "the search by plain operators synchronises with the host" : "";
+  const auto reason =
+      streaming_search_unavailable_reason(config_.model.latent_dim, config_.quantizer);
+  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
 }
 
 bool TokenizerTask::step_syncs_host() const {
