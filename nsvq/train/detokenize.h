@@ -15,10 +15,10 @@ namespace nsvq {
 TokenManifest open_tokens(const std::filesystem::path& folder, const Tokenizer& model, bool force);
 
 /// Decodes all tokens in batches and hands each to `use`: images [B, 3, H, W] on the CPU with their
-/// keys.
+/// keys. The first `done` images, whole batches of an earlier run, are left out.
 void detokenize(
     Tokenizer& model, const std::filesystem::path& folder, const TokenManifest& manifest,
-    int64_t batch_size, c10::Device device,
+    int64_t batch_size, int64_t done, c10::Device device,
     const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use);
 
 }  // namespace nsvq
