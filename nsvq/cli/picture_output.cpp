@@ -1,8 +1,9 @@
 #include "nsvq/cli/picture_output.h"
 
-#include "nsvq/core/error.h"
-#include "nsvq/io/file.h"
+#include "nsvq/core/parallel.h"
+#include "nsvq/io/jpeg.h"
 #include "nsvq/io/tar_writer.h"
+#include "nsvq/report/grid.h"
 
 namespace nsvq {
 
@@ -12,13 +13,20 @@ namespace {
 
 class FolderOutput : public PictureOutput {
  public:
-  explicit FolderOutput(fs::path folder) : folder_(std::move(folder)) {}
+  FolderOutput(const fs::path& path, const ResumableFolder::Settings& settings)
+      : folder_(path, settings) {}
+  int64_t done() const override { return folder_.done(); }
+  std::vector<int64_t> left_out() const override { return folder_.left_out(); }
   void add(const std::string& name, std::span<const std::byte> bytes) override {
-    write_file(folder_ / name, bytes);
+    folder_.write(name, bytes);
   }
+  void advance(int64_t done, const std::vector<int64_t>& left_out) override {
+    folder_.advance(done, left_out);
+  }
+  void finish() override { folder_.finish(); }
 
  private:
-  fs::path folder_;
+  ResumableFolder folder_;
 };
 
 class TarOutput : public PictureOutput {
@@ -51,17 +59,21 @@ std::string PictureNames::name_for(const std::string& key) {
   return name;
 }
 
-void require_empty_folder(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return;
-  if (fs::is_directory(path, error) && fs::is_empty(path, error)) return;
-  throw UserError("{}: exists and is not an empty folder; choose another for --out", path.string());
+std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
+                                                    std::string_view ending) {
+  std::vector<Image> pictures;
+  for (const auto& image : images.unbind()) pictures.push_back(to_image(image));
+  std::vector<std::vector<std::byte>> files(pictures.size());
+  parallel_tasks(std::ssize(pictures), [&](int64_t i) {
+    files[i] = ending == ".jpg" ? encode_jpeg(pictures[i], 95) : encode_png(pictures[i]);
+  });
+  return files;
 }
 
-std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path) {
+std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path,
+                                                   const ResumableFolder::Settings& settings) {
   if (path.extension() == ".tar") return std::make_unique<TarOutput>(path);
-  require_empty_folder(path);
-  return std::make_unique<FolderOutput>(path);
+  return std::make_unique<FolderOutput>(path, settings);
 }
 
 }  // namespace nsvq

@@ -27,4 +27,7 @@ class Source {
 /// separated by commas). Throws UserError when there is nothing, saying what was looked for.
 std::unique_ptr<Source> open_source(const std::string& spec);
 
+/// SHA-256 of the names of all images, each followed by a zero byte.
+std::string keys_sha256(const Source& source);
+
 }  // namespace nsvq

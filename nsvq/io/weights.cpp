@@ -7,7 +7,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/safetensors.h"
 #include "nsvq/io/sha256.h"
 
 namespace nsvq {
@@ -103,7 +102,7 @@ fs::path weights_path(const std::string& name) {
   return weights_folder() / (weights_kind(name).name + ".safetensors");
 }
 
-std::string tensors_sha256(const std::map<std::string, torch::Tensor>& tensors) {
+std::string tensors_sha256(const TensorMap& tensors) {
   Sha256 hash;
   for (const auto& [name, tensor] : tensors) {
     const auto whole = tensor.detach().cpu().contiguous();

@@ -65,22 +65,27 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
 
 void detokenize(
     InferenceSession& session, const fs::path& folder, const TokenManifest& manifest,
-    int64_t batch_size,
+    int64_t batch_size, int64_t done,
     const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use) {
   const torch::NoGradGuard no_grad;
-  int64_t images = 0, done = 0;
+  int64_t images = 0, before = 0;  // of the current shard
   for (const auto& record : manifest.shards) images += record.images;
-  Progress progress("detokenize", images, "images");
+  Progress progress("detokenize", images, "images", 30, done);
   for (const auto& record : manifest.shards) {
+    const int64_t count = record.images;
+    if (before + count <= done) {
+      before += count;
+      continue;
+    }
     const auto shard = read_checked(folder, manifest, record);
-    const int64_t count = shard.tokens.size(0);
-    for (int64_t first = 0; first < count; first += batch_size) {
+    for (int64_t first = done - before; first < count; first += batch_size) {
       const int64_t end = std::min(first + batch_size, count);
       const auto tokens = shard.tokens.slice(0, first, end);
       const std::vector<std::string> keys(shard.keys.begin() + first, shard.keys.begin() + end);
       use(session.decode(tokens).to(at::kCPU), keys);
       progress.update(done += end - first);
     }
+    before += count;
   }
   progress.finish();
 }

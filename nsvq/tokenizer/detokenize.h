@@ -16,10 +16,10 @@ TokenManifest open_tokens(const std::filesystem::path& folder, const Tokenizer& 
                           bool force);
 
 /// Decodes all tokens in batches and hands each to `use`: images [B, 3, H, W] on the CPU with their
-/// keys.
+/// keys. The first `done` images, whole batches of an earlier run, are left out.
 void detokenize(
     InferenceSession& session, const std::filesystem::path& folder, const TokenManifest& manifest,
-    int64_t batch_size,
+    int64_t batch_size, int64_t done,
     const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use);
 
 }  // namespace nsvq

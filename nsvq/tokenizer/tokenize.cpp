@@ -11,7 +11,6 @@
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/lock.h"
-#include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/token_stream.h"
 
@@ -20,15 +19,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string keys_sha256(const Source& source) {
-  Sha256 hash;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const auto key = source.key(i);
-    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
-  }
-  return hash.hex();
-}
 
 TokenSettings settings_for(InferenceSession& session, const Source& source,
                            const TokenizeOptions& options) {
