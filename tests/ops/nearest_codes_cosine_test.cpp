@@ -4,7 +4,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
 
 namespace nsvq {
 namespace {
