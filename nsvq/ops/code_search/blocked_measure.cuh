@@ -53,8 +53,8 @@ __device__ inline bool near_least(float rough, float shrink, uint32_t* least) {
   return !normal || rough * shrink <= __uint_as_float(so_far);
 }
 
-/// The fp64 distance by a whole warp, for one candidate: the same terms in the same order, but the
-/// loads do not wait for each other.
+/// The fp64 distance by a whole warp, for one candidate: terms are added in the order of
+/// `measured`, but loads do not wait for each other.
 __device__ inline double measured_by_warp(const float* latent, const float* code, int64_t d) {
   double sum = 0;
 #pragma unroll 4

@@ -1,10 +1,13 @@
 #include "nsvq/ops/code_search/blocked_passes.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+#include <torch/version.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/ops/code_search/blocked.h"
@@ -33,6 +36,18 @@ struct Plan {
   int64_t rows, width;
   int splits;
 };
+
+/// Asked by PyTorch's newer setting: the older question throws where a program has used the newer
+/// one.
+bool products_are_in_tf32() {
+  const auto& context = at::globalContext();
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 10
+  return context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+         at::Float32Precision::TF32;
+#else
+  return context.float32Precision("cuda", "matmul") == "tf32";
+#endif
+}
 
 template <typename T>
 T* data(const at::Tensor& bytes) {
@@ -72,12 +87,13 @@ class Blocks {
   const Plan& plan() const { return plan_; }
   Block& block() { return block_; }
 
-  /// Calls begin() before and end() after the blocks of the same codes, and visit(products [rows,
-  /// padded codes]) for each of these.
+  /// For one block of codes after another: calls begin(), then visit(products [rows, padded codes])
+  /// for each block of latents, then end().
   template <typename Begin, typename Visit, typename End>
   void each(Begin begin, Visit visit, End end) {
     // Rounded to TF32 already, so that the products are exact where a GPU takes them in it.
-    const Tf32 fast(Tf32Work::products, true);
+    std::optional<Tf32> fast;
+    if (!products_are_in_tf32()) fast.emplace(Tf32Work::products, true);
     const int64_t latents = in_.z.size(0), codes = in_.c.size(0);
     for (int64_t first = 0; first < codes; first += plan_.width) {
       pack_codes(first, std::min(plan_.width, codes - first));
