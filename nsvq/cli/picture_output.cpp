@@ -1,5 +1,7 @@
 #include "nsvq/cli/picture_output.h"
 
+#include <fmt/format.h>
+
 #include "nsvq/core/parallel.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/tar_writer.h"
