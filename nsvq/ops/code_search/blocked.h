@@ -1,7 +1,7 @@
 // Search and NS loss by blocked matrix products: for any GPU and dimension.
 //
 // cuBLAS multiplies some latents with some codes at a time (blocked_passes_cuda.cpp), in TF32 where
-// the GPU has it; a kernel reads the block of products once. Every code whose score is within its
+// the GPU has it (in fp32 for small d, see kTf32Dimensions); a kernel reads the block of products once. Every code whose score is within its
 // error bound (blocked_bound.h) of the best so far is measured at once by fp64 differences, so the
 // search is exact, and the sums of the NS loss are kept up to date beside it. The grads need the
 // products a second time: weights take their place, and a second product adds up the weighted
@@ -15,6 +15,9 @@ namespace nsvq::blocked {
 
 constexpr int kPerThread = 32;         ///< scores that a thread holds
 constexpr int64_t kScores = 1 << 24;   ///< scores of a block: 64 MiB
+/// From this d on products are in TF32. Below it codes lie so close together that 11 bits would show
+/// in the NS loss, and fp32 products take less time than reading and writing their results.
+constexpr int64_t kTf32Dimensions = 32;
 constexpr int64_t kCodeMultiple = 64;  ///< blocks of codes are filled up to a multiple of it
 
 /// Codes that a thread block reads of a row: few threads for few codes.
@@ -25,7 +28,7 @@ struct Widest {
   uint32_t norm, residual;
 };
 
-/// Rows, centred, scaled and rounded, and what is known of them.
+/// Rows, centred, scaled and rounded (Frame::rounds), and what is known of them.
 struct Rows {
   float* values;    ///< [padded, stride]
   float* squares;   ///< |B|^2 of codes; null for latents
@@ -40,6 +43,7 @@ struct Frame {
   const Unit* unit;
   int64_t dimension;
   bool with_loss;
+  bool rounds;  ///< values and weights to TF32
 };
 
 /// tau <= 0: a search alone. Once for all kernels, since fp64 is slow on many GPUs.
@@ -87,7 +91,7 @@ struct Anchor {
 void anchor_latents(const Block& block, const int64_t* indices, const float* denominators,
                     Anchor* anchors, cudaStream_t stream);
 
-/// Weights, rounded to TF32, in place of the products; 0 for winners.
+/// Weights, rounded like the values, in place of the products; 0 for winners.
 void weigh_block(const Block& block, const Anchor* anchors, cudaStream_t stream);
 
 /// Pulls of the block's codes from sums [padded codes, latents' stride] of weighted latents.

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
     const float* own = block.latents.values + latent * block.latents.stride;
     for (int64_t k = lane(); k < d; k += 32) {
       const float b = placed(code[k], block.frame.centre[k], scale);
-      score += fmaf(b, b, -2 * own[k] * rounded_to_tf32(b));
+      score += fmaf(b, b, -2 * own[k] * (block.frame.rounds ? rounded_to_tf32(b) : b));
     }
   }
   score = warp_sum(score);
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kThreads)
     if (anchor.winner < 0 || anchor.winner == code) return 0.0f;
     // A code that seems nearer than the winner is so by rounding alone.
     const float nearness = fminf((anchor.score - score_of(product, square)) * rate, 0.0f);
-    return rounded_to_tf32(exp2f(nearness - anchor.log2sum));
+    const float exact = exp2f(nearness - anchor.log2sum);
+    return block.frame.rounds ? rounded_to_tf32(exact) : exact;
   };
   const int64_t code = block.first_code + place;
   products.x = weight(products.x, squares.x, code);

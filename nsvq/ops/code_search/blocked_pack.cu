@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
     float square = 0, error = 0;
     for (int64_t k = lane(); k < rows.stride; k += 32) {
       const float exact = usable && k < d ? placed(values[k], frame.centre[k], unit.scale) : 0.0f;
-      const float rounded = rounded_to_tf32(exact);
+      const float rounded = frame.rounds ? rounded_to_tf32(exact) : exact;
       square = fmaf(exact, exact, square);
       error = fmaf(rounded - exact, rounded - exact, error);
       rows.values[row * rows.stride + k] = !codes && k == d ? 1.0f : rounded;
