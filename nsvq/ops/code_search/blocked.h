@@ -1,11 +1,11 @@
 // Search and NS loss by blocked matrix products: for any GPU and dimension.
 //
 // cuBLAS multiplies some latents with some codes at a time (blocked_passes_cuda.cpp), in TF32 where
-// the GPU has it (in fp32 for small d, see kTf32Dimensions); a kernel reads the block of products once. Every code whose score is within its
-// error bound (blocked_bound.h) of the best so far is measured at once by fp64 differences, so the
-// search is exact, and the sums of the NS loss are kept up to date beside it. The grads need the
-// products a second time: weights take their place, and a second product adds up the weighted
-// latents.
+// the GPU has it (in fp32 for small d, see kTf32Dimensions); a kernel reads the block of products
+// once. Every code whose score is within its error bound (blocked_bound.h) of the best so far is
+// measured at once by fp64 differences, so the search is exact, and the sums of the NS loss are
+// kept up to date beside it. The grads need the products a second time: weights take their place,
+// and a second product adds up the weighted latents.
 #pragma once
 
 #include "nsvq/ops/code_search/blocked_bound.h"
@@ -13,10 +13,10 @@
 
 namespace nsvq::blocked {
 
-constexpr int kPerThread = 32;         ///< scores that a thread holds
-constexpr int64_t kScores = 1 << 24;   ///< scores of a block: 64 MiB
-/// From this d on products are in TF32. Below it codes lie so close together that 11 bits would show
-/// in the NS loss, and fp32 products take less time than reading and writing their results.
+constexpr int kPerThread = 32;        ///< scores that a thread holds
+constexpr int64_t kScores = 1 << 24;  ///< scores of a block: 64 MiB
+/// From this d on products are in TF32. Below it codes lie so close together that 11 bits would
+/// show in the NS loss, and fp32 products take less time than reading and writing their results.
 constexpr int64_t kTf32Dimensions = 32;
 constexpr int64_t kCodeMultiple = 64;  ///< blocks of codes are filled up to a multiple of it
 

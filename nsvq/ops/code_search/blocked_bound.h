@@ -2,13 +2,15 @@
 // that needs no GPU.
 //
 // Latents and codes are centred and scaled by a power of two, to A = (z - m) scale and
-// B = (c - m) scale, and rounded to A' = A + a and B' = B + b of 11 significant bits (TF32). Exact
+// B = (c - m) scale, and rounded to A' = A + a and B' = B + b of 11 significant bits (TF32), or for
+// small d not rounded at all (a = b = 0, products in fp32 by fused multiply-adds). Exact
 // scores S_ij = |B_j|^2 - 2 A_i.B_j = D_ij - |A_i|^2 order the codes of a latent by distance. The
 // search has s_ij = |B_j|^2 - 2 A'_i.B'_j in fp32. With u = 2^-24:
 //
 // - Rounding the inputs: |A.B - A'.B'| <= |a| |B'| + |A| |b|. |a| and |b| are measured, and
 //   enlarged by u |A| and u |B| for the subtraction of the centre.
-// - The product A'.B' of d terms: each term is exact. A matrix unit adds k >= 2 terms and its sum
+// - The product A'.B' of d terms, each of which is exact before it is added. A matrix unit adds k
+// >= 2 terms and its sum
 //   so far at once, aligned to the largest of them, and may cut off each, and the result, below 24
 //   bits: at most (k + 2) errors of 2^-23 |A'| |B'| a step, since no term and no partial sum
 //   exceeds |A'| |B'|, so 2 d 2^-23 |A'| |B'| in all. Fused multiply-adds, in any order and with

@@ -71,7 +71,8 @@ class Blocks {
         unit_(in.room<Unit>(1)),
         products_(at::empty({plan_.rows * plan_.width}, in.z.options())) {
     write_unit(in.range(), tau, data<Unit>(unit_), in.stream);
-    block_.frame = {in.centre_values(), data<Unit>(unit_), in.dimension, tau > 0};
+    block_.frame = {in.centre_values(), data<Unit>(unit_), in.dimension, tau > 0,
+                    in.dimension >= kTf32Dimensions};
     block_.given_latents = in.latents();
     block_.given_codes = in.codes();
     block_.products = products_.mutable_data_ptr<float>();
@@ -91,9 +92,11 @@ class Blocks {
   /// for each block of latents, then end().
   template <typename Begin, typename Visit, typename End>
   void each(Begin begin, Visit visit, End end) {
-    // Rounded to TF32 already, so that the products are exact where a GPU takes them in it.
-    std::optional<Tf32> fast;
-    if (!products_are_in_tf32()) fast.emplace(Tf32Work::products, true);
+    // Values that are rounded to TF32 already have exact products where a GPU takes them in it.
+    std::optional<Tf32> products_in;
+    if (products_are_in_tf32() != block_.frame.rounds) {
+      products_in.emplace(Tf32Work::products, block_.frame.rounds);
+    }
     const int64_t latents = in_.z.size(0), codes = in_.c.size(0);
     for (int64_t first = 0; first < codes; first += plan_.width) {
       pack_codes(first, std::min(plan_.width, codes - first));
