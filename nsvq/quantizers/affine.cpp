@@ -65,12 +65,12 @@ torch::Tensor AffineQuantizer::mapped_codes() {
   return at::where(started_.gt(0), mapped, codes_);
 }
 
-std::vector<torch::Tensor> AffineQuantizer::followers() {
+std::vector<torch::Tensor> AffineQuantizer::statistics() {
   if (learned()) return {};
   return {statistics_, started_};
 }
 
-void AffineQuantizer::follow(const TakenStep& step) {
+void AffineQuantizer::update_statistics(const StepOutputs& step) {
   if (learned()) return;
   const torch::NoGradGuard no_grad;
   const auto now = at::cat({moments_over_ranks(step.latents, step.group), moments(codes_)});

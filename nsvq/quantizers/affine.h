@@ -14,8 +14,8 @@ class AffineQuantizer : public MappedQuantizer {
 
   int64_t codes() const override { return codes_.size(0); }
   // No codebook() for replacements: what they put there would not be where the map takes it.
-  void follow(const TakenStep& step) override;
-  std::vector<torch::Tensor> followers() override;
+  void update_statistics(const StepOutputs& step) override;
+  std::vector<torch::Tensor> statistics() override;
   bool wants_data() const override { return starts_from_data(config_.init); }
   int64_t latents_wanted() const override { return latents_for_codes(config_.init, codes()); }
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;

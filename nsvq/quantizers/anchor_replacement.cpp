@@ -3,7 +3,7 @@
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/ops/cosine.h"
 #include "nsvq/ops/similarity_draws.h"
-#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/quantizers/sample_rows.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -13,7 +13,7 @@ namespace {
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
                              const std::string& choice, const torch::Tensor& seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
-  if (choice == "random") return draw_rows(latents, codebook.size(0), seed);
+  if (choice == "random") return sample_rows(latents, codebook.size(0), seed);
   return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
 }
 
@@ -28,7 +28,7 @@ AnchorReplacement::AnchorReplacement(const ReplacementConfig& config, const torc
     : config_(config),
       share_(at::zeros({codebook.size(0)}, at::device(codebook.device()).dtype(at::kFloat))) {}
 
-torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const TakenStep& step) {
+torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
   const int64_t codes = codebook.size(0);
   auto counts = code_usage(step.indices, codes).to(at::kFloat);

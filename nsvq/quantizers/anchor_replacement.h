@@ -15,7 +15,7 @@ class AnchorReplacement : public Replacement {
 
   /// The rows it returns are those that moved by more than a hundredth of the way.
   bool acts_after_steps() const override { return true; }
-  torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
+  torch::Tensor after_step(torch::Tensor codebook, const StepOutputs& step) override;
   std::map<std::string, torch::Tensor> state() override { return {{"share", share_}}; }
 
  private:

@@ -3,8 +3,8 @@
 #include "nsvq/ops/code_sums.h"
 #include "nsvq/ops/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -21,7 +21,7 @@ Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const Quanti
   return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
-void EmaQuantizer::follow(const TakenStep& step) {
+void EmaQuantizer::update_statistics(const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
   const auto& [decay, smoothing] = config_.ema;
   auto counts = code_usage(step.indices, codes()).to(counts_.scalar_type());

@@ -11,8 +11,8 @@ class EmaQuantizer : public VectorQuantizer {
  public:
   EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
-  void follow(const TakenStep& step) override;
-  std::vector<torch::Tensor> followers() override { return {codebook_, counts_, sums_}; }
+  void update_statistics(const StepOutputs& step) override;
+  std::vector<torch::Tensor> statistics() override { return {codebook_, counts_, sums_}; }
   void rows_replaced(const torch::Tensor& rows) override;
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 

@@ -4,14 +4,14 @@
 #include <numbers>
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
-torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number) {
-  const auto share = (number / static_cast<double>(config.anneal_steps)).clamp_max(1);
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& step) {
+  const auto share = (step / static_cast<double>(config.anneal_steps)).clamp_max(1);
   const auto high = (1 + (share * std::numbers::pi).cos()) / 2;
   return config.last_temperature + (config.temperature - config.last_temperature) * high;
 }
@@ -27,8 +27,9 @@ GumbelQuantizer::GumbelQuantizer(const QuantizerConfig& config, int64_t latent_d
 Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
   const auto &weights = projection_->weight, &offsets = projection_->bias;
-  const auto drawn = winning_codes(flat, {weights, offsets}, codebook_,
-                                   {gumbel_temperature(config_, number_of(step, flat)), step.seed});
+  const auto drawn =
+      winning_codes(flat, {weights, offsets}, codebook_,
+                    {gumbel_temperature(config_, global_step(step, flat)), step.seed});
   const auto divergence =
       std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;

@@ -28,6 +28,6 @@ class GumbelQuantizer : public Quantizer {
 };
 
 /// From `temperature` to `last_temperature` in `anneal_steps`, along half a cosine.
-torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number);
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& step);
 
 }  // namespace nsvq

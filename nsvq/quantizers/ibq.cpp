@@ -2,9 +2,9 @@
 
 #include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -42,7 +42,7 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
   result.loss = at::mse_loss(result.latents, given) + config_.beta * embedding;
   if (step.commitment) result.loss = result.loss + commitment;
   result.terms = {{"embedding", embedding.detach()}, {"commitment", commitment.detach()}};
-  if (step.neighbours && config_.ibq.entropy > 0) {
+  if (step.extra_codebook_terms && config_.ibq.entropy > 0) {
     const auto entropy = entropy_loss(flat);
     result.loss = result.loss + config_.ibq.entropy * entropy;
     result.terms["entropy"] = entropy.detach();

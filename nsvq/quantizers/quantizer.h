@@ -18,11 +18,12 @@ namespace nsvq {
 /// What a training step asks of a quantizer.
 struct QuantizerStep {
   bool commitment = true;  ///< terms that move the encoder
-  bool neighbours = true;  ///< a method's own codebook terms beyond fitting, such as the NS loss
-  /// Scalar on the latents' device, of the step in the run: what anneals, anneals by it. A tensor,
-  /// like the seed, so that a recorded step is not that of one number. None stands for 0.
-  torch::Tensor number;
-  /// Of what the step draws, as nsvq/ops/seeded_values.h takes it; without it nothing is random.
+  /// A method's own codebook terms beyond the embedding term, such as the NS loss.
+  bool extra_codebook_terms = true;
+  /// Global step as a scalar on the latents' device, for annealed temperatures. A tensor, like the
+  /// seed, so that a captured CUDA graph reads its current value; undefined means 0.
+  torch::Tensor step;
+  /// Seed of the step's random numbers (nsvq/ops/seeded_values.h); without it nothing is random.
   std::optional<torch::Tensor> seed;
 };
 
@@ -34,11 +35,12 @@ struct Quantized {
   std::map<std::string, torch::Tensor> terms;  ///< detached scalars; "commitment" is always there
 };
 
-/// A step that was taken: what state outside the optimizer follows.
-struct TakenStep {
-  torch::Tensor latents;  ///< [N, d] of this rank, without gradients
+/// What an optimizer step leaves for statistics and replacement policies.
+struct StepOutputs {
+  torch::Tensor latents;  ///< [N, d] of this rank, detached
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  /// Of the draws made after it, as nsvq/ops/seeded_values.h takes it; the same on every rank.
+  /// Seed of the random numbers drawn after the step (nsvq/ops/seeded_values.h), equal on all
+  /// ranks.
   torch::Tensor seed;
   Group& group;
 };
@@ -60,11 +62,11 @@ class Quantizer : public torch::nn::Module {
   /// Number of distinct indices.
   virtual int64_t codes() const = 0;
 
-  /// Follows a step the optimizer took: running statistics and codes that no gradient moves. A step
-  /// that was skipped leaves no trace in them.
-  virtual void follow(const TakenStep& /*step*/) {}
-  /// What `follow` changes.
-  virtual std::vector<torch::Tensor> followers() { return {}; }
+  /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Not
+  /// called for skipped steps.
+  virtual void update_statistics(const StepOutputs& /*step*/) {}
+  /// The tensors that `update_statistics` changes.
+  virtual std::vector<torch::Tensor> statistics() { return {}; }
 
   /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
   /// are too many to list.

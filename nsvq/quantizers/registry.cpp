@@ -13,7 +13,6 @@
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/simvq.h"
-#include "nsvq/quantizers/simvq_ns.h"
 #include "nsvq/quantizers/soundstream.h"
 #include "nsvq/quantizers/sqvae.h"
 #include "nsvq/quantizers/vq.h"

@@ -19,7 +19,7 @@ class Replacement {
   virtual ~Replacement() = default;
 
   /// After a step of a phase that replaces codes.
-  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const TakenStep& /*step*/) {
+  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const StepOutputs& /*step*/) {
     return {};
   }
   /// Whether it acts after steps, on the codebook and on its own state.

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/restart_replacement.h"
 
 #include "nsvq/ops/code_usage.h"
-#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/quantizers/sample_rows.h"
 
 namespace nsvq {
 
@@ -11,7 +11,7 @@ RestartReplacement::RestartReplacement(const ReplacementConfig& config,
       usage_(at::full({codebook.size(0)}, config.threshold,
                       at::device(codebook.device()).dtype(at::kFloat))) {}
 
-torch::Tensor RestartReplacement::after_step(torch::Tensor codebook, const TakenStep& step) {
+torch::Tensor RestartReplacement::after_step(torch::Tensor codebook, const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
   const int64_t codes = codebook.size(0);
   auto counts = code_usage(step.indices, codes).to(at::kFloat);
@@ -20,7 +20,7 @@ torch::Tensor RestartReplacement::after_step(torch::Tensor codebook, const Taken
 
   const auto unused = usage_.lt(config_.threshold);
   // One for each code, used or not: to count the unused ones the host would have to wait.
-  auto drawn = draw_rows(step.latents, codes, step.seed).to(codebook.scalar_type());
+  auto drawn = sample_rows(step.latents, codes, step.seed).to(codebook.scalar_type());
   step.group.broadcast({drawn});
   codebook.copy_(at::where(unused.unsqueeze(1), drawn, codebook));
   usage_.masked_fill_(unused, config_.threshold);

@@ -12,7 +12,7 @@ class RestartReplacement : public Replacement {
   RestartReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);
 
   bool acts_after_steps() const override { return true; }
-  torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
+  torch::Tensor after_step(torch::Tensor codebook, const StepOutputs& step) override;
   std::map<std::string, torch::Tensor> state() override { return {{"usage", usage_}}; }
 
  private:

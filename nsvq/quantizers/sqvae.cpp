@@ -4,8 +4,8 @@
 
 #include "nsvq/ops/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -26,7 +26,7 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   Quantized result;
   torch::Tensor codes;
   if (step.seed) {
-    const auto temperature = (-config_.sqvae.anneal * number_of(step, flat)).exp();
+    const auto temperature = (-config_.sqvae.anneal * global_step(step, flat)).exp();
     const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
     result.indices = to_places(soft.indices, latents);
     codes = to_channels(soft.codes, latents);

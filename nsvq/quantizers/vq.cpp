@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

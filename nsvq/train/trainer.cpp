@@ -128,8 +128,8 @@ void Trainer::step_as_it_is(const torch::Tensor& images, bool adversarial) {
 /// The terms of the phase, and random numbers of this step and rank alone.
 QuantizerStep Trainer::quantizer_step() const {
   return {.commitment = phase_.commitment,
-          .neighbours = phase_.ns_loss,
-          .number = number_,
+          .extra_codebook_terms = phase_.ns_loss,
+          .step = number_,
           .seed = own_seed_};
 }
 
@@ -195,8 +195,8 @@ void Trainer::follow_step(const torch::Tensor& latents, const torch::Tensor& ind
                           const torch::Tensor& bad) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
-  const TakenStep step{flatten_latents(latents), indices.flatten(), seed_, *group_};
-  quantizer.follow(step);
+  const StepOutputs step{flatten_latents(latents), indices.flatten(), seed_, *group_};
+  quantizer.update_statistics(step);
   if (replacement_ && phase_.replacement) {
     const auto rows = replacement_->after_step(quantizer.codebook(), step);
     if (rows.defined()) note_replaced(rows.logical_and(bad.logical_not()));

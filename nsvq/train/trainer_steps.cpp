@@ -36,7 +36,7 @@ bool Trainer::search_waits() const {
 
 /// What a step changes by other ways than the optimizer, and before it is known whether it counts.
 std::vector<torch::Tensor> Trainer::state_without_optimizer() {
-  auto state = model_->quantizer->followers();
+  auto state = model_->quantizer->statistics();
   const auto add = [&](const std::vector<torch::Tensor>& more) {
     state.insert(state.end(), more.begin(), more.end());
   };

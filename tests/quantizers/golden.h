@@ -76,7 +76,8 @@ inline void check_case(const nlohmann::json& expected, Quantizer& quantizer) {
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto latents = formula(shape, expected.at("scale"), 0.1).requires_grad_();
   const auto result = quantizer.quantize(
-      latents, {.commitment = expected.at("commitment"), .neighbours = expected.at("neighbours")});
+      latents,
+      {.commitment = expected.at("commitment"), .extra_codebook_terms = expected.at("neighbours")});
   (result.loss + (result.latents * formula(shape, 1.0, 2.9)).sum()).backward();
   EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-12);
   EXPECT_TRUE(at::equal(result.indices.flatten(), tensor_of(expected.at("indices")).to(at::kLong)));

@@ -31,13 +31,14 @@ void train(Quantizer& quantizer, const torch::Tensor& latents, double rate, int6
   for (int64_t number = 0; number < steps; ++number) {
     quantizer.zero_grad();
     const auto result =
-        quantizer.quantize(latents, {.number = seed_of(number), .seed = seed_of(number)});
+        quantizer.quantize(latents, {.step = seed_of(number), .seed = seed_of(number)});
     if (result.loss.requires_grad()) result.loss.backward();
     const torch::NoGradGuard no_grad;
     for (auto& parameter : quantizer.parameters()) {
       if (parameter.grad().defined()) parameter.sub_(parameter.grad(), rate);
     }
-    quantizer.follow({flatten_latents(latents), result.indices.flatten(), seed_of(number), *group});
+    quantizer.update_statistics(
+        {flatten_latents(latents), result.indices.flatten(), seed_of(number), *group});
   }
 }
 

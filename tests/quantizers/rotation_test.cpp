@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/vq_terms.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 

@@ -5,8 +5,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/restart_replacement.h"
+#include "nsvq/quantizers/sample_rows.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 #include "tests/quantizers/two_ranks.h"
@@ -143,8 +143,8 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
     const auto indices = at::arange(30).remainder(4);  // 4 is never chosen
     torch::Tensor replaced;
     for (int64_t i = 0; i < 3; ++i) {
-      const TakenStep step{z, indices, seed_of(i), *group};
-      quantizer->follow(step);
+      const StepOutputs step{z, indices, seed_of(i), *group};
+      quantizer->update_statistics(step);
       if (i > 0) EXPECT_TRUE(at::allclose(quantizer->codebook()[4], replaced, 1e-4, 1e-5));
       const auto rows = replacement->after_step(quantizer->codebook(), step);
       EXPECT_TRUE(at::equal(rows, at::arange(5).eq(4)));

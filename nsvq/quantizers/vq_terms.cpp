@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/codebook.h"
