@@ -18,6 +18,7 @@
 #include "nsvq/data/limited_source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/checkpoint.h"
 #include "nsvq/train/evaluate.h"
 #include "nsvq/train/setup.h"

@@ -4,6 +4,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/import.h"
 #include "nsvq/train/tokenizer.h"
 

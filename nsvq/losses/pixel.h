@@ -4,6 +4,14 @@
 
 namespace nsvq {
 
+struct L1LossConfig {
+  double weight = 1;
+};
+
+struct L2LossConfig {
+  double weight = 0;
+};
+
 /// Mean absolute difference.
 class L1Loss : public Loss {
  public:
@@ -21,5 +29,8 @@ class L2Loss : public Loss {
     return at::mse_loss(reconstructions, images);
   }
 };
+
+LossKind l1_loss_kind();
+LossKind l2_loss_kind();
 
 }  // namespace nsvq

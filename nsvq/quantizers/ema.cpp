@@ -12,6 +12,7 @@ namespace nsvq {
 /// code that no latent chose by the smoothing alone and throw it away.
 EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : VectorQuantizer(config, latent_dim, MovedBy::statistics),
+      settings_(config.of<RunningMeansConfig>()),
       counts_(register_buffer("counts", at::ones({config.codes}))),
       sums_(register_buffer("sums", codebook_.clone())) {}
 
@@ -23,7 +24,7 @@ Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const Quanti
 
 void EmaQuantizer::update_statistics(const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
-  const auto& [decay, smoothing] = config_.ema;
+  const auto& [decay, smoothing] = settings_;
   auto counts = code_usage(step.indices, codes()).to(counts_.scalar_type());
   auto sums = code_sums(step.latents, step.indices, codes()).to(sums_.scalar_type());
   step.group.sum({counts, sums});
@@ -46,6 +47,31 @@ void EmaQuantizer::rows_replaced(const torch::Tensor& rows) {
 void EmaQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   VectorQuantizer::initialise_from(latents, seed);
   rows_replaced(at::ones_like(counts_, at::kBool));
+}
+
+std::vector<Option> running_means_options(QuantizerConfig& config) {
+  auto& ema = config.of<RunningMeansConfig>();
+  return {
+      {"quantizer.ema.decay", &ema.decay, "ema, jukebox, soundstream: decay of the running means",
+       Range::from_to_below(0, 1)},
+      {"quantizer.ema.smoothing", &ema.smoothing, "count added to each code before the division",
+       Range::at_least(0)},
+  };
+}
+
+QuantizerKind ema_kind() {
+  return {.name = "ema",
+          .summary = "codes as running means of their latents, as in VQ-VAE",
+          .make = make_member<EmaQuantizer>,
+          .options = running_means_options};
+}
+
+QuantizerKind jukebox_kind() {
+  return {.name = "jukebox",
+          .summary = "ema, unused codes restarted at latents",
+          .make = make_member<EmaQuantizer>,
+          .options = running_means_options,
+          .replacement = "restart"};
 }
 
 }  // namespace nsvq

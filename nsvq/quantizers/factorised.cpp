@@ -37,4 +37,11 @@ void FactorisedQuantizer::initialise_from(const torch::Tensor& latents, uint64_t
   VectorQuantizer::initialise_from(unit_vectors(latents), seed);
 }
 
+QuantizerKind factorised_kind() {
+  return {.name = "factorised",
+          .summary = "latents and codes of length 1, as in VQGAN-FC",
+          .make = make_member<FactorisedQuantizer>,
+          .straight_through = false};
+}
+
 }  // namespace nsvq

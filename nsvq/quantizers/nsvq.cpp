@@ -11,4 +11,11 @@ Quantized NonStationaryQuantizer::quantize_wide(const torch::Tensor& latents,
   return fit_with_neighbours(codebook_, latents, config_, step);
 }
 
+QuantizerKind nsvq_kind() {
+  return {.name = "nsvq",
+          .summary = "plain vector quantization plus the NS loss",
+          .make = make_member<NonStationaryQuantizer>,
+          .replacement = "copy"};
+}
+
 }  // namespace nsvq

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 #include "nsvq/dist/group.h"
 
 namespace nsvq {
@@ -92,13 +93,31 @@ class Quantizer : public torch::nn::Module {
   virtual torch::Tensor encode_wide(const torch::Tensor& latents) = 0;
 };
 
-/// A member of the family: its name in recipes, a line about it, and how to make one.
+/// Rows of a member's own settings, bound to its struct in the configuration.
+using QuantizerOptions = std::vector<Option> (*)(QuantizerConfig&);
+
+/// A member of the family. Each file of a member defines its kind; registry.cpp lists them.
 struct QuantizerKind {
-  std::string name;
-  std::string summary;
-  std::string replacement;  ///< the policy that replacement.policy: auto stands for
+  std::string name;     ///< in recipes, quantizer.type
+  std::string summary;  ///< in a line
   std::function<std::shared_ptr<Quantizer>(const QuantizerConfig&, int64_t latent_dim)> make;
+  QuantizerOptions options = nullptr;  ///< its own settings; kinds may share them
+  /// Its reference's defaults where they differ from the general ones, as "key=value". They hold
+  /// for keys that neither recipe nor command line sets.
+  std::vector<std::string> defaults = {};
+  std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
+  bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
+
+  // For the tests that go through all kinds.
+  std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"
+  bool straight_through = true;         ///< the encoder gets the decoder's gradient unchanged
+  bool any_codes = true;  ///< quantizer.codes is its number of codes and may be any number
 };
+
+template <typename Member>
+std::shared_ptr<Quantizer> make_member(const QuantizerConfig& config, int64_t latent_dim) {
+  return std::make_shared<Member>(config, latent_dim);
+}
 
 /// All members, in the order in which documents list them.
 const std::vector<QuantizerKind>& quantizer_kinds();
@@ -106,6 +125,10 @@ const std::vector<QuantizerKind>& quantizer_kinds();
 /// Throws UserError naming the valid types if `type` is none of them.
 const QuantizerKind& quantizer_kind(const std::string& type);
 
+/// Throws UserError if `config` does not fit its type.
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+/// All settings quantizer.*: those that members share and those of each kind.
+std::vector<Option> quantizer_options(QuantizerConfig& config);
 
 }  // namespace nsvq

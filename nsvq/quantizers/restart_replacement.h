@@ -4,9 +4,9 @@
 
 namespace nsvq {
 
-/// As in Jukebox: after each step, a code whose running usage per step (config.decay) is below
-/// config.threshold is overwritten by a latent of rank 0's batch, drawn at random. Its usage starts
-/// anew at the threshold.
+/// As in Jukebox: after each step, a code whose running usage per step (replacement.decay) is below
+/// replacement.threshold is overwritten by a latent of rank 0's batch, drawn at random. Its usage
+/// starts anew at the threshold.
 class RestartReplacement : public Replacement {
  public:
   RestartReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);
@@ -16,8 +16,10 @@ class RestartReplacement : public Replacement {
   std::map<std::string, torch::Tensor> state() override { return {{"usage", usage_}}; }
 
  private:
-  ReplacementConfig config_;
+  double threshold_, decay_;
   torch::Tensor usage_;  ///< [K]
 };
+
+ReplacementKind restart_replacement_kind();
 
 }  // namespace nsvq

@@ -20,4 +20,16 @@ Quantized NonStationarySimVq::quantize_wide(const torch::Tensor& latents,
   return fit_with_neighbours(mapped_codes(), latents, config_, step);
 }
 
+QuantizerKind simvq_kind() {
+  return {.name = "simvq",
+          .summary = "a trained linear map of a frozen codebook",
+          .make = make_member<SimVq>};
+}
+
+QuantizerKind simvq_ns_kind() {
+  return {.name = "simvq_ns",
+          .summary = "simvq plus the NS loss",
+          .make = make_member<NonStationarySimVq>};
+}
+
 }  // namespace nsvq

@@ -31,4 +31,7 @@ class NonStationarySimVq : public SimVq {
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
 };
 
+QuantizerKind simvq_kind();
+QuantizerKind simvq_ns_kind();
+
 }  // namespace nsvq

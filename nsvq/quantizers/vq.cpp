@@ -34,4 +34,17 @@ void VectorQuantizer::initialise_from(const torch::Tensor& latents, uint64_t see
   codes_from_data(codebook_, latents, config_.init, seed);
 }
 
+QuantizerKind vq_kind() {
+  return {.name = "vq",
+          .summary = "plain vector quantization, as in VQGAN",
+          .make = make_member<VectorQuantizer>};
+}
+
+QuantizerKind cvq_kind() {
+  return {.name = "cvq",
+          .summary = "plain vector quantization, unused codes moved to anchors",
+          .make = make_member<VectorQuantizer>,
+          .replacement = "anchor"};
+}
+
 }  // namespace nsvq

@@ -9,6 +9,7 @@
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/manifest.h"
 
 namespace nsvq {

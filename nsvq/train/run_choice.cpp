@@ -4,6 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/lock.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

@@ -5,6 +5,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/evaluate.h"
 #include "nsvq/train/setup.h"
 #include "nsvq/train/state.h"

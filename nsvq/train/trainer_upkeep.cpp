@@ -9,6 +9,7 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/report/report.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/evaluate.h"
 #include "nsvq/train/setup.h"
 #include "nsvq/train/trainer.h"

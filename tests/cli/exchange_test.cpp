@@ -8,6 +8,7 @@
 #include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/checkpoint.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"

@@ -13,7 +13,8 @@ namespace {
 
 Member affine(const std::string& variant) {
   auto one = member("affine");
-  one.config.affine.variant = variant;
+  one.config.beta = 0.95;
+  one.config.of<AffineConfig>().variant = variant;
   return one;
 }
 
@@ -68,7 +69,7 @@ TEST(Affine, StartsAsTheCodebook) {
 
 TEST(Affine, TheFirstStatisticsAreTakenAndLaterOnesMixedIn) {
   auto one = affine("running");
-  one.config.affine.momentum = 0.3;
+  one.config.of<AffineConfig>().momentum = 0.3;
   const auto quantizer = make(one);
   const auto group = make_group();
   torch::manual_seed(1);

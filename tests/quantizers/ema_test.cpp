@@ -30,9 +30,10 @@ TEST(Ema, StepsEqualVectorQuantizePytorchs) {
   for (const auto& expected : golden("ema")) {
     QuantizerConfig config;
     config.codes = expected.at("codes");
-    config.ema = {expected.at("decay"), expected.at("smoothing")};
+    config.of<RunningMeansConfig>() = {expected.at("decay"), expected.at("smoothing")};
     const int64_t dim = expected.at("dim");
-    SCOPED_TRACE(fmt::format("{} codes, decay {}", config.codes, config.ema.decay));
+    SCOPED_TRACE(
+        fmt::format("{} codes, decay {}", config.codes, expected.at("decay").get<double>()));
     EmaQuantizer quantizer(config, dim);
     set_codes(quantizer, formula({config.codes, dim}, 0.6, 1.7));
     double number = 0;
@@ -59,7 +60,7 @@ TEST(Ema, CodesAreSmoothedRunningMeans) {
   const auto group = make_group();
   QuantizerConfig config;
   config.codes = 9;
-  config.ema = {0.7, 0.05};
+  config.of<RunningMeansConfig>() = {0.7, 0.05};
   torch::manual_seed(1);
   EmaQuantizer quantizer(config, 5);
   auto n = at::ones({9}, at::kDouble), s = quantizer.codebook().to(at::kDouble);
@@ -78,8 +79,8 @@ TEST(Ema, CodesAreSmoothedRunningMeans) {
 }
 
 TEST(Ema, DefaultsAreTheReferences) {
-  EXPECT_EQ(QuantizerConfig{}.ema.decay, 0.99);
-  EXPECT_EQ(QuantizerConfig{}.ema.smoothing, 1e-5);
+  EXPECT_EQ(RunningMeansConfig{}.decay, 0.99);
+  EXPECT_EQ(RunningMeansConfig{}.smoothing, 1e-5);
 }
 
 TEST(Ema, TheLossIsTheCommitmentAlone) {
@@ -164,7 +165,7 @@ TEST(Ema, LongDisuseLeavesCodesFinite) {
   for (const double smoothing : {0.0, 1e-5}) {
     auto small = member("ema");
     small.config.codes = 3;
-    small.config.ema = {0.5, smoothing};
+    small.config.of<RunningMeansConfig>() = {0.5, smoothing};
     const auto quantizer = make(small);
     const auto group = make_group();
     const auto z = at::randn({4, 6});

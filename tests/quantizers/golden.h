@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/quantizers/quantizer.h"
+#include "tests/quantizers/settings.h"
 
 namespace nsvq {
 
@@ -57,7 +58,8 @@ inline void fill_tensors(Quantizer& quantizer, const std::vector<std::string>& n
 
 /// The quantizer of a case, in fp64, with the case's parameters and buffers.
 inline std::shared_ptr<Quantizer> golden_quantizer(const nlohmann::json& expected) {
-  const auto config = load_config("", expected.at("settings").get<std::vector<std::string>>());
+  Config config;
+  apply_settings(config, expected.at("settings").get<std::vector<std::string>>());
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto quantizer = make_quantizer(config.quantizer, shape[1]);
   quantizer->to(at::kDouble);

@@ -9,6 +9,7 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/gumbel.h"
 #include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/sqvae.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 
@@ -84,7 +85,7 @@ torch::Tensor noise_of(const torch::Tensor& logits, int64_t first = 0) {
 
 TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
   auto one = member("sqvae");
-  one.config.sqvae = {.variance = 1.3, .anneal = 1e-3};
+  one.config.of<SqvaeConfig>() = {.variance = 1.3, .anneal = 1e-3};
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
   const QuantizerStep step = {.step = step_number(700), .seed = seed_of(kSeed)};
@@ -121,7 +122,8 @@ double temperature_at(const GumbelConfig& config, int64_t step) {
 }
 
 TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
-  const auto one = member("gumbel");
+  auto one = member("gumbel");
+  one.config.of<GumbelConfig>() = {};
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
   const QuantizerStep step = {.step = step_number(250000), .seed = seed_of(kSeed)};
@@ -132,7 +134,7 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
     const auto logits =
         flatten_latents(z).matmul(all["projection.weight"].t()) + all["projection.bias"];
     const auto noisy = logits + noise_of(logits);
-    const auto soft = at::softmax(noisy / temperature_at(one.config.gumbel, 250000), 1);
+    const auto soft = at::softmax(noisy / temperature_at({}, 250000), 1);
     const auto indices = noisy.argmax(1);
     const auto hard = at::one_hot(indices, 37).to(at::kDouble);
     const auto shares = at::softmax(logits, 1);

@@ -103,7 +103,7 @@ TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
     std::array<torch::Tensor, 2> codebooks = {start.clone(), start.clone()}, states;
     on_two_ranks([&](int rank, Group& both) {
       auto config = restart(2, 0.9);
-      config.anchor = policy;
+      config.of<AnchorReplacementConfig>().anchor = policy;
       std::unique_ptr<Replacement> own;
       if (policy == "restart") {
         own = std::make_unique<RestartReplacement>(config, codebooks[rank]);
@@ -197,7 +197,7 @@ TEST(Anchor, StepsEqualTheEquations) {
     const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
     SCOPED_TRACE(fmt::format("{} codes", codes));
     auto config = restart(1, expected.at("decay"));
-    config.anchor = "closest";
+    config.of<AnchorReplacementConfig>().anchor = "closest";
     auto codebook = formula({codes, dim}, 0.6, 1.7).to(at::kFloat);
     AnchorReplacement policy(config, codebook);
     double number = 0;
@@ -224,7 +224,7 @@ TEST(Anchor, RandomOnesAreLatentsAndUsedCodesStay) {
   torch::manual_seed(2);
   const auto z = at::randn({64, 3}), start = at::randn({16, 3});
   auto config = restart(1, 0.99);
-  config.anchor = "random";
+  config.of<AnchorReplacementConfig>().anchor = "random";
   auto codebook = start.clone();
   AnchorReplacement policy(config, codebook);
   const auto rows =

@@ -8,6 +8,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/ema.h"
 #include "nsvq/train/setup.h"
 #include "tests/train/tiny.h"
