@@ -102,6 +102,7 @@ QuantizerKind affine_kind() {
           .summary = "a codebook behind a shared scale and shift",
           .make = make_member<AffineQuantizer>,
           .options = affine_options,
+          .defaults = {"quantizer.beta=0.95"},
           .small = {"quantizer.affine.rate=0.5"}};
 }
 

@@ -68,9 +68,10 @@ QuantizerKind ema_kind() {
 
 QuantizerKind jukebox_kind() {
   return {.name = "jukebox",
-          .summary = "ema, unused codes restarted at latents",
+          .summary = "ema from latents, unused codes restarted at latents",
           .make = make_member<EmaQuantizer>,
           .options = running_means_options,
+          .defaults = {"quantizer.init=data"},
           .replacement = "restart"};
 }
 

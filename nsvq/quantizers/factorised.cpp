@@ -41,6 +41,7 @@ QuantizerKind factorised_kind() {
   return {.name = "factorised",
           .summary = "latents and codes of length 1, as in VQGAN-FC",
           .make = make_member<FactorisedQuantizer>,
+          .defaults = {"quantizer.init=uniform"},
           .straight_through = false};
 }
 

@@ -4,9 +4,10 @@ namespace nsvq {
 
 QuantizerKind soundstream_kind() {
   return {.name = "soundstream",
-          .summary = "ema from k-means, unused codes restarted (replacement.threshold: 2)",
+          .summary = "ema from k-means, unused codes restarted at latents",
           .make = make_member<SoundStreamQuantizer>,
           .options = running_means_options,
+          .defaults = {"quantizer.init=kmeans", "replacement.threshold=2"},
           .replacement = "restart"};
 }
 

@@ -44,6 +44,7 @@ QuantizerKind cvq_kind() {
   return {.name = "cvq",
           .summary = "plain vector quantization, unused codes moved to anchors",
           .make = make_member<VectorQuantizer>,
+          .defaults = {"quantizer.init=uniform", "replacement.reset_moments=false"},
           .replacement = "anchor"};
 }
 

@@ -88,6 +88,7 @@ QuantizerKind vqgan_lc_kind() {
           .summary = "frozen features behind a trained projection (VQGAN-LC)",
           .make = make_member<FeatureQuantizer>,
           .options = features_options,
+          .defaults = {"loss.vq=0.1"},
           .small = {"quantizer.features.dim=9"}};
 }
 

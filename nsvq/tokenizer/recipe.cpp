@@ -1,11 +1,15 @@
 #include "nsvq/tokenizer/recipe.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 
 #include "nsvq/core/error.h"
 #include "nsvq/losses/pixel.h"
 #include "nsvq/nn/options.h"
+#include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
 
@@ -83,7 +87,13 @@ std::vector<std::string> essential_differences(const Config& here, const Config&
 
 std::string config_reference() {
   Config defaults;
-  return tokenizer_options(defaults).reference();
+  std::string text = tokenizer_options(defaults).reference();
+  text += "\nDefaults that depend on quantizer.type:\n";
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.defaults.empty()) continue;
+    text += fmt::format("{:<12} {}\n", kind.name, fmt::join(kind.defaults, " "));
+  }
+  return text;
 }
 
 }  // namespace nsvq

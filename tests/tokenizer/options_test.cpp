@@ -196,6 +196,34 @@ TEST(Reference, ListsEveryOptionWithinTheWidth) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
 }
 
+// A kind's own defaults hold where nothing sets their key, and only with that kind.
+TEST(DefaultsOfKinds, HoldUnlessTheirKeyIsSet) {
+  int differing = 0;
+  for (const auto& kind : quantizer_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const std::string type = "quantizer.type=" + kind.name;
+    const auto with_defaults = to_yaml(load_config("", {type}));
+    auto explicitly = kind.defaults;
+    explicitly.push_back(type);
+    EXPECT_EQ(with_defaults, to_yaml(load_config("", explicitly)));
+    Config chosen;
+    chosen.quantizer.type = kind.name;
+    EXPECT_EQ(with_defaults == to_yaml(chosen), kind.defaults.empty());
+    // What was saved reads back to itself, and so do the general defaults.
+    EXPECT_EQ(to_yaml(parse_config(with_defaults, "saved")), with_defaults);
+    EXPECT_EQ(to_yaml(parse_config(to_yaml(chosen), "saved")), to_yaml(chosen));
+    differing += !kind.defaults.empty();
+  }
+  EXPECT_GE(differing, 5);
+  const auto soundstream = load_config("", {"quantizer.type=soundstream"});
+  EXPECT_EQ(soundstream.replacement.threshold, 2);
+  EXPECT_EQ(soundstream.quantizer.init, "kmeans");
+  EXPECT_EQ(load_config("", {"quantizer.type=affine"}).quantizer.beta, 0.95);
+  EXPECT_EQ(load_config("", {"quantizer.type=affine", "quantizer.beta=0.25"}).quantizer.beta, 0.25);
+  EXPECT_NE(config_reference().find("quantizer.init=kmeans replacement.threshold=2"),
+            std::string::npos);
+}
+
 TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
   const auto differences = [](std::vector<std::string> overrides) {
     return essential_differences(load_config("", overrides), Config{});
