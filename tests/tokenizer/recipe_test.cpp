@@ -238,7 +238,7 @@ TEST_F(ConfigTest, OddFilesAreRefused) {
   EXPECT_EQ(error_of_text("\xef\xbb\xbfseed: 1\ndata.train: 'a''\"'\n\"data.val\": \"b\\\\\"\n"),
             "no error");
   EXPECT_EQ(error_of_text("model.multipliers: [1, 2\n").rfind("a.yaml:", 0), 0u);
-  EXPECT_NE(error_of_text("seed: 1\n---\nseed: 2\n").find("a.yaml:2: stray text"),
+  EXPECT_NE(error_of_text("seed: 1\n---\nseed: 2\n").find("a.yaml:3: stray text"),
             std::string::npos);
   EXPECT_EQ(error_of_text("just words\n"), "a.yaml:1: expected lines such as 'train.epochs: 10'");
   for (const std::string text :
