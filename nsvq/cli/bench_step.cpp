@@ -17,6 +17,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {

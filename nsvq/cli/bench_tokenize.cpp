@@ -18,6 +18,7 @@
 #include "nsvq/data/limited_source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/token_stream.h"
 #include "nsvq/tokenizer/tokenize.h"
 

@@ -1,10 +1,9 @@
-#include "nsvq/core/config.h"
 
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -25,7 +24,6 @@ void run_config(const ConfigArguments& arguments) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
   const auto config = load_config(arguments.recipe, arguments.overrides);
-  quantizer_kind(config.quantizer.type);  // Throws if there is none.
   fmt::print("{}", to_yaml(config));
 }
 

@@ -4,10 +4,10 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/options.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -18,7 +18,7 @@ namespace {
 /// Every setting by section, as in a recipe.
 nlohmann::ordered_json to_json(Config config) {
   auto json = nlohmann::ordered_json::object();
-  for (const auto& option : options(config)) {
+  for (const auto& option : tokenizer_options(config).rows) {
     auto* place = &json;
     for (size_t start = 0; start != std::string::npos;) {
       const size_t dot = option.key.find('.', start);

@@ -5,6 +5,7 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

@@ -9,9 +9,8 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/device.h"
-#include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/version.h"
 
 namespace nsvq {
@@ -55,11 +54,7 @@ int fail(int code, std::string message) {
 /// CLI11 would call a mistyped command an unexpected argument.
 void check_command_name(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const auto& command : commands()) names.push_back(command.name);
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  throw UserError("unknown command '{}'; did you mean '{}'? (nsvq --help lists them)", argv[1],
-                  nearest(argv[1], names));
+  find_named(commands(), "command", argv[1]);
 }
 
 /// Each tar shard keeps a file open; the usual soft limit of 1,024 is below what large sets have.

@@ -4,8 +4,15 @@
 #include <torch/types.h>
 
 #include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 
 namespace nsvq {
+
+/// Settings adversarial.* but those of the discriminator's network (nsvq/nn/options.h).
+std::vector<Option> adversarial_options(AdversarialConfig& config);
 
 /// What reconstructions pay for logits [B, 1, h, w] of a discriminator (high: taken for real):
 ///   non_saturating  mean over images of softplus(-m), m the mean logit of an image

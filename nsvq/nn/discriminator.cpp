@@ -7,28 +7,22 @@
 #include <string>
 
 #include "nsvq/core/error.h"
+#include "nsvq/nn/options.h"
 
 namespace nsvq {
 
 namespace {
 
-constexpr int64_t kMostLayers = 8;  // the range of adversarial.layers
-constexpr double kSlope = 0.2;      // of the leaky rectifiers
+constexpr double kSlope = 0.2;  // of the leaky rectifiers
 
 struct Shape {
   int64_t inputs, outputs, stride;
   bool norm;
 };
 
-void check_options(const AdversarialConfig& options) {
-  if (options.width < 1) throw UserError("adversarial.width: {} is not at least 1", options.width);
-  if (options.layers < 1 || options.layers > kMostLayers)
-    throw UserError("adversarial.layers: {} is not from 1 to {}", options.layers, kMostLayers);
-}
-
 /// `layers` layers of stride 2, one more of stride 1, and the one that gives the logits.
 std::vector<Shape> layer_shapes(const AdversarialConfig& options) {
-  check_options(options);
+  check_discriminator(options);
   const auto width = [&](int64_t n) {
     return options.width * std::min<int64_t>(int64_t{1} << n, 8);
   };

@@ -2,8 +2,8 @@
 
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -37,6 +37,14 @@ torch::Tensor FactorisedQuantizer::code_vectors() { return unit_vectors(codebook
 
 void FactorisedQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   VectorQuantizer::initialise_from(unit_vectors(latents), seed);
+}
+
+QuantizerKind factorised_kind() {
+  return {.name = "factorised",
+          .summary = "latents and codes of length 1, as in VQGAN-FC",
+          .make = make_member<FactorisedQuantizer>,
+          .defaults = {"quantizer.init=uniform"},
+          .straight_through = false};
 }
 
 }  // namespace nsvq

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -34,6 +34,20 @@ torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {
 
 void VectorQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   codes_from_data(codebook_, latents, config_.init, seed);
+}
+
+QuantizerKind vq_kind() {
+  return {.name = "vq",
+          .summary = "plain vector quantization, as in VQGAN",
+          .make = make_member<VectorQuantizer>};
+}
+
+QuantizerKind cvq_kind() {
+  return {.name = "cvq",
+          .summary = "plain vector quantization, unused codes moved to anchors",
+          .make = make_member<VectorQuantizer>,
+          .defaults = {"quantizer.init=uniform", "replacement.reset_moments=false"},
+          .replacement = "anchor"};
 }
 
 }  // namespace nsvq

@@ -8,6 +8,7 @@
 #include "nsvq/core/version.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/weights.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

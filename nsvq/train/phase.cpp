@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 
 namespace nsvq {
 
@@ -35,10 +35,7 @@ const Phase& phase_by_name(const std::string& name) {
        .replacement = false,
        .end = PhaseEnd::budget},
   };
-  for (const auto& phase : phases) {
-    if (phase.name == name) return phase;
-  }
-  throw UserError("schedule.phases: '{}' is no phase (there are: stage1, warmup, stage2)", name);
+  return find_named(phases, "phase", name, "schedule.phases");
 }
 
 namespace {

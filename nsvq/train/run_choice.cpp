@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

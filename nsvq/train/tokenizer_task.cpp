@@ -74,8 +74,8 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
 /// The quantizer's terms of the phase, and random numbers of this step and rank alone.
 QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs) const {
   return {.commitment = phase_.commitment,
-          .neighbours = phase_.ns_loss,
-          .number = inputs.step,
+          .extra_codebook_terms = phase_.ns_loss,
+          .step = inputs.step,
           .seed = inputs.rank_seed};
 }
 
@@ -85,10 +85,10 @@ void TokenizerTask::update_statistics(const torch::Tensor& latents, const torch:
                                       const StepInputs& inputs, const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
-  const TakenStep taken{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
-  quantizer.follow(taken);
+  const StepOutputs outputs{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
+  quantizer.update_statistics(outputs);
   if (replacement_ && phase_.replacement) {
-    const auto rows = replacement_->after_step(quantizer.codebook(), taken);
+    const auto rows = replacement_->after_step(quantizer.codebook(), outputs);
     if (rows.defined()) forget_replaced(rows.logical_and(skip.logical_not()));
   }
 }

@@ -98,7 +98,7 @@ std::vector<Step::Part> TokenizerTask::trained_parts(bool adversarial) const {
 }
 
 std::vector<torch::Tensor> TokenizerTask::state_outside_optimizers() {
-  auto state = model_->quantizer->followers();
+  auto state = model_->quantizer->statistics();
   const auto add = [&](const std::vector<torch::Tensor>& more) {
     state.insert(state.end(), more.begin(), more.end());
   };

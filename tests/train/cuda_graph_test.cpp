@@ -6,6 +6,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/losses/pixel.h"
 #include "nsvq/train/trainer.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -51,8 +52,6 @@ Config gpu_config(const std::string& type) {
   config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
   config.schedule.ramp_epochs = 1;
   config.model.width = 32;
-  config.quantizer.gumbel.anneal_steps = 30;  // so that a step's number matters
-  config.quantizer.sqvae.anneal = 0.03;
   config.train.log_every = 4;  // and so several steps are given to the GPU before one is looked at
   return config;
 }
@@ -113,7 +112,8 @@ TEST(TrainerGraphs, ABadStepIsFoundLaterAndChangedNothingOnTheGpu) {
   const TemporaryFolder folder;
   auto config = gpu_config("nsvq");
   config.adversarial.weight = 0;
-  config.loss.l1 = 3e38;  // Gradients overflow, so no step moves the weights.
+  config.loss.of<L1LossConfig>().weight =
+      3e38;  // Gradients overflow, so no step moves the weights.
   config.train.precision = "fp32";
   config.train.on_nonfinite = "skip";
   config.train.nonfinite_limit = 1000;

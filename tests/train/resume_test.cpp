@@ -12,6 +12,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"
@@ -102,10 +103,7 @@ TEST_F(ResumeTest, FromACrashAtAnyStep) {
 TEST_F(ResumeTest, OfQuantizersThatKeepStatisticsDrawOrAnneal) {
   for (const auto* type : {"ema", "jukebox", "soundstream", "cvq", "gumbel", "sqvae"}) {
     SCOPED_TRACE(type);
-    auto config = tiny_config();
-    config.quantizer.type = type;
-    config.quantizer.gumbel.anneal_steps = 15;
-    config.quantizer.sqvae.anneal = 0.05;
+    auto config = tiny_config_of(type);
     config.checkpoint.every_steps = 2;
     const auto straight = folder_->path() / type,
                path = folder_->path() / (type + std::string("-2"));
@@ -188,8 +186,8 @@ TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
 TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   const TemporaryFolder folder;
   auto config = tiny_config_of("vqgan_lc");
-  config.quantizer.features.file = folder / "features.safetensors";
-  write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 4})}}, {}});
+  config.quantizer.of<FeaturesConfig>().file = folder / "features.safetensors";
+  write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 9})}}, {}});
   { Trainer(config, folder / "run", make_group()); }  // killed before its first checkpoint
   const auto again = Trainer(config, folder / "run", make_group(), Start::resume).train();
   const auto whole = Trainer(config, folder / "other", make_group()).train();

@@ -10,7 +10,10 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/losses/pixel.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -135,11 +138,11 @@ TEST_F(TrainerTest, ReplacementWaitsForItsExemptionAndIsCounted) {
 
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
   const auto features = folder_.path() / "features.safetensors";
-  write_safetensors(features, {{{"features", at::randn({32, 4})}}, {}});
+  write_safetensors(features, {{{"features", at::randn({32, 9})}}, {}});
   for (const auto& kind : quantizer_kinds()) {
     for (const auto* init : {"gaussian", "uniform", "data", "kmeans"}) {
       auto config = tiny_config_of(kind.name);
-      config.quantizer.features.file = features;
+      config.quantizer.of<FeaturesConfig>().file = features;
       config.quantizer.init = init;
       config.train.epochs = 2;
       const auto run = folder_.path() / (kind.name + init);
@@ -213,7 +216,8 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheRun) {
 
 TEST_F(TrainerTest, StepsThatAreNotFiniteCanBeSkippedUpToALimit) {
   auto config = tiny_config();
-  config.loss.l1 = 3e38;  // Gradients overflow, so no step moves the weights.
+  config.loss.of<L1LossConfig>().weight =
+      3e38;  // Gradients overflow, so no step moves the weights.
   config.train.on_nonfinite = "skip";
   config.train.nonfinite_limit = 4;
   try {

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
 
 #include <vector>
 
@@ -19,13 +19,13 @@ torch::Tensor chunk_logits(const torch::Tensor& rows, const SharedTensors& share
 
 }  // namespace
 
-torch::Tensor number_of(const QuantizerStep& step, const torch::Tensor& latents) {
-  if (step.number.defined()) return step.number.to(at::kDouble);
+torch::Tensor global_step(const QuantizerStep& step, const torch::Tensor& latents) {
+  if (step.step.defined()) return step.step.to(at::kDouble);
   return at::zeros({}, latents.options().dtype(at::kDouble));
 }
 
-SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
-                     const torch::Tensor& codebook, const Softness& softness) {
+SoftmaxCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                        const torch::Tensor& codebook, const Softness& softness) {
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets, codebook}, rows_at_a_time(codebook.size(0)),
       [softness](const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
@@ -36,8 +36,8 @@ SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
   return {results.rows[0], results.rows[1], {}};
 }
 
-SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
-                        const torch::Tensor& codebook, const Softness& softness) {
+SoftmaxCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                           const torch::Tensor& codebook, const Softness& softness) {
   const auto drawn = gumbel_softmax(latents, logits.weights, logits.offsets, codebook,
                                     softness.temperature, softness.seed);
   return {codes_of(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};

@@ -1,30 +1,26 @@
+#include "nsvq/tokenizer/recipe.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/options.h"
+#include "nsvq/losses/pixel.h"
+#include "nsvq/nn/options.h"
+#include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
 
 namespace {
 
-void check_model(const Config& config) {
+void check_sizes(const Config& config) {
   const int64_t stride = config.model.stride(), size = config.data.size;
-  const auto levels = static_cast<int64_t>(config.model.multipliers.size());
-  if (size % stride != 0) {
-    throw UserError(
-        "data.size {} is not a multiple of {}, the stride of {} levels (model.multipliers)", size,
-        stride, levels);
-  }
-  for (const int64_t level : config.model.attention) {
-    if (level < levels) continue;
-    throw UserError("model.attention names level {}, but model.multipliers has levels 0..{}", level,
-                    levels - 1);
-  }
+  if (size % stride == 0) return;
+  throw UserError(
+      "data.size {} is not a multiple of {}, the stride of {} levels (model.multipliers)", size,
+      stride, config.model.multipliers.size());
 }
 
 void check_schedule(const ScheduleConfig& schedule) {
@@ -55,25 +51,49 @@ void check_schedule(const ScheduleConfig& schedule) {
 
 }  // namespace
 
-void check(const Config& config) {
-  check_model(config);
+void check_settings(const Config& config) {
+  check_model(config.model);
+  check_sizes(config);
   check_schedule(config.schedule);
-  if (config.loss.l1 == 0 && config.loss.l2 == 0) {
+  if (config.loss.of<L1LossConfig>().weight == 0 && config.loss.of<L2LossConfig>().weight == 0) {
     throw UserError(
         "loss.l1 and loss.l2 are both 0, so nothing asks for reconstruction; set one above 0");
   }
 }
 
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config;
+  tokenizer_options(config).load(path, overrides);
+  return config;
+}
+
+Config parse_config(const std::string& text, const std::string& source) {
+  Config config;
+  tokenizer_options(config).parse(text, source);
+  return config;
+}
+
+std::string to_yaml(const Config& config, Detail detail) {
+  Config copy = config, defaults;  // a table binds to what it could change
+  const auto table = tokenizer_options(copy);
+  return detail == Detail::full ? table.to_yaml()
+                                : table.to_brief_yaml(tokenizer_options(defaults));
+}
+
 std::vector<std::string> essential_differences(const Config& here, const Config& there) {
-  auto ours = here, theirs = there;  // the table binds to what it could change
-  const auto our_options = options(ours), their_options = options(theirs);
-  std::vector<std::string> differences;
-  for (size_t i = 0; i < our_options.size(); ++i) {
-    const auto a = our_options[i].value(), b = their_options[i].value();
-    if (!our_options[i].essential || a == b) continue;
-    differences.push_back(fmt::format("{} ({} here, {} there)", our_options[i].key, a, b));
+  Config ours = here, theirs = there;
+  return tokenizer_options(ours).differences(tokenizer_options(theirs));
+}
+
+std::string config_reference() {
+  Config defaults;
+  std::string text = tokenizer_options(defaults).reference();
+  text += "\nDefaults that depend on quantizer.type:\n";
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.defaults.empty()) continue;
+    text += fmt::format("{:<12} {}\n", kind.name, fmt::join(kind.defaults, " "));
   }
-  return differences;
+  return text;
 }
 
 }  // namespace nsvq

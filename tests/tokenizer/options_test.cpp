@@ -1,16 +1,17 @@
-// The table of options: its rows, ranges, overrides, contradictions and reference.
+// The table of a tokenizer's options: its rows, ranges, overrides, contradictions and reference.
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <sstream>
 
-#include "nsvq/core/config.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/options.h"
+#include "nsvq/losses/loss.h"
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/replacement.h"
+#include "nsvq/tokenizer/recipe.h"
 
-using namespace nsvq;
-
+namespace nsvq {
 namespace {
 
 std::string error_of_override(const std::string& text) {
@@ -40,37 +41,54 @@ constexpr size_t total_fields() {
   return field_count<Config>() - sizeof...(Sections) + (field_count<Sections>() + ...);
 }
 
-}  // namespace
+/// Rows that quantizers, losses and policies add to the fields of core/config.h.
+size_t rows_of_members() {
+  Config config;
+  std::set<std::string> keys;
+  const auto add = [&](const std::vector<Option>& rows) {
+    for (const auto& row : rows) keys.insert(row.key);
+  };
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.options) add(kind.options(config.quantizer));
+  }
+  for (const auto& kind : replacement_kinds()) {
+    if (kind.options) add(kind.options(config.replacement));
+  }
+  for (const auto& kind : loss_kinds()) add(kind.options(config.loss));
+  return keys.size();
+}
 
 TEST(Options, EveryFieldHasOneRow) {
   Config config;
   std::set<std::string> keys;
   std::set<const void*> fields;
-  for (const auto& option : options(config)) {
+  for (const auto& option : tokenizer_options(config).rows) {
     EXPECT_TRUE(keys.insert(option.key).second) << option.key;
     const auto address = [](auto* field) -> const void* { return field; };
     EXPECT_TRUE(fields.insert(std::visit(address, option.field)).second) << option.key;
     EXPECT_FALSE(option.help.empty()) << option.key;
     EXPECT_FALSE(option.range.text.empty()) << option.key;
   }
+  // A section that members add to counts its base class as a field.
+  constexpr size_t kBases = 3;
   constexpr size_t kFields =
-      total_fields<DataConfig, ModelConfig, QuantizerConfig, RunningMeansConfig, FsqConfig,
-                   LfqConfig, FeaturesConfig, BridgeConfig, AffineConfig, SqvaeConfig, GumbelConfig,
-                   IbqConfig, LossConfig, AdversarialConfig, OptimizerConfig, ReplacementConfig,
-                   ScheduleConfig, TrainConfig, DriftConfig, AlarmConfig, CheckpointConfig>();
-  static_assert(field_count<LossConfig>() == 5);
-  EXPECT_EQ(keys.size(), kFields);
+      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, AdversarialConfig,
+                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DriftConfig,
+                   AlarmConfig, CheckpointConfig>() -
+      kBases;
+  static_assert(field_count<LossConfig>() == 2);
+  EXPECT_EQ(keys.size(), kFields + rows_of_members());
 }
 
 TEST(Options, DefaultsAreWithinTheirRanges) {
   Config config;
-  for (const auto& option : options(config)) {
+  for (const auto& option : tokenizer_options(config).rows) {
     Config other;
     const auto settings = parse_yaml_value(option.key, option.value(), "test");
     ASSERT_EQ(settings.size(), 1u) << option.key;
     EXPECT_EQ(option.assign(settings[0].value), "") << option.key;
   }
-  EXPECT_NO_THROW(check(config));
+  EXPECT_NO_THROW(check_settings(config));
 }
 
 TEST(Options, RangesAreChecked) {
@@ -121,6 +139,12 @@ TEST(Options, RangesAreChecked) {
   for (const auto& text : good) EXPECT_EQ(error_of_override(text), "no error") << text;
 }
 
+TEST(Overrides, AMisspeltQuantizerIsNamedWithTheNearest) {
+  const std::string message = error_of_override("quantizer.type=nsqv");
+  EXPECT_EQ(message.rfind("command line: quantizer.type: expected name (vq|ema|", 0), 0u);
+  EXPECT_NE(message.find("got 'nsqv'; did you mean 'nsvq'?"), std::string::npos) << message;
+}
+
 TEST(Overrides, ErrorsNameTheCommandLine) {
   EXPECT_EQ(error_of_override("train.epochs"),
             "command line: expected key=value, got 'train.epochs'");
@@ -164,12 +188,40 @@ TEST(Check, ContradictionsAreExplained) {
 TEST(Reference, ListsEveryOptionWithinTheWidth) {
   const std::string text = config_reference();
   Config config;
-  for (const auto& option : options(config)) {
+  for (const auto& option : tokenizer_options(config).rows) {
     EXPECT_NE(text.find("\n" + option.key + "  "), std::string::npos) << option.key;
     EXPECT_NE(text.find(option.help.substr(0, 12)), std::string::npos) << option.key;
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
+}
+
+// A kind's own defaults hold where nothing sets their key, and only with that kind.
+TEST(DefaultsOfKinds, HoldUnlessTheirKeyIsSet) {
+  int differing = 0;
+  for (const auto& kind : quantizer_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const std::string type = "quantizer.type=" + kind.name;
+    const auto with_defaults = to_yaml(load_config("", {type}));
+    auto explicitly = kind.defaults;
+    explicitly.push_back(type);
+    EXPECT_EQ(with_defaults, to_yaml(load_config("", explicitly)));
+    Config chosen;
+    chosen.quantizer.type = kind.name;
+    EXPECT_EQ(with_defaults == to_yaml(chosen), kind.defaults.empty());
+    // What was saved reads back to itself, and so do the general defaults.
+    EXPECT_EQ(to_yaml(parse_config(with_defaults, "saved")), with_defaults);
+    EXPECT_EQ(to_yaml(parse_config(to_yaml(chosen), "saved")), to_yaml(chosen));
+    differing += !kind.defaults.empty();
+  }
+  EXPECT_GE(differing, 5);
+  const auto soundstream = load_config("", {"quantizer.type=soundstream"});
+  EXPECT_EQ(soundstream.replacement.threshold, 2);
+  EXPECT_EQ(soundstream.quantizer.init, "kmeans");
+  EXPECT_EQ(load_config("", {"quantizer.type=affine"}).quantizer.beta, 0.95);
+  EXPECT_EQ(load_config("", {"quantizer.type=affine", "quantizer.beta=0.25"}).quantizer.beta, 0.25);
+  EXPECT_NE(config_reference().find("quantizer.init=kmeans replacement.threshold=2"),
+            std::string::npos);
 }
 
 TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
@@ -184,3 +236,6 @@ TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
             (std::vector<std::string>{"seed (3 here, 0 there)",
                                       "optimizer.lr (0.5 here, 0.0001 there)"}));
 }
+
+}  // namespace
+}  // namespace nsvq

@@ -1,6 +1,5 @@
-#include "nsvq/quantizers/fit.h"
+#include "nsvq/quantizers/vq_terms.h"
 
-#include "nsvq/core/error.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/search.h"
 
@@ -41,13 +40,6 @@ torch::Tensor rotate_through(const torch::Tensor& codes, const torch::Tensor& la
 torch::Tensor pass_through(const torch::Tensor& codes, const torch::Tensor& latents,
                            const QuantizerConfig& config) {
   return config.rotation ? rotate_through(codes, latents) : straight_through(codes, latents);
-}
-
-void refuse_rotation(const QuantizerConfig& config) {
-  if (!config.rotation) return;
-  throw UserError(
-      "quantizer.rotation: {} has no nearest code to rotate a latent to; leave it false",
-      config.type);
 }
 
 Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indices,

@@ -16,10 +16,6 @@ torch::Tensor rotate_through(const torch::Tensor& codes, const torch::Tensor& la
 torch::Tensor pass_through(const torch::Tensor& codes, const torch::Tensor& latents,
                            const QuantizerConfig& config);
 
-/// Throws UserError if the recipe asks for rotation: for members whose codes no latent is rotated
-/// to.
-void refuse_rotation(const QuantizerConfig& config);
-
 /// What a quantizer gives once the codes [B, d, h, w] of the winners are known, where no gradient
 /// moves them: beta times the commitment |z - sg c|^2 if the step asks for it, and the codes with
 /// gradients for the latents.

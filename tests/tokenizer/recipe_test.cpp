@@ -1,4 +1,4 @@
-#include "nsvq/core/config.h"
+#include "nsvq/tokenizer/recipe.h"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include <sstream>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/options.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/losses/pixel.h"
 
-using namespace nsvq;
-namespace fs = std::filesystem;
-
+namespace nsvq {
 namespace {
+
+namespace fs = std::filesystem;
 
 class ConfigTest : public testing::Test {
  protected:
@@ -70,11 +70,9 @@ void change(const Option& option) {
   EXPECT_NE(option.value(), before) << option.key << " has one value only";
 }
 
-}  // namespace
-
 TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
   Config changed, fresh;
-  for (const auto& option : options(changed)) change(option);
+  for (const auto& option : tokenizer_options(changed).rows) change(option);
   changed.data.size = 64;  // keep what depends on each other consistent
   changed.model.multipliers = {3, 5, 1};
   changed.model.attention = {1, 2};
@@ -83,7 +81,8 @@ TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
   EXPECT_EQ(to_yaml(read_back), to_yaml(changed));
 
   Config a = changed, b = read_back;
-  const auto table_a = options(a), table_b = options(b), defaults = options(fresh);
+  const auto table_a = tokenizer_options(a).rows, table_b = tokenizer_options(b).rows,
+             defaults = tokenizer_options(fresh).rows;
   for (size_t i = 0; i < table_a.size(); ++i) {
     EXPECT_NE(table_a[i].value(), defaults[i].value()) << table_a[i].key;
     const auto same = [](auto* x, auto* y) {
@@ -144,19 +143,18 @@ TEST_F(ConfigTest, OddTextsAndNumbersSurviveWriting) {
 }
 
 TEST_F(ConfigTest, NestedAndDottedKeysAreAlike) {
-  const Config config =
-      load_config(write("a.yaml",
-                        "data:\n  size: 64\n  flip: true\n"
-                        "model.multipliers:\n  - 1\n  - 2\n"
-                        "loss: {l1: 0, l2: 1e-4}\n"
-                        "optimizer.lr: .5\nquantizer.type: \"5\"\nreplacement:\n"));
+  const Config config = load_config(write("a.yaml",
+                                          "data:\n  size: 64\n  flip: true\n"
+                                          "model.multipliers:\n  - 1\n  - 2\n"
+                                          "loss: {l1: 0, l2: 1e-4}\n"
+                                          "optimizer.lr: .5\ndata.val: \"5\"\nreplacement:\n"));
   EXPECT_EQ(config.data.size, 64);
   EXPECT_TRUE(config.data.flip);
   EXPECT_EQ(config.model.multipliers, (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(config.loss.l1, 0);
-  EXPECT_EQ(config.loss.l2, 1e-4);
+  EXPECT_EQ(config.loss.of<L1LossConfig>().weight, 0);
+  EXPECT_EQ(config.loss.of<L2LossConfig>().weight, 1e-4);
   EXPECT_EQ(config.optimizer.lr, 0.5);
-  EXPECT_EQ(config.quantizer.type, "5");
+  EXPECT_EQ(config.data.val, "5");
   EXPECT_EQ(config.train.epochs, Config().train.epochs);
 }
 
@@ -240,7 +238,7 @@ TEST_F(ConfigTest, OddFilesAreRefused) {
   EXPECT_EQ(error_of_text("\xef\xbb\xbfseed: 1\ndata.train: 'a''\"'\n\"data.val\": \"b\\\\\"\n"),
             "no error");
   EXPECT_EQ(error_of_text("model.multipliers: [1, 2\n").rfind("a.yaml:", 0), 0u);
-  EXPECT_NE(error_of_text("seed: 1\n---\nseed: 2\n").find("a.yaml:2: stray text"),
+  EXPECT_NE(error_of_text("seed: 1\n---\nseed: 2\n").find("a.yaml:3: stray text"),
             std::string::npos);
   EXPECT_EQ(error_of_text("just words\n"), "a.yaml:1: expected lines such as 'train.epochs: 10'");
   for (const std::string text :
@@ -316,7 +314,7 @@ TEST_F(ConfigTest, DamagedRecipesLoadOrAreRefused) {
       Config config;
       const auto settings = parse_yaml(damaged, "damaged.yaml");
       ++parsed;
-      for (const auto& option : options(config))
+      for (const auto& option : tokenizer_options(config).rows)
         for (const auto& setting : settings) (void)option.assign(setting.value);
     } catch (const UserError&) {
     }
@@ -338,3 +336,6 @@ TEST_F(ConfigTest, DamagedRecipesLoadOrAreRefused) {
   EXPECT_GT(parsed, 100);
   EXPECT_LT(parsed, files);
 }
+
+}  // namespace
+}  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/quantizers/sample_rows.h"
 
 #include <cmath>
 
@@ -6,9 +6,9 @@
 
 namespace nsvq {
 
-torch::Tensor draw_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed) {
+torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed) {
   const int64_t n = rows.size(0);
-  TORCH_CHECK(n > 0, "draw_rows: there are no rows to draw from");
+  TORCH_CHECK(n > 0, "sample_rows: there are no rows to draw from");
   const int64_t copies = (count + n - 1) / n;
   // An order by random keys: at::randperm may wait for the device.
   const auto keys = uniform_values(seed, /*draw=*/0, copies * n);

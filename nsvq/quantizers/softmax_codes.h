@@ -17,8 +17,8 @@ struct CodeLogits {
   torch::Tensor weights, offsets;
 };
 
-/// The step's number in fp64, on the latents' device.
-torch::Tensor number_of(const QuantizerStep& step, const torch::Tensor& latents);
+/// The global step in fp64, on the latents' device.
+torch::Tensor global_step(const QuantizerStep& step, const torch::Tensor& latents);
 
 /// How a latent's weights of the codes, softmax((logits + noise) / temperature), come about.
 struct Softness {
@@ -26,20 +26,20 @@ struct Softness {
   std::optional<torch::Tensor> seed;  ///< of Gumbel noise; without it there is none
 };
 
-struct SoftCodes {
+struct SoftmaxCodes {
   torch::Tensor codes;    ///< [N, d]
   torch::Tensor indices;  ///< [N], of the largest weight
   torch::Tensor entropy;  ///< scalar, sum_i H(softmax(logits of i)), of winning_codes alone
 };
 
 /// The weights' mean of the codes.
-SoftCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
-                     const torch::Tensor& codebook, const Softness& softness);
+SoftmaxCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                        const torch::Tensor& codebook, const Softness& softness);
 
 /// The code of the largest weight, bit for bit. Its gradient goes to that code, and through the
 /// weights as if it were their mean: one-hot straight through.
-SoftCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
-                        const torch::Tensor& codebook, const Softness& softness);
+SoftmaxCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
+                           const torch::Tensor& codebook, const Softness& softness);
 
 /// Index [N] of the largest logit, without gradients; any where a latent is not finite.
 torch::Tensor largest_logits(const torch::Tensor& latents, const CodeLogits& logits);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 namespace {
