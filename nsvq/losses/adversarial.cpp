@@ -57,8 +57,8 @@ Function find_loss(const Kind<Function> (&kinds)[count], const char* key, const 
     if (kind.name == name) return kind.function;
     names.push_back(kind.name);
   }
-  throw UserError("{}: {} is no such loss{} (there are: {})", key, quote(name),
-                  did_you_mean(name, names), fmt::join(names, ", "));
+  throw UserError("{}: unknown loss {}{} (one of {})", key, quote(name), did_you_mean(name, names),
+                  fmt::join(names, ", "));
 }
 
 void move_towards(Tensor& average, const Tensor& logits) {
@@ -95,7 +95,7 @@ void Lecam::update(const Tensor& real_logits, const Tensor& fake_logits) {
 }
 
 Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) const {
-  // A scalar tensor does not raise the precision of the logits.
+  // Zero-dimensional fp64 tensors do not promote fp32 logits.
   return at::relu(real_logits - ema_fake_).square().mean() +
          at::relu(ema_real_ - fake_logits).square().mean();
 }

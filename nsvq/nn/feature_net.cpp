@@ -41,7 +41,7 @@ const FeatureNetKind& feature_net_kind(const std::string& name) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
-  throw UserError("'{}' is no feature network (there are: {})", name, fmt::join(names, ", "));
+  throw UserError("unknown feature network '{}' (one of {})", name, fmt::join(names, ", "));
 }
 
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
@@ -57,7 +57,7 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
                       fmt::join(item.value().sizes().vec(), ", "));
     }
     if (!value.is_floating_point()) {
-      throw UserError("{}: tensor '{}' is not of floating-point numbers", from, item.key());
+      throw UserError("{}: tensor '{}' is not floating-point", from, item.key());
     }
     item.value().copy_(value);
   }
