@@ -32,7 +32,8 @@ struct DiscriminatorImpl : torch::nn::Module {
   torch::Tensor forward(torch::Tensor images);
 
   /// Throws UserError if images of this size are too small for one patch. `forward` calls it too;
-  /// call it when a run is set up, because the first `forward` may come as late as stage 2.
+  /// call it when a run is set up, because the first `forward` may come as late as
+  /// adversarial.start_step.
   void check_image_size(int64_t height, int64_t width) const;
 
  private:
