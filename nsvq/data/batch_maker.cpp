@@ -241,7 +241,7 @@ void BatchMaker::report_broken(int64_t image, const UserError& error) {
 }
 
 void BatchMaker::throw_unusable() const {
-  throw UserError("none of the {} images can be decoded; the first is {}", source_->size(),
+  throw UserError("0 of {} images can be decoded; the first is {}", source_->size(),
                   source_->key(0));
 }
 

@@ -38,12 +38,12 @@ const Phase& phase_by_name(const std::string& name) {
   for (const auto& phase : phases) {
     if (phase.name == name) return phase;
   }
-  throw UserError("schedule.phases: '{}' is no phase (there are: stage1, warmup, stage2)", name);
+  throw UserError("schedule.phases: unknown phase '{}' (one of stage1, warmup, stage2)", name);
 }
 
 namespace {
 
-/// The least value, NaN left out; infinity for none.
+/// The minimum, ignoring NaN; infinity for an empty range.
 double least(std::vector<double>::const_iterator begin, std::vector<double>::const_iterator end) {
   double result = std::numeric_limits<double>::infinity();
   for (auto it = begin; it != end; ++it) {
