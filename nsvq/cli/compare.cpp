@@ -33,8 +33,7 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// Takes the first part of each path away for as long as it is the same in all, and another
-/// follows.
+/// Removes the leading parts that all paths share; at least one part of each path is kept.
 void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
   const auto common = [&](const auto& path) {
     return path.size() > 1 && path.front() == paths.front().front();
@@ -44,7 +43,7 @@ void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
   }
 }
 
-/// What the columns are called: the paths without the folders that all begin or end with.
+/// Column titles: the models' paths without their common leading and trailing folders.
 std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   std::vector<std::vector<std::string>> paths;
   for (const auto& model : models) paths.push_back(parts_of(model));
@@ -61,19 +60,19 @@ std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   return titles;
 }
 
-/// That all can be loaded and see the images alike, before the first of them goes to work.
+/// Checks before any evaluation that all models can be loaded and use images of one size.
 void check_models(const std::vector<std::string>& models) {
   int64_t size = 0;
   for (const auto& model : models) {
     const auto own = load_model(model).config.data.size;
     if (size == 0) size = own;
     if (own == size) continue;
-    throw UserError("{} sees images of {} pixels, {} of {}; compare models of one size", models[0],
-                    size, model, own);
+    throw UserError("{} takes images of {} pixels, {} of {}; compare models of one image size",
+                    models[0], size, model, own);
   }
 }
 
-/// The first images and what a model makes of them.
+/// The first images and their reconstructions by a model.
 struct Samples {
   std::vector<Image> images, reconstructions;
 

@@ -34,7 +34,7 @@ void declare_config(CLI::App& app) {
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML)");
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   app.add_flag("--reference", arguments->reference,
-               "every key with its type, default, range and meaning");
+               "print every key with its type, default, range and meaning");
   app.callback([arguments] { run_config(*arguments); });
 }
 

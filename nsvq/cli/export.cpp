@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Every setting by section, as in a recipe.
+/// All settings as JSON, nested by section as in a recipe.
 nlohmann::ordered_json to_json(Config config) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& option : tokenizer_options(config).rows) {

@@ -34,11 +34,12 @@ Precision choose_precision(const std::string& name, c10::Device device) {
   for (const auto& [known, precision] : kPrecisions) {
     if (name != known) continue;
     if (device.is_cpu() && (precision == Precision::tf32 || precision == Precision::fp16)) {
-      throw UserError("train.precision: {} is for a GPU; a CPU has fp32 and bf16", name);
+      throw UserError("train.precision: {} needs a GPU; on a CPU use fp32 or bf16", name);
     }
     return precision;
   }
-  throw UserError("train.precision: '{}' is none of auto, fp32, tf32, bf16, fp16", name);
+  throw UserError("train.precision: unknown value '{}' (one of auto, fp32, tf32, bf16, fp16)",
+                  name);
 }
 
 std::string name_of(Precision precision) {
@@ -90,7 +91,7 @@ Casting::Casting(Precision precision, c10::Device device)
 }
 
 Casting::~Casting() {
-  // Casts of the weights are kept while a step needs them, and are stale after it.
+  // Autocast caches casts of the weights; the optimizer makes them stale.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, was_type_);

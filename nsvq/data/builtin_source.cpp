@@ -46,7 +46,7 @@ int64_t parse_value(const Parameter& parameter, std::string_view text) {
   return value;
 }
 
-/// One `name=value` of the query.
+/// Parses one `name=value` of the query.
 void set_parameter(std::vector<Parameter>& parameters, std::string_view part) {
   const size_t equals = part.find('=');
   const std::string_view name = part.substr(0, equals);

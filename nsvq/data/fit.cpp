@@ -18,7 +18,7 @@ int nearest_multiple(int side, int stride) {
   return std::max(stride, rounded_down(side + stride / 2, stride));
 }
 
-/// Position `at` of an endless row that runs 0 .. side - 1 and back, the ends not doubled.
+/// Index into 0 .. side - 1 of position `at` under reflection padding (the ends are not repeated).
 int mirrored(int at, int side) {
   if (side == 1) return 0;
   const int place = at % (2 * side - 2);

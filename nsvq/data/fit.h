@@ -4,17 +4,17 @@
 
 namespace nsvq {
 
-/// How a picture of any size becomes one that a model takes, with sides that its stride divides.
+/// How an image of any size gets sides that are multiples of the model's stride.
 enum class Fit {
   resize,  ///< each side to the nearest multiple of the stride
-  crop,    ///< the centre, each side cut to a multiple
-  pad,     ///< mirrored at the right and at the bottom up to a multiple; `cut` takes it off again
+  crop,    ///< centre crop, each side down to a multiple
+  pad,     ///< reflection at the right and the bottom, up to a multiple; `cut` undoes it
 };
 
-/// Throws UserError for an empty picture, and for one that cropping would leave nothing of.
+/// Throws UserError for an empty image, and if cropping would leave no pixel.
 Image fit_to_stride(const Image& image, Fit fit, int stride);
 
-/// The upper left width x height of a picture at least that large.
+/// The top left width x height pixels. Throws UserError if the image is smaller.
 Image cut(const Image& image, int width, int height);
 
 }  // namespace nsvq

@@ -10,8 +10,8 @@ namespace nsvq {
 /// Whether the name ends in .jpg, .jpeg or .png (upper or lower case) and is not hidden.
 bool is_image_name(std::string_view name);
 
-/// The class of each key: the place of its first folder among all first folders, sorted; -1 without
-/// a folder.
+/// Class number of each key: the rank of its top folder among all top folders, sorted by name; -1
+/// without a folder.
 std::vector<int64_t> folder_labels(const std::vector<std::string>& keys);
 
 }  // namespace nsvq

@@ -14,7 +14,7 @@ namespace {
 
 std::string_view without_ending(std::string_view name) { return name.substr(0, name.rfind('.')); }
 
-/// Without the "./" that `tar c .` puts before names.
+/// Removes the "./" that `tar c .` puts before names.
 std::string plain_name(std::string_view name) {
   while (name.starts_with("./")) name.remove_prefix(2);
   return std::string(name);

@@ -100,7 +100,7 @@ void Lecam::update(const Tensor& real_logits, const Tensor& fake_logits) {
 }
 
 Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) const {
-  // A scalar tensor does not raise the precision of the logits.
+  // Zero-dimensional fp64 tensors do not promote fp32 logits.
   return at::relu(real_logits - ema_fake_).square().mean() +
          at::relu(ema_real_ - fake_logits).square().mean();
 }

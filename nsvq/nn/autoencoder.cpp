@@ -94,8 +94,8 @@ DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.laten
 torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   TORCH_CHECK(latents.dim() == 4 && latents.size(1) == latent_dim_, "decoder: needs latents [B, ",
               latent_dim_, ", h, w], got ", latents.sizes());
-  // The strides of a single token fit every memory format, and convolutions choose their algorithm
-  // by them: settled here, so that the same codes decode to the same bits.
+  // The strides of a [B, C, 1, 1] tensor match every memory format, and convolutions choose their
+  // algorithm by strides. Made contiguous, so that equal codes decode to equal bits.
   if (latents.size(2) * latents.size(3) == 1) latents = latents.clone(at::MemoryFormat::Contiguous);
   auto x = mid_->forward({conv_in_->forward(latents), {}});
   for (auto level = up_.rbegin(); level != up_.rend(); ++level) {

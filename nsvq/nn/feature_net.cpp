@@ -52,7 +52,7 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
                       fmt::join(item.value().sizes().vec(), ", "));
     }
     if (!value.is_floating_point()) {
-      throw UserError("{}: tensor '{}' is not of floating-point numbers", from, item.key());
+      throw UserError("{}: tensor '{}' is not floating-point", from, item.key());
     }
     item.value().copy_(value);
   }

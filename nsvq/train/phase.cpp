@@ -40,7 +40,7 @@ const Phase& phase_by_name(const std::string& name) {
 
 namespace {
 
-/// The least value, NaN left out; infinity for none.
+/// The minimum, ignoring NaN; infinity for an empty range.
 double least(std::vector<double>::const_iterator begin, std::vector<double>::const_iterator end) {
   double result = std::numeric_limits<double>::infinity();
   for (auto it = begin; it != end; ++it) {
