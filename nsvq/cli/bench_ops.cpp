@@ -198,7 +198,7 @@ void time_adam(BenchTable& table) {
 void run_bench_ops(const BenchOpsArguments& arguments) {
   require_writable(arguments.json);
   const auto device = choose_device(arguments.device);
-  const Tf32 as_in_pytorch(Tf32Work::products, true);
+  const Tf32Guard as_in_pytorch(Tf32Work::products, true);
   const double copy = copy_bandwidth(device, arguments.rounds);
   fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
              describe(device), arguments.rounds, copy / 1e9);

@@ -70,7 +70,7 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
   for (const auto& term : losses) {
     take(term.name, [&] {
       const auto leaf = images.detach().requires_grad_();
-      const Casting casting(model->precision, device);
+      const AutocastGuard autocast(model->precision, device);
       (*term.loss)(leaf, images).backward();
     });
   }

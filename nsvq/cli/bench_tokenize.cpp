@@ -197,7 +197,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
                     {"precision", name_of(subject.session.tokenizer()->precision)},
                     {"batch_size", subject.loader.batch_size}};
   {
-    const KeptCasts kept_casts;
+    const AutocastCacheGuard cached_casts;
     const auto images = bench_resident(subject, arguments, json);
     Figures figures(subject, json);
     const auto latents = subject.session.tokenizer()->to_latents(images);

@@ -6,7 +6,7 @@
 #include "nsvq/cli/measure.h"
 #include "nsvq/cli/table.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/io/file.h"
 #include "nsvq/report/grid.h"
 

@@ -12,7 +12,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/fit.h"
+#include "nsvq/data/fit_to_stride.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/evaluate.h"
 
@@ -45,8 +45,8 @@ void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
   loader.start(0);
   const auto batch = loader.next();
   if (!batch) throw UserError("reconstruct: no usable image in the source");
-  write_image(arguments.out, sample_grid(opened.session.tokenizer(),
-                                         batch->images.to(opened.session.device())));
+  write_image(arguments.out,
+              sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
 }
 
 /// What the pictures depend on: other batches or another device may change the last bit.
@@ -107,7 +107,7 @@ FittedImage reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit)
             {input.data_ptr<float>(), static_cast<size_t>(input.numel())});
   auto output = to_image(opened.session.reconstruct(input)[0]);
   if (fit != Fit::pad) return {std::move(fitted), std::move(output)};
-  return {image, cut(output, image.width, image.height)};
+  return {image, crop_corner(output, image.width, image.height)};
 }
 
 /// The pair of an image; nothing, with a line in the log, if it is broken.

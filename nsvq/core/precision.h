@@ -20,19 +20,19 @@ Precision choose_precision(const std::string& name, c10::Device device);
 std::string name_of(Precision precision);
 
 /// fp16 and bf16 tensors converted to fp32; other types unchanged.
-at::Tensor widened(const at::Tensor& tensor);
+at::Tensor at_least_fp32(const at::Tensor& tensor);
 
 /// The fp32 operations of a GPU for which TF32 (10-bit mantissa) can be allowed.
 enum class Tf32Work { convolutions, products };
 
 /// Guard: allows or forbids TF32 for such operations in the whole process, and restores the earlier
 /// setting on destruction.
-class Tf32 {
+class Tf32Guard {
  public:
-  Tf32(Tf32Work work, bool allow);
-  ~Tf32();
-  Tf32(const Tf32&) = delete;
-  Tf32& operator=(const Tf32&) = delete;
+  Tf32Guard(Tf32Work work, bool allow);
+  ~Tf32Guard();
+  Tf32Guard(const Tf32Guard&) = delete;
+  Tf32Guard& operator=(const Tf32Guard&) = delete;
 
   static bool allowed(Tf32Work work);
 
@@ -43,24 +43,24 @@ class Tf32 {
 
 /// Guard: keeps autocast's cache of cast weights alive in this thread across batches. For
 /// inference, where weights do not change.
-class KeptCasts {
+class AutocastCacheGuard {
  public:
-  KeptCasts();
-  ~KeptCasts();
-  KeptCasts(const KeptCasts&) = delete;
-  KeptCasts& operator=(const KeptCasts&) = delete;
+  AutocastCacheGuard();
+  ~AutocastCacheGuard();
+  AutocastCacheGuard(const AutocastCacheGuard&) = delete;
+  AutocastCacheGuard& operator=(const AutocastCacheGuard&) = delete;
 };
 
 /// The autocast precision in effect in this thread; fp32 if autocast is off.
-Precision casting_precision(c10::Device device);
+Precision autocast_precision(c10::Device device);
 
 /// Guard: autocast to bf16 or fp16 on `device` in this thread; fp32 and tf32 turn autocast off.
-class Casting {
+class AutocastGuard {
  public:
-  Casting(Precision precision, c10::Device device);
-  ~Casting();
-  Casting(const Casting&) = delete;
-  Casting& operator=(const Casting&) = delete;
+  AutocastGuard(Precision precision, c10::Device device);
+  ~AutocastGuard();
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
   c10::DeviceType device_;

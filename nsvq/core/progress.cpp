@@ -17,12 +17,6 @@ constexpr double redraw_seconds = 0.1;
 constexpr int widest_bar = 30;
 constexpr int narrowest_bar = 5;
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 // Terminal columns of UTF-8 text, counting one for each character.
@@ -67,7 +61,7 @@ std::string format_duration(double seconds) {
 }
 
 Progress::Progress(std::string title, int64_t total, std::string unit, double quiet_seconds,
-                   int64_t resumed)
+                   int64_t resumed, Now now)
     : title_(one_line(title)),
       unit_(one_line(unit)),
       total_(total),
@@ -75,7 +69,8 @@ Progress::Progress(std::string title, int64_t total, std::string unit, double qu
       resumed_(resumed),
       quiet_seconds_(quiet_seconds),
       terminal_(stderr_is_terminal()),
-      start_(Clock::now()),
+      now_(std::move(now)),
+      start_(now_()),
       last_draw_(start_) {
   if (terminal_) draw(false);
 }
@@ -86,6 +81,10 @@ Progress::~Progress() {
   } else if (terminal_) {  // unfinished because of an error: leave only the error's line
     clear_status();
   }
+}
+
+double Progress::seconds_since(std::chrono::steady_clock::time_point start) const {
+  return std::chrono::duration<double>(now_() - start).count();
 }
 
 void Progress::update(int64_t done, std::string_view note) {
@@ -104,7 +103,7 @@ void Progress::finish() {
 }
 
 void Progress::draw(bool last) {
-  last_draw_ = Clock::now();
+  last_draw_ = now_();
   if (!terminal_) return print_line(line(last, 0));
   // One column is left free, because some terminals wrap after a character in the last column.
   std::string text = line(last, std::max(1, stderr_width() - 1));

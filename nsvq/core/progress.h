@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,9 +16,16 @@ std::string format_duration(double seconds);
 /// remaining time, in a log file a plain line at most every `quiet_seconds`. Thread-safe.
 class Progress {
  public:
+<<<<<<< HEAD
   /// `resumed` of the total were done before this run and are excluded from the rate.
+=======
+  /// Tells the time; tests bring a clock of their own.
+  using Now = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// `resumed` of the total were done before this run: they do not count in the rate.
+>>>>>>> 1f439b3830d07c8ef415b2e2c689b996d08893a1
   Progress(std::string title, int64_t total, std::string unit, double quiet_seconds = 30,
-           int64_t resumed = 0);
+           int64_t resumed = 0, Now now = std::chrono::steady_clock::now);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -30,6 +38,7 @@ class Progress {
  private:
   void draw(bool last);
   std::string line(bool last, int width) const;
+  double seconds_since(std::chrono::steady_clock::time_point start) const;
 
   std::mutex mutex_;
   std::string title_, unit_, note_;
@@ -37,6 +46,7 @@ class Progress {
   double quiet_seconds_;
   bool terminal_;
   bool finished_ = false;
+  Now now_;
   std::chrono::steady_clock::time_point start_, last_draw_;
 };
 

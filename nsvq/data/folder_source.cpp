@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 

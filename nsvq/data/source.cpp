@@ -11,7 +11,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/builtin_source.h"
 #include "nsvq/data/folder_source.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/data/patterns.h"
 #include "nsvq/data/tar_source.h"
 #include "nsvq/io/sha256.h"

@@ -6,7 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 

@@ -12,7 +12,7 @@ namespace {
 
 /// Doubles height and width: a convolution to 4C channels, then depth-to-space.
 torch::Tensor upsampled(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  if (leaves_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
+  if (defers_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
   return depth_to_space(conv.forward(x));
 }
 

@@ -32,7 +32,7 @@ std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
 /// Whether the operator after conv(x) should add the convolution's bias: true on a GPU with
 /// channels-last memory, where PyTorch adds it in a separate pass.
-bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+bool defers_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
 /// relu(conv(x)), with a deferred bias added by nsvq/ops/images/bias_relu.h.

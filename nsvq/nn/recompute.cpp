@@ -37,7 +37,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     torch::Tensor result;
     {
       const at::AutoGradMode with_graph(true);
-      const Casting casting(part->precision, x.device());
+      const AutocastGuard autocast(part->precision, x.device());
       result = part->call(x);
     }
     torch::autograd::backward({result}, {gradients[0]});
@@ -51,7 +51,7 @@ torch::Tensor recomputed(NetworkPart part, const torch::Tensor& x) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return part(x);
   const auto kept = c10::make_intrusive<KeptPart>();
   kept->call = std::move(part);
-  kept->precision = casting_precision(x.device());
+  kept->precision = autocast_precision(x.device());
   return Recompute::apply(x, kept);
 }
 

@@ -19,7 +19,7 @@ EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
 Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto found =
       nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
-  const auto indices = to_places(found, latents);
+  const auto indices = to_grid(found, latents);
   return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 

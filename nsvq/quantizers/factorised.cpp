@@ -19,14 +19,13 @@ Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
   const auto codes = unit_vectors(codebook_);
   const auto found =
       nearest_indices(flatten_latents(directions), codes, config_, NonFinite::ignore);
-  const auto indices = to_places(found, latents);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codes, indices), indices, directions, config_, step);
 }
 
 torch::Tensor FactorisedQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto flat = flatten_latents(unit_vectors(latents));
-  return to_places(nearest_indices(flat, unit_vectors(codebook_), config_, NonFinite::mark),
-                   latents);
+  return to_grid(nearest_indices(flat, unit_vectors(codebook_), config_, NonFinite::mark), latents);
 }
 
 torch::Tensor FactorisedQuantizer::decode(const torch::Tensor& indices) {

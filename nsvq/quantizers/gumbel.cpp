@@ -49,8 +49,8 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
   const auto divergence =
       std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;
-  result.latents = to_channels(drawn.codes, latents);
-  result.indices = to_places(drawn.indices, latents);
+  result.latents = to_nchw(drawn.codes, latents);
+  result.indices = to_grid(drawn.indices, latents);
   result.loss = settings_.kl * divergence;
   result.terms = {{"commitment", at::mse_loss(latents.detach(), result.latents.detach())},
                   {"divergence", divergence.detach()}};
@@ -60,7 +60,7 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 torch::Tensor GumbelQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found =
       largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias});
-  return with_policy(to_places(found, latents), latents, NonFinite::mark);
+  return with_policy(to_grid(found, latents), latents, NonFinite::mark);
 }
 
 torch::Tensor GumbelQuantizer::decode(const torch::Tensor& indices) {

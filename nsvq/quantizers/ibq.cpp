@@ -48,8 +48,8 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
   const auto temperature = at::full({}, settings_.temperature, flat.options());
   const auto chosen = winning_codes(flat, {codebook_, no_offsets()}, codebook_, {temperature, {}});
   Quantized result;
-  result.latents = to_channels(chosen.codes, latents);
-  result.indices = to_places(chosen.indices, latents);
+  result.latents = to_nchw(chosen.codes, latents);
+  result.indices = to_grid(chosen.indices, latents);
   const auto winners = look_up(codebook_, result.indices);
   const auto embedding = at::mse_loss(winners, given.detach());
   const auto commitment = at::mse_loss(given, winners.detach());
@@ -66,7 +66,7 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
 
 torch::Tensor IndexBackpropagationQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found = largest_logits(flatten_latents(latents), {codebook_, no_offsets()});
-  return with_policy(to_places(found, latents), latents, NonFinite::mark);
+  return with_policy(to_grid(found, latents), latents, NonFinite::mark);
 }
 
 QuantizerKind ibq_kind() {

@@ -11,12 +11,12 @@ namespace nsvq {
 Quantized MappedQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto codes = mapped_codes();
   const auto found = nearest_indices(flatten_latents(latents), codes, config_, NonFinite::ignore);
-  const auto indices = to_places(found, latents);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codes, indices), indices, latents, config_, step);
 }
 
 torch::Tensor MappedQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(
+  return to_grid(
       nearest_indices(flatten_latents(latents), mapped_codes(), config_, NonFinite::mark), latents);
 }
 

@@ -24,7 +24,8 @@ struct QuantizerStep {
   /// Global step as a scalar on the latents' device, for annealed temperatures. A tensor, like the
   /// seed, so that a captured CUDA graph reads its current value; undefined means 0.
   torch::Tensor step;
-  /// Seed of the step's random numbers (nsvq/ops/random/seeded_random.h); without it nothing is random.
+  /// Seed of the step's random numbers (nsvq/ops/random/seeded_random.h); without it nothing is
+  /// random.
   std::optional<torch::Tensor> seed;
 };
 
@@ -40,8 +41,8 @@ struct Quantized {
 struct StepOutputs {
   torch::Tensor latents;  ///< [N, d] of this rank, detached
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  /// Seed of the random numbers drawn after the step (nsvq/ops/random/seeded_random.h), equal on all
-  /// ranks.
+  /// Seed of the random numbers drawn after the step (nsvq/ops/random/seeded_random.h), equal on
+  /// all ranks.
   torch::Tensor seed;
   Group& group;
 };

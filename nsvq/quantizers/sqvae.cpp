@@ -41,8 +41,8 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   if (step.seed) {
     const auto temperature = (-settings_.anneal * global_step(step, flat)).exp();
     const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
-    result.indices = to_places(soft.indices, latents);
-    codes = to_channels(soft.codes, latents);
+    result.indices = to_grid(soft.indices, latents);
+    codes = to_nchw(soft.codes, latents);
     result.latents = codes;
   } else {
     result.indices = encode(latents);

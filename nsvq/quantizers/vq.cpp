@@ -19,13 +19,13 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto found =
       nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
-  const auto indices = to_places(found, latents);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
 torch::Tensor VectorQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::mark),
-                   latents);
+  return to_grid(nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::mark),
+                 latents);
 }
 
 torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {

@@ -57,7 +57,7 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
 Quantized fit_with_neighbours(const torch::Tensor& codes, const torch::Tensor& latents,
                               const QuantizerConfig& config, const QuantizerStep& step) {
   const auto [found, ns] = search_with_neighbours(flatten_latents(latents), codes, config);
-  const auto indices = to_places(found, latents);
+  const auto indices = to_grid(found, latents);
   auto result = fit_codes(look_up(codes, indices), indices, latents, config, step);
   result.loss = result.loss + config.alpha * ns;
   result.terms["ns"] = ns.detach();

@@ -217,7 +217,7 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
 
   int64_t done = folder.images_done();
   Progress progress("tokenize", settings.images, "images", 30, done);
-  const KeptCasts kept_casts;
+  const AutocastCacheGuard cached_casts;
   ShardMaker maker(session.tokenizer(), source, options.loader, settings);
   std::future<void> writing;  // writes one shard while the next is made
   for (const int64_t number : folder.missing()) {

@@ -77,8 +77,8 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
-                             const std::map<std::string, double>& scalars) {
+std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                            const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return "the images";
   for (const auto& [name, tensor] : named_tensors(*model)) {

@@ -14,7 +14,7 @@ namespace nsvq {
 /// with a non-finite gradient. Runs the forward pass again and checks the output of every operator.
 /// The gradient norms in `scalars` (the step's logged values) stand in for gradients that have been
 /// cleared.
-std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
-                             const std::map<std::string, double>& scalars = {});
+std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                            const std::map<std::string, double>& scalars = {});
 
 }  // namespace nsvq

@@ -12,8 +12,8 @@
 
 namespace nsvq {
 
-/// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where the
-/// phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
+/// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where
+/// the phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves.
 void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   const auto& images = batch.front();
@@ -30,8 +30,8 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   auto scalars = quantized.terms;
   step.backward(objective(images, reconstructions, quantized, step, scalars), *model_);
   if (adversarial) {
-    scalars.merge(adversary_->backward(images, reconstructions, step.inputs().share,
-                                       step.loss_scale()));
+    scalars.merge(
+        adversary_->backward(images, reconstructions, step.inputs().share, step.loss_scale()));
   }
   const auto& skip = step.update(scalars, trained_parts(adversarial));
 
@@ -51,7 +51,7 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
                                        Scalars& scalars) {
   auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
-    const Casting casting(model_->precision, device_);
+    const AutocastGuard autocast(model_->precision, device_);
     const auto value = (*term.loss)(reconstructions, images);
     scalars[term.name] = value.detach();
     reconstruction = reconstruction + term.weight * value;

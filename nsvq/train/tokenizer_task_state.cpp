@@ -124,9 +124,9 @@ bool TokenizerTask::step_syncs_host() const {
 }
 
 TensorFile TokenizerTask::model(const RunState& state) {
-  return model_contents(named_tensors(*averaged_), config_,
-                        {{"nsvq.step", std::to_string(state.step)},
-                         {"nsvq.epoch", std::to_string(state.epoch)}});
+  return model_contents(
+      named_tensors(*averaged_), config_,
+      {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
 }
 
 TensorMap TokenizerTask::training_state() {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -31,16 +31,18 @@ class FakeSource : public Source {
   std::string key(int64_t index) const override { return fmt::format("image {}", index); }
   int64_t label(int64_t) const override { return -1; }
   Image load(int64_t index) const override {
+    if (on_load) on_load(index);
     ++loads;
     if (index == fails) throw std::logic_error("not a user's error");
     if (broken_.contains(index)) throw UserError("{}: broken", key(index));
-    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(index % 3));
+    for (int64_t i = 0; uneven && i < 20 * (index % 3); ++i) std::this_thread::yield();
     Image image = testing_files::plain_image(9, 8, static_cast<uint8_t>(index));
     image.pixels[0] ^= 128;  // so that crops and flips show
     return image;
   }
 
-  bool slow = false;
+  bool uneven = false;  ///< some images take their time, so that threads overtake each other
+  std::function<void(int64_t)> on_load;  ///< called by the loader's threads
   int64_t fails = -1;
   mutable std::atomic<int64_t> loads = 0;
 
@@ -48,6 +50,11 @@ class FakeSource : public Source {
   int64_t size_;
   std::set<int64_t> broken_;
 };
+
+/// The loader's threads get there by themselves.
+void await_loads(const FakeSource& source, int64_t count) {
+  while (source.loads < count) std::this_thread::yield();
+}
 
 LoaderOptions small(bool shuffle, int64_t batch_size = 4, int threads = 3) {
   LoaderOptions options;
@@ -84,7 +91,7 @@ std::vector<int64_t> all_indices(const std::vector<Batch>& batches) {
 
 TEST(Loader, OutputDoesNotDependOnThreadsOrPrefetch) {
   auto source = std::make_shared<FakeSource>(33, std::set<int64_t>{3, 4, 17});
-  source->slow = true;
+  source->uneven = true;
   for (const bool shuffle : {true, false}) {
     Loader one(source, small(shuffle, 4, 1));
     one.start(2);
@@ -125,8 +132,9 @@ TEST(Loader, ErrorsComeInTheirPlaceBesideABatchAhead) {
   auto options = small(false);
   options.bytes = true;
   Loader loader(source, options);
+  loader.start(0);
   for (const int64_t first : {0, 4}) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the next one is ready
+    await_loads(*source, first + 3 * 4);  // so that the next one is ready
     EXPECT_EQ(loader.next()->indices[0], first);
   }
   for (int i = 0; i < 2; ++i) EXPECT_THROW(loader.next(), std::logic_error);
@@ -327,18 +335,23 @@ TEST(Loader, TooFewImagesForABatch) {
 
 TEST(Loader, PrefetchIsBounded) {
   const auto source = std::make_shared<FakeSource>(400);
+  std::atomic<int64_t> asked = 0, farthest = 0;  // batches asked for; an image's place beyond them
+  source->on_load = [&](int64_t index) {
+    int64_t ahead = index - 4 * asked, before = farthest;
+    while (ahead > before && !farthest.compare_exchange_weak(before, ahead)) {
+    }
+  };
   Loader loader(source, small(false));
   loader.start(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_LE(source->loads, 3 * 4);
-  loader.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_LE(source->loads, 4 * 4);
+  for (; asked < 100; ++asked, loader.next()) {
+    await_loads(*source, std::min<int64_t>(4 * asked + 3 * 4, 400));
+  }
+  EXPECT_EQ(farthest, 3 * 4 - 1);
 }
 
 TEST(Loader, EndsAtAnyPoint) {
   auto source = std::make_shared<FakeSource>(64);
-  source->slow = true;
+  source->uneven = true;
   for (int taken = 0; taken < 8; ++taken) {
     Loader loader(source, small(true, 4, 4));
     if (taken % 2 == 1) loader.start(taken);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "nsvq/core/device.h"
 
 namespace nsvq::adam_test {
@@ -85,17 +88,70 @@ void expect_as_on_the_cpu(AdamTensors ours, AdamTensors plain) {
   expect_near(ours, plain);
 }
 
-TEST(Adam, IsPyTorchsOnTheCpu) {
-  const auto ours = drawn_like(shapes()), plain = copies(ours, at::kCPU);
-  for (int step = 0; step < 3; ++step) {
-    adam_step(ours, kOptions, step == 1 ? at::zeros({}, at::kBool) : torch::Tensor());
-    at::_foreach_add_(plain.steps, 1);
-    at::_fused_adam_(plain.parameters, plain.gradients, plain.moments1, plain.moments2, {},
-                     plain.steps, kOptions.lr, kOptions.beta1, kOptions.beta2, 0, kOptions.eps,
-                     false, false);
-    at::_foreach_lerp_(plain.averages, plain.parameters, 1 - kOptions.average_decay);
+/// As golden/adam.py has it.
+torch::Tensor formula(at::IntArrayRef shape, int64_t phase) {
+  const auto i = at::arange(c10::multiply_integers(shape));
+  const auto whole = (((i * 7 + 31) * i + 17) * i + 101 * phase).remainder(2003);
+  return (whole.to(at::kDouble) / 1001 - 1).to(at::kFloat).reshape(shape);
+}
+
+void expect_near(const torch::Tensor& value, const nlohmann::json& expected, const char* name) {
+  const auto numbers = at::tensor(expected.get<std::vector<double>>(), at::kDouble);
+  const auto most = numbers.abs().max().item<double>();
+  const auto ours = value.cpu().contiguous().flatten().to(at::kDouble);
+  EXPECT_LE((ours - numbers).abs().max().item<double>(), 1e-6 * most) << name;
+}
+
+/// Some steps of a case of golden/adam.json, whose values are those of torch.optim.Adam in fp64.
+void expect_golden(const nlohmann::json& one, const AdamOptions& options, c10::Device device,
+                   at::MemoryFormat format) {
+  const auto shape = one.at("shape").get<std::vector<int64_t>>();
+  const auto before = one.at("before").get<double>();
+  const auto put = [&](const torch::Tensor& tensor) {
+    return Tensors{tensor.to(device).contiguous(format)};
+  };
+  const double scale = before > 0 ? 0.125 : 0;
+  AdamTensors t{.parameters = put(formula(shape, 1)),
+                .gradients = {},
+                .moments1 = put(formula(shape, 3) * scale),
+                .moments2 = put(formula(shape, 4).square() * scale),
+                .steps = put(at::full({}, before)),
+                .averages = put(formula(shape, 2))};
+  for (int64_t step = 0; step < one.at("steps"); ++step) {
+    t.gradients = put(formula(shape, 10 + step));
+    adam_step(t, options, {});
   }
-  expect_equal(ours, plain);
+  expect_near(t.parameters[0], one.at("parameter"), "parameter");
+  expect_near(t.moments1[0], one.at("moment1"), "moment1");
+  expect_near(t.moments2[0], one.at("moment2"), "moment2");
+  expect_near(t.averages[0], one.at("average"), "average");
+  EXPECT_EQ(t.steps[0].item<double>(), before + one.at("steps").get<double>());
+}
+
+void expect_all_golden(c10::Device device) {
+  std::ifstream in(NSVQ_TESTS_DIR "/golden/adam.json");
+  const auto golden = nlohmann::json::parse(in);
+  const auto& o = golden.at("options");
+  const AdamOptions options{.lr = o.at("lr"),
+                            .beta1 = o.at("beta1"),
+                            .beta2 = o.at("beta2"),
+                            .eps = o.at("eps"),
+                            .average_decay = o.at("average_decay")};
+  ASSERT_EQ(golden.at("cases").size(), 5u);
+  for (const auto& one : golden.at("cases")) {
+    SCOPED_TRACE(one.at("shape").dump() + " after " + one.at("before").dump());
+    expect_golden(one, options, device, at::MemoryFormat::Contiguous);
+    if (one.at("shape").size() == 4) {
+      expect_golden(one, options, device, at::MemoryFormat::ChannelsLast);
+    }
+  }
+}
+
+TEST(Adam, IsPyTorchsOnTheCpu) { expect_all_golden(at::kCPU); }
+
+TEST(Adam, IsPyTorchsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  expect_all_golden(at::kCUDA);
 }
 
 TEST(Adam, TakesGradientsInAnotherOrderOfMemory) {

@@ -36,7 +36,7 @@ class BlockedSearch : public testing::Test {
 
  private:
   const Environment path_{"NSVQ_GPU_PATH", "blocked"};
-  const Tf32 as_bench_ops_{Tf32Work::products, true};
+  const Tf32Guard as_bench_ops_{Tf32Work::products, true};
 };
 
 struct Sizes {

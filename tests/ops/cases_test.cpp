@@ -75,7 +75,7 @@ class Cases : public testing::TestWithParam<Place> {
 
  private:
   const Environment path_{"NSVQ_GPU_PATH", GetParam().path};
-  const Tf32 as_bench_ops_{Tf32Work::products, true};
+  const Tf32Guard as_bench_ops_{Tf32Work::products, true};
 };
 
 INSTANTIATE_TEST_SUITE_P(Places, Cases, testing::ValuesIn(all_places()),

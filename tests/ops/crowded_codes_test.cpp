@@ -53,7 +53,7 @@ TEST(CrowdedCodes, SearchAndLoss) {
 
 TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32 as_bench_ops(Tf32Work::products, true);
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
   for (const int64_t dimension : {31, 128, 256}) {
     for (const double scale : {1.0, 30.0, 1000.0}) {
       expect_right(2600, 20000, dimension, scale, at::kCUDA);
@@ -65,7 +65,7 @@ TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
 /// goes round and its lists of candidates overflow.
 TEST(CrowdedCodes, OfFewLatentsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32 as_bench_ops(Tf32Work::products, true);
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
   for (const int64_t dimension : {31, 128, 256}) expect_right(40, 80000, dimension, 1, at::kCUDA);
 }
 

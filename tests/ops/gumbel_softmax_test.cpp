@@ -99,7 +99,7 @@ TEST(GumbelSoftmax, EqualThePlainVersionInFp32) {
 
 TEST(GumbelSoftmax, EqualThePlainVersionOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32 exact(Tf32Work::convolutions, false);
+  const Tf32Guard exact(Tf32Work::convolutions, false);
   expect_plain_results(at::kFloat, at::kCUDA, 2e-4);
 }
 
@@ -108,7 +108,7 @@ TEST(GumbelSoftmax, RoundedProductsChangeLittleOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const auto draw = draw_of(2000, 512, true, at::kFloat, at::kCUDA);
   const auto results_if = [&](bool rounded) {
-    const Tf32 allowed(Tf32Work::convolutions, rounded);
+    const Tf32Guard allowed(Tf32Work::convolutions, rounded);
     return our_results(draw, {});
   };
   const auto exact = results_if(false), rounded = results_if(true);

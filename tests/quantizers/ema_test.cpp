@@ -4,7 +4,7 @@
 
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
-#include "tests/quantizers/two_ranks.h"
+#include "tests/two_ranks.h"
 
 namespace nsvq {
 namespace {

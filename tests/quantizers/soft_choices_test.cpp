@@ -100,8 +100,8 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
     const auto noisy = logits + noise_of(logits);
     const auto codes = at::softmax(noisy / std::exp(-0.7), 1).matmul(codebook);
     Quantized result;
-    result.indices = to_places(noisy.argmax(1), z);
-    result.latents = to_channels(codes, z);
+    result.indices = to_grid(noisy.argmax(1), z);
+    result.latents = to_nchw(codes, z);
     result.loss = ((at::softmax(logits, 1) * at::log_softmax(logits, 1)).sum() +
                    (flat - codes).square().sum() / (2 * variance)) /
                   static_cast<double>(z.size(0));
@@ -140,8 +140,8 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
     const auto hard = at::one_hot(indices, 37).to(at::kDouble);
     const auto shares = at::softmax(logits, 1);
     Quantized result;
-    result.indices = to_places(indices, z);
-    result.latents = to_channels((hard - soft.detach() + soft).matmul(all["codebook"]), z);
+    result.indices = to_grid(indices, z);
+    result.latents = to_nchw((hard - soft.detach() + soft).matmul(all["codebook"]), z);
     result.loss = 5e-4 * (shares * (shares * 37 + 1e-10).log()).sum(1).mean();
     return result;
   });

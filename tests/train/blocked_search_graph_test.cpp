@@ -1,4 +1,5 @@
-// The search by blocked matrix products inside a CUDA graph, where nothing may synchronise with the host.
+// The search by blocked matrix products inside a CUDA graph, where nothing may synchronise with the
+// host.
 
 #include <gtest/gtest.h>
 

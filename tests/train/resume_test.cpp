@@ -146,9 +146,9 @@ TEST_F(ResumeTest, PassesOverDamagedCheckpoints) {
   auto folders = list_checkpoints(path);
   ASSERT_EQ(folders.size(), 3u);  // step-10, 12, 14
   flip_a_byte(folders[2] / "training.safetensors");
-  EXPECT_NE(damage_of(folders[2])->find("training.safetensors"), std::string::npos);
+  EXPECT_NE(folder_damage(folders[2])->find("training.safetensors"), std::string::npos);
   fs::resize_file(folders[1] / "model.safetensors", 1000);
-  EXPECT_NE(damage_of(folders[1])->find("1000 bytes"), std::string::npos);
+  EXPECT_NE(folder_damage(folders[1])->find("1000 bytes"), std::string::npos);
   EXPECT_EQ(newest_checkpoint(path), folders[0]);
   EXPECT_EQ(find_model(path), folders[2] / "model.safetensors") << "inference reads no more";
   run(full_config(), path, Start::resume);

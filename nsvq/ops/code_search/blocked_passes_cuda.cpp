@@ -93,7 +93,7 @@ class Blocks {
   template <typename Begin, typename Visit, typename End>
   void each(Begin begin, Visit visit, End end) {
     // Values that are rounded to TF32 already have exact products where a GPU takes them in it.
-    std::optional<Tf32> products_in;
+    std::optional<Tf32Guard> products_in;
     if (products_are_in_tf32() != block_.frame.rounds) {
       products_in.emplace(Tf32Work::products, block_.frame.rounds);
     }

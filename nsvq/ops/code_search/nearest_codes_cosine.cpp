@@ -9,7 +9,7 @@ namespace nsvq {
 
 torch::Tensor unit_vectors(const torch::Tensor& vectors) {
   constexpr double least = 1e-12;  // what a length of zero is taken for
-  const auto wide = widened(vectors);
+  const auto wide = at_least_fp32(vectors);
   return wide / at::linalg_vector_norm(wide, 2, {1}, /*keepdim=*/true).clamp_min(least);
 }
 

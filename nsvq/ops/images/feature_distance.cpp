@@ -79,8 +79,8 @@ Tensor feature_distance(const Tensor& ours, const Tensor& theirs, const Tensor& 
 }
 
 Tensor feature_distance_reference(const Tensor& ours, const Tensor& theirs, const Tensor& weights) {
-  const auto a = to_unit_length(widened(ours));
-  const auto b = to_unit_length(widened(theirs));
+  const auto a = to_unit_length(at_least_fp32(ours));
+  const auto b = to_unit_length(at_least_fp32(theirs));
   // The weights are linear: the mean over positions may come first, and leaves them little to do.
   // Not by a matrix product, which automatic casts would round.
   return ((a - b).square().mean({2, 3}) * weights.to(a.scalar_type())).sum(1);

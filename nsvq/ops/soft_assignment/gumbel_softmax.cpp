@@ -28,9 +28,9 @@ void each_chunk(const Tensor& latents, const Tensor& weights, const Tensor& offs
 }
 
 /// Products of a GPU round to TF32 while it lives, where noise hides what they are off.
-std::optional<Tf32> rounding(const Tensor& latents, const MaybeTensor& seed) {
-  if (latents.is_cuda() && seed && Tf32::allowed(Tf32Work::convolutions)) {
-    return std::optional<Tf32>(std::in_place, Tf32Work::products, true);
+std::optional<Tf32Guard> rounding(const Tensor& latents, const MaybeTensor& seed) {
+  if (latents.is_cuda() && seed && Tf32Guard::allowed(Tf32Work::convolutions)) {
+    return std::optional<Tf32Guard>(std::in_place, Tf32Work::products, true);
   }
   return std::nullopt;
 }

@@ -15,6 +15,6 @@ enum class Fit {
 Image fit_to_stride(const Image& image, Fit fit, int stride);
 
 /// The top left width x height pixels. Throws UserError if the image is smaller.
-Image cut(const Image& image, int width, int height);
+Image crop_corner(const Image& image, int width, int height);
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "nsvq/data/fit.h"
+#include "nsvq/data/fit_to_stride.h"
 
 #include <gtest/gtest.h>
 

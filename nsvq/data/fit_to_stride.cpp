@@ -1,4 +1,4 @@
-#include "nsvq/data/fit.h"
+#include "nsvq/data/fit_to_stride.h"
 
 #include <algorithm>
 #include <cstring>
@@ -66,8 +66,8 @@ Image fit_to_stride(const Image& image, Fit fit, int stride) {
   return window(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
 }
 
-Image cut(const Image& image, int width, int height) {
-  check_image(image, "cut");
+Image crop_corner(const Image& image, int width, int height) {
+  check_image(image, "crop_corner");
   if (width < 1 || height < 1 || width > image.width || height > image.height) {
     throw UserError("cannot cut {} x {} pixels out of {} x {}", width, height, image.width,
                     image.height);
