@@ -16,14 +16,10 @@ std::string format_duration(double seconds);
 /// remaining time, in a log file a plain line at most every `quiet_seconds`. Thread-safe.
 class Progress {
  public:
-<<<<<<< HEAD
-  /// `resumed` of the total were done before this run and are excluded from the rate.
-=======
-  /// Tells the time; tests bring a clock of their own.
+  /// Returns the time; tests pass a clock of their own.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// `resumed` of the total were done before this run: they do not count in the rate.
->>>>>>> 1f439b3830d07c8ef415b2e2c689b996d08893a1
+  /// `resumed` of the total were done before this run and are excluded from the rate.
   Progress(std::string title, int64_t total, std::string unit, double quiet_seconds = 30,
            int64_t resumed = 0, Now now = std::chrono::steady_clock::now);
   ~Progress();

@@ -34,7 +34,7 @@ TEST(Fit, PadMirrorsAndCutTakesItOff) {
   EXPECT_EQ(at(padded, 12, 16), Place(12, 16));
   EXPECT_EQ(at(padded, 13, 17), Place(11, 15));
   EXPECT_EQ(at(padded, 15, 23), Place(9, 9));
-  EXPECT_EQ(cut(padded, 13, 17).pixels, image.pixels);
+  EXPECT_EQ(crop_corner(padded, 13, 17).pixels, image.pixels);
 }
 
 TEST(Fit, PadOfPicturesSmallerThanThePadding) {
@@ -71,8 +71,8 @@ TEST(Fit, AFittingPictureStays) {
 
 TEST(Fit, BadPictures) {
   EXPECT_THROW(fit_to_stride({}, Fit::pad, 8), UserError);
-  EXPECT_THROW(cut(coordinates(4, 4), 5, 4), UserError);
-  EXPECT_THROW(cut(coordinates(4, 4), 0, 4), UserError);
+  EXPECT_THROW(crop_corner(coordinates(4, 4), 5, 4), UserError);
+  EXPECT_THROW(crop_corner(coordinates(4, 4), 0, 4), UserError);
 }
 
 TEST(LimitedSource, HasTheFirstImages) {
