@@ -4,7 +4,6 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/picture_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
@@ -12,6 +11,7 @@
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
 

@@ -6,15 +6,15 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/picture_output.h"
-#include "nsvq/cli/reconstruction_folder.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/fit_to_stride.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/tokenizer/picture_output.h"
+#include "nsvq/tokenizer/reconstruct.h"
+#include "nsvq/tokenizer/reconstruction_folder.h"
 
 namespace nsvq {
 
@@ -93,27 +93,10 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   progress.finish();
 }
 
-/// A picture as the model takes it, and what becomes of it.
-struct FittedImage {
-  Image shown, reconstruction;
-};
-
-/// A picture of any size by itself. What padding added is cut off again.
-FittedImage reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
-  const auto stride = static_cast<int>(opened.session.stride());
-  auto fitted = fit_to_stride(image, fit, stride);
-  auto input = at::empty({1, 3, fitted.height, fitted.width});
-  transform(fitted, {.height = fitted.height, .width = fitted.width}, 0,
-            {input.data_ptr<float>(), static_cast<size_t>(input.numel())});
-  auto output = to_image(opened.session.reconstruct(input)[0]);
-  if (fit != Fit::pad) return {std::move(fitted), std::move(output)};
-  return {image, crop_corner(output, image.width, image.height)};
-}
-
 /// The pair of an image; nothing, with a line in the log, if it is broken.
-std::optional<FittedImage> try_fitted(ModelOnData& opened, int64_t index, Fit fit) {
+std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index, Fit fit) {
   try {
-    return reconstruct_fitted(opened, opened.source->load(index), fit);
+    return reconstruct_image(opened.session, opened.source->load(index), fit);
   } catch (const UserError& error) {
     if (opened.options.on_error == OnError::stop) throw;
     log("left out {}: {}", quote(opened.source->key(index)), error.what());
@@ -128,7 +111,7 @@ void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& argume
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
-    if (pair) folder.add(i, encode_png(pair->reconstruction));
+    if (pair) folder.add(i, encode_png(pair->output));
     folder.advance(i + 1, pair ? std::vector{i} : std::vector<int64_t>{});
     progress.update(folder.pictures());
   }
@@ -143,8 +126,8 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
   for (int64_t i = 0; i < opened.source->size() && rows[0].size() < total; ++i) {
     auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
     if (!pair) continue;
-    rows[0].push_back(std::move(pair->shown));
-    rows[1].push_back(std::move(pair->reconstruction));
+    rows[0].push_back(std::move(pair->input));
+    rows[1].push_back(std::move(pair->output));
   }
   if (rows[0].empty()) throw UserError("reconstruct: no usable image in the source");
   write_image(arguments.out, make_grid(rows));

@@ -1,4 +1,4 @@
-#include "nsvq/cli/picture_output.h"
+#include "nsvq/tokenizer/picture_output.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/cli/reconstruction_folder.h"
+#include "nsvq/tokenizer/reconstruction_folder.h"
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "nsvq/cli/picture_output.h"
 #include "nsvq/data/source.h"
 #include "nsvq/io/resumable_folder.h"
+#include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
 
