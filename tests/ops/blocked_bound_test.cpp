@@ -83,6 +83,7 @@ TEST(BlockedBound, HoldsForEveryFamily) {
       const auto drawn = draw({family, 8, 40, dimension, family}, /*seed=*/3, at::kCPU);
       for (const double size : {1e-30, 1.0, 1e30}) {
         const auto z = drawn.latents * size, c = drawn.codebook * size;
+        if (!at::isfinite(c).all().item<bool>()) continue;  // huge values times 1e30
         for (const auto& centre : {c.mean(0), at::zeros({dimension})}) {
           EXPECT_EQ(errors_of(z, c, centre).beyond, 0)
               << family << ", d = " << dimension << ", times " << size;
