@@ -160,7 +160,7 @@ class Trainer:
         self.adam = adam(self.model, checkpoint.part("adam."), method)
         self.judge_adam = adam(self.judge, checkpoint.part("discriminator.adam."), method)
         self.average = {name: value.to(dtype, copy=True) for name, value in checkpoint.average.items()}
-        self.running = {name: checkpoint.training["discriminator.lecam.ema_" + name].item() for name in ("real", "fake")}
+        self.running = {name: value.item() for name, value in checkpoint.part("discriminator.lecam.ema_").items()}
 
     def step(self):
         """Both sides' gradients are computed before either moves. Returns the terms by their names in metrics.jsonl."""

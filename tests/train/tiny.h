@@ -38,6 +38,8 @@ inline Config tiny_config_of(const std::string& type) {
   if (type == "fvq") config.quantizer.codes = 36;
   config.quantizer.fsq.levels = {4, 3, 2, 2, 2, 2, 2, 2};
   config.quantizer.lfq.bits = config.model.latent_dim;
+  config.quantizer.gumbel.anneal_steps = 15;  // so that a step's number matters
+  config.quantizer.sqvae.anneal = 0.05;
   return config;
 }
 
