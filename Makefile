@@ -1,16 +1,16 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
-#   make quickstart   set-up, build, then train, evaluate and show a small tokenizer
+#   make quickstart   set-up, build, then train a small tokenizer by NSVQ and by plain VQ, and show both
 #   make test         set-up, build, every check and test
-# PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json).
+# PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json), NSVQ_CUDA=ON|OFF decides about the CUDA kernels.
 
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
 .PHONY: quickstart test test-gpu build setup format bench clean
 
-# The program alone: tests take as long again to compile.
+# The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
 quickstart: setup
-	@scripts/build.sh $(PRESET) nsvq
+	@NSVQ_CUDA="$$(scripts/choose_cuda.sh $(PRESET))" scripts/build.sh $(PRESET) nsvq
 	@scripts/quickstart.sh "$(NSVQ)"
 
 test:

@@ -67,8 +67,9 @@ target_link_directories(torch INTERFACE "${NSVQ_TORCH_DIR}/lib")
 # libstdc++ first: the aarch64 libtorch_cpu exports parts of its own std::filesystem.
 target_link_libraries(torch INTERFACE stdc++ torch_cpu c10)
 if(NSVQ_WITH_CUDA)
-  # Nothing refers to torch_cuda by symbol, but its kernels must be loaded.
-  target_link_libraries(torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
+  # Nothing refers to torch_cuda by symbol, but its kernels must be loaded. Linked only: CUDA's headers are for the
+  # files that need them (folder.cmake).
+  target_link_libraries(torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed $<LINK_ONLY:CUDA::cudart>)
 endif()
 list(APPEND CMAKE_BUILD_RPATH "${NSVQ_TORCH_DIR}/lib")
 message(STATUS "nsvq: LibTorch ${NSVQ_TORCH_DIR}, CUDA ${NSVQ_WITH_CUDA} (nvcc ${nvcc_major}, torch ${torch_cuda_major})")

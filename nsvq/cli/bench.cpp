@@ -1,4 +1,4 @@
-// `nsvq bench`: one subcommand per thing to measure.
+// `nsvq bench`: one subcommand per benchmark.
 
 #include <CLI/CLI.hpp>
 

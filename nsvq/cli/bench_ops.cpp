@@ -12,17 +12,17 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/io/file.h"
-#include "nsvq/ops/adam.h"
+#include "nsvq/ops/adam/adam.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/cosine.h"
-#include "nsvq/ops/dispatch.h"
-#include "nsvq/ops/group_norm_silu.h"
-#include "nsvq/ops/nearest_codes.h"
-#include "nsvq/ops/noisy_choice.h"
-#include "nsvq/ops/ns_loss.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/ops/code_search/ns_search.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "nsvq/ops/soft_assignment/gumbel_softmax.h"
 
 namespace nsvq {
 
@@ -46,37 +46,33 @@ void backward(const Tensor& loss, std::initializer_list<Tensor> leaves) {
 
 /// Embedding, commitment and NS loss, as a quantizer in plain tensor operations has them.
 Tensor plain_quantizer(const Tensor& latents, const Tensor& codebook) {
-  const auto indices = nearest_codes(latents, codebook);
+  const auto indices = nearest_codes_reference(latents, codebook);
   const auto codes = codebook.index_select(0, indices);
   return (codes - latents.detach()).square().mean() +
          kCommitment * (latents - codes.detach()).square().mean() +
-         ns_loss(latents, codebook, indices, kTau);
+         ns_loss_reference(latents, codebook, indices, kTau);
 }
 
-/// The same by nsvq::ns_quantize. Latents whose gradient is scaled make one mean of both terms.
+/// plain_quantizer by ns_quantize. Latents whose gradient is scaled make one mean of both terms.
 Tensor our_quantizer(const Tensor& latents, const Tensor& codebook) {
-  using Quantize = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, double);
-  static const auto quantize = operator_named<Quantize>("nsvq::ns_quantize");
   const auto scaled = latents.detach().lerp(latents, kCommitment);
-  const auto [indices, distances, loss] = quantize.call(scaled, codebook, kTau);
-  return distances.sum() / latents.numel() + loss;
+  const auto found = ns_quantize(scaled, codebook, kTau);
+  return found.distances.sum() / latents.numel() + found.loss;
 }
 
 /// The gradient once the winners are known, where it is not computed with them.
-void time_pull(BenchTable& table, const CodeCase& one, const Tensor& latents,
-               const Tensor& codebook) {
-  if (!table.wants("ns_pull")) return;
-  using Search = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, double);
-  using Pull = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
-  const auto pull = operator_named<Pull>("nsvq::ns_pull");
+void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& latents,
+                        const Tensor& codebook) {
+  if (!table.wants("ns_codebook_grad")) return;
+  using Grad = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
+  const auto codebook_grad = operator_named<Grad>("nsvq::ns_codebook_grad");
   const auto c = codebook.detach();
-  const auto [indices, distances, losses, denominators] =
-      operator_named<Search>("nsvq::ns_search").call(latents, c, kTau);
-  const auto &winners = indices, &sums = denominators;
+  const auto found = ns_search(latents, c, kTau, /*with_grad=*/false);
+  const auto &winners = std::get<0>(found), &denominators = std::get<3>(found);
   table.compare(
-      "ns_pull", one.name, {4.0 * one.latents * one.codes * one.dimension, "FLOP"},
-      [&] { backward(ns_loss(latents, codebook, winners, kTau), {codebook}); },
-      [&] { pull.call(latents, c, winners, sums, kTau); });
+      "ns_codebook_grad", one.name, {4.0 * one.latents * one.codes * one.dimension, "FLOP"},
+      [&] { backward(ns_loss_reference(latents, codebook, winners, kTau), {codebook}); },
+      [&] { codebook_grad.call(latents, c, winners, denominators, kTau); });
 }
 
 void time_codes(BenchTable& table, const CodeCase& one) {
@@ -85,23 +81,25 @@ void time_codes(BenchTable& table, const CodeCase& one) {
   const auto codebook = drawn.codebook.requires_grad_(), fixed = codebook.detach();
   const double product = 2.0 * one.latents * one.codes * one.dimension;
   table.compare(
-      "nearest_codes", one.name, {product, "FLOP"}, [&] { nearest_codes(latents, fixed); },
-      [&] { exact_nearest_codes(latents, fixed); });
+      "nearest_codes", one.name, {product, "FLOP"},
+      [&] { nearest_codes_reference(latents, fixed); }, [&] { nearest_codes(latents, fixed); });
   table.compare(
       "nearest_codes_cosine", one.name, {product, "FLOP"},
-      [&] { nearest_codes(unit_vectors(latents), unit_vectors(fixed)); },
+      [&] { nearest_codes_reference(unit_vectors(latents), unit_vectors(fixed)); },
       [&] { nearest_codes_cosine(latents, fixed); });
   table.compare(
       "ns_search", one.name, {2 * product, "FLOP"},
-      [&] { ns_loss(latents, fixed, nearest_codes(latents, fixed), kTau); },
-      [&] { ns_search(latents, fixed, kTau); });
+      [&] { ns_loss_reference(latents, fixed, nearest_codes_reference(latents, fixed), kTau); },
+      [&] { ns_quantize(latents, fixed, kTau); });
   table.compare(
       "ns_search + backward", one.name, {3 * product, "FLOP"},
       [&] {
-        backward(ns_loss(latents, codebook, nearest_codes(latents, fixed), kTau), {codebook});
+        backward(
+            ns_loss_reference(latents, codebook, nearest_codes_reference(latents, fixed), kTau),
+            {codebook});
       },
-      [&] { backward(ns_search(latents, codebook, kTau).loss, {codebook}); });
-  time_pull(table, one, latents, codebook);
+      [&] { backward(ns_quantize(latents, codebook, kTau).loss, {codebook}); });
+  time_codebook_grad(table, one, latents, codebook);
   const auto leaf = latents.detach().clone().requires_grad_();
   table.compare(
       "ns_quantize + backward", one.name, {3 * product, "FLOP"},
@@ -116,7 +114,7 @@ void time_codes(BenchTable& table, const CodeCase& one) {
 /// A draw by logits and its gradients, as gumbel's: a product forward, which is made again backward
 /// with three others.
 void time_choice(BenchTable& table) {
-  if (!table.wants("noisy_choice + backward")) return;
+  if (!table.wants("gumbel_softmax + backward")) return;
   const int64_t rows = table.device().is_cpu() ? 1024 : 8192, codes = 8192, dimension = 128;
   const auto options = at::TensorOptions(table.device());
   const auto leaf = [&](at::IntArrayRef sizes) {
@@ -127,14 +125,16 @@ void time_choice(BenchTable& table) {
   const auto codebook = at::randn({codes, dimension}, options), pull = at::randn_like(latents);
   const auto temperature = at::full({}, 0.9, options);
   const auto seed = at::zeros({}, options.dtype(at::kLong));
-  const auto both = [&](const NoisyChoice& chosen) {
+  const auto both = [&](const GumbelSoftmax& chosen) {
     backward((chosen.carrier * pull).sum() + chosen.entropy, {latents, weights, offsets});
   };
   table.compare(
-      "noisy_choice + backward", fmt::format("N {}, K {}, d {}", rows, codes, dimension),
+      "gumbel_softmax + backward", fmt::format("N {}, K {}, d {}", rows, codes, dimension),
       {10.0 * rows * codes * dimension, "FLOP"},
-      [&] { both(noisy_choice_reference(latents, weights, offsets, codebook, temperature, seed)); },
-      [&] { both(noisy_choice(latents, weights, offsets, codebook, temperature, seed)); });
+      [&] {
+        both(gumbel_softmax_reference(latents, weights, offsets, codebook, temperature, seed));
+      },
+      [&] { both(gumbel_softmax(latents, weights, offsets, codebook, temperature, seed)); });
 }
 
 /// Statistics of codes that are known.
@@ -198,7 +198,7 @@ void time_adam(BenchTable& table) {
 void run_bench_ops(const BenchOpsArguments& arguments) {
   require_writable(arguments.json);
   const auto device = choose_device(arguments.device);
-  const Tf32 as_in_pytorch(Tf32Work::products, true);
+  const Tf32Guard as_in_pytorch(Tf32Work::products, true);
   const double copy = copy_bandwidth(device, arguments.rounds);
   fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
              describe(device), arguments.rounds, copy / 1e9);

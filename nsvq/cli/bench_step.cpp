@@ -17,6 +17,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -35,13 +36,13 @@ struct BenchStepArguments {
   bool step_only = false;
 };
 
-/// A part of the step and how long it takes alone.
+/// A part of the step and its time when run alone.
 struct Part {
   std::string name;
   double milliseconds;
 };
 
-/// Parts of the generator's side, forward and backward, each on inputs that are there already.
+/// Times the parts of the generator's step, forward and backward, each alone on precomputed inputs.
 std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
   const auto images = random_images(config.train.batch_size, config.data.size, device);
   auto model = make_tokenizer(config, device);
@@ -69,7 +70,7 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
   for (const auto& term : losses) {
     take(term.name, [&] {
       const auto leaf = images.detach().requires_grad_();
-      const Casting casting(model->precision, device);
+      const AutocastGuard autocast(model->precision, device);
       (*term.loss)(leaf, images).backward();
     });
   }
@@ -90,7 +91,7 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
   return parts;
 }
 
-/// Where the GPU's time goes: by what kernels do, and the longest ones of them.
+/// Prints the GPU time of a step by kind of kernel, and of the longest kernels.
 Json show_profile(const Work& step, c10::Device device, int kernels) {
   const auto all = profile_kernels(step, device, /*calls=*/3);
   Json json;
@@ -103,7 +104,7 @@ Json show_profile(const Work& step, c10::Device device, int kernels) {
     }
     fmt::print("\n");
   };
-  show("kernels that do", by_family(all));
+  show("kind of kernel", by_family(all));
   const auto longest = std::min<int64_t>(kernels, std::ssize(all));
   show("kernel", {all.begin(), all.begin() + longest});
   return json;
@@ -129,7 +130,7 @@ int64_t phase_number(const Config& config, const std::string& name) {
   return found - phases.begin();
 }
 
-/// The loader alone, and the step on what it delivers.
+/// Times the loader alone, and training steps on its batches.
 Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const Source> source,
                   c10::Device device, int64_t phase) {
   constexpr int batches = 100;
@@ -165,7 +166,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const auto device = choose_device(config.device);
   const TorchFlags flags(training_torch_settings(config, device));
   if (arguments.kernels > 0 && device.is_cpu()) {
-    throw UserError("--kernels profiles a GPU, and this runs on a CPU; leave it out");
+    throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
   }
   const SideStreamGuard stream(device);
   const TemporaryFolder folder;
@@ -180,10 +181,11 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto images = random_images(config.train.batch_size, config.data.size, device);
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     const double flops = convolution_flops(step);
-    for (int i = 0; i < 4; ++i) step();         // until its graph is captured
-    const double memory = peak_memory(device);  // of the eager steps: a graph's pool is not counted
+    for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
+    const double memory =
+        peak_memory(device);  // of the eager steps: statistics exclude a graph's memory pool
     const auto taken = time_work(step, device, arguments.rounds);
-    if (!taken) throw RunError("the step does not fit into the device's memory");
+    if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
     const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
     fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most\n",
                describe(device), json["precision"].get<std::string>(), config.train.batch_size,
@@ -209,19 +211,20 @@ void declare_bench_step(CLI::App& app) {
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   app.add_option("--data", arguments->data,
-                 "SOURCE: also times the loader on these images, and the step on what it delivers");
-  app.add_option("--phase", arguments->phase, "of the recipe's schedule; the first if not given");
-  app.add_flag("--step-only", arguments->step_only, "without the parts");
+                 "SOURCE: also time the loader on these images, and steps on its batches");
+  app.add_option("--phase", arguments->phase,
+                 "phase of the recipe's schedule to time (default: the first)");
+  app.add_flag("--step-only", arguments->step_only, "do not time the parts");
   app.add_option("--peak-tflops", arguments->peak,
-                 "what the device reaches in matrix products; shows how much of it is reached")
+                 "TFLOP/s of the device in matrix products; the share reached is shown")
       ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", arguments->rounds, "times that each is measured; medians are shown")
+  app.add_option("--rounds", arguments->rounds, "measurements of each; medians are shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--kernels", arguments->kernels,
-                 "profile a GPU: times by what kernels do, and of so many kernels")
+                 "profile a GPU: times by kind of kernel, and of the N longest kernels")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--json", arguments->json, "FILE: the figures as JSON");
+  app.add_option("--json", arguments->json, "FILE: write the results as JSON");
   app.callback([arguments] { run_bench_step(*arguments); });
 }
 

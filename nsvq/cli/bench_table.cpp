@@ -58,7 +58,7 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
                    {"sizes", sizes},
                    {"plain", as_json(result.plain)},
                    {"nsvq", as_json(result.ours)},
-                   {"ratio", ratio},  // null where one of them is missing
+                   {"ratio", ratio},  // NaN, null in JSON, if one of them is missing
                    {"amount", amount.value},
                    {"unit", amount.unit}});
 }

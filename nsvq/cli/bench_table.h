@@ -9,16 +9,17 @@
 
 namespace nsvq {
 
-/// What the plain version has to do, at least: the measure for the rate reached.
+/// The least work of an operator's plain version; divided by the time it gives the rate reached.
 struct Amount {
   double value;
   const char* unit;  ///< FLOP or B
 };
 
-/// Plain versions beside ours: prints a line as soon as it is measured, and keeps it for a file.
+/// A table of plain versions against ours: prints each row as soon as it is measured and keeps it
+/// for a JSON file.
 class BenchTable {
  public:
-  /// Only operators whose name holds `only` are measured.
+  /// Only operators whose name contains `only` are measured.
   BenchTable(c10::Device device, int rounds, std::string only);
 
   c10::Device device() const { return device_; }

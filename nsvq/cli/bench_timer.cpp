@@ -18,10 +18,11 @@ namespace nsvq {
 
 namespace {
 
-/// A sample repeats short work for so long: clocks and the start of an idle GPU are coarse.
+/// Short work is repeated for at least this long per sample, because of the clock's resolution and
+/// the launch latency of an idle GPU.
 constexpr double kLeastMilliseconds = 10;
 
-/// Of one call, from the mean of `repeats`.
+/// Milliseconds of one call, as the mean of `repeats` calls.
 double milliseconds_of(const Work& work, c10::Device device, int repeats) {
   const auto repeat = [&] {
     for (int i = 0; i < repeats; ++i) work();
@@ -59,7 +60,7 @@ std::optional<int64_t> peak_bytes_of(const Work& work, c10::Device device) {
   return allocated().peak - before;
 }
 
-/// One of the two, over the rounds.
+/// Times one piece of work over several rounds.
 class TimedWork {
  public:
   TimedWork(const Work& work, c10::Device device) : work_(work), device_(device) {
@@ -86,7 +87,7 @@ class TimedWork {
   Work work_;
   c10::Device device_;
   std::optional<int64_t> peak_bytes_;
-  int repeats_ = 0;  ///< 0: memory does not suffice
+  int repeats_ = 0;  ///< 0 if out of memory
   std::vector<double> milliseconds_;
 };
 

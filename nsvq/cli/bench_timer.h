@@ -10,37 +10,37 @@
 
 namespace nsvq {
 
-/// What a piece of work took.
+/// Time and memory of a piece of work.
 struct Taken {
   double milliseconds = 0;
-  /// The most memory it held at a time beside what was there before. On a GPU alone.
+  /// Peak memory in addition to what was allocated before. Measured on a GPU only.
   std::optional<int64_t> peak_bytes;
 };
 
-/// Of the plain version and of ours; nothing where memory did not suffice.
+/// Results of the plain version and of ours; empty if out of memory.
 struct Comparison {
   std::optional<Taken> plain, ours;
 };
 
 using Work = std::function<void()>;
 
-/// Both in turns, so that other load meets them alike: medians over `rounds`, after one call each
-/// to warm up.
+/// Times both alternately, so that other load affects them equally: medians over `rounds`, after a
+/// warm-up call of each.
 Comparison compare(const Work& plain, const Work& ours, c10::Device device, int rounds);
 
-/// One alone, likewise; nothing where memory does not suffice.
+/// The median over `rounds` of one piece of work, after a warm-up call; empty if out of memory.
 std::optional<Taken> time_work(const Work& work, c10::Device device, int rounds);
 
-/// The mean of so many calls in a row, by the clock: with what the host does between them.
+/// Mean wall-clock time of `calls` calls in a row, including the host's work between them.
 double mean_milliseconds(const Work& work, c10::Device device, int calls);
 
-/// What networks are timed on: [batch, 3, size, size], the same values every time.
+/// Random images [batch, 3, size, size] with a fixed seed.
 torch::Tensor random_images(int64_t batch, int64_t size, c10::Device device);
 
-/// ", 50 % of 790", or nothing where the peak is not known.
+/// ", 50 % of 790", or an empty text if `peak` is 0.
 std::string share_of_peak(double tflops, double peak);
 
-/// Bytes a second that copying from tensor to tensor reads and writes.
+/// Bytes per second, read plus written, of a copy between tensors.
 double copy_bandwidth(c10::Device device, int rounds);
 
 }  // namespace nsvq

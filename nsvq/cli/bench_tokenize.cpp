@@ -18,6 +18,7 @@
 #include "nsvq/data/limited_source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/token_stream.h"
 #include "nsvq/tokenizer/tokenize.h"
 
@@ -35,7 +36,7 @@ struct BenchTokenizeArguments {
   double peak_tflops = 0;
 };
 
-/// A model in use, and how images reach it.
+/// The model to time, and the loader's options.
 struct Subject {
   explicit Subject(const BenchTokenizeArguments& arguments);
 
@@ -43,7 +44,7 @@ struct Subject {
   LoaderOptions loader;
 };
 
-/// A trained model, or one with random weights by a recipe.
+/// A trained model, or one with random weights from a recipe.
 LoadedModel subject_model(const BenchTokenizeArguments& arguments, c10::Device device) {
   const bool recipe = arguments.model.ends_with(".yaml") || arguments.model.ends_with(".yml");
   if (recipe) {
@@ -52,7 +53,7 @@ LoadedModel subject_model(const BenchTokenizeArguments& arguments, c10::Device d
     return model;
   }
   if (!arguments.overrides.empty()) {
-    throw UserError("{}: settings such as {} are for a recipe; a trained model has its own",
+    throw UserError("{}: settings such as {} need a recipe; a trained model has its own",
                     arguments.model, arguments.overrides.front());
   }
   return load_model_for_inference(arguments.model);
@@ -66,7 +67,7 @@ Subject::Subject(const BenchTokenizeArguments& arguments)
       arguments.batch_size > 0 ? arguments.batch_size : session.batch_size(loader.transform);
 }
 
-/// Prints what was measured and keeps it for a file.
+/// Prints results as rows of a table and keeps them for a JSON file.
 class Figures {
  public:
   Figures(const Subject& subject, BenchJson& json)
@@ -80,7 +81,7 @@ class Figures {
     json_["parts"][name] = images_per_second;
   }
 
-  /// Of work on one batch.
+  /// Times work on one batch.
   void time(const std::string& name, const Work& work, c10::Device device, int rounds) {
     const auto taken = time_work(work, device, rounds);
     if (taken) add(name, 1e3 * static_cast<double>(batch_) / taken->milliseconds);
@@ -91,11 +92,12 @@ class Figures {
   BenchJson& json_;
 };
 
-/// Images that are on the device already: the limit of what tokenising can reach.
+/// Times encoding of images that are already on the device: the upper limit for `tokenize`.
 torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
                              BenchJson& json) {
   const int64_t batch = subject.loader.batch_size;
-  const auto images = random_images(batch, subject.session.config().data.size, subject.session.device());
+  const auto images =
+      random_images(batch, subject.session.config().data.size, subject.session.device());
   const auto work = [&] { HostCopy(subject.session.tokenizer()->encode_without_waiting(images)); };
   for (int i = 0; i < 3; ++i) work();
   const double flops = convolution_flops(work);
@@ -104,8 +106,8 @@ torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arg
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
   const double tflops = flops / taken->milliseconds / 1e9;
   fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most\n",
-             describe(subject.session.device()), name_of(subject.session.tokenizer()->precision), batch, rate,
-             peak_memory(subject.session.device()));
+             describe(subject.session.device()), name_of(subject.session.tokenizer()->precision),
+             batch, rate, peak_memory(subject.session.device()));
   fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
              flops / static_cast<double>(batch) / 1e9, tflops,
              share_of_peak(tflops, arguments.peak_tflops));
@@ -117,14 +119,14 @@ torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arg
   return images;
 }
 
-/// Images a second of something that goes through a source and returns how many images it saw.
+/// Images per second of `pass`, which goes through a source and returns its number of images.
 double rate_of(const std::function<int64_t()>& pass) {
   const auto start = std::chrono::steady_clock::now();
   const auto images = static_cast<double>(pass());
   return images / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Shards of random tokens, as `tokenize` writes them.
+/// Images per second when writing shards of random tokens as `tokenize` does.
 double writing_rate(Subject& subject, int64_t shard_size) {
   const int64_t side = subject.session.config().data.size / subject.session.stride();
   const int64_t codes = subject.session.tokenizer()->quantizer->codes();
@@ -143,7 +145,7 @@ double writing_rate(Subject& subject, int64_t shard_size) {
   });
 }
 
-/// The parts that `tokenize` runs beside one another, and then all of it.
+/// Times the parts that `tokenize` runs concurrently, then `tokenize` itself.
 void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
                 BenchJson& json) {
   std::shared_ptr<const Source> source = open_source(arguments.data);
@@ -195,12 +197,13 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
                     {"precision", name_of(subject.session.tokenizer()->precision)},
                     {"batch_size", subject.loader.batch_size}};
   {
-    const KeptCasts kept_casts;
+    const AutocastCacheGuard cached_casts;
     const auto images = bench_resident(subject, arguments, json);
     Figures figures(subject, json);
     const auto latents = subject.session.tokenizer()->to_latents(images);
     figures.time(
-        "encoder", [&] { subject.session.tokenizer()->to_latents(images); }, subject.session.device(), arguments.rounds);
+        "encoder", [&] { subject.session.tokenizer()->to_latents(images); },
+        subject.session.device(), arguments.rounds);
     figures.time(
         "search", [&] { subject.session.tokenizer()->quantizer->encode_without_waiting(latents); },
         subject.session.device(), arguments.rounds);
@@ -217,25 +220,25 @@ void declare_bench_tokenize(CLI::App& app) {
                  "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
       ->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  app.add_option(
-      "--data", arguments->data,
-      "tokenize these images too, to a temporary folder: a folder, tar shards or builtin");
-  app.add_option("--limit", arguments->limit, "only the first images of --data")
+  app.add_option("--data", arguments->data,
+                 "also time `tokenize` on these images (to a temporary folder): a folder, tar "
+                 "shards or builtin");
+  app.add_option("--limit", arguments->limit, "use only the first N images of --data")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
   app.add_option("--device", arguments->device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--batch-size", arguments->batch_size,
-                 "images at a time (default: as `nsvq tokenize` chooses)")
+                 "images per batch (default: as `nsvq tokenize` chooses)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--rounds", arguments->rounds,
-                 "times that work on resident images is measured; medians are shown")
+                 "measurements of work on resident images; medians are shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--peak-tflops", arguments->peak_tflops,
-                 "arithmetic limit of the device, to show the convolutions' share of it")
+                 "TFLOP/s of the device in matrix products; the convolutions' share of it is shown")
       ->check(CLI::PositiveNumber);
-  app.add_option("--json", arguments->json, "FILE: the figures as JSON");
+  app.add_option("--json", arguments->json, "FILE: write the results as JSON");
   app.callback([arguments] { run_bench_tokenize(*arguments); });
 }
 

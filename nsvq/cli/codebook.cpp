@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/torch_flags.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/weights.h"
@@ -17,7 +18,6 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/core/torch_flags.h"
 
 namespace nsvq {
 
@@ -42,14 +42,15 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
       ->check([](const std::string& name) {
         return name.ends_with(".safetensors") ? "" : "end the name in .safetensors";
       });
-  app.add_option("--iterations", arguments.iterations, "of k-means")
+  app.add_option("--iterations", arguments.iterations, "iterations of k-means")
       ->check(CLI::Range(int64_t{0}, int64_t{100000}))
       ->capture_default_str();
   app.add_option("--vectors", arguments.vectors,
-                 "how many are clustered: drawn from all images where there are more")
+                 "most vectors to cluster: a random sample of all images' if there are more")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->capture_default_str();
-  app.add_option("--seed", arguments.seed, "of what is drawn")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "seed of the sample and of k-means")
+      ->capture_default_str();
 }
 
 void require_enough(int64_t vectors, int64_t codes) {
@@ -60,7 +61,7 @@ void require_enough(int64_t vectors, int64_t codes) {
       codes, vectors);
 }
 
-/// What is about to be done; `of_an_image` is how many vectors each gives.
+/// Prints the settings; `of_an_image` is the number of vectors per image.
 void announce(const CodebookArguments& arguments, const std::string& of, int64_t codes,
               int64_t of_an_image, const Source& source, c10::Device device) {
   require_enough(std::min(arguments.vectors, of_an_image * source.size()), codes);
@@ -75,15 +76,15 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
   std::fflush(stdout);  // before the progress bar
 }
 
-/// Clusters vectors [n, d] and writes the centres [codes, d] under this name.
+/// Clusters vectors [n, d] and writes the centres [codes, d] as tensor `name`.
 void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& name,
              const CodebookArguments& arguments, std::map<std::string, std::string> metadata) {
-  require_enough(vectors.size(0), codes);  // broken images give none
+  require_enough(vectors.size(0), codes);  // fewer than announced if images are broken
   Progress progress("k-means", arguments.iterations, "iterations");
   const auto centres = kmeans(vectors, codes, arguments.iterations, arguments.seed,
                               [&](int64_t done) { progress.update(done); });
   progress.finish();
-  const auto indices = nearest_indices(vectors, centres, {});
+  const auto indices = nearest_indices(vectors, centres, {}, NonFinite::error);
   const auto error = at::mse_loss(centres.index_select(0, indices), vectors).item<double>();
   const auto used = std::get<0>(at::_unique(indices)).numel();
   metadata.insert({{"format", "pt"},
@@ -140,11 +141,12 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
   };
 }
 
-/// Centred, and with a mean square length of 1. Activations are all positive and long: projected as
-/// they are, they would lie together far from any latent, and few codes would win.
+/// Centres vectors [n, d] and scales them to a mean square norm of 1. Activations are positive and
+/// large: without this, their projections would be close together and far from all latents, and few
+/// codes would be used.
 torch::Tensor standardised(torch::Tensor vectors) {
   vectors.sub_(vectors.mean(0));
-  // Row by row: of all numbers at once a CPU's fp32 sum would stop growing.
+  // Norms per row first: an fp32 sum over all elements on a CPU would lose precision.
   const double length = vectors.norm(2, 1).to(at::kDouble).square().mean().sqrt().item<double>();
   if (length > 0) vectors.div_(length);
   return vectors;
@@ -178,9 +180,10 @@ void declare_codebook(CLI::App& app) {
   const auto codes_range = CLI::Range(int64_t{1}, int64_t{16777216});
 
   const auto latents = std::make_shared<CodebookArguments>();
-  auto* kmeans = app.add_subcommand("kmeans", "cluster the latents of images to a codebook [K, d]");
+  auto* kmeans =
+      app.add_subcommand("kmeans", "cluster the latents of images into a codebook [K, d]");
   declare_model_arguments(*kmeans, latents->model);
-  kmeans->add_option("--codes", latents->codes, "size K (default: as many as the model has)")
+  kmeans->add_option("--codes", latents->codes, "number of codes K (default: the model's)")
       ->check(codes_range);
   declare_clustering(*kmeans, *latents);
   kmeans->callback([latents] { run_kmeans(*latents); });
@@ -189,16 +192,20 @@ void declare_codebook(CLI::App& app) {
   std::vector<std::string> nets;
   for (const auto& kind : feature_net_kinds()) nets.push_back(kind.name);
   auto* features = app.add_subcommand(
-      "features", "cluster a network's features of patches, for quantizer.features.file");
+      "features", "cluster a network's patch features, for quantizer.features.file");
   declare_data_arguments(*features, patches->model);
-  features->add_option("--codes", patches->codes, "size K")->check(codes_range)->required();
-  features->add_option("--net", patches->net, "the network, of the store of weights")
+  features->add_option("--codes", patches->codes, "number of codes K")
+      ->check(codes_range)
+      ->required();
+  features
+      ->add_option("--net", patches->net,
+                   "feature network, whose pretrained weights must be stored")
       ->check(CLI::IsMember(nets))
       ->capture_default_str();
   features->add_option("--size", patches->size, "resize and crop images to this size")
       ->check(CLI::Range(1, 8192))
       ->capture_default_str();
-  features->add_option("--grid", patches->grid, "patches of an image a side")
+  features->add_option("--grid", patches->grid, "patches per side of an image")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}))
       ->capture_default_str();
   declare_clustering(*features, *patches);

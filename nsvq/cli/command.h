@@ -9,8 +9,8 @@ class App;
 
 namespace nsvq {
 
-/// A command of the program: its name, a line about it, and what adds its arguments to a parser and
-/// sets the function that runs once they are parsed.
+/// A command of the program: its name, a line of help, and a function that declares its arguments
+/// and sets the callback that runs once they are parsed.
 struct Command {
   std::string name;
   std::string summary;

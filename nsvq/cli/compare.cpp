@@ -6,7 +6,7 @@
 #include "nsvq/cli/measure.h"
 #include "nsvq/cli/table.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/io/file.h"
 #include "nsvq/report/grid.h"
 
@@ -22,6 +22,7 @@ struct CompareArguments {
   MetricArguments metrics;
   std::string out;
   int64_t samples = 8;
+  int enlarge = 1;
 };
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -32,8 +33,7 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// Takes the first part of each path away for as long as it is the same in all, and another
-/// follows.
+/// Removes the leading parts that all paths share; at least one part of each path is kept.
 void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
   const auto common = [&](const auto& path) {
     return path.size() > 1 && path.front() == paths.front().front();
@@ -43,7 +43,7 @@ void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
   }
 }
 
-/// What the columns are called: the paths without the folders that all begin or end with.
+/// Column titles: the models' paths without their common leading and trailing folders.
 std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   std::vector<std::vector<std::string>> paths;
   for (const auto& model : models) paths.push_back(parts_of(model));
@@ -60,19 +60,19 @@ std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   return titles;
 }
 
-/// That all can be loaded and see the images alike, before the first of them goes to work.
+/// Checks before any evaluation that all models can be loaded and use images of one size.
 void check_models(const std::vector<std::string>& models) {
   int64_t size = 0;
   for (const auto& model : models) {
     const auto own = load_model(model).config.data.size;
     if (size == 0) size = own;
     if (own == size) continue;
-    throw UserError("{} sees images of {} pixels, {} of {}; compare models of one size", models[0],
-                    size, model, own);
+    throw UserError("{} takes images of {} pixels, {} of {}; compare models of one image size",
+                    models[0], size, model, own);
   }
 }
 
-/// The first images and what a model makes of them.
+/// The first images and their reconstructions by a model.
 struct Samples {
   std::vector<Image> images, reconstructions;
 
@@ -115,7 +115,8 @@ void write_json(const CompareArguments& arguments, const MetricChoice& choice,
   write_text(arguments.metrics.json, json.dump(2) + "\n");
 }
 
-void write_grid(const std::string& out, const std::vector<Compared>& results) {
+void write_grid(const CompareArguments& arguments, const std::vector<Compared>& results) {
+  const auto& out = arguments.out;
   if (out.empty()) return;
   std::vector<std::vector<Image>> rows = {results.front().samples.images};
   std::string names = "images";
@@ -123,7 +124,7 @@ void write_grid(const std::string& out, const std::vector<Compared>& results) {
     rows.push_back(result.samples.reconstructions);
     names += ", " + result.column.title;
   }
-  write_image(out, make_grid(rows));
+  write_image(out, enlarge(make_grid(rows), arguments.enlarge));
   fmt::print("{}, rows from the top: {}\n", out, names);
 }
 
@@ -145,7 +146,7 @@ void run_compare(const CompareArguments& arguments) {
              metric_table(columns, choice.conventions));
   print_statistics(arguments.metrics);
   write_json(arguments, choice, results);
-  write_grid(arguments.out, results);
+  write_grid(arguments, results);
 }
 
 }  // namespace
@@ -163,6 +164,10 @@ void declare_compare(CLI::App& app) {
                  "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");
   app.add_option("--samples", arguments->samples, "images in that picture")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--enlarge", arguments->enlarge,
+                 "times that the picture is enlarged, pixel by pixel")
+      ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.callback([arguments] { run_compare(*arguments); });
 }

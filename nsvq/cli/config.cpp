@@ -1,10 +1,9 @@
-#include "nsvq/core/config.h"
 
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -25,7 +24,6 @@ void run_config(const ConfigArguments& arguments) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
   const auto config = load_config(arguments.recipe, arguments.overrides);
-  quantizer_kind(config.quantizer.type);  // Throws if there is none.
   fmt::print("{}", to_yaml(config));
 }
 
@@ -36,7 +34,7 @@ void declare_config(CLI::App& app) {
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML)");
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   app.add_flag("--reference", arguments->reference,
-               "every key with its type, default, range and meaning");
+               "print every key with its type, default, range and meaning");
   app.callback([arguments] { run_config(*arguments); });
 }
 

@@ -1,14 +1,17 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/picture_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
-#include "nsvq/core/parallel.h"
-#include "nsvq/io/jpeg.h"
-#include "nsvq/report/grid.h"
+#include "nsvq/core/log.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/sha256.h"
+#include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
 
@@ -20,37 +23,61 @@ struct DetokenizeArguments {
   bool force = false;
 };
 
-using Bytes = std::vector<std::byte>;
+/// The key of each of the first `count` images.
+std::vector<std::string> first_keys(const std::filesystem::path& folder,
+                                    const TokenManifest& manifest, int64_t count) {
+  std::vector<std::string> keys;
+  for (const auto& record : manifest.shards) {
+    if (std::ssize(keys) >= count) break;
+    auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
+    std::move(shard.keys.begin(), shard.keys.end(), std::back_inserter(keys));
+  }
+  return keys;
+}
 
-/// The images [B, 3, H, W] as files, encoded side by side.
-std::vector<Bytes> encode_all(const torch::Tensor& images, bool jpeg) {
-  std::vector<Image> pictures;
-  for (const auto& image : images.unbind()) pictures.push_back(to_image(image));
-  std::vector<Bytes> files(pictures.size());
-  parallel_tasks(std::ssize(pictures), [&](int64_t i) {
-    files[i] = jpeg ? encode_jpeg(pictures[i], 95) : encode_png(pictures[i]);
-  });
-  return files;
+/// What the pictures depend on: the same tokens decoded in other batches or on another device may
+/// differ in the last bit.
+ResumableFolder::Settings picture_settings(const DetokenizeArguments& arguments,
+                                           const std::string& model_sha256, int64_t batch,
+                                           c10::Device device) {
+  Sha256 manifest;
+  manifest.add(read_file(std::filesystem::path(arguments.tokens) / kTokenManifest));
+  return {{"command", "detokenize"},
+          {"model", model_sha256},
+          {"tokens", manifest.hex()},
+          {"format", arguments.format},
+          {"batch size", fmt::to_string(batch)},
+          {"device", device.is_cpu() ? "cpu" : "cuda"}};
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
   InferenceSession session(arguments.model, arguments.device);
   const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force);
-
-  const bool jpeg = arguments.format == "jpeg";
-  const auto output = open_picture_output(arguments.out);
-  PictureNames names(jpeg ? ".jpg" : ".png");
-  catch_interrupts();
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
-  detokenize(session, arguments.tokens, manifest, batch,
+  const auto settings =
+      picture_settings(arguments, model_sha256(session.tokenizer()), batch, session.device());
+
+  const bool jpeg = arguments.format == "jpeg";
+  const auto output = open_picture_output(arguments.out, settings);
+  int64_t done = output->done();
+  if (done > 0) log("going on after the first {} pictures", done);
+  PictureNames names(jpeg ? ".jpg" : ".png");
+  const auto finished = first_keys(arguments.tokens, manifest, done);
+  take_finished_names(names, *output, [&](int64_t i) { return finished[i]; });
+  catch_interrupts();
+  detokenize(session, arguments.tokens, manifest, batch, done,
              [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
-               const auto files = encode_all(images, jpeg);
+               const auto files = encode_pictures(images, jpeg ? ".jpg" : ".png");
                for (size_t i = 0; i < files.size(); ++i) {
                  output->add(names.name_for(keys[i]), files[i]);
                }
-               // Thrown, so that a file under a temporary name goes too.
-               if (interrupted()) throw RunError("stopped before {} was whole", arguments.out);
+               output->advance(done += std::ssize(files));
+               // Thrown, so that the output records how far it came or, a tar file, is removed.
+               if (interrupted()) {
+                 throw RunError("stopped before {} was complete{}", arguments.out,
+                                output->done() > 0 ? "; the same command completes it" : "");
+               }
              });
   output->finish();
   fmt::print("{}\n", arguments.out);
@@ -65,8 +92,10 @@ void declare_detokenize(CLI::App& app) {
                  "model.safetensors")
       ->required();
   app.add_option("--tokens", arguments->tokens, "folder that `nsvq tokenize` wrote")->required();
-  app.add_option("--out", arguments->out,
-                 "FILE.tar, or a folder (new or empty), for pictures named after the images")
+  app.add_option(
+         "--out", arguments->out,
+         "FILE.tar, or a folder (new, empty, or left incomplete by this command), for pictures "
+         "named after the images")
       ->required();
   app.add_option("--format", arguments->format, "png or jpeg (quality 95)")
       ->check(CLI::IsMember({"png", "jpeg"}))

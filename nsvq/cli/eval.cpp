@@ -13,7 +13,7 @@ namespace nsvq {
 
 namespace {
 
-/// At a time: the networks of metrics take them all at once, and some at a larger size.
+/// Largest batch size: metrics' networks process a batch at once, some at a larger image size.
 constexpr int64_t kMostImages = 256;
 
 struct EvalArguments {
@@ -35,7 +35,7 @@ void write_json(const EvalArguments& arguments, const std::string& model,
 void run_eval(const EvalArguments& arguments) {
   const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
-    throw UserError("--histogram: {}: it is an SVG picture; give it a name that ends in .svg",
+    throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
   }
   require_writable(arguments.histogram);
@@ -63,8 +63,7 @@ void declare_eval(CLI::App& app) {
   declare_model_arguments(app, arguments->model);
   declare_metric_arguments(app, arguments->metrics);
   declare_statistics_argument(app, arguments->metrics);
-  app.add_option("--histogram", arguments->histogram,
-                 "draw how often each code was used to this file (SVG)");
+  app.add_option("--histogram", arguments->histogram, "FILE.svg: draw a histogram of code usage");
   app.callback([arguments] { run_eval(*arguments); });
 }
 

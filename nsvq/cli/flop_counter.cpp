@@ -10,10 +10,11 @@ namespace nsvq {
 
 namespace {
 
-// Callbacks are plain functions, called on the threads that compute gradients too.
+// A global, because callbacks are plain functions; atomic, because autograd's threads call them
+// too.
 std::atomic<double> counted_flops;
 
-/// Numbers that meet a filter, twice each.
+/// Two FLOPs (multiply and add) for each output and filter element.
 double flops_of(double outputs, const at::Tensor& weight) {
   const auto filter = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
   return 2 * outputs * filter;
@@ -37,7 +38,8 @@ std::unique_ptr<at::ObserverContext> count_convolution(const at::RecordFunction&
   if (name == "aten::convolution") {
     flops = flops_of(numbers_in_output(inputs), inputs[1].toTensor());
   } else if (name == "aten::convolution_backward") {
-    const auto wanted = inputs[10].toBoolList();  // the gradient of the input, of the weight
+    const auto wanted =
+        inputs[10].toBoolList();  // output_mask: gradient of the input, of the weight
     const auto outputs = static_cast<double>(inputs[0].toTensor().numel());
     flops = flops_of(outputs, inputs[2].toTensor()) * (wanted.get(0) + wanted.get(1));
   }

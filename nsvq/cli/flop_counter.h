@@ -4,8 +4,8 @@
 
 namespace nsvq {
 
-/// Multiplications and additions in the convolutions of `work`, gradients included, on any thread:
-/// nearly all that a training step does. Other operations are not counted.
+/// FLOPs (multiplications and additions) of the convolutions in `work`, backward included, on all
+/// threads. Other operators are not counted; convolutions are nearly all of a training step.
 double convolution_flops(const std::function<void()>& work);
 
 }  // namespace nsvq

@@ -5,6 +5,7 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -32,9 +33,9 @@ void run_import(const ImportArguments& arguments) {
               {{"nsvq.imported", fs::path(arguments.file).filename().string()}});
   fmt::print("{}: {} tensors\n", out.string(), imported.tensors.size());
   for (const auto& [name, count] : imported.left_out) {
-    fmt::print("left out: {} tensors of {}.*{}\n", count, name,
-               name == "model_ema" ? (arguments.averaged ? " (those of the average are in place)"
-                                                         : " (--ema takes the average)")
+    fmt::print("skipped {} tensor{} of {}.*{}\n", count, count == 1 ? "" : "s", name,
+               name == "model_ema" ? (arguments.averaged ? " (weights are taken from it)"
+                                                         : " (--ema takes the weights from it)")
                                    : "");
   }
 }
@@ -43,7 +44,8 @@ void run_import(const ImportArguments& arguments) {
 
 void declare_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
-  app.add_option("FILE", arguments->file, "weights as safetensors, with their own names")
+  app.add_option("FILE", arguments->file,
+                 "weights as safetensors, with the names of the program that trained them")
       ->required();
   app.add_option("--like", arguments->recipe, "recipe (YAML) that describes the model")->required();
   app.add_option("--set", arguments->overrides,

@@ -34,10 +34,10 @@ void add(std::map<std::string, KernelTime>& times, const std::string& name, doub
 
 struct Family {
   const char* name;
-  const char* pattern;  ///< of its kernels' names
+  const char* pattern;  ///< regular expression for its kernels' names
 };
 
-// In this order: the first that fits counts.
+// A kernel belongs to the first family whose pattern matches its name.
 constexpr Family kFamilies[] = {
     {"search and NS loss",
      "nsvq.*(stream|pull|pack|choose|survey|weigh|rest)_kernel|code_sums|code_usage|rank_rows|add_"

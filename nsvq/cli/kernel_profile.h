@@ -9,18 +9,18 @@
 
 namespace nsvq {
 
-/// A kernel of a GPU, or a family of them, and what it took in a call of some work.
+/// GPU time and launches of a kernel, or of a family of kernels, per call of the profiled work.
 struct KernelTime {
   std::string name;
   double milliseconds = 0;
   double launches = 0;
 };
 
-/// What the kernels of `work` on a GPU take, the longest first; means over `calls` of it.
+/// Profiles `calls` calls of `work` on a GPU; kernels by decreasing time, means per call.
 std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::Device device,
                                         int calls);
 
-/// The same by what kernels do ("convolutions", "norms", ...), told by their names.
+/// Sums kernels by family ("convolutions", "batch norm", ...), recognised by their names.
 std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels);
 
 }  // namespace nsvq

@@ -22,12 +22,13 @@ struct MetricsArguments {
   MetricArguments metrics;
 };
 
-/// With statistics for the reference there are no images of it, and its source is empty.
+/// Pairs of images to compare. If the reference is given by its statistics (.npz) it has no images,
+/// and its source is null.
 std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& other,
                            const MetricChoice& choice) {
   const bool sets = std::all_of(choice.names.begin(), choice.names.end(), is_frechet);
   if (choice.reference && !sets) {
-    throw UserError("{}: statistics are for Fréchet distances alone; the other metrics need images",
+    throw UserError("{}: statistics suffice for Fréchet distances only; other metrics need images",
                     reference.spec);
   }
   return sets ? unpaired(reference.source.get(), *other.source) : pair_by_name(reference, other);
@@ -79,15 +80,17 @@ void run_metrics(const MetricsArguments& arguments) {
 
 void declare_metrics(CLI::App& app) {
   const auto arguments = std::make_shared<MetricsArguments>();
-  app.add_option("REFERENCE", arguments->reference,
-                 "an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
+  app.add_option(
+         "REFERENCE", arguments->reference,
+         "reference: an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
       ->required();
   app.add_option("OTHER", arguments->other,
-                 "the same, compared with it: pairs by name without ending, at their own sizes; "
-                 "Fréchet distances alone need no pairs")
+                 "images to compare: an image, a folder or tar shards; paired with the reference "
+                 "by name without ending, of equal sizes (Fréchet distances need no pairs)")
       ->required();
   declare_metric_arguments(app, arguments->metrics);
-  app.add_option("--device", arguments->device, "auto, cpu or cuda: where networks run")
+  app.add_option("--device", arguments->device,
+                 "auto, cpu or cuda: device of the metrics' networks")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.callback([arguments] { run_metrics(*arguments); });

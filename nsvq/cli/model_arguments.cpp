@@ -21,7 +21,7 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--batch-size", arguments.batch_size,
-                 "images at a time (default: as in training; on a GPU eval and tokenize choose)")
+                 "images per batch (default: as in training; on a GPU eval and tokenize choose)")
       ->check(CLI::Range(1, 65536));
 }
 

@@ -12,25 +12,25 @@ class App;
 
 namespace nsvq {
 
-/// What every command that runs a trained model on images takes.
+/// Arguments of every command that runs a trained model on images.
 struct ModelArguments {
   std::string model;
   std::string data;
   std::string device = "auto";
-  int64_t batch_size = 0;  ///< 0: the command chooses
+  int64_t batch_size = 0;  ///< 0 if not given: the command chooses
 };
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
-/// The same without the model.
+/// Declares the arguments other than the model.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 
-/// A model in use and the images to run it on.
+/// An inference session and the images to run it on.
 struct ModelOnData {
   explicit ModelOnData(const ModelArguments& arguments);
 
   InferenceSession session;
   std::shared_ptr<const Source> source;
-  LoaderOptions options;  ///< images in order, as the model sees them
+  LoaderOptions options;  ///< images in order, resized and cropped as in the model's training
 };
 
 }  // namespace nsvq

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 

@@ -9,9 +9,8 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/device.h"
-#include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/version.h"
 
 namespace nsvq {
@@ -19,22 +18,21 @@ namespace nsvq {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"train", "train a tokenizer from a recipe", declare_train},
-      {"eval", "measure a tokenizer on images", declare_eval},
-      {"compare", "measure several tokenizers on the same images", declare_compare},
-      {"metrics", "measure images against others of the same names", declare_metrics},
-      {"statistics", "save what Fréchet distances know of a set of images (.npz)",
+      {"eval", "evaluate a tokenizer on images", declare_eval},
+      {"compare", "evaluate several tokenizers on the same images", declare_compare},
+      {"metrics", "compute metrics between two sets of images", declare_metrics},
+      {"statistics", "compute FID statistics (mean and covariance) of a set of images",
        declare_statistics},
-      {"reconstruct", "show images after their way through the tokens", declare_reconstruct},
+      {"reconstruct", "reconstruct images", declare_reconstruct},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode a folder of tokens to images", declare_detokenize},
-      {"codebook", "cluster latents of a model, or features of a network, to a codebook",
+      {"codebook", "make a codebook by k-means of a model's latents or a network's features",
        declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},
-      {"import", "make a model of weights that taming-transformers or SimVQ trained",
-       declare_import},
-      {"config", "print a recipe with all its settings, or the reference of all keys",
+      {"import", "convert weights of taming-transformers or SimVQ to a model", declare_import},
+      {"config", "print a recipe with all its settings, or a reference of all keys",
        declare_config},
-      {"info", "tell what is in a checkpoint", declare_info},
+      {"info", "show the contents of a checkpoint", declare_info},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
   };
@@ -52,17 +50,14 @@ int fail(int code, std::string message) {
   return code;
 }
 
-/// CLI11 would call a mistyped command an unexpected argument.
+/// CLI11 would report a mistyped command as an unexpected argument.
 void check_command_name(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const auto& command : commands()) names.push_back(command.name);
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  throw UserError("unknown command '{}'; did you mean '{}'? (nsvq --help lists them)", argv[1],
-                  nearest(argv[1], names));
+  find_named(commands(), "command", argv[1]);
 }
 
-/// Each tar shard keeps a file open; the usual soft limit of 1,024 is below what large sets have.
+/// Raises the soft limit of open files, usually 1,024: each tar shard keeps a file open, and large
+/// datasets have more shards.
 void allow_many_files() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

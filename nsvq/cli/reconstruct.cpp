@@ -1,19 +1,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <map>
+#include <optional>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/picture_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/fit.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/tokenizer/picture_output.h"
+#include "nsvq/tokenizer/reconstruct.h"
+#include "nsvq/tokenizer/reconstruction_folder.h"
 
 namespace nsvq {
 
@@ -38,101 +39,109 @@ bool names_image(const fs::path& path) {
 }
 
 /// One picture: images above their reconstructions.
-void write_grid(ModelOnData& opened, const fs::path& out, int64_t limit) {
-  opened.options.batch_size = limit > 0 ? limit : 8;
+void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+  opened.options.batch_size = arguments.limit > 0 ? arguments.limit : 8;
   Loader loader(opened.source, opened.options);
   loader.start(0);
   const auto batch = loader.next();
   if (!batch) throw UserError("reconstruct: no usable image in the source");
-  write_image(out, sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
+  write_image(arguments.out,
+              sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
 }
 
-/// A PNG for each image, under the image's own name.
-void write_folder(ModelOnData& opened, const fs::path& out, int64_t limit) {
+/// What the pictures depend on: other batches or another device may change the last bit.
+ResumableFolder::Settings folder_settings(ModelOnData& opened,
+                                          const ReconstructArguments& arguments) {
+  const auto& transform = opened.options.transform;
+  return {{"command", "reconstruct"},
+          {"model", model_sha256(opened.session.tokenizer())},
+          {"names of images", keys_sha256(*opened.source)},
+          {"size", fmt::format("{}x{}", transform.output_height(), transform.output_width())},
+          {"fit", arguments.fit.empty() ? "square" : arguments.fit},
+          {"limit", fmt::to_string(arguments.limit)},
+          {"batch size", fmt::to_string(opened.options.batch_size)},
+          {"precision", opened.session.config().train.precision},
+          {"device", opened.session.device().is_cpu() ? "cpu" : "cuda"}};
+}
+
+int64_t pictures_wanted(const ModelOnData& opened, int64_t limit) {
+  return limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
+}
+
+void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
-  require_empty_folder(out);
-  PictureNames names(".png");
-  const int64_t total = limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments));
+  const int64_t total = pictures_wanted(opened, arguments.limit);
+  const int64_t size = opened.options.batch_size;
+  Progress progress("reconstruct", total, "images", 30, folder.pictures());
   Loader loader(opened.source, opened.options);
-  Progress progress("reconstruct", total, "images");
-  loader.start(0);
-  int64_t done = 0;
-  for (auto batch = loader.next(); batch && done < total; batch = loader.next()) {
+  loader.start(0, (folder.done() + size - 1) / size);
+  while (folder.pictures() < total) {
+    const auto batch = loader.next();
+    if (!batch) break;
     const auto images = opened.session.reconstruct(batch->images);
-    for (int64_t i = 0; i < images.size(0) && done < total; ++i, ++done) {
-      write_image(out / names.name_for(opened.source->key(batch->indices[i])), to_image(images[i]));
+    const auto files = encode_pictures(images, ".png");
+    for (size_t i = 0; i < files.size() && folder.pictures() < total; ++i) {
+      folder.add(batch->indices[i], files[i]);
     }
-    progress.update(done);
+    // Batches cover fixed places of the source, less the broken images.
+    const int64_t end = (batch->indices.front() / size + 1) * size;
+    folder.advance(std::min(end, opened.source->size()), batch->indices);
+    progress.update(folder.pictures());
   }
+  folder.finish();
   progress.finish();
-  if (done == 0) throw UserError("reconstruct: no usable image in the source");
 }
 
-/// A picture as the model takes it, and what becomes of it.
-struct FittedImage {
-  Image shown, reconstruction;
-};
-
-/// A picture of any size by itself. What padding added is cut off again.
-FittedImage reconstruct_fitted(ModelOnData& opened, const Image& image, Fit fit) {
-  const auto stride = static_cast<int>(opened.session.stride());
-  auto fitted = fit_to_stride(image, fit, stride);
-  auto input = at::empty({1, 3, fitted.height, fitted.width});
-  transform(fitted, {.height = fitted.height, .width = fitted.width}, 0,
-            {input.data_ptr<float>(), static_cast<size_t>(input.numel())});
-  auto output = to_image(opened.session.reconstruct(input)[0]);
-  if (fit != Fit::pad) return {std::move(fitted), std::move(output)};
-  return {image, cut(output, image.width, image.height)};
+/// The pair of an image; nothing, with a line in the log, if it is broken.
+std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index, Fit fit) {
+  try {
+    return reconstruct_image(opened.session, opened.source->load(index), fit);
+  } catch (const UserError& error) {
+    if (opened.options.on_error == OnError::stop) throw;
+    log("left out {}: {}", quote(opened.source->key(index)), error.what());
+    return std::nullopt;
+  }
 }
 
-/// Calls `use` with the key and the pair of each image; broken ones are left out with a line.
-void for_each_fitted(ModelOnData& opened, Fit fit, int64_t limit,
-                     const std::function<void(const std::string&, FittedImage)>& use) {
+void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
-  const int64_t total = limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
-  Progress progress("reconstruct", total, "images");
-  int64_t done = 0;
-  for (int64_t i = 0; i < opened.source->size() && done < total; ++i) {
-    const auto key = opened.source->key(i);
-    try {
-      use(key, reconstruct_fitted(opened, opened.source->load(i), fit));
-      progress.update(++done);
-    } catch (const UserError& error) {
-      if (opened.options.on_error == OnError::stop) throw;
-      log("left out {}: {}", quote(key), error.what());
-    }
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments));
+  const int64_t total = pictures_wanted(opened, arguments.limit);
+  Progress progress("reconstruct", total, "images", 30, folder.pictures());
+  for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
+    const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
+    if (pair) folder.add(i, encode_png(pair->output));
+    folder.advance(i + 1, pair ? std::vector{i} : std::vector<int64_t>{});
+    progress.update(folder.pictures());
   }
+  folder.finish();
   progress.finish();
-  if (done == 0) throw UserError("reconstruct: no usable image in the source");
 }
 
-void write_fitted(ModelOnData& opened, const fs::path& out, Fit fit, int64_t limit) {
-  if (!names_image(out)) {
-    require_empty_folder(out);
-    PictureNames names(".png");
-    return for_each_fitted(opened, fit, limit,
-                           [&](const std::string& key, const FittedImage& pair) {
-                             write_image(out / names.name_for(key), pair.reconstruction);
-                           });
-  }
+void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+  const torch::NoGradGuard no_grad;
+  const size_t total = pictures_wanted(opened, arguments.limit > 0 ? arguments.limit : 8);
   std::vector<std::vector<Image>> rows(2);
-  for_each_fitted(opened, fit, limit > 0 ? limit : 8,
-                  [&rows](const std::string&, FittedImage pair) {
-                    rows[0].push_back(std::move(pair.shown));
-                    rows[1].push_back(std::move(pair.reconstruction));
-                  });
-  write_image(out, make_grid(rows));
+  for (int64_t i = 0; i < opened.source->size() && rows[0].size() < total; ++i) {
+    auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
+    if (!pair) continue;
+    rows[0].push_back(std::move(pair->input));
+    rows[1].push_back(std::move(pair->output));
+  }
+  if (rows[0].empty()) throw UserError("reconstruct: no usable image in the source");
+  write_image(arguments.out, make_grid(rows));
 }
 
 void run_reconstruct(const ReconstructArguments& arguments) {
   ModelOnData opened(arguments.model);
-  const fs::path out = arguments.out;
+  const bool grid = names_image(arguments.out);
   if (arguments.fit.empty()) {
-    (names_image(out) ? write_grid : write_folder)(opened, out, arguments.limit);
+    (grid ? write_grid : write_folder)(opened, arguments);
   } else {
-    write_fitted(opened, out, kFits.at(arguments.fit), arguments.limit);
+    (grid ? write_fitted_grid : write_fitted_folder)(opened, arguments);
   }
-  fmt::print("{}\n", out.string());
+  fmt::print("{}\n", arguments.out);
 }
 
 }  // namespace
@@ -142,7 +151,8 @@ void declare_reconstruct(CLI::App& app) {
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
                  "FILE.png or FILE.jpg: one grid, images above their reconstructions; "
-                 "anything else: a folder with a PNG for each image")
+                 "anything else: a folder (new, empty, or left incomplete by this command) with a "
+                 "PNG for each image")
       ->required();
   app.add_option("--fit", arguments->fit,
                  "keep each image's own size but for what the model's stride asks for: resize it, "

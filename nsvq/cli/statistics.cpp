@@ -23,7 +23,7 @@ struct StatisticsArguments {
   int size = 0;
 };
 
-/// As a model of this size sees it; 0: as it is.
+/// Resizes and crops an image to size x size as for a model; 0 leaves it unchanged.
 Image at_size(Image image, int size) {
   if (size == 0) return image;
   auto pixels = at::empty({3, size, size});
@@ -68,19 +68,20 @@ void declare_statistics(CLI::App& app) {
   for (const auto& kind : feature_extractor_kinds()) metrics.push_back(kind.name);
   app.add_option("--data", arguments->data, "images: a folder, tar shards or builtin:dead-leaves")
       ->required();
-  app.add_option("--out", arguments->out, "FILE.npz: mu and sigma, as pytorch-fid writes them")
+  app.add_option("--out", arguments->out,
+                 "FILE.npz: mean and covariance (mu, sigma) in pytorch-fid's format")
       ->required()
       ->check([](const std::string& name) {
         return name.ends_with(".npz") ? "" : "end the name in .npz";
       });
-  app.add_option("--metric", arguments->metric, "the Fréchet distance they are for")
+  app.add_option("--metric", arguments->metric, "Fréchet distance whose network is used")
       ->check(CLI::IsMember(metrics))
       ->capture_default_str();
   app.add_option("--size", arguments->size,
-                 "resize and crop to this size as a model does; 0: images as they are")
+                 "resize and crop images to this size as for a model; 0 keeps their own size")
       ->check(CLI::Range(0, 8192))
       ->capture_default_str();
-  app.add_option("--device", arguments->device, "auto, cpu or cuda: where the network runs")
+  app.add_option("--device", arguments->device, "auto, cpu or cuda: device of the network")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.callback([arguments] { run_statistics(*arguments); });

@@ -29,8 +29,9 @@ int parse_side(std::string_view text, std::string_view whole) {
   if (error == std::errc() && end == text.data() + text.size() && side >= 1 && side <= 16384) {
     return side;
   }
-  throw UserError("--crop: {} is no HEIGHTxWIDTH, such as 128x192 (or 128, a square)",
-                  quote(whole));
+  throw UserError(
+      "--crop: {} is not of the form HEIGHTxWIDTH, such as 128x192 (or 128 for a square)",
+      quote(whole));
 }
 
 void set_crop(TransformOptions& transform, std::string_view text) {
@@ -43,12 +44,13 @@ void set_crop(TransformOptions& transform, std::string_view text) {
 void check_stride(const TransformOptions& transform, int64_t stride) {
   for (const int side : {transform.output_height(), transform.output_width()}) {
     if (side % stride == 0) continue;
-    throw UserError("--crop: {}x{} is no multiple of the model's stride, which is {}",
+    throw UserError("--crop: {}x{} is not a multiple of the model's stride, which is {}",
                     transform.output_height(), transform.output_width(), stride);
   }
 }
 
-/// Unless it is given: that of the tokens already there, else the device's, within a shard.
+/// --batch-size if given, else the one of unfinished tokens in the folder, else the device's
+/// default, at most a shard on a GPU.
 int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
                           const TransformOptions& transform) {
   if (arguments.model.batch_size > 0) return arguments.model.batch_size;
@@ -66,7 +68,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   options.source = arguments.model.data;
   options.shard_size = arguments.shard_size;
   options.loader = opened.options;
-  options.loader.on_error = OnError::skip;  // a broken image is named in the manifest
+  options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
   check_stride(options.loader.transform, opened.session.stride());
   options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
@@ -79,10 +81,13 @@ void run_tokenize(const TokenizeArguments& arguments) {
     images += shard.images;
     broken += std::ssize(shard.broken);
   }
-  fmt::print("{}: {} images of {}x{} tokens in {} shard{}\n", arguments.out, images,
-             manifest.settings.grid_height, manifest.settings.grid_width, manifest.shards.size(),
-             manifest.shards.size() == 1 ? "" : "s");
-  if (broken > 0) fmt::print("{} broken images were left out (manifest.json names them)\n", broken);
+  fmt::print("{}: {} image{} of {}x{} tokens in {} shard{}\n", arguments.out, images,
+             images == 1 ? "" : "s", manifest.settings.grid_height, manifest.settings.grid_width,
+             manifest.shards.size(), manifest.shards.size() == 1 ? "" : "s");
+  if (broken > 0) {
+    fmt::print("{} broken image{} skipped (listed in manifest.json)\n", broken,
+               broken == 1 ? "" : "s");
+  }
 }
 
 }  // namespace
@@ -91,15 +96,15 @@ void declare_tokenize(CLI::App& app) {
   const auto arguments = std::make_shared<TokenizeArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards; one that a killed `nsvq tokenize` left is completed")
+                 "folder for the shards; an interrupted `nsvq tokenize` is continued there")
       ->required();
-  app.add_option("--limit", arguments->limit, "only the first images of the source")
+  app.add_option("--limit", arguments->limit, "use only the first N images of the source")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
   app.add_option("--crop", arguments->crop,
                  "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
                  "square the model was trained on)");
   app.add_option("--shard-size", arguments->shard_size,
-                 "images in a shard, rounded up to whole batches")
+                 "images per shard, rounded up to whole batches")
       ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
       ->capture_default_str();
   app.callback([arguments] { run_tokenize(*arguments); });

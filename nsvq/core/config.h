@@ -4,9 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/member_settings.h"
+
 namespace nsvq {
 
-/// Every setting of a run. Keys, ranges and help are in options.cpp, one row a field.
+// Every setting of a tokenizer's run. Keys, ranges and help are rows of an option table, one a
+// field: those of a quantizer, loss or replacement policy beside it, of the networks in
+// nsvq/nn/options.cpp, all others in nsvq/tokenizer/options.cpp.
+
 struct DataConfig {
   std::string train = "builtin:dead-leaves?size=64&count=2048";
   std::string val = "builtin:dead-leaves?size=64&count=256&seed=1";
@@ -30,62 +35,9 @@ struct ModelConfig {
   int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
 };
 
-/// Codes as running means of their latents: ema, jukebox, soundstream.
-struct RunningMeansConfig {
-  double decay = 0.99;
-  double smoothing = 1e-5;
-};
-
-struct FsqConfig {
-  std::vector<int64_t> levels = {8, 8, 8, 5, 5, 5};
-};
-
-struct LfqConfig {
-  int64_t bits = 16;
-  double entropy = 0.1;
-  double diversity = 1;
-  double temperature = 0.01;
-};
-
-/// A frozen codebook of features behind a trained projection: vqgan_lc.
-struct FeaturesConfig {
-  std::string file;
-  int64_t dim = 768;
-};
-
-/// The network that makes the codes of fvq.
-struct BridgeConfig {
-  int64_t patch = 8;
-  int64_t width = 256;
-  int64_t heads = 4;
-  int64_t blocks = 2;
-};
-
-struct AffineConfig {
-  std::string variant = "learned";
-  double rate = 10;
-  double momentum = 0.1;
-};
-
-struct SqvaeConfig {
-  double variance = 21;
-  double anneal = 1e-5;
-};
-
-struct GumbelConfig {
-  double temperature = 0.9;
-  double last_temperature = 1e-6;
-  int64_t anneal_steps = 1000000;
-  double kl = 5e-4;
-};
-
-struct IbqConfig {
-  double entropy = 0.05;
-  double entropy_temperature = 0.01;
-  double temperature = 1;
-};
-
-struct QuantizerConfig {
+/// What quantizers share. A member's own settings are a struct in its header, reached by
+/// `of<FsqConfig>()`.
+struct QuantizerConfig : MemberSettings {
   std::string type = "nsvq";
   int64_t codes = 65536;
   std::string init = "gaussian";
@@ -94,22 +46,10 @@ struct QuantizerConfig {
   double tau = 0.35;
   bool rotation = false;
   std::string operators = "streaming";
-  RunningMeansConfig ema;
-  FsqConfig fsq;
-  LfqConfig lfq;
-  FeaturesConfig features;
-  BridgeConfig bridge;
-  AffineConfig affine;
-  SqvaeConfig sqvae;
-  GumbelConfig gumbel;
-  IbqConfig ibq;
 };
 
-struct LossConfig {
-  double l1 = 1;
-  double l2 = 0;
-  double perceptual = 0;
-  std::string perceptual_net = "vgg";
+/// Weights of the terms that compare images are the terms' own settings: `of<L1LossConfig>()`.
+struct LossConfig : MemberSettings {
   double vq = 1;
 };
 
@@ -132,14 +72,11 @@ struct OptimizerConfig {
   double ema_decay = 0.999;
 };
 
-struct ReplacementConfig {
+/// What policies share; a policy's own settings are a struct in its header.
+struct ReplacementConfig : MemberSettings {
   std::string policy = "auto";
-  int64_t exempt_epochs = 5;
   double threshold = 1;
-  double sigma = 0.001;
-  std::string source = "usage";
   double decay = 0.99;
-  std::string anchor = "sampled";
   bool reset_moments = true;
 };
 
@@ -205,25 +142,5 @@ struct Config {
   AlarmConfig alarm;
   CheckpointConfig checkpoint;
 };
-
-/// Reads a YAML recipe (empty path: defaults alone), then applies `key=value` overrides. Unknown
-/// key, wrong type, value out of range: UserError in one line with file, line, key and the nearest
-/// valid name.
-Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
-
-/// The same from a recipe's text, as a checkpoint carries it; `source` is what errors call it.
-Config parse_config(const std::string& text, const std::string& source);
-
-/// Brief: without the settings of single quantizers that have their default.
-enum class Detail { full, brief };
-/// The configuration as a YAML recipe that load_config reads back to the same values.
-std::string to_yaml(const Config& config, Detail detail = Detail::full);
-
-/// The settings that make another run and that differ, each as "key (a here, b there)". Budget,
-/// logs, paths and the like are not among them.
-std::vector<std::string> essential_differences(const Config& here, const Config& there);
-
-/// Every key with type, default, range and meaning, as text for `nsvq config --reference`.
-std::string config_reference();
 
 }  // namespace nsvq

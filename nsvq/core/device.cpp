@@ -16,13 +16,16 @@ namespace nsvq {
 c10::Device choose_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   if (gpu_count() > 0) return c10::Device(c10::kCUDA, 0);
-  if (name == "cuda") throw UserError("device cuda is not to be had: {}; use cpu", why_no_gpu());
+  if (name == "cuda")
+    throw UserError("CUDA is not available: {}; use device=cpu (in other commands --device cpu)",
+                    why_no_gpu());
   return c10::Device(c10::kCPU);
 }
 
 std::string describe(c10::Device device) {
-  if (device.is_cpu()) return fmt::format("cpu, {} threads", at::get_num_threads());
-  return gpu_name(device);
+  if (!device.is_cpu()) return gpu_name(device);
+  const int threads = at::get_num_threads();
+  return fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s");
 }
 
 double peak_memory(c10::Device device) {
@@ -30,7 +33,7 @@ double peak_memory(c10::Device device) {
   if (device.is_cuda()) return static_cast<double>(gpu_peak_memory(device)) / gib;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // given in KiB
+  return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // ru_maxrss is in KiB
 }
 
 void wait_for(c10::Device device) {
@@ -40,7 +43,7 @@ void wait_for(c10::Device device) {
 
 int usable_cores() {
   const auto cores = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
-  std::ifstream limit("/sys/fs/cgroup/cpu.max");  // microseconds in a period, or "max"; the period
+  std::ifstream limit("/sys/fs/cgroup/cpu.max");  // "QUOTA PERIOD" in microseconds, or "max PERIOD"
   double quota = 0, period = 0;
   if (!(limit >> quota >> period) || period <= 0) return cores;
   return std::clamp(static_cast<int>(quota / period), 1, cores);

@@ -7,33 +7,34 @@
 
 namespace nsvq {
 
-/// The device a recipe's `device` means: "cpu", "cuda", or "auto" (a GPU if this build and this
-/// machine have one). Throws UserError saying why there is no GPU to use.
+/// The device for the setting `device`: "cpu", "cuda", or "auto" (a GPU if this build supports CUDA
+/// and one is visible). Throws UserError with the reason if "cuda" is not available.
 c10::Device choose_device(const std::string& name);
 
-/// For people: "cpu, 2 threads" or "NVIDIA H200".
+/// A text for logs: "cpu, 2 threads" or "NVIDIA H200".
 std::string describe(c10::Device device);
 
-/// The most memory in use so far, in GiB: of the process on a CPU, of tensors on a GPU.
+/// Peak memory in GiB: of the process for a CPU, of allocated tensors for a GPU.
 double peak_memory(c10::Device device);
 
-/// Until a GPU has done all that it was given; a CPU is never behind.
+/// Synchronises the host with a GPU, as torch.cuda.synchronize; returns at once for a CPU.
 void wait_for(c10::Device device);
 
-/// Cores that this process may use, where a container has fewer than the machine.
+/// CPU cores that this process may use: a container's limit (cgroup v2), else all of the machine.
 int usable_cores();
 
-/// For people, from the allocator's error: what was asked for, what there is, and what to do.
+/// Turns an allocator's out-of-memory error into one line: requested and free memory, and which
+/// settings to lower.
 std::string describe_out_of_memory(const std::string& error);
 
-// With CUDA (device_cuda.cpp) or without it (device_no_cuda.cpp):
+// Implemented in device_cuda.cpp, or in device_no_cuda.cpp without CUDA:
 
-/// Number of GPUs that can be used.
+/// Number of usable GPUs.
 int gpu_count();
-/// Why there is none, as an ending of a sentence.
+/// The reason why gpu_count() is 0, for an error message.
 std::string why_no_gpu();
 std::string gpu_name(c10::Device device);
-/// Bytes.
+/// Peak memory of allocated tensors, in bytes.
 int64_t gpu_peak_memory(c10::Device device);
 
 }  // namespace nsvq

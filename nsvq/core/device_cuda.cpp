@@ -8,7 +8,7 @@ namespace nsvq {
 
 int gpu_count() { return c10::cuda::device_count(); }
 
-std::string why_no_gpu() { return "this machine shows no NVIDIA GPU"; }
+std::string why_no_gpu() { return "no NVIDIA GPU is visible"; }
 
 std::string gpu_name(c10::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;

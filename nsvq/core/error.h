@@ -7,8 +7,8 @@
 
 namespace nsvq {
 
-/// Something its user can mend: a file, a key, an argument. `main` prints it in one line and exits
-/// with 2.
+/// An error that the user can fix: a file, a configuration key, an argument. `main` prints it in
+/// one line and exits with 2.
 class UserError : public std::runtime_error {
  public:
   template <typename... Args>
@@ -16,7 +16,8 @@ class UserError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-/// Something that went wrong while running (a full disk, a non-finite loss). `main` exits with 3.
+/// A failure at run time (a full disk, a non-finite loss). `main` prints it in one line and exits
+/// with 3.
 class RunError : public std::runtime_error {
  public:
   template <typename... Args>

@@ -7,7 +7,7 @@ namespace nsvq {
 HostCopy::HostCopy(const torch::Tensor& tensor) : host_(tensor) {
   if (tensor.is_cpu()) return;
   const auto device = tensor.device();
-  // Page-locked: the device writes to other memory only while the host waits.
+  // Pinned: a copy to pageable memory would block the host.
   host_ = at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).pinned_memory(true));
   host_.copy_(tensor, /*non_blocking=*/true);
   arrived_.emplace(device.type());

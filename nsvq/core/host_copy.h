@@ -7,15 +7,14 @@
 
 namespace nsvq {
 
-/// A tensor on its way to the CPU. Nothing waits for it before `get`, so the device may be given
-/// more work meanwhile.
+/// An asynchronous copy of a tensor to the CPU. The host waits only in `get`, so it can enqueue
+/// more work on the device in the meantime.
 class HostCopy {
  public:
-  /// Begins the copy, behind what the current stream was given so far. A tensor of the CPU is
-  /// itself the copy.
+  /// Enqueues the copy on the current stream. A CPU tensor is not copied: `get` returns it.
   explicit HostCopy(const torch::Tensor& tensor);
 
-  /// The tensor on the CPU, once it is there.
+  /// Waits for the copy and returns the CPU tensor.
   torch::Tensor get() const;
 
  private:

@@ -13,10 +13,11 @@ volatile sig_atomic_t signalled = 0;
 
 void on_signal(int /*number*/) {
   signalled = 1;
-  // The other signal must end the process too, whichever of the two comes second.
+  // Both handlers are reset, so that any second signal, SIGINT or SIGTERM, ends the process.
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
-  constexpr std::string_view line = "\nnsvq: stopping after this step (again: at once)\n";
+  constexpr std::string_view line =
+      "\nnsvq: stopping after this step (interrupt again to stop at once)\n";
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
 }
 

@@ -2,11 +2,11 @@
 
 namespace nsvq {
 
-/// From here on the first SIGINT or SIGTERM only makes `interrupted` true; a second one ends the
-/// process at once, as without this call.
+/// Installs handlers: the first SIGINT or SIGTERM only makes `interrupted` return true; a second
+/// one ends the process at once.
 void catch_interrupts();
 
-/// Whether such a signal has come.
+/// Whether SIGINT or SIGTERM has arrived since catch_interrupts.
 bool interrupted();
 
 }  // namespace nsvq

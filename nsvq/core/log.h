@@ -7,7 +7,7 @@
 
 namespace nsvq {
 
-/// One line to standard error, first clearing a progress bar that stands there.
+/// Writes one line to standard error. A progress bar shown there is drawn again below it.
 void log_line(std::string_view line);
 
 template <typename... Args>

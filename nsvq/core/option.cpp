@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {
@@ -21,17 +21,6 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
-
-bool contains(const Range& range, double value) {
-  const bool low_enough = range.below_high ? value < range.high : value <= range.high;
-  const bool high_enough = range.above_low ? value > range.low : value >= range.low;
-  return low_enough && high_enough;
-}
-
-bool contains(const Range& range, const std::string& value) {
-  if (range.choices.empty()) return value.size() >= range.fewest;
-  return std::find(range.choices.begin(), range.choices.end(), value) != range.choices.end();
-}
 
 template <typename T>
 std::optional<T> read_number(const YamlValue::Scalar& scalar) {
@@ -46,14 +35,14 @@ std::optional<T> read_number(const YamlValue::Scalar& scalar) {
 template <typename T>
 std::optional<T> read(const YamlValue::Scalar& scalar, const Range& range) {
   if constexpr (std::is_same_v<T, bool>) {
-    if (scalar.quoted || !contains(range, scalar.text)) return std::nullopt;
+    if (scalar.quoted || !range.contains(scalar.text)) return std::nullopt;
     return scalar.text == "true";
   } else if constexpr (std::is_same_v<T, std::string>) {
-    return contains(range, scalar.text) ? std::optional(scalar.text) : std::nullopt;
+    return range.contains(scalar.text) ? std::optional(scalar.text) : std::nullopt;
   } else {
     const auto number = read_number<T>(scalar);
     if (!number || !std::isfinite(static_cast<double>(*number))) return std::nullopt;
-    return contains(range, static_cast<double>(*number)) ? number : std::nullopt;
+    return range.contains(static_cast<double>(*number)) ? number : std::nullopt;
   }
 }
 
@@ -86,6 +75,8 @@ std::string Option::section() const {
   const size_t dot = key.rfind('.');
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
+
+std::string Option::name() const { return key.substr(key.rfind('.') + 1); }
 
 std::string Option::type() const {
   return std::visit(Overloaded{
@@ -122,11 +113,19 @@ std::string Option::assign(const YamlValue& value) const {
   if (taken) return "";
   std::string hint;
   for (const auto& scalar : value.scalars)
-    if (!range.choices.empty() && !contains(range, scalar.text) && hint.empty())
+    if (!range.choices.empty() && !range.contains(scalar.text) && hint.empty())
       hint = did_you_mean(scalar.text, range.choices);
   const bool list = type().back() == 's';
   return fmt::format("expected {}{} ({}), got {}{}", list ? "a list of " : "", type(), range.text,
                      value.shown(), hint);
+}
+
+void require_in_range(const std::vector<Option>& options) {
+  for (const auto& option : options) {
+    const auto settings = parse_yaml_value(option.key, option.value(), option.key);
+    const std::string problem = option.assign(settings.at(0).value);
+    if (!problem.empty()) throw UserError("{}: {}", option.key, problem);
+  }
 }
 
 }  // namespace nsvq

@@ -1,30 +1,21 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "nsvq/core/range.h"
 #include "nsvq/core/yaml.h"
 
 namespace nsvq {
 
-/// Which values a field takes. For a list, `low`, `high` and `choices` hold for each entry.
-struct Range {
-  std::string text;  ///< as the reference and error messages show it
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;   ///< `low` itself is not allowed
-  bool below_high = false;  ///< `high` itself is not allowed
-  std::vector<std::string> choices;
-  size_t fewest = 0;  ///< entries of a list, bytes of a text
-  size_t most = std::numeric_limits<size_t>::max();
-};
-
 using Field = std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*,
                            std::vector<std::string>*>;
+
+/// Whether another value of a setting gives another result. A checkpoint is continued only with
+/// equal values of the settings that do; paths, logs and the budget do not.
+enum class Effect { on_result, not_on_result };
 
 /// One setting: the key in recipes and the field it sets.
 struct Option {
@@ -32,11 +23,11 @@ struct Option {
   Field field;
   std::string help;
   Range range;
-  /// Whether another value makes another run, so that a checkpoint of it cannot be continued.
-  bool essential = true;
+  Effect effect = Effect::on_result;
 
-  /// The part of the key before the dot; empty for a key without one.
+  /// The key's part before the last dot, empty without one, and the part after it.
   std::string section() const;
+  std::string name() const;
   /// boolean, integer, number, text, name, integers or names.
   std::string type() const;
   /// The field's value as YAML.
@@ -44,5 +35,9 @@ struct Option {
   /// Sets the field, or leaves it and returns what was expected instead of `value`.
   [[nodiscard]] std::string assign(const YamlValue& value) const;
 };
+
+/// Throws UserError, naming the key, if a field is out of its range: for settings that a program
+/// makes itself, where no recipe was read.
+void require_in_range(const std::vector<Option>& options);
 
 }  // namespace nsvq

@@ -9,10 +9,10 @@
 
 namespace nsvq {
 
-// at::parallel_for is a plain loop in files that are compiled without OpenMP, and OpenMP brought
-// along would be a second set of threads beside ATen's, each in the way of the other. A tensor's
-// iterator is worked through inside ATen, so a tensor with an element for each thread reaches
-// its threads, which stay awake for a while between two lots of tasks.
+// at::parallel_for runs sequentially in files compiled without OpenMP, and compiling with OpenMP
+// would create a second thread pool that competes with ATen's. A TensorIterator runs inside ATen,
+// so iterating over a tensor with one element per thread reaches ATen's own pool, whose threads
+// keep spinning for a while between calls.
 void parallel_tasks(int64_t count, const std::function<void(int64_t)>& task) {
   std::atomic<int64_t> next{0};
   const auto work = [&] {

@@ -6,13 +6,14 @@
 
 namespace nsvq {
 
-/// task(0) ... task(count - 1), in no order, on up to at::get_num_threads() threads of ATen's, the
-/// caller's among them; each takes the next task when it has finished one. Rethrows the first
-/// exception; tasks that have not begun may then be left out. Tasks work on memory, not by tensor
-/// operations: other threads have none of the caller's state (gradients, casts).
+/// Runs task(0) ... task(count - 1) in any order on up to at::get_num_threads() threads of ATen's
+/// pool, including the caller's; a thread takes the next task when it has finished one. Rethrows
+/// the first exception; tasks not yet started may then be skipped. Tasks must not call tensor
+/// operators: worker threads inherit neither NoGradGuard nor autocast from the caller.
 void parallel_tasks(int64_t count, const std::function<void(int64_t)>& task);
 
-/// task(begin, end) for the ranges of `size` numbers, the last one maybe of fewer, from 0 to count.
+/// Splits 0 .. count - 1 into ranges of `size` (the last may be shorter) and runs task(begin, end)
+/// for each.
 template <typename Task>
 void parallel_ranges(int64_t count, int64_t size, const Task& task) {
   parallel_tasks((count + size - 1) / size,

@@ -34,11 +34,12 @@ Precision choose_precision(const std::string& name, c10::Device device) {
   for (const auto& [known, precision] : kPrecisions) {
     if (name != known) continue;
     if (device.is_cpu() && (precision == Precision::tf32 || precision == Precision::fp16)) {
-      throw UserError("train.precision: {} is for a GPU; a CPU has fp32 and bf16", name);
+      throw UserError("train.precision: {} needs a GPU; on a CPU use fp32 or bf16", name);
     }
     return precision;
   }
-  throw UserError("train.precision: '{}' is none of auto, fp32, tf32, bf16, fp16", name);
+  throw UserError("train.precision: unknown value '{}' (one of auto, fp32, tf32, bf16, fp16)",
+                  name);
 }
 
 std::string name_of(Precision precision) {
@@ -48,35 +49,35 @@ std::string name_of(Precision precision) {
   return "";
 }
 
-at::Tensor widened(const at::Tensor& tensor) {
+at::Tensor at_least_fp32(const at::Tensor& tensor) {
   const bool half = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
   return half ? tensor.to(at::kFloat) : tensor;
 }
 
-Tf32::Tf32(Tf32Work work, bool allow) : work_(work), was_allowed_(allowed(work)) {
+Tf32Guard::Tf32Guard(Tf32Work work, bool allow) : work_(work), was_allowed_(allowed(work)) {
   allow_tf32(work_, allow);
 }
 
-Tf32::~Tf32() { allow_tf32(work_, was_allowed_); }
+Tf32Guard::~Tf32Guard() { allow_tf32(work_, was_allowed_); }
 
-bool Tf32::allowed(Tf32Work work) {
+bool Tf32Guard::allowed(Tf32Work work) {
   const auto& context = at::globalContext();
   return work == Tf32Work::convolutions ? context.allowTF32CuDNN() : context.allowTF32CuBLAS();
 }
 
-KeptCasts::KeptCasts() { at::autocast::increment_nesting(); }
+AutocastCacheGuard::AutocastCacheGuard() { at::autocast::increment_nesting(); }
 
-KeptCasts::~KeptCasts() {
+AutocastCacheGuard::~AutocastCacheGuard() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
 }
 
-Precision casting_precision(c10::Device device) {
+Precision autocast_precision(c10::Device device) {
   if (!at::autocast::is_autocast_enabled(device.type())) return Precision::fp32;
   const bool half = at::autocast::get_autocast_dtype(device.type()) == at::kHalf;
   return half ? Precision::fp16 : Precision::bf16;
 }
 
-Casting::Casting(Precision precision, c10::Device device)
+AutocastGuard::AutocastGuard(Precision precision, c10::Device device)
     : device_(device.type()),
       was_enabled_(at::autocast::is_autocast_enabled(device_)),
       was_type_(at::autocast::get_autocast_dtype(device_)) {
@@ -89,8 +90,8 @@ Casting::Casting(Precision precision, c10::Device device)
   }
 }
 
-Casting::~Casting() {
-  // Casts of the weights are kept while a step needs them, and are stale after it.
+AutocastGuard::~AutocastGuard() {
+  // Autocast caches casts of the weights; the optimizer makes them stale.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, was_type_);

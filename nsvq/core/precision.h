@@ -8,31 +8,31 @@
 
 namespace nsvq {
 
-/// What convolutions and matrix products of the trained and the perceptual networks are computed
-/// in. Quantizers, sums of losses and figures are fp32 whatever it is (two exceptions:
-/// docs/training.md).
+/// The precision of convolutions and matrix products in the trained networks and in the perceptual
+/// ones. Quantizers, losses and metrics always use fp32 (docs/training.md lists two exceptions).
 enum class Precision { fp32, tf32, bf16, fp16 };
 
-/// The precision that train.precision means on a device: "auto" is bf16 on a GPU and fp32 on a CPU.
-/// Throws UserError for one that the device lacks.
+/// The precision for the setting train.precision: "auto" is bf16 on a GPU and fp32 on a CPU. Throws
+/// UserError if the device does not support it.
 Precision choose_precision(const std::string& name, c10::Device device);
 
 /// "fp32", "tf32", ...
 std::string name_of(Precision precision);
 
-/// Half precision as fp32; anything else as it is.
-at::Tensor widened(const at::Tensor& tensor);
+/// fp16 and bf16 tensors converted to fp32; other types unchanged.
+at::Tensor at_least_fp32(const at::Tensor& tensor);
 
-/// What a GPU may do with fp32 rounded to TF32 (10 bits).
+/// The fp32 operations of a GPU for which TF32 (10-bit mantissa) can be allowed.
 enum class Tf32Work { convolutions, products };
 
-/// While it lives, such work of the process may round, or may not.
-class Tf32 {
+/// Guard: allows or forbids TF32 for such operations in the whole process, and restores the earlier
+/// setting on destruction.
+class Tf32Guard {
  public:
-  Tf32(Tf32Work work, bool allow);
-  ~Tf32();
-  Tf32(const Tf32&) = delete;
-  Tf32& operator=(const Tf32&) = delete;
+  Tf32Guard(Tf32Work work, bool allow);
+  ~Tf32Guard();
+  Tf32Guard(const Tf32Guard&) = delete;
+  Tf32Guard& operator=(const Tf32Guard&) = delete;
 
   static bool allowed(Tf32Work work);
 
@@ -41,27 +41,26 @@ class Tf32 {
   bool was_allowed_;
 };
 
-/// While it lives, this thread casts a weight once for all batches: for inference, where weights do
-/// not change.
-class KeptCasts {
+/// Guard: keeps autocast's cache of cast weights alive in this thread across batches. For
+/// inference, where weights do not change.
+class AutocastCacheGuard {
  public:
-  KeptCasts();
-  ~KeptCasts();
-  KeptCasts(const KeptCasts&) = delete;
-  KeptCasts& operator=(const KeptCasts&) = delete;
+  AutocastCacheGuard();
+  ~AutocastCacheGuard();
+  AutocastCacheGuard(const AutocastCacheGuard&) = delete;
+  AutocastCacheGuard& operator=(const AutocastCacheGuard&) = delete;
 };
 
-/// What a Casting that lives in this thread rounds to; fp32 without one.
-Precision casting_precision(c10::Device device);
+/// The autocast precision in effect in this thread; fp32 if autocast is off.
+Precision autocast_precision(c10::Device device);
 
-/// While it lives, this thread's convolutions and matrix products on `device` take their inputs in
-/// bf16 or fp16, if that is the precision; fp32 and tf32 change nothing here.
-class Casting {
+/// Guard: autocast to bf16 or fp16 on `device` in this thread; fp32 and tf32 turn autocast off.
+class AutocastGuard {
  public:
-  Casting(Precision precision, c10::Device device);
-  ~Casting();
-  Casting(const Casting&) = delete;
-  Casting& operator=(const Casting&) = delete;
+  AutocastGuard(Precision precision, c10::Device device);
+  ~AutocastGuard();
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
   c10::DeviceType device_;

@@ -19,7 +19,7 @@ constexpr int narrowest_bar = 5;
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-// Characters of UTF-8 text, taken as one column each.
+// Terminal columns of UTF-8 text, counting one for each character.
 int columns(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), starts_character));
 }
@@ -32,7 +32,7 @@ std::string cut(std::string_view text, int limit) {
   return std::string(text.substr(0, end));
 }
 
-// A line break or an escape sequence in a note would tear the line apart.
+// Control characters (line breaks, escape sequences) in a note would break the status line.
 std::string one_line(std::string_view text) {
   std::string line(text);
   for (char& c : line) {
@@ -78,7 +78,7 @@ Progress::Progress(std::string title, int64_t total, std::string unit, double qu
 Progress::~Progress() {
   if (std::uncaught_exceptions() == 0) {
     finish();
-  } else if (terminal_) {  // Something failed: its one line should stand alone.
+  } else if (terminal_) {  // unfinished because of an error: leave only the error's line
     clear_status();
   }
 }
@@ -105,14 +105,14 @@ void Progress::finish() {
 void Progress::draw(bool last) {
   last_draw_ = now_();
   if (!terminal_) return print_line(line(last, 0));
-  // One column stays free: a character in the last one makes some terminals wrap.
+  // One column is left free, because some terminals wrap after a character in the last column.
   std::string text = line(last, std::max(1, stderr_width() - 1));
   if (!last) return show_status(std::move(text));
   clear_status();
   print_line(text);
 }
 
-// Width 0 is a line for a log: no bar, no limit.
+// Width 0 gives a line for a log file: no bar, no length limit.
 std::string Progress::line(bool last, int width) const {
   const double elapsed = seconds_since(start_);
   const double rate = elapsed > 0 ? static_cast<double>(done_ - resumed_) / elapsed : 0;
@@ -133,7 +133,7 @@ std::string Progress::line(bool last, int width) const {
 
   std::string head = title_ + " ";
   if (width == 0) return head + tail;
-  // The bar takes what the text leaves, and goes first where there is no room.
+  // The bar gets the columns that the text leaves and is dropped if they are too few.
   const int room = width - columns(head) - columns(tail) - 3;
   if (room >= narrowest_bar) head += bar(fraction, std::min(room, widest_bar)) + " ";
   return cut(head + tail, width);

@@ -9,18 +9,17 @@
 
 namespace nsvq {
 
-/// Seconds as 0:07, 3:05 or 1:02:03.
+/// Formats seconds as 0:07, 3:05 or 1:02:03.
 std::string format_duration(double seconds);
 
-/// Progress of a known number of steps on standard error: a bar with rate and time left that
-/// redraws itself on a terminal, a plain line now and then (at most every `quiet_seconds`) in a
-/// log. Calls may come from any thread.
+/// Progress of a known number of steps on standard error: on a terminal a bar with rate and
+/// remaining time, in a log file a plain line at most every `quiet_seconds`. Thread-safe.
 class Progress {
  public:
-  /// Tells the time; tests bring a clock of their own.
+  /// Returns the time; tests pass a clock of their own.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// `resumed` of the total were done before this run: they do not count in the rate.
+  /// `resumed` of the total were done before this run and are excluded from the rate.
   Progress(std::string title, int64_t total, std::string unit, double quiet_seconds = 30,
            int64_t resumed = 0, Now now = std::chrono::steady_clock::now);
   ~Progress();
@@ -29,7 +28,7 @@ class Progress {
 
   /// `done` of the total are done; `note` is a short text shown behind the bar (a loss, a phase).
   void update(int64_t done, std::string_view note = {});
-  /// Leaves the finished line standing.
+  /// Prints the final line, which stays on the terminal.
   void finish();
 
  private:

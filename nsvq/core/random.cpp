@@ -29,7 +29,8 @@ double Random::uniform(double low, double high) { return low + (high - low) * un
 
 int64_t Random::below(int64_t bound) {
   const auto range = static_cast<uint64_t>(bound);
-  // Draws in the incomplete last multiple of `range` would favour small values.
+  // Rejection sampling: values in the incomplete last multiple of `range` would favour small
+  // results.
   const uint64_t excess = (UINT64_MAX % range + 1) % range;
   uint64_t draw = next();
   while (draw > UINT64_MAX - excess) draw = next();

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/config.h"
-#include "nsvq/core/options.h"
+#include "nsvq/core/option_table.h"
 
 namespace nsvq {
 
@@ -32,7 +31,7 @@ std::vector<std::string> wrap(const std::string& text, size_t width) {
 }
 
 /// One row of the table, on as many lines as its longest cell takes.
-std::string row(const std::array<std::string, kColumns>& cells) {
+std::string table_row(const std::array<std::string, kColumns>& cells) {
   std::array<std::vector<std::string>, kColumns> wrapped;
   size_t height = 0;
   for (size_t i = 0; i < kColumns; ++i) {
@@ -53,17 +52,16 @@ std::string row(const std::array<std::string, kColumns>& cells) {
 
 }  // namespace
 
-std::string config_reference() {
-  Config defaults;
-  std::string text = row({"key", "type", "default", "range", "meaning"}), section = "-";
-  for (const auto& option : options(defaults)) {
+std::string OptionTable::reference() const {
+  std::string text = table_row({"key", "type", "default", "range", "meaning"}), section = "-";
+  for (const auto& option : rows) {
     if (option.section() != section) text += "\n";
     section = option.section();
     // A path does not fit its column and must not be broken: it goes below the meaning.
     const std::string value = option.value();
     const bool fits = value.size() <= kWidths[2] || value.find(' ') != std::string::npos;
-    text +=
-        row({option.key, option.type(), fits ? value : "(below)", option.range.text, option.help});
+    text += table_row(
+        {option.key, option.type(), fits ? value : "(below)", option.range.text, option.help});
     if (!fits) text += fmt::format("{:>{}}{}\n", "", kWidths[0] + 2, value);
   }
   return text;

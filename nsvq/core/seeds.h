@@ -6,7 +6,7 @@
 
 namespace nsvq {
 
-/// What a run's seed is combined with, so that its parts draw independently of one another.
+/// Purposes of random numbers. Each is combined with the run's seed, so that they are independent.
 enum class Draw : uint64_t {
   weights = 1,
   batches = 2,
@@ -16,8 +16,7 @@ enum class Draw : uint64_t {
   quantizer = 6
 };
 
-/// The seed of one purpose of a run; `number` is that of the epoch or step, where there is a draw in
-/// each.
+/// The seed for one purpose; `number` is the epoch or step, for purposes that draw in each.
 inline uint64_t seed_for(int64_t run_seed, Draw draw, int64_t number = 0) {
   return combine_seeds({static_cast<uint64_t>(run_seed), static_cast<uint64_t>(draw),
                         static_cast<uint64_t>(number)});

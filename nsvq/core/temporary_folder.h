@@ -10,7 +10,8 @@
 
 namespace nsvq {
 
-/// An empty folder of its own, removed with it. Throws RunError where none can be made.
+/// Creates an empty temporary folder and removes it on destruction. Throws RunError if it cannot be
+/// created.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -16,7 +16,7 @@ constexpr std::string_view clear_to_end = "\r\x1b[K";
 
 struct Status {
   std::mutex mutex;
-  std::string line;  // empty: none stands
+  std::string line;  // empty if no status line is shown
 };
 
 Status& status() {
@@ -24,7 +24,7 @@ Status& status() {
   return status;
 }
 
-// A log that cannot be written must not end a run, so errors are dropped.
+// Errors are ignored: a log that cannot be written must not end a run.
 void write_stderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -5,19 +5,19 @@
 
 namespace nsvq {
 
-/// Standard error, shared by log lines and one status line (a progress bar). Every call is whole:
-/// threads do not mix their output.
+/// Standard error, shared by log lines and one status line (a progress bar). Thread-safe: each call
+/// writes its output as a whole.
 
-/// Whether a status line can be redrawn there.
+/// Whether standard error is a terminal, on which a status line can be redrawn.
 bool stderr_is_terminal();
-/// Columns, 80 where they are not known.
+/// Columns of the terminal; 80 if unknown.
 int stderr_width();
 
-/// A line that stays. A status line is cleared first and drawn again below it.
+/// Prints a permanent line. A status line is cleared first and drawn again below it.
 void print_line(std::string_view line);
 /// Draws `line` in place of the status line. It must be narrower than the terminal.
 void show_status(std::string line);
-/// Takes the status line away.
+/// Removes the status line.
 void clear_status();
 
 }  // namespace nsvq

@@ -15,7 +15,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; }
 
-/// Bytes of the character at the start of `text`; 0 if it is no valid UTF-8 or a control character.
+/// Bytes of the first character of `text`; 0 if it is invalid UTF-8 or a control character.
 size_t character_size(std::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   if (first < 0x80) {
@@ -37,7 +37,8 @@ size_t character_size(std::string_view text) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the usual table: row[j] is the distance of the first i bytes of a to the first j of b.
+  // Rows of the dynamic-programming table: row[j] is the distance of a's first i bytes to b's first
+  // j.
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -58,7 +59,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   size_t least = SIZE_MAX;
-  word = word.substr(0, 200);  // longer words are no misspelt names, and the table is quadratic
+  word = word.substr(0, 200);  // no name is longer, and the cost is quadratic
   for (const auto& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
     if (distance >= least) continue;
@@ -70,7 +71,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string best = nearest(word, candidates);
-  // One slip in three letters is a misspelling; more is another word.
+  // Up to one edit per three letters counts as a misspelling.
   if (best.empty() || edit_distance(word.substr(0, 200), best) > (word.size() + 2) / 3) return "";
   return fmt::format("; did you mean '{}'?", best);
 }
@@ -109,7 +110,8 @@ std::string yaml_text(std::string_view text) {
   static const std::set<std::string> kWords = {"true", "false", "null", "yes", "no", "on", "off"};
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  // A letter or slash first rules out numbers and YAML indicators; a colon last would make a key.
+  // An initial letter or slash excludes numbers and YAML indicators; a final colon would make a
+  // key.
   const bool plain = !text.empty() && (letter(text[0]) || text[0] == '/') &&
                      std::all_of(text.begin(), text.end(), safe) && text.back() != ':' &&
                      !kWords.count(lower);

@@ -20,9 +20,9 @@ TorchFlags::TorchFlags(const TorchSettings& settings)
   context.setBenchmarkCuDNN(!settings.deterministic);
   context.setAllowTF32CuDNN(settings.tf32_convolutions);
 #if defined(__aarch64__)
-  // There oneDNN computes the gradients of convolutions by its reference matrix product, which is
-  // slow, and NNPACK's threads wait by spinning, which takes minutes for seconds where other
-  // programs use the cores (bench/convolution.py).
+  // On aarch64 oneDNN computes gradients of convolutions with its slow reference matrix product,
+  // and NNPACK's threads spin while they wait, which turns seconds into minutes when other programs
+  // use the cores (bench/convolution.py).
   context.setUserEnabledMkldnn(settings.inference);
   context.setUserEnabledNNPACK(false);
 #endif

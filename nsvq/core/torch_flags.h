@@ -6,8 +6,8 @@ namespace nsvq {
 
 /// Process-wide settings of torch.
 struct TorchSettings {
-  int64_t threads = 0;            ///< of torch's CPU operators; 0: as many as this process may use
-  bool deterministic = true;      ///< cuDNN algorithms whose results repeat, not the fastest by trial
+  int64_t threads = 0;        ///< of torch's CPU operators; 0: as many as this process may use
+  bool deterministic = true;  ///< cuDNN algorithms whose results repeat, not the fastest by trial
   bool tf32_convolutions = false;  ///< fp32 convolutions on a GPU may round to TF32
   bool inference = false;          ///< no gradients are computed: oneDNN is fast on aarch64 then
 };

@@ -1,14 +1,10 @@
 #include "nsvq/core/yaml.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -21,168 +17,125 @@ namespace {
 constexpr const char* kAliasHint =
     "anchors and aliases are not supported; quote a value that begins with & or *";
 
-/// Turns parser events into settings. Working on events, not on a tree, gives every error its line
-/// and leaves aliases, which could multiply, unexpanded.
-class Flattener : public YAML::EventHandler {
+/// Turns yaml-cpp's tree into settings with dotted keys. Nodes carry the place in the text where
+/// they begin (YAML::Mark).
+class Flattener {
  public:
-  /// With a `root` key the document is the value of that key; without, it is a map.
+  /// With a `root` key the text is the value of that key; without, it is a map.
   Flattener(std::string_view text, std::string source, std::string root)
-      : text_(text), source_(std::move(source)), root_(root) {
-    if (!root.empty()) maps_.push_back({"", std::move(root), {}});
+      : text_(text), source_(std::move(source)), root_(std::move(root)) {}
+
+  std::vector<YamlSetting> settings() {
+    check_characters();
+    try {
+      const auto documents = YAML::LoadAll(std::string(text_));
+      if (documents.size() > 1) {
+        throw error(documents[1].Mark(), "stray text, or a second document");
+      }
+      const auto tree = documents.empty() ? YAML::Node() : documents[0];
+      root_.empty() ? add_map(tree, "", 0) : add_value(root_, tree, source_, 0);
+    } catch (const YAML::Exception& problem) {
+      const bool alias = problem.msg.rfind(YAML::ErrorMsg::UNKNOWN_ANCHOR, 0) == 0;
+      throw error(problem.mark, alias ? kAliasHint : "no valid YAML: " + problem.msg);
+    }
+    return std::move(settings_);
   }
 
-  /// `message` with source, line and root key in front.
-  UserError error(const YAML::Mark& mark, std::string_view message) const {
-    return UserError("{}: {}{}{}", where(mark), root_, root_.empty() ? "" : ": ", message);
-  }
+ private:
   std::string where(const YAML::Mark& mark) const {
     const bool has_line = root_.empty() && mark.line >= 0;
     return has_line ? fmt::format("{}:{}", source_, mark.line + 1) : source_;
   }
-  std::vector<YamlSetting> settings() && { return std::move(settings_); }
-
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ > 1) throw error(mark, "stray text, or a second document");
-  }
-  void OnDocumentEnd() override {}
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw error(mark, kAliasHint); }
-
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    refuse(mark, "", anchor);
-    if (maps_.empty()) return;
-    if (in_list_) throw error(mark, "a list has an empty entry");
-    if (!maps_.back().key) throw error(mark, "a key is missing before ':'");
-    add(YamlValue::Kind::kNothing);
-    maps_.back().key.reset();
+  UserError error(const YAML::Mark& mark, std::string_view message) const {
+    return UserError("{}: {}{}{}", where(mark), root_, root_.empty() ? "" : ": ", message);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    refuse(mark, tag, anchor);
-    if (tag == "!") check_quotes(mark);
-    if (text_prefix(value) < value.size()) throw error(mark, "a control character or broken UTF-8");
-    if (maps_.empty()) throw error(mark, "expected lines such as 'train.epochs: 10'");
-    if (in_list_) {
-      settings_.back().value.scalars.push_back({value, tag == "!"});
-    } else if (!maps_.back().key) {
-      begin_key(mark, value);
-    } else {
-      add(YamlValue::Kind::kScalar).scalars.push_back({value, tag == "!"});
-      maps_.back().key.reset();
+  void add_map(const YAML::Node& map, const std::string& prefix, int depth) {
+    constexpr int deepest = 8;
+    check_start(map);
+    if (map.IsScalar()) throw error(map.Mark(), "expected lines such as 'train.epochs: 10'");
+    if (map.IsSequence()) throw error(map.Mark(), "a list where a key was expected");
+    if (depth > deepest) throw error(map.Mark(), "maps are nested too deeply");
+    for (const auto& item : map) {
+      const auto mark = item.first.Mark();
+      if (item.first.IsNull()) throw error(mark, "a key is missing before ':'");
+      if (!item.first.IsScalar()) throw error(mark, "a list or map where a key was expected");
+      const std::string key = prefix + scalar(item.first).text;
+      if (!seen_.insert(key).second) {
+        throw error(mark, fmt::format("key {} appears twice", quote(key)));
+      }
+      add_value(key, item.second, where(mark), depth);
     }
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    refuse(mark, tag, anchor);
-    if (in_list_) throw error(mark, "a list inside a list");
-    if (maps_.empty() || !maps_.back().key) throw error(mark, "a list where a key was expected");
-    add(YamlValue::Kind::kList);
-    in_list_ = true;
-  }
-  void OnSequenceEnd() override {
-    in_list_ = false;
-    maps_.back().key.reset();
-  }
-
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    refuse(mark, tag, anchor);
-    if (in_list_) throw error(mark, "a map inside a list");
-    if (!maps_.empty() && !maps_.back().key) throw error(mark, "a map where a key was expected");
-    if (maps_.size() > 8) throw error(mark, "maps are nested too deeply");
-    maps_.push_back({maps_.empty() ? "" : key() + ".", std::nullopt, mark});
-  }
-  void OnMapEnd() override {
-    maps_.pop_back();
-    if (!maps_.empty()) maps_.back().key.reset();
-  }
-
- private:
-  struct Map {
-    std::string prefix;
-    std::optional<std::string> key;  ///< set between a key and the end of its value
-    YAML::Mark mark;                 ///< of that key
-  };
-
-  std::string key() const { return maps_.back().prefix + *maps_.back().key; }
-
-  void begin_key(const YAML::Mark& mark, const std::string& name) {
-    maps_.back().key = name;
-    maps_.back().mark = mark;
-    if (!seen_.insert(key()).second)
-      throw error(mark, fmt::format("key {} appears twice", quote(key())));
-  }
-
-  YamlValue& add(YamlValue::Kind kind) {
-    settings_.push_back({key(), {kind, {}}, where(maps_.back().mark)});
-    return settings_.back().value;
-  }
-
-  /// yaml-cpp ends an open quote at the end of the file without a word, so look for its partner
-  /// here.
-  void check_quotes(const YAML::Mark& mark) const {
-    const std::string_view rest = text_.substr(std::min<size_t>(mark.pos, text_.size()));
-    const char quote = rest.empty() ? ' ' : rest[0];
-    if (quote != '"' && quote != '\'') return;
-    for (size_t at = 1; at < rest.size() && rest[at] != '\n'; ++at) {
-      const bool escape = quote == '"' ? rest[at] == '\\' : rest.substr(at, 2) == "''";
-      if (escape) {
-        ++at;
-      } else if (rest[at] == quote) {
-        return;
+  void add_value(const std::string& key, const YAML::Node& value, const std::string& where,
+                 int depth) {
+    using Kind = YamlValue::Kind;
+    if (value.IsMap()) return add_map(value, key + ".", depth + 1);
+    check_start(value);
+    YamlSetting setting = {key, {}, where};
+    if (value.IsScalar()) setting.value = {Kind::kScalar, {scalar(value)}};
+    if (value.IsSequence()) {
+      setting.value.kind = Kind::kList;
+      for (const auto& entry : value) {
+        if (entry.IsNull()) throw error(entry.Mark(), "a list has an empty entry");
+        if (!entry.IsScalar()) throw error(entry.Mark(), "a list or map inside a list");
+        setting.value.scalars.push_back(scalar(entry));
       }
+    }
+    settings_.push_back(std::move(setting));
+  }
+
+  YamlValue::Scalar scalar(const YAML::Node& node) const {
+    check_start(node);
+    if (text_prefix(node.Scalar()) < node.Scalar().size()) {
+      throw error(node.Mark(), "a control character or broken UTF-8");
+    }
+    return {node.Scalar(), node.Tag() == "!"};
+  }
+
+  /// Refuses anchors and tags, with which a node begins. An alias is its anchor's node again, so
+  /// none is reached: they could multiply without bound. An open quote, which yaml-cpp ends at the
+  /// end of the file without an error, is refused too.
+  void check_start(const YAML::Node& node) const {
+    const auto mark = node.Mark();
+    const auto rest = text_.substr(std::min<size_t>(std::max(mark.pos, 0), text_.size()));
+    const char first = rest.empty() ? ' ' : rest[0];
+    if (first == '&') throw error(mark, kAliasHint);
+    // yaml-cpp gives "?" to plain and "!" to quoted values.
+    if (const auto& tag = node.Tag(); !tag.empty() && tag != "?" && tag != "!") {
+      throw error(mark, "tags are not supported; quote a value that begins with !");
+    }
+    if (node.Tag() != "!" || (first != '"' && first != '\'')) return;
+    for (size_t at = 1; at < rest.size() && rest[at] != '\n'; ++at) {
+      const bool escape = first == '"' ? rest[at] == '\\' : rest.substr(at, 2) == "''";
+      if (!escape && rest[at] == first) return;
+      at += escape;
     }
     throw error(mark, "a quote is not closed on its line");
   }
 
-  void refuse(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
-    if (anchor != 0) throw error(mark, kAliasHint);
-    // The parser gives "?" to plain and "!" to quoted values.
-    if (!tag.empty() && tag != "?" && tag != "!")
-      throw error(mark, "tags are not supported; quote a value that begins with !");
+  /// Refuses what the parser would misread without an error.
+  void check_characters() const {
+    YAML::Mark mark;
+    const size_t end = text_prefix(text_);
+    mark.line = static_cast<int>(std::count(text_.begin(), text_.begin() + end, '\n'));
+    if (end < text_.size())
+      throw error(mark, "not a text file: a control character or broken UTF-8");
+    mark.line = 0;
+    for (size_t at = 0; at < text_.size(); ++mark.line) {
+      const size_t first = text_.find_first_not_of(' ', at);
+      if (first < text_.size() && text_[first] == '\t')
+        throw error(mark, "a tab indents this line; use spaces");
+      at = std::min(text_.find('\n', at), text_.size() - 1) + 1;
+    }
   }
 
   std::string_view text_;
   std::string source_, root_;
-  std::vector<Map> maps_;
   std::set<std::string> seen_;
   std::vector<YamlSetting> settings_;
-  bool in_list_ = false;
-  int documents_ = 0;
 };
-
-/// What the parser would misread without a word.
-void check_characters(std::string_view text, const Flattener& flattener) {
-  YAML::Mark mark;
-  const size_t end = text_prefix(text);
-  mark.line = static_cast<int>(std::count(text.begin(), text.begin() + end, '\n'));
-  if (end < text.size())
-    throw flattener.error(mark, "not a text file: a control character or broken UTF-8");
-
-  mark.line = 0;
-  for (size_t at = 0; at < text.size(); ++mark.line) {
-    const size_t first = text.find_first_not_of(' ', at);
-    if (first < text.size() && text[first] == '\t')
-      throw flattener.error(mark, "a tab indents this line; use spaces");
-    at = text.find('\n', at);
-    at = at == std::string_view::npos ? text.size() : at + 1;
-  }
-}
-
-std::vector<YamlSetting> parse(std::string_view text, Flattener flattener) {
-  check_characters(text, flattener);
-  try {
-    std::istringstream stream{std::string(text)};
-    YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(flattener)) {
-    }
-  } catch (const YAML::Exception& error) {
-    const bool alias = error.msg.rfind(YAML::ErrorMsg::UNKNOWN_ANCHOR, 0) == 0;
-    throw flattener.error(error.mark, alias ? kAliasHint : "no valid YAML: " + error.msg);
-  }
-  return std::move(flattener).settings();
-}
 
 }  // namespace
 
@@ -199,14 +152,12 @@ std::string YamlValue::shown() const {
 std::vector<YamlSetting> parse_yaml(std::string_view text, const std::string& source) {
   // Some editors begin a file with a byte-order mark.
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
-  return parse(text, Flattener(text, source, ""));
+  return Flattener(text, source, "").settings();
 }
 
 std::vector<YamlSetting> parse_yaml_value(const std::string& key, std::string_view text,
                                           const std::string& source) {
-  auto settings = parse(text, Flattener(text, source, key));
-  if (settings.empty()) settings.push_back({key, {}, source});
-  return settings;
+  return Flattener(text, source, key).settings();
 }
 
 }  // namespace nsvq

@@ -16,21 +16,21 @@ constexpr int64_t left_out = -1;
 
 }  // namespace
 
-/// A batch being made. Threads write to disjoint slots; `missing` and `error` are behind the
-/// maker's mutex.
+/// A batch that threads are filling, each its own slots. `taken`, `missing` and `error` are guarded
+/// by BatchMaker::mutex_.
 struct BatchMaker::Pending {
   std::shared_ptr<const Epoch> epoch;
   int64_t first_slot = 0;
-  int64_t taken = 0;    // slots given to threads
-  int64_t missing = 0;  // slots not done yet
+  int64_t taken = 0;    // slots handed to threads
+  int64_t missing = 0;  // slots not finished yet
   std::once_flag allocated;
   torch::Tensor images;
   std::vector<int64_t> indices;  // image in each slot, or left_out
   std::exception_ptr error;
-  int64_t error_slot = 0;  // the first one, so that every run reports the same error
+  int64_t error_slot = 0;  // the lowest slot that failed, so that every run reports the same error
 };
 
-/// Takes the images out of a finished batch, closing the gaps that left-out ones leave.
+/// Moves images and indices out of a finished batch; slots of broken images are removed.
 Batch BatchMaker::finished(Pending& pending) {
   Batch batch{std::move(pending.images), std::move(pending.indices)};
   int64_t kept = 0;
@@ -67,7 +67,8 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, LoaderOptions optio
 void BatchMaker::start(int64_t epoch, int64_t batch) {
   auto fresh = std::make_shared<const Epoch>(Epoch{epoch, sampler_.order(epoch)});
   {
-    // Threads still at work on an older batch own it and let it go when done.
+    // A thread that still fills an older batch shares its ownership, so the batch is freed when
+    // that thread is done.
     const std::lock_guard lock(mutex_);
     queue_.clear();
     epoch_ = std::move(fresh);
@@ -97,8 +98,8 @@ std::optional<Batch> BatchMaker::next_if_ready() {
   return batch;
 }
 
-/// The batch in front once it is done; nothing at the end of the epoch and, without waiting, where
-/// it is not done or failed.
+/// The first batch of the queue, once finished; null at the end of the epoch. With `wait` false,
+/// also null if that batch is unfinished or failed.
 std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
   std::shared_ptr<Pending> pending;
   {
@@ -108,7 +109,7 @@ std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
     const auto done = [&] { return pending->missing == 0; };
     if (!wait && (!done() || pending->error)) return nullptr;
     finished_.wait(lock, done);
-    // A failed batch stays in front: asking again gives the same error.
+    // A failed batch stays in the queue, so that the next call throws the same error.
     if (pending->error) std::rethrow_exception(pending->error);
     queue_.pop_front();
   }
@@ -121,8 +122,8 @@ int64_t BatchMaker::broken() const {
   return static_cast<int64_t>(broken_.size());
 }
 
-/// Whether the back of the queue has a slot to give away, after adding a batch if there is room for
-/// one. Called with the mutex held.
+/// Whether the last batch of the queue has an unclaimed slot, after appending a batch if there is
+/// room for one. The caller holds mutex_.
 bool BatchMaker::open_slot() {
   if (!epoch_) return false;
   if (!queue_.empty() && queue_.back()->taken < std::ssize(queue_.back()->indices)) return true;
@@ -153,7 +154,8 @@ void BatchMaker::work(std::stop_token stop) {
   }
 }
 
-/// Page-locked for a GPU, which copies from such memory without a processor.
+/// Uninitialised [images, 3, height, width]; in pinned memory for a GPU, so that the copy to it is
+/// asynchronous.
 torch::Tensor BatchMaker::room_for(int64_t images) const {
   const auto options = at::TensorOptions(options_.bytes ? at::kByte : at::kFloat);
   return at::empty(
@@ -178,8 +180,9 @@ void BatchMaker::make(Pending& pending, int64_t slot) {
   if (--pending.missing == 0) finished_.notify_all();
 }
 
-/// Fills a slot and returns its image. A broken one is left out, or in training replaced by the
-/// next usable one of this rank's share: whoever fills a slot needs to know nothing of the others.
+/// Fills a slot and returns the index of its image. In evaluation a broken image is skipped. In
+/// training it is replaced by the next usable image of this rank, a choice that does not depend on
+/// other slots.
 int64_t BatchMaker::load_slot(Pending& pending, int64_t slot) {
   const auto& order = pending.epoch->order;
   const int64_t place = pending.first_slot + slot;
@@ -195,7 +198,8 @@ int64_t BatchMaker::load_slot(Pending& pending, int64_t slot) {
   throw_unusable();
 }
 
-/// Loads the image at place `at` of the epoch's order with the random crop of `position`.
+/// Loads image order[at] of the epoch with the random crop and flip of `position`; false if it is
+/// broken.
 bool BatchMaker::load_image(Pending& pending, int64_t slot, int64_t at, int64_t position) {
   const int64_t image = pending.epoch->order[at];
   if (known_broken(image)) return false;
@@ -233,11 +237,11 @@ bool BatchMaker::known_broken(int64_t image) const {
 
 void BatchMaker::report_broken(int64_t image, const UserError& error) {
   const std::lock_guard lock(broken_mutex_);
-  if (broken_.insert(image).second) log("left out a broken image: {}", error.what());
+  if (broken_.insert(image).second) log("skipping a broken image: {}", error.what());
 }
 
 void BatchMaker::throw_unusable() const {
-  throw UserError("none of the {} images can be decoded; the first is {}", source_->size(),
+  throw UserError("0 of {} images can be decoded; the first is {}", source_->size(),
                   source_->key(0));
 }
 

@@ -17,7 +17,8 @@
 
 namespace nsvq {
 
-/// The loader's threads: makes its batches in memory of the CPU, as floats or bytes.
+/// The loader's threads: they decode and transform images into batches in CPU memory, fp32 or
+/// uint8.
 class BatchMaker {
  public:
   BatchMaker(std::shared_ptr<const Source> source, LoaderOptions options);
@@ -26,7 +27,8 @@ class BatchMaker {
   int64_t batches_per_epoch() const { return sampler_.batches(); }
   void start(int64_t epoch, int64_t batch);
   std::optional<Batch> next();
-  /// The next batch if it is done and usable; otherwise nothing, and `next` says why.
+  /// The next batch if it is finished, without waiting. Empty if it is unfinished or failed, or at
+  /// the end of the epoch.
   std::optional<Batch> next_if_ready();
   int64_t broken() const;
 
@@ -57,16 +59,16 @@ class BatchMaker {
   mutable std::mutex broken_mutex_;
   std::unordered_set<int64_t> broken_;
 
-  std::mutex mutex_;                      // guards what follows
-  std::condition_variable_any work_;      // a slot may be open
-  std::condition_variable_any finished_;  // a batch is done
+  std::mutex mutex_;                      // guards the members below
+  std::condition_variable_any work_;      // notified when a slot may be unclaimed
+  std::condition_variable_any finished_;  // notified when a batch is finished
   std::shared_ptr<const Epoch> epoch_;
-  std::deque<std::shared_ptr<Pending>> queue_;  // in the order of delivery
-  int64_t next_batch_ = 0;                      // to be put into the queue
+  std::deque<std::shared_ptr<Pending>> queue_;  // batches in the order of delivery
+  int64_t next_batch_ = 0;                      // number of the next batch to append
   int64_t first_batch_ = 0;
-  int64_t delivered_ = 0;  // images since start
+  int64_t delivered_ = 0;  // images delivered since start()
 
-  std::vector<std::jthread> threads_;  // last, so that they end before what they use
+  std::vector<std::jthread> threads_;  // last member: joined before the others are destroyed
 };
 
 }  // namespace nsvq

@@ -7,8 +7,7 @@
 #include <system_error>
 #include <vector>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/data/dead_leaves.h"
 
 namespace nsvq {
@@ -47,23 +46,16 @@ int64_t parse_value(const Parameter& parameter, std::string_view text) {
   return value;
 }
 
-/// One `name=value` of the query.
+/// Parses one `name=value` of the query.
 void set_parameter(std::vector<Parameter>& parameters, std::string_view part) {
   const size_t equals = part.find('=');
   const std::string_view name = part.substr(0, equals);
-  std::vector<std::string> names;
-  for (auto& parameter : parameters) {
-    names.push_back(parameter.name);
-    if (parameter.name != name) continue;
-    if (equals == std::string_view::npos) {
-      throw UserError("builtin:dead-leaves: {} needs a value, as in {}={}", name, name,
-                      parameter.value);
-    }
-    parameter.value = parse_value(parameter, part.substr(equals + 1));
-    return;
+  auto& parameter = find_named(parameters, "parameter", name, "builtin:dead-leaves");
+  if (equals == std::string_view::npos) {
+    throw UserError("builtin:dead-leaves: {} needs a value, as in {}={}", name, name,
+                    parameter.value);
   }
-  throw UserError("builtin:dead-leaves has no parameter {} (size, count, seed); the nearest is {}",
-                  quote(name), nearest(name, names));
+  parameter.value = parse_value(parameter, part.substr(equals + 1));
 }
 
 }  // namespace

@@ -15,19 +15,20 @@ namespace {
 
 constexpr int min_leaves = 20;
 constexpr int max_leaves = 70;
-constexpr double min_radius = 1.0 / 24;  // of the image's side
+constexpr double min_radius = 1.0 / 24;  // as a fraction of the image's side
 constexpr double max_radius = 1.0 / 2;
 constexpr double max_shade = 0.35;
 constexpr double max_texture = 0.55;
 
 using Color = std::array<float, 3>;
 
-/// Between -1 and 1 with a standard deviation of 1/3: a bell without logarithms.
+/// A bell-shaped random number in [-1, 1] with standard deviation 1/3: a sum of uniforms, since
+/// libm's log differs between machines.
 double bell(Random& random) {
   return (random.uniform() + random.uniform() + random.uniform()) / 1.5 - 1;
 }
 
-/// What the leaves of one picture have in common.
+/// Colour statistics shared by the leaves of one picture.
 struct Palette {
   double light, contrast, warm, green;
 
@@ -37,7 +38,8 @@ struct Palette {
         warm(0.02 + 0.15 * bell(random)),
         green(0.08 * bell(random)) {}
 
-  /// Mostly brightness, less of orange-blue, least of green-magenta: the axes of natural colours.
+  /// Varies mostly in brightness, less along orange-blue, least along green-magenta: the principal
+  /// axes of colours in photographs.
   Color draw(Random& random) const {
     const double l = std::clamp(light + contrast * bell(random), 0.1, 0.9);
     const double w = warm + 0.22 * bell(random);
@@ -57,7 +59,8 @@ struct Leaf {
   Color texture{};                 // amplitude of the noise in each channel
 };
 
-/// A direction without sine and cosine: a point of the unit disc, made one long.
+/// A random unit vector: a normalised point of the unit disc, since libm's sin and cos differ
+/// between machines.
 void draw_direction(Random& random, float& x, float& y) {
   double dx, dy, square;
   do {
@@ -69,7 +72,7 @@ void draw_direction(Random& random, float& x, float& y) {
   y = static_cast<float>(dy / std::sqrt(square));
 }
 
-/// Radii with density r^-3, which makes pictures look alike at every scale.
+/// Radii with density r^-3, which makes pictures scale-invariant.
 double draw_radius(Random& random, int size) {
   const double low = min_radius * size, high = max_radius * size;
   const double at_low = 1 / (low * low), at_high = 1 / (high * high);
@@ -111,8 +114,8 @@ Leaf draw_background(Random& random, const Palette& palette, int size) {
   return leaf;
 }
 
-/// Covered share of the pixel at (dx, dy) from the leaf's centre: its signed distance to the
-/// outline, plus a half.
+/// The share of the pixel at (dx, dy) from the leaf's centre that the leaf covers: its signed
+/// distance to the outline plus 0.5, clamped to [0, 1].
 float coverage(const Leaf& leaf, float dx, float dy) {
   const float u = dx * leaf.ux + dy * leaf.uy;
   const float v = dy * leaf.ux - dx * leaf.uy;
@@ -130,16 +133,17 @@ struct Window {
   int left, top, right, bottom;
 };
 
-/// The pixels that the leaf can touch.
+/// Bounding box of a leaf, clipped to the image.
 Window window_of(const Leaf& leaf, int size) {
-  // A box's corners lie beyond its half lengths; the sum of both projections bounds them.
+  // A rotated box's corners extend further than its half lengths; the sum of both axes' projections
+  // bounds them.
   const float x = std::fabs(leaf.ux) * leaf.a + std::fabs(leaf.uy) * leaf.b + 1;
   const float y = std::fabs(leaf.uy) * leaf.a + std::fabs(leaf.ux) * leaf.b + 1;
   const auto clip = [size](float at) { return std::clamp(static_cast<int>(at), 0, size); };
   return {clip(leaf.x - x), clip(leaf.y - y), clip(leaf.x + x + 1), clip(leaf.y + y + 1)};
 }
 
-/// One picture being painted, back to front.
+/// A picture onto which leaves are painted, back to front.
 class Canvas {
  public:
   explicit Canvas(int size) : size_(size), noise_(size), row_(size), pixels_(3 * size * size) {}

@@ -24,8 +24,8 @@ Feeder::Feeder(c10::Device device) : device_(device), levels_(levels_tensor().to
 Upload Feeder::send(const torch::Tensor& bytes) const {
   if (!stream_) return {bytes, {}};
   const c10::StreamGuard guard(*stream_);
-  // The allocator of page-locked memory notes the stream, so that the room is not used again before
-  // the copy is done.
+  // The caching host allocator records the stream of a non-blocking copy, so the pinned memory is
+  // not reused before the copy is done.
   Upload upload{bytes.to(device_, bytes.scalar_type(), /*non_blocking=*/true),
                 c10::Event(device_.type())};
   upload.copied->record(*stream_);
@@ -38,8 +38,8 @@ torch::Tensor Feeder::receive(Upload upload) const {
     upload.copied->block(current);
     upload.bytes.record_stream(current);
   }
-  // By a table: PyTorch divides by a number on a GPU as it multiplies by the inverse, which rounds
-  // otherwise.
+  // A table look-up, because on a GPU PyTorch divides by a scalar as a multiplication by its
+  // reciprocal, which rounds differently from the CPU's division.
   const auto places = upload.bytes.flatten().to(at::kInt);
   return levels_.index_select(0, places).view(upload.bytes.sizes());
 }

@@ -9,28 +9,28 @@
 
 namespace nsvq {
 
-/// Pixels on their way to a device.
+/// Pixels whose copy to a device has been started.
 struct Upload {
-  torch::Tensor bytes;               ///< on the device
-  std::optional<c10::Event> copied;  ///< of a GPU: they are there
+  torch::Tensor bytes;               ///< [B, 3, H, W] uint8, on the device
+  std::optional<c10::Event> copied;  ///< on a GPU: recorded after the copy
 };
 
-/// Takes pixels to a device as bytes and makes them floats there. On a GPU the copy runs on a
-/// stream of its own, beside the work on what came before it.
+/// Copies pixels to a device as bytes and converts them to floats there. On a GPU the copy runs on
+/// a side stream, concurrently with the work on the batch before.
 class Feeder {
  public:
   explicit Feeder(c10::Device device);
 
-  /// Begins the copy; `bytes` [B, 3, H, W], in page-locked memory where the device is a GPU, may be
-  /// let go at once.
+  /// Starts the copy of `bytes` [B, 3, H, W] uint8 (in pinned memory if the device is a GPU). The
+  /// caller may release them at once.
   Upload send(const torch::Tensor& bytes) const;
-  /// The pixels as floats in [-1, 1], for the current stream, which waits for the copy. The floats
-  /// are those that `transform` writes on a CPU, bit for bit.
+  /// [B, 3, H, W] fp32 in [-1, 1], equal bit for bit to what `transform` writes on a CPU. The
+  /// current stream waits for the copy; the host does not.
   torch::Tensor receive(Upload upload) const;
 
  private:
   c10::Device device_;
-  torch::Tensor levels_;  // [256], the float of each byte
+  torch::Tensor levels_;  // [256] fp32, the value of each byte
   std::optional<c10::Stream> stream_;
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 
@@ -17,7 +17,7 @@ namespace {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-/// Whether a folder is met for the first time: a link may lead back to one above it.
+/// False for a folder visited before: a symbolic link may point to one of its parents.
 bool is_new(const fs::path& folder, std::set<fs::path>& seen) {
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);

@@ -7,13 +7,12 @@
 
 namespace nsvq {
 
-/// Image files on disk. Keys are their names below the folder, or their file names when given
-/// singly.
+/// Image files on disk. Keys are paths relative to the folder, or file names if files were listed.
 class FolderSource : public Source {
  public:
-  /// Every JPEG and PNG below `folder`, sorted by name; hidden files and folders are passed over.
+  /// Every JPEG and PNG below `folder`, sorted by name; hidden files and folders are ignored.
   explicit FolderSource(const std::filesystem::path& folder);
-  /// The given files, in the given order, without classes.
+  /// The listed files, in the given order, without class labels.
   explicit FolderSource(std::vector<std::filesystem::path> files);
 
   int64_t size() const override { return std::ssize(keys_); }
@@ -23,7 +22,7 @@ class FolderSource : public Source {
 
  private:
   std::filesystem::path folder_;              // empty when files_ is used
-  std::vector<std::filesystem::path> files_;  // only for files given singly
+  std::vector<std::filesystem::path> files_;  // only if files were listed
   std::vector<std::string> keys_;
   std::vector<int64_t> labels_;
 };

@@ -19,16 +19,16 @@ enum class OnError { skip, stop };
 struct LoaderOptions {
   TransformOptions transform;
   int64_t batch_size = 32;
-  bool shuffle = true;  ///< a new order each epoch; also fixes the size of every batch
+  bool shuffle = true;  ///< a new order each epoch, and full batches only
   uint64_t seed = 0;
   int threads = 2;
-  int prefetch = 4;  ///< batches made ahead
+  int prefetch = 4;  ///< batches prepared ahead
   OnError on_error = OnError::skip;
   int rank = 0;  ///< this process takes every world-th image of the epoch's order
   int world = 1;
   c10::Device device = at::kCPU;  ///< where batches are delivered
-  /// Pixels stay bytes until they are on the device: a quarter of the memory, the same floats. To a
-  /// GPU they always travel so.
+  /// Keep pixels as bytes until they are on the device: a quarter of the memory, equal floats.
+  /// Always done for a GPU.
   bool bytes = false;
 };
 
@@ -39,13 +39,13 @@ struct Batch {
 
 class BatchMaker;
 
-/// Makes batches with native threads. What comes out depends only on (seed, epoch, position), not
-/// on the number of threads or the device. On a GPU the next batch travels while the last one given
-/// out is worked on; images belong to the stream that is current when they are given out.
+/// Makes batches with native threads. An image depends only on (seed, epoch, position), not on the
+/// number of threads or the device. On a GPU the next batch is copied on a side stream while the
+/// current one is used; a batch belongs to the stream that is current when `next` returns it.
 ///
-/// Training (`shuffle`): every batch is full, the incomplete last one is left out, and a broken
+/// Training (`shuffle`): every batch is full, the incomplete last one is dropped, and a broken
 /// image is replaced by the next usable one of the epoch's order. Evaluation: images in order, the
-/// last batch may be short, a broken image is left out.
+/// last batch may be short, a broken image is skipped.
 class Loader {
  public:
   Loader(std::shared_ptr<const Source> source, LoaderOptions options);
@@ -54,7 +54,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   int64_t batches_per_epoch() const;
-  /// The next batch will be number `batch` of `epoch`.
+  /// Makes the next batch number `batch` of `epoch`.
   void start(int64_t epoch, int64_t batch = 0);
   /// Empty at the end of the epoch.
   std::optional<Batch> next();
@@ -69,8 +69,8 @@ class Loader {
   std::optional<Sent> send(std::optional<Batch> batch);
 
   std::unique_ptr<BatchMaker> maker_;
-  std::optional<Feeder> feeder_;  ///< where batches come as bytes
-  std::optional<Sent> ahead_;     ///< the next batch, on its way
+  std::optional<Feeder> feeder_;  ///< present if batches are made as bytes
+  std::optional<Sent> ahead_;     ///< the next batch, being copied
 };
 
 }  // namespace nsvq

@@ -25,7 +25,7 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return value;
 }
 
-/// "08..10" as 08, 09, 10; empty if it is no range.
+/// "08..10" becomes 08, 09, 10; empty if `text` is not a range.
 std::vector<std::string> expand_range(std::string_view text, const std::string& pattern) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return {};
@@ -44,7 +44,7 @@ std::vector<std::string> expand_range(std::string_view text, const std::string& 
   }
 }
 
-/// Place of the brace that closes the one at `open`.
+/// Position of the brace that closes the one at `open`.
 size_t closing_brace(const std::string& pattern, size_t open) {
   int depth = 0;
   for (size_t i = open; i < pattern.size(); ++i) {
@@ -60,7 +60,7 @@ std::vector<std::filesystem::path> match_wildcards(const std::string& pattern) {
   std::vector<std::filesystem::path> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   if (status != 0 && status != GLOB_NOMATCH) throw UserError("cannot look up '{}'", pattern);
-  if (paths.empty()) throw UserError("no file fits '{}'", pattern);
+  if (paths.empty()) throw UserError("no file matches '{}'", pattern);
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -113,7 +113,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 }
 
 std::vector<std::filesystem::path> expand_paths(const std::string& patterns) {
-  // A name that is there is taken as it is, whatever characters it has.
+  // An existing path is never expanded, even if its name contains braces, commas or wildcards.
   if (exists(patterns)) return {patterns};
   std::vector<std::filesystem::path> paths;
   for (const auto& part : split_list(patterns)) {

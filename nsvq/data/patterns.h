@@ -7,16 +7,16 @@
 
 namespace nsvq {
 
-/// `a{b,c}` becomes ab, ac; `x{08..10}` becomes x08, x09, x10 (padded as written); braces may nest.
-/// Throws UserError for braces that do not match or hold neither a list nor a range.
+/// `a{b,c}` becomes ab, ac; `x{08..10}` becomes x08, x09, x10 (zero-padded as written); braces may
+/// nest. Throws UserError for unbalanced braces and for braces around neither a list nor a range.
 std::vector<std::string> expand_braces(const std::string& pattern);
 
 /// Splits at commas outside braces and brackets.
 std::vector<std::string> split_list(std::string_view text);
 
-/// Every path that `patterns` names: a list of paths with braces and the wildcards *, ? and [..].
-/// Throws UserError naming a path that does not exist or a wildcard that fits nothing. Matches are
-/// sorted.
+/// Expands a comma-separated list of paths with braces and the wildcards *, ? and [..]; the matches
+/// of a wildcard are sorted. Throws UserError naming a path that does not exist or a wildcard
+/// without a match.
 std::vector<std::filesystem::path> expand_paths(const std::string& patterns);
 
 }  // namespace nsvq

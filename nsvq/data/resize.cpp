@@ -7,9 +7,10 @@ namespace nsvq {
 
 namespace {
 
-/// The weights of `number` pixels around `center`, which is in source pixels. The arithmetic, in
-/// this order and in doubles, is that of Pillow's BILINEAR filter: a triangle as wide as two output
-/// pixels (two source pixels when enlarging), cut off at the border.
+/// Filter weights of `number` source pixels from `first` on, for an output pixel whose centre lies
+/// at `center` in source pixels. Doubles in this order of operations, as in Pillow's BILINEAR
+/// filter: a triangle two output pixels wide (two source pixels when enlarging), cut off at the
+/// border.
 void triangle(double center, double support, int first, int number, int32_t* weights,
               std::vector<double>& exact) {
   double total = 0;
@@ -27,7 +28,7 @@ void triangle(double center, double support, int first, int number, int32_t* wei
 }  // namespace
 
 Taps::Taps(int source, int64_t target, int64_t start, int count) : first(count) {
-  if (source == target) {  // Pillow leaves out such a pass
+  if (source == target) {  // Pillow skips such a pass
     weights.assign(count, lanes::pair_weights(1 << lanes::kWeightBits, 0));
     for (int i = 0; i < count; ++i) first[i] = static_cast<int>(start) + i;
     return;
@@ -69,7 +70,7 @@ void WindowResizer::resize_across(int y) {
   const size_t image_row = size_t{3} * image_.width;
   const uint8_t* row = image_.pixels.data() + y * image_row;
   if ((image_.height - 1 - y) * image_row < lanes::kTapBytes) {
-    // Reading goes beyond the pixels used, but may not go beyond the image.
+    // lanes::add_taps reads a few bytes past the last pixel, which must not lie outside the image.
     last_row_.assign(row, row + image_row);
     last_row_.resize(image_row + lanes::kTapBytes);
     row = last_row_.data();

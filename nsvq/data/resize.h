@@ -8,14 +8,14 @@
 
 namespace nsvq {
 
-/// Which source positions, with which weights, make each of `count` consecutive output positions
-/// along one side. Every output has the same number of weights, some of them 0: a loop whose length
-/// changes costs more, in mispredicted branches, than the sums.
+/// Source positions and filter weights of `count` consecutive output positions along one side.
+/// Every output has equally many weights, some of them 0: with a varying loop length, branch
+/// mispredictions would cost more than the extra sums.
 struct Taps {
   /// For the outputs start .. start + count - 1 of a side resized from `source` to `target`.
   Taps(int source, int64_t target, int64_t start, int count);
 
-  int pairs = 1;                           ///< of weights per output
+  int pairs = 1;                           ///< pairs of weights per output
   std::vector<int> first;                  ///< [count] first source position, ascending
   std::vector<lanes::WeightPair> weights;  ///< [count, pairs]
 };
@@ -26,8 +26,9 @@ struct Window {
   int width, height;
 };
 
-/// The rows of a window of `image` resized to full_width x full_height, one after the other. Reads
-/// and computes only what the window needs, and keeps only the rows that the next one may need.
+/// Produces the rows of a window of `image` resized to full_width x full_height, from top to
+/// bottom. Computes only the pixels of the window and keeps only as many horizontally resized rows
+/// as the vertical filter spans.
 class WindowResizer {
  public:
   /// `image` must outlive the resizer.
@@ -43,9 +44,9 @@ class WindowResizer {
   const Image& image_;
   int width_;
   Taps across_, down_;
-  size_t row_bytes_;                  ///< of RGBX pixels in groups of four
-  std::vector<uint8_t> kept_;         ///< rows resized across, row y at y % (2 * down_.pairs)
-  std::vector<const uint8_t*> rows_;  ///< those of the current output row
+  size_t row_bytes_;           ///< bytes of a row of RGBX pixels, rounded up to four pixels
+  std::vector<uint8_t> kept_;  ///< horizontally resized rows; row y is at y % (2 * down_.pairs)
+  std::vector<const uint8_t*> rows_;  ///< the rows in kept_ that the current output row sums
   std::vector<uint8_t> last_row_, out_;
   int next_output_ = 0;
   int next_source_ = 0;

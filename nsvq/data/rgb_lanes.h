@@ -11,14 +11,15 @@
 #include <arm_neon.h>
 #endif
 
-/// Weighted sums of pixels, red, green, blue and an unused channel in four 32-bit lanes, for the
-/// two passes of a resize. The sums are exact in integers, so every version gives the same bits.
+/// Weighted sums of pixels in four 32-bit lanes (red, green, blue, unused), for the two passes of a
+/// resize. Sums are exact integers, so the SIMD and the scalar version give equal bits.
 namespace nsvq::lanes {
 
-/// Weights have 22 fractional bits, as in Pillow: 8 + 22 bits and a sum stay within 32.
+/// Weights have 22 fractional bits, as in Pillow: an 8-bit value times a weight, summed over
+/// weights that add up to 1, fits into 32 bits.
 inline constexpr int kWeightBits = 22;
 inline constexpr int32_t kHalf = 1 << (kWeightBits - 1);
-/// add_taps() may read this many bytes beyond the first pixel.
+/// add_taps() reads up to this many bytes, counted from its first pixel.
 inline constexpr size_t kTapBytes = 16;
 
 /// The weights of two neighbouring pixels.
@@ -76,7 +77,7 @@ inline void add_rows(Sum (&sums)[4], const uint8_t* row, const uint8_t* below,
   add(sums[3], _mm_unpackhi_epi8(right, zero), low, high);
 }
 
-/// Writes one RGBX pixel, rounded; packing cuts off at 255.
+/// Writes one RGBX pixel, rounded; the packing instructions saturate at 255.
 inline void store(uint8_t* rgbx, const Sum& sum) {
   const __m128i words = _mm_packs_epi32(total(sum), total(sum));
   const int32_t word = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
@@ -100,7 +101,7 @@ inline WeightPair pair_weights(int32_t first, int32_t second) { return {first, s
 inline int32x4_t widened(uint16x4_t channels) { return vreinterpretq_s32_u32(vmovl_u16(channels)); }
 
 inline void add_taps(Sum& sum, const uint8_t* rgb, const WeightPair& weights) {
-  // Where each byte of the widened pixel comes from; 255 gives 0.
+  // Source byte of each byte of the pixel widened to 32-bit lanes; the index 255 gives 0.
   constexpr uint8_t kFirst[16] = {0, 255, 255, 255, 1,   255, 255, 255,
                                   2, 255, 255, 255, 255, 255, 255, 255};
   constexpr uint8_t kSecond[16] = {3, 255, 255, 255, 4,   255, 255, 255,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -10,9 +11,10 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/builtin_source.h"
 #include "nsvq/data/folder_source.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/data/patterns.h"
 #include "nsvq/data/tar_source.h"
+#include "nsvq/io/sha256.h"
 
 namespace nsvq {
 
@@ -32,6 +34,15 @@ bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
 bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
 
 }  // namespace
+
+std::string keys_sha256(const Source& source) {
+  Sha256 hash;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const auto key = source.key(i);
+    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
+  }
+  return hash.hex();
+}
 
 std::unique_ptr<Source> open_source(const std::string& spec) {
   if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");

@@ -8,7 +8,7 @@
 
 namespace nsvq {
 
-/// A numbered collection of images; every method may be called from many threads.
+/// An indexed collection of images. All methods are thread-safe.
 class Source {
  public:
   virtual ~Source() = default;
@@ -24,7 +24,10 @@ class Source {
 
 /// Opens what `spec` describes: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of
 /// JPEG/PNG files, one image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several
-/// separated by commas). Throws UserError when there is nothing, saying what was looked for.
+/// separated by commas). Throws UserError, saying what was looked for, if there are no images.
 std::unique_ptr<Source> open_source(const std::string& spec);
+
+/// SHA-256 of the names of all images, each followed by a zero byte.
+std::string keys_sha256(const Source& source);
 
 }  // namespace nsvq

@@ -6,7 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/names.h"
+#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 
@@ -14,7 +14,7 @@ namespace {
 
 std::string_view without_ending(std::string_view name) { return name.substr(0, name.rfind('.')); }
 
-/// Without the "./" that `tar c .` puts before names.
+/// Removes the "./" that `tar c .` puts before names.
 std::string plain_name(std::string_view name) {
   while (name.starts_with("./")) name.remove_prefix(2);
   return std::string(name);

@@ -10,8 +10,9 @@
 
 namespace nsvq {
 
-/// The JPEG and PNG entries of tar shards, in the order of the shards. WebDataset shards are such
-/// shards: an entry `name.cls` beside `name.jpg` holds its class number and wins over the folder.
+/// The JPEG and PNG entries of tar shards, in the order of the shards. In WebDataset shards an
+/// entry `name.cls` beside `name.jpg` holds the class number; it takes precedence over the
+/// folder's.
 class TarSource : public Source {
  public:
   explicit TarSource(const std::vector<std::filesystem::path>& shards);
@@ -24,8 +25,8 @@ class TarSource : public Source {
  private:
   struct Entry {
     int32_t shard;
-    int32_t image;       // its number in the shard
-    int32_t class_file;  // the same for the .cls entry, -1 without one
+    int32_t image;       // its position among the shard's entries
+    int32_t class_file;  // position of its .cls entry, or -1
   };
 
   void add_shard(int32_t shard);
@@ -35,7 +36,7 @@ class TarSource : public Source {
   std::vector<TarReader> shards_;
   std::vector<Entry> entries_;
   std::vector<std::string> keys_;
-  std::vector<int64_t> labels_;  // by folder
+  std::vector<int64_t> labels_;  // class numbers by folder
 };
 
 }  // namespace nsvq

@@ -14,7 +14,7 @@ namespace {
 /// Half of `n`, ties to even: Python's round(n / 2), which torchvision's CenterCrop uses.
 int64_t half_to_even(int64_t n) { return n / 2 + (n % 2 != 0 && n / 2 % 2 != 0); }
 
-/// From RGBX pixels to a row of each plane, the planes `plane` numbers apart.
+/// Writes a row of RGBX pixels to the red, green and blue planes, which lie `plane` elements apart.
 template <typename Number, typename Level>
 void write_row(const uint8_t* row, int width, size_t plane, bool flip, const Level& level,
                Number* red) {
@@ -27,7 +27,7 @@ void write_row(const uint8_t* row, int width, size_t plane, bool flip, const Lev
   }
 }
 
-/// `level` is what becomes of a byte.
+/// `level` converts a byte to an output value.
 template <typename Number, typename Level>
 void transform_to(std::span<Number> out, const Level& level, const Image& image,
                   const TransformOptions& options, uint64_t seed) {
@@ -37,7 +37,7 @@ void transform_to(std::span<Number> out, const Level& level, const Image& image,
     throw UserError("transform: size is {} x {}, but must be at least 1", out_height, out_width);
   const size_t plane = static_cast<size_t>(out_height) * out_width;
   if (out.size() != 3 * plane)
-    throw RunError("transform: room for {} numbers, but 3 x {} x {} come out", out.size(),
+    throw RunError("transform: `out` has {} elements, but the output is 3 x {} x {}", out.size(),
                    out_height, out_width);
 
   // One side fits exactly; the other is truncated, as in torchvision's Resize.

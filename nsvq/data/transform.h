@@ -10,20 +10,21 @@ namespace nsvq {
 
 enum class Crop { random, center };
 
-/// How an image becomes a training example.
+/// How an image is resized, cropped and flipped.
 struct TransformOptions {
-  int size = 128;             ///< output is size x size, unless height or width say otherwise
+  int size = 128;             ///< output is size x size, unless height or width is set
   Crop crop = Crop::center;   ///< where the window lies on the resized image
   bool flip = false;          ///< mirror left-right with probability 1/2
-  int height = 0, width = 0;  ///< of an output that is not square; 0 means size
+  int height = 0, width = 0;  ///< of a non-square output; 0 means size
 
   int output_height() const { return height != 0 ? height : size; }
   int output_width() const { return width != 0 ? width : size; }
 };
 
 /// Antialiased bilinear resize to width x height, equal bit for bit to Image.resize(BILINEAR) of
-/// Pillow up to version 12: rows first, rounded to bytes, then columns. (From 13 on Pillow takes
-/// the columns first where the height shrinks far more; single values then differ by 1.)
+/// Pillow up to version 12: horizontally first, rounded to bytes, then vertically. (From version 13
+/// on Pillow resizes vertically first if the height shrinks far more; single values then differ
+/// by 1.)
 Image resize_bilinear(const Image& image, int width, int height);
 
 /// Resizes the image, keeping its proportions, to the smallest size that covers the output (for a
@@ -33,7 +34,8 @@ Image resize_bilinear(const Image& image, int width, int height);
 void transform(const Image& image, const TransformOptions& options, uint64_t seed,
                std::span<float> out);
 
-/// The same as bytes [3, height, width]: `pixel_levels` of each is the float.
+/// Overload that writes bytes [3, height, width]; `pixel_levels()` maps each to the other
+/// overload's float.
 void transform(const Image& image, const TransformOptions& options, uint64_t seed,
                std::span<uint8_t> out);
 

@@ -22,7 +22,7 @@ class SingleGroup : public Group {
 std::shared_ptr<Group> make_group() {
   const char* world = std::getenv("WORLD_SIZE");
   if (world && std::string(world) != "1") {
-    // Each would train the same model on its own and write to the same folder.
+    // Otherwise every process would train a model of its own and write to one run's folder.
     throw UserError("WORLD_SIZE is {}, but nsvq trains in one process; start it without torchrun",
                     world);
   }

@@ -147,6 +147,26 @@ void write_file(const fs::path& path, std::span<const std::byte> bytes) {
 
 void write_text(const fs::path& path, std::string_view text) { write_file(path, bytes_of(text)); }
 
+void replace_file(const fs::path& path, const fs::path& temporary, std::span<const std::byte> bytes,
+                  Sync sync) {
+  make_folders(parent_of(path));
+  {
+    const Descriptor file{open_or(temporary, O_WRONLY | O_CREAT | O_TRUNC)};
+    if (file.value < 0) fail_write(path, errno);
+    write_all(path, file.value, bytes);
+    if (sync == Sync::yes) sync_descriptor(path, file.value);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_write(path, errno);
+}
+
+void sync_file_system(const fs::path& folder) {
+  const Descriptor file{open_or(folder, O_RDONLY | O_DIRECTORY)};
+  if (file.value < 0) fail_write(folder, errno);
+  if (::syncfs(file.value) == 0) return;
+  if (errno != ENOSYS) fail_write(folder, errno);
+  ::sync();  // a kernel without syncfs
+}
+
 void append_line(const fs::path& path, std::string_view line) {
   make_folders(parent_of(path));
   const Descriptor file{open_or(path, O_WRONLY | O_CREAT | O_APPEND)};

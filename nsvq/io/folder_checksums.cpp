@@ -60,7 +60,7 @@ std::optional<std::string> damage_in(const fs::path& folder, const std::string& 
 
 }  // namespace
 
-void write_manifest(const fs::path& folder) {
+void write_checksums(const fs::path& folder) {
   auto files = json::object();
   for (const auto& entry : fs::directory_iterator(folder)) {
     files[entry.path().filename().string()] = describe_file(entry.path());
@@ -68,9 +68,9 @@ void write_manifest(const fs::path& folder) {
   write_text(folder / kName, json{{"files", files}}.dump(1));
 }
 
-std::optional<std::string> damage_of(const fs::path& folder) { return damage_in(folder, ""); }
+std::optional<std::string> folder_damage(const fs::path& folder) { return damage_in(folder, ""); }
 
-std::optional<std::string> damage_of_file(const fs::path& file) {
+std::optional<std::string> file_damage(const fs::path& file) {
   if (!fs::exists(file.parent_path() / kName)) return std::nullopt;
   return damage_in(file.parent_path(), file.filename().string());
 }

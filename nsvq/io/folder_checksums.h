@@ -7,13 +7,13 @@
 namespace nsvq {
 
 /// Writes manifest.json into a folder: length and CRC-32C of every other file in it.
-void write_manifest(const std::filesystem::path& folder);
+void write_checksums(const std::filesystem::path& folder);
 
 /// What is wrong with a folder by its manifest (a file missing, of another length, of other bytes),
 /// or nothing.
-std::optional<std::string> damage_of(const std::filesystem::path& folder);
+std::optional<std::string> folder_damage(const std::filesystem::path& folder);
 
 /// Likewise with one file, by the manifest beside it; nothing if none is there or names it.
-std::optional<std::string> damage_of_file(const std::filesystem::path& file);
+std::optional<std::string> file_damage(const std::filesystem::path& file);
 
 }  // namespace nsvq

@@ -12,16 +12,31 @@
 
 namespace nsvq {
 
-std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
-  const auto path = folder / ".lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+namespace {
+
+int open_for_lock(const std::filesystem::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (descriptor < 0) throw RunError("cannot write {}: {}", path.string(), std::strerror(errno));
+  return descriptor;
+}
+
+}  // namespace
+
+std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
+  return lock(open_for_lock(folder / ".lock", O_RDWR | O_CREAT));
+}
+
+std::optional<FolderLock> FolderLock::try_take_folder(const std::filesystem::path& folder) {
+  return lock(open_for_lock(folder, O_RDONLY | O_DIRECTORY));
+}
+
+std::optional<FolderLock> FolderLock::lock(int descriptor) {
   // The system releases it with the process, so a killed run leaves nothing to clean up.
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return FolderLock(descriptor);
   const int error = errno;
   ::close(descriptor);
   if (error == EWOULDBLOCK) return std::nullopt;
-  // Some network file systems know no locks: better to train without than not at all.
+  // Some network file systems know no locks: better to write without one than not at all.
   return FolderLock(-1);
 }
 

@@ -11,12 +11,15 @@ class FolderLock {
  public:
   /// Nothing if another process holds the folder. Throws RunError if it cannot be written to.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
+  /// Without a file `.lock` in the folder: for folders whose files are all the user's.
+  static std::optional<FolderLock> try_take_folder(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
 
  private:
   explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+  static std::optional<FolderLock> lock(int descriptor);
   int descriptor_;
 };
 

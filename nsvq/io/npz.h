@@ -1,23 +1,21 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "nsvq/io/safetensors.h"
+
 namespace nsvq {
 
-/// Arrays by name as np.savez writes them: a zip file of .npy files, not compressed. fp64 and fp32,
-/// from any device. Atomic. Throws RunError.
-void write_npz(const std::filesystem::path& path,
-               const std::map<std::string, torch::Tensor>& arrays);
+/// Writes arrays by name as np.savez does: a zip file of .npy files, not compressed, with equal
+/// bytes every time. fp64 and fp32, from any device. Atomic. Throws RunError.
+void write_npz(const std::filesystem::path& path, const TensorMap& arrays);
 
 /// The arrays of these names, out of a file that np.savez or np.savez_compressed wrote; others are
-/// not looked at. Throws UserError naming the file for anything that does not add up (no zip file,
-/// truncated, checksum, an array that is missing or neither fp64 nor fp32).
-std::map<std::string, torch::Tensor> read_npz(const std::filesystem::path& path,
-                                              const std::vector<std::string>& names);
+/// not read. Throws UserError naming the file for one that is no zip file, truncated or damaged
+/// (checksums are compared), and for an array that is missing, larger than 1 GiB, or neither fp64
+/// nor fp32. Nothing is allocated for a size that the compressed bytes cannot have.
+TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names);
 
 }  // namespace nsvq

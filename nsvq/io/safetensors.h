@@ -8,9 +8,12 @@
 
 namespace nsvq {
 
+/// Tensors by name: a module's parameters, a checkpoint, the arrays of a file.
+using TensorMap = std::map<std::string, torch::Tensor>;
+
 /// Named tensors and free text, as in the safetensors format.
 struct TensorFile {
-  std::map<std::string, torch::Tensor> tensors;
+  TensorMap tensors;
   std::map<std::string, std::string> metadata;
 };
 

@@ -1,27 +1,30 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+struct evp_md_ctx_st;  // of OpenSSL's libcrypto
+
 namespace nsvq {
 
-/// SHA-256 (FIPS 180-4) of bytes that come in pieces.
+/// SHA-256 (FIPS 180-4) of bytes that come in pieces, computed by OpenSSL's libcrypto, which uses
+/// the processor's SHA instructions where there are any.
 class Sha256 {
  public:
+  /// Throws RunError where libcrypto cannot provide the hash.
+  Sha256();
   void add(std::span<const std::byte> bytes);
-  /// The digest of all that was added, 64 lower-case digits. More may be added afterwards.
+  /// The digest of all bytes added so far, 64 lower-case hexadecimal digits. More may be added
+  /// afterwards.
   std::string hex() const;
 
  private:
-  static constexpr size_t kBlock = 64;
-
-  std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, kBlock> waiting_{};  // the first length_ % kBlock hold an unfinished block
-  uint64_t length_ = 0;
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 
 }  // namespace nsvq

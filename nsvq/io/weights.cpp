@@ -1,13 +1,11 @@
 #include "nsvq/io/weights.h"
 
-#include <fmt/ranges.h>
-
 #include <cstdlib>
 #include <span>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/safetensors.h"
 #include "nsvq/io/sha256.h"
 
 namespace nsvq {
@@ -81,13 +79,7 @@ const std::vector<WeightsKind>& weights_kinds() {
 }
 
 const WeightsKind& weights_kind(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& kind : weights_kinds()) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError("no weights are named {}{} (there are: {})", quote(name),
-                  did_you_mean(name, names), fmt::join(names, ", "));
+  return find_named(weights_kinds(), "weights", name);
 }
 
 fs::path weights_folder() {
@@ -103,7 +95,7 @@ fs::path weights_path(const std::string& name) {
   return weights_folder() / (weights_kind(name).name + ".safetensors");
 }
 
-std::string tensors_sha256(const std::map<std::string, torch::Tensor>& tensors) {
+std::string tensors_sha256(const TensorMap& tensors) {
   Sha256 hash;
   for (const auto& [name, tensor] : tensors) {
     const auto whole = tensor.detach().cpu().contiguous();

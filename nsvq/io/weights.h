@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
+
+#include "nsvq/io/safetensors.h"
 
 namespace nsvq {
 
@@ -30,10 +29,10 @@ std::filesystem::path weights_path(const std::string& name);
 
 /// The sha256 over the bytes of the tensors, one after the other in the order of their names. For
 /// tensors of one type these are the bytes after the header of a file that write_safetensors made.
-std::string tensors_sha256(const std::map<std::string, torch::Tensor>& tensors);
+std::string tensors_sha256(const TensorMap& tensors);
 
 struct Weights {
-  std::map<std::string, torch::Tensor> tensors;
+  TensorMap tensors;
   std::string source;     ///< where they came from, for people
   bool official = false;  ///< whether they are the values that the name promises
 };

@@ -1,13 +1,8 @@
 #include "nsvq/losses/adversarial.h"
 
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cstddef>
-#include <vector>
-
-#include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 
 namespace nsvq {
 
@@ -50,17 +45,6 @@ constexpr Kind<Tensor (*)(const Tensor&, const Tensor&)> kDiscriminatorLosses[] 
     {"vanilla", vanilla_discriminator},
 };
 
-template <typename Function, size_t count>
-Function find_loss(const Kind<Function> (&kinds)[count], const char* key, const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& kind : kinds) {
-    if (kind.name == name) return kind.function;
-    names.push_back(kind.name);
-  }
-  throw UserError("{}: {} is no such loss{} (there are: {})", key, quote(name),
-                  did_you_mean(name, names), fmt::join(names, ", "));
-}
-
 void move_towards(Tensor& average, const Tensor& logits) {
   const auto mean = logits.mean(at::kDouble).to(average.device());
   const auto moved = average * kLecamDecay + mean * (1 - kLecamDecay);
@@ -73,14 +57,35 @@ Tensor gradient_norm(const Tensor& loss, const Tensor& parameter) {
 
 }  // namespace
 
+std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
+  return {
+      {"adversarial.weight", &adversarial.weight,
+       "weight of the adversarial loss; 0: no discriminator", Range::at_least(0)},
+      {"adversarial.adaptive", &adversarial.adaptive,
+       "scale that weight by the ratio of the gradients at the decoder's last layer",
+       Range::yes_no()},
+      {"adversarial.start_step", &adversarial.start_step,
+       "steps before the discriminator and its loss set in", Range::at_least(0)},
+      {"adversarial.generator_loss", &adversarial.generator_loss,
+       "what the generator minimises: softplus(-logit) or -logit",
+       Range::one_of(names_of(kGeneratorLosses))},
+      {"adversarial.discriminator_loss", &adversarial.discriminator_loss,
+       "the discriminator's loss", Range::one_of(names_of(kDiscriminatorLosses))},
+      {"adversarial.lecam", &adversarial.lecam, "weight of the LeCAM regulariser; 0: off",
+       Range::at_least(0)},
+  };
+}
+
 Tensor generator_loss(const std::string& kind, const Tensor& fake_logits) {
-  return find_loss(kGeneratorLosses, "adversarial.generator_loss", kind)(fake_logits);
+  const auto& loss = find_named(kGeneratorLosses, "loss", kind, "adversarial.generator_loss");
+  return loss.function(fake_logits);
 }
 
 Tensor discriminator_loss(const std::string& kind, const Tensor& real_logits,
                           const Tensor& fake_logits) {
-  return find_loss(kDiscriminatorLosses, "adversarial.discriminator_loss", kind)(real_logits,
-                                                                                 fake_logits);
+  const auto& loss =
+      find_named(kDiscriminatorLosses, "loss", kind, "adversarial.discriminator_loss");
+  return loss.function(real_logits, fake_logits);
 }
 
 Lecam::Lecam() {
@@ -95,7 +100,7 @@ void Lecam::update(const Tensor& real_logits, const Tensor& fake_logits) {
 }
 
 Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) const {
-  // A scalar tensor does not raise the precision of the logits.
+  // Zero-dimensional fp64 tensors do not promote fp32 logits.
   return at::relu(real_logits - ema_fake_).square().mean() +
          at::relu(ema_real_ - fake_logits).square().mean();
 }

@@ -4,48 +4,57 @@
 #include <torch/types.h>
 
 #include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 
 namespace nsvq {
 
-/// What reconstructions pay for logits [B, 1, h, w] of a discriminator (high: taken for real):
-///   non_saturating  mean over images of softplus(-m), m the mean logit of an image
+/// Settings adversarial.* but those of the discriminator's network (nsvq/nn/options.h).
+std::vector<Option> adversarial_options(AdversarialConfig& config);
+
+/// The generator's adversarial loss, from the discriminator's logits [B, 1, h, w] on
+/// reconstructions (high for real):
+///   non_saturating  mean over images of softplus(-m), with m the mean logit of an image
 ///   hinge           minus the mean logit
-/// `kind` is adversarial.generator_loss; UserError if it is none of these.
+/// `kind` is the setting adversarial.generator_loss; throws UserError for any other.
 torch::Tensor generator_loss(const std::string& kind, const torch::Tensor& fake_logits);
 
-/// What the discriminator pays for its logits on images and on reconstructions:
+/// The discriminator's loss, from its logits [B, 1, h, w] on images and on reconstructions:
 ///   hinge    (mean relu(1 - real) + mean relu(1 + fake)) / 2
 ///   vanilla  (mean softplus(-real) + mean softplus(fake)) / 2
-/// `kind` is adversarial.discriminator_loss; UserError if it is none of these.
+/// `kind` is the setting adversarial.discriminator_loss; throws UserError for any other.
 torch::Tensor discriminator_loss(const std::string& kind, const torch::Tensor& real_logits,
                                  const torch::Tensor& fake_logits);
 
-/// LeCAM, a regulariser of the discriminator: it pays for logits on images above the running mean
-/// on reconstructions, and for logits on reconstructions below the running mean on images.
+/// LeCAM, a regulariser of the discriminator: it penalises logits on images above the running mean
+/// on reconstructions, and logits on reconstructions below the running mean on images.
 ///
-/// The running means are buffers, start at 0 without correction, and have decay 0.999. Call
-/// `update`, then `penalty`, with the logits of the same step, as SEED-Voken does.
+/// The running means are buffers that start at 0, without bias correction, with decay 0.999. In
+/// each step call `update`, then `penalty`, with that step's logits, as SEED-Voken does.
 class Lecam : public torch::nn::Module {
  public:
   Lecam();
 
-  /// Moves the running means by the mean logits. A mean that is not finite leaves its running mean
-  /// where it was, so that a skipped step does not end the run. Processes that train together stay
-  /// together if each gives the means over all of them.
+  /// Moves the running means towards the mean logits. A non-finite mean leaves its running mean
+  /// unchanged, so that a skipped step does not spoil the run. In distributed training pass means
+  /// that were all-reduced, so that ranks agree.
   void update(const torch::Tensor& real_logits, const torch::Tensor& fake_logits);
 
   /// mean relu(real - running fake)^2 + mean relu(running real - fake)^2
   torch::Tensor penalty(const torch::Tensor& real_logits, const torch::Tensor& fake_logits) const;
 
  private:
-  torch::Tensor ema_real_, ema_fake_;  // scalars, fp64: a step changes them by a thousandth
+  torch::Tensor ema_real_,
+      ema_fake_;  // scalars; fp64, because a step moves them by a thousandth only
 };
 
-/// Taming-transformers' weight of the adversarial loss: the ratio of the gradients' norms at the
-/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), within [0, 1e4]. Without
-/// gradient; both losses can still be differentiated, and no `.grad()` is touched.
-/// `scale`, a scalar or undefined, multiplies both losses on the way, for gradients in fp16, and
-/// changes nothing else.
+/// taming-transformers' adaptive weight of the adversarial loss: the ratio of gradient norms at the
+/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), clamped to [0, 1e4]; a
+/// detached scalar. The losses' graphs are retained and no `.grad()` is changed. `scale`, the loss
+/// scale of fp16 (a scalar, or undefined), multiplies both losses before differentiation and is
+/// divided out of the norms.
 torch::Tensor adaptive_weight(const torch::Tensor& reconstruction_loss,
                               const torch::Tensor& adversarial_loss,
                               const torch::Tensor& last_layer, const torch::Tensor& scale = {});

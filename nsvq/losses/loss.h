@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 
 namespace nsvq {
 
@@ -21,14 +22,18 @@ class Loss {
                                    const torch::Tensor& images) = 0;
 };
 
-/// A member of the family: its name in logs, its weight in a recipe, and how to make one.
+/// A member of the family. Each file of a loss defines its kind; registry.cpp lists them.
 struct LossKind {
-  std::string name;
-  double LossConfig::*weight;
+  std::string name;                             ///< in logs
+  double (*weight)(const LossConfig&);          ///< in a recipe
+  std::vector<Option> (*options)(LossConfig&);  ///< rows of its settings, loss.*
   std::function<std::unique_ptr<Loss>(const Config&, c10::Device)> make;
 };
 
 const std::vector<LossKind>& loss_kinds();
+
+/// All settings loss.*: those of each member and the weight of the quantizer's loss.
+std::vector<Option> loss_options(LossConfig& config);
 
 /// A term of a run's objective.
 struct WeightedLoss {

@@ -4,7 +4,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/ops/feature_distance.h"
+#include "nsvq/ops/images/feature_distance.h"
 
 namespace nsvq {
 
@@ -67,7 +67,7 @@ std::shared_ptr<Lpips> make_lpips(const std::string& net, c10::Device device) {
   for (const auto& [name, weights] :
        {std::pair{kind.weights, &backbone}, {"lpips-" + net, &heads}}) {
     if (weights->official) continue;
-    log("lpips-{}: the stored {} ({}) are not the official values; distances differ from "
+    log("lpips-{}: the stored {} ({}) are not the official values, so distances differ from "
         "LPIPS's",
         net, name, weights->source);
   }

@@ -13,31 +13,31 @@
 
 namespace nsvq {
 
-/// How much each channel of each activation counts: `lin0.weight` [1, C, 1, 1] and so on, random
-/// until loaded.
+/// LPIPS's learned weight of each channel of each activation: `lin0.weight` [1, C, 1, 1],
+/// `lin1.weight` and so on; random until loaded.
 struct LpipsHeads : torch::nn::Module {
   explicit LpipsHeads(const std::vector<int64_t>& channels);
 
   std::vector<torch::Tensor> weights;
 };
 
-/// LPIPS 0.1, the perceptual distance of Zhang et al. (2018): squared differences between the
-/// activations of two images, each position's channels scaled to unit length, weighted by the
-/// heads, averaged over positions and summed over depths. No parameter asks for a gradient.
+/// LPIPS 0.1, the perceptual distance of Zhang et al. (2018): squared differences between two
+/// images' activations, normalised to unit length over channels at each position, weighted by the
+/// heads, averaged over positions and summed over layers. Frozen: no parameter requires a gradient.
 class Lpips : public torch::nn::Module {
  public:
   /// `net`: vgg, alex or squeeze.
   explicit Lpips(const std::string& net);
 
-  /// Tensors named as in the store of weights (nsvq/io/weights.h).
+  /// Tensors by the names that pretrained weights have (nsvq/io/weights.h).
   void load(const std::map<std::string, torch::Tensor>& net,
             const std::map<std::string, torch::Tensor>& heads);
 
-  /// Images and references [B, 3, H, W] in [-1, 1] to distances [B]. References that need no
-  /// gradient leave no graph behind.
+  /// Images and references [B, 3, H, W] in [-1, 1] to distances [B]. No graph is built for
+  /// references that do not require a gradient.
   torch::Tensor forward(const torch::Tensor& images, const torch::Tensor& references);
 
-  /// Throws UserError if the net has no activation left of images of this size. `forward` calls it.
+  /// Throws UserError if images of this size are too small for the network. `forward` calls it too.
   void check_image_size(int64_t height, int64_t width) const;
 
  private:
@@ -49,8 +49,8 @@ class Lpips : public torch::nn::Module {
   torch::Tensor shift_, scale_;  // [1, 3, 1, 1]
 };
 
-/// LPIPS with the weights of the store. Throws UserError saying how to get them; says in the log
-/// when they are not the official ones.
+/// LPIPS with pretrained weights. Throws UserError saying how to get them if they are not stored;
+/// logs a line if they are not the official ones.
 std::shared_ptr<Lpips> make_lpips(const std::string& net, c10::Device device);
 
 }  // namespace nsvq

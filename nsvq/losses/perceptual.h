@@ -1,12 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "nsvq/losses/loss.h"
 #include "nsvq/losses/lpips.h"
 
 namespace nsvq {
+
+struct PerceptualLossConfig {
+  double weight = 0;
+  std::string net = "vgg";
+};
 
 /// LPIPS, mean over the batch.
 class PerceptualLoss : public Loss {
@@ -21,5 +27,7 @@ class PerceptualLoss : public Loss {
  private:
   std::shared_ptr<Lpips> lpips_;
 };
+
+LossKind perceptual_loss_kind();
 
 }  // namespace nsvq

@@ -4,34 +4,29 @@
 
 namespace nsvq {
 
-namespace {
-
-template <typename Member>
-std::unique_ptr<Loss> plain(const Config& /*config*/, c10::Device /*device*/) {
-  return std::make_unique<Member>();
-}
-
-std::unique_ptr<Loss> perceptual(const Config& config, c10::Device device) {
-  const auto& kind = feature_net_kind(config.loss.perceptual_net);
-  kind.require_side("loss.perceptual: data.size", config.data.size);
-  return std::make_unique<PerceptualLoss>(make_lpips(kind.name, device));
-}
-
-}  // namespace
-
 const std::vector<LossKind>& loss_kinds() {
   static const std::vector<LossKind> kinds = {
-      {"l1", &LossConfig::l1, plain<L1Loss>},
-      {"l2", &LossConfig::l2, plain<L2Loss>},
-      {"perceptual", &LossConfig::perceptual, perceptual},
+      l1_loss_kind(),
+      l2_loss_kind(),
+      chroma_loss_kind(),
+      perceptual_loss_kind(),
   };
   return kinds;
+}
+
+std::vector<Option> loss_options(LossConfig& config) {
+  std::vector<Option> rows;
+  for (const auto& kind : loss_kinds()) {
+    for (auto& row : kind.options(config)) rows.push_back(std::move(row));
+  }
+  rows.push_back({"loss.vq", &config.vq, "weight of the quantizer's loss", Range::at_least(0)});
+  return rows;
 }
 
 std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device) {
   std::vector<WeightedLoss> losses;
   for (const auto& kind : loss_kinds()) {
-    const double weight = config.loss.*kind.weight;
+    const double weight = kind.weight(config.loss);
     if (weight != 0) losses.push_back({kind.name, weight, kind.make(config, device)});
   }
   return losses;

@@ -1,9 +1,6 @@
 #include "nsvq/metrics/conventions.h"
 
-#include <fmt/ranges.h>
-
-#include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 
 namespace nsvq {
 
@@ -23,13 +20,7 @@ const std::vector<Conventions>& known_conventions() {
 }
 
 const Conventions& find_conventions(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& conventions : known_conventions()) {
-    if (conventions.name == name) return conventions;
-    names.push_back(conventions.name);
-  }
-  throw UserError("no conventions are named {}{} (there are: {})", quote(name),
-                  did_you_mean(name, names), fmt::join(names, ", "));
+  return find_named(known_conventions(), "conventions", name);
 }
 
 std::string name_of(PixelRule rule) {

@@ -1,13 +1,10 @@
 #include "nsvq/metrics/feature_extractor.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <memory>
 
-#include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/feature_net.h"
 #include "nsvq/nn/inception.h"
@@ -19,13 +16,7 @@ namespace {
 using Features = std::function<torch::Tensor(const torch::Tensor&)>;
 
 const FeatureExtractorKind& extractor_kind(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& kind : feature_extractor_kinds()) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError("no Fréchet distance is named {}{} (there are: {})", quote(name),
-                  did_you_mean(name, names), fmt::join(names, ", "));
+  return find_named(feature_extractor_kinds(), "Fréchet distance", name);
 }
 
 /// FID is a figure of one set of weights: others would make a number that only looks like it.

@@ -19,7 +19,7 @@ MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions&
 }
 
 void MetricSet::add(const EvalBatch& batch) {
-  const Tf32 exact(Tf32Work::convolutions, false);
+  const Tf32Guard exact(Tf32Work::convolutions, false);
   for (auto& [name, metric] : metrics_) metric->add(batch);
 }
 

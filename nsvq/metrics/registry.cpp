@@ -1,9 +1,6 @@
-#include <fmt/ranges.h>
-
 #include <map>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/metrics/frechet_metric.h"
 #include "nsvq/metrics/lpips_metric.h"
 #include "nsvq/metrics/metric.h"
@@ -119,13 +116,7 @@ const MetricKind& metric_kind(const std::string& name) {
                                                             {"rfid", "fid"}};
   const auto other = others.find(name);
   const auto& wanted = other == others.end() ? name : other->second;
-  std::vector<std::string> names;
-  for (const auto& kind : metric_kinds()) {
-    if (kind.name == wanted) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError("no metric is named {}{} (there are: {})", quote(name), did_you_mean(name, names),
-                  fmt::join(names, ", "));
+  return find_named(metric_kinds(), "metric", wanted);
 }
 
 }  // namespace nsvq

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 
 namespace nsvq {
 

@@ -8,14 +8,15 @@
 
 namespace nsvq {
 
-/// AlexNet up to its last convolution (torchvision's, of one tower); the activations of all five.
+/// torchvision's AlexNet (one tower) up to its last convolution; features are the ReLU outputs of
+/// all five convolutions.
 struct AlexNet : FeatureNet {
   AlexNet();
   std::vector<torch::Tensor> features(const torch::Tensor& images) override;
 
  private:
   struct Layer {
-    bool pool;  // before the convolution
+    bool pool;  // max pool before the convolution
     std::shared_ptr<torch::nn::Conv2dImpl> convolution;
   };
 

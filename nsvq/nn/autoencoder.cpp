@@ -6,34 +6,17 @@
 
 #include <algorithm>
 
-#include "nsvq/core/error.h"
 #include "nsvq/nn/blocks.h"
+#include "nsvq/nn/options.h"
 #include "nsvq/nn/recompute.h"
 
 namespace nsvq {
 
 namespace {
 
-void check_options(const ModelConfig& options) {
-  const auto positive = [](const char* key, int64_t value) {
-    if (value < 1) throw UserError("model.{}: {} is not at least 1", key, value);
-  };
-  const auto levels = static_cast<int64_t>(options.multipliers.size());
-  positive("width", options.width);
-  positive("blocks", options.blocks);
-  positive("latent_dim", options.latent_dim);
-  if (levels == 0) throw UserError("model.multipliers: is empty; give one number per level");
-  for (const int64_t multiplier : options.multipliers) positive("multipliers", multiplier);
-  for (const int64_t level : options.attention) {
-    if (level >= 0 && level < levels) continue;
-    throw UserError("model.attention: no level {}; model.multipliers has levels 0 to {}", level,
-                    levels - 1);
-  }
-}
-
 /// Channels of each level, full resolution first.
 std::vector<int64_t> level_widths(const ModelConfig& options) {
-  check_options(options);
+  check_model(options);
   std::vector<int64_t> widths;
   for (const int64_t multiplier : options.multipliers) widths.push_back(options.width * multiplier);
   return widths;
@@ -111,8 +94,8 @@ DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.laten
 torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   TORCH_CHECK(latents.dim() == 4 && latents.size(1) == latent_dim_, "decoder: needs latents [B, ",
               latent_dim_, ", h, w], got ", latents.sizes());
-  // The strides of a single token fit every memory format, and convolutions choose their algorithm
-  // by them: settled here, so that the same codes decode to the same bits.
+  // The strides of a [B, C, 1, 1] tensor match every memory format, and convolutions choose their
+  // algorithm by strides. Made contiguous, so that equal codes decode to equal bits.
   if (latents.size(2) * latents.size(3) == 1) latents = latents.clone(at::MemoryFormat::Contiguous);
   auto x = mid_->forward({conv_in_->forward(latents), {}});
   for (auto level = up_.rbegin(); level != up_.rend(); ++level) {

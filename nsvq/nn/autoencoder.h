@@ -17,16 +17,16 @@ struct MidImpl;
 
 /// Images [B, 3, H, W] to latents [B, latent_dim, H / stride, W / stride].
 struct EncoderImpl : torch::nn::Module {
-  /// Throws UserError naming the key for options that no model can have.
+  /// Throws UserError naming the key if an option is out of range.
   explicit EncoderImpl(const ModelConfig& options);
   torch::Tensor forward(torch::Tensor images);
 
-  bool recompute = false;  ///< levels keep their input alone (nsvq/nn/recompute.h)
+  bool recompute = false;  ///< activation checkpointing of each level (nsvq/nn/recompute.h)
 
  private:
   int64_t stride_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv_in_, conv_out_;
-  std::vector<std::shared_ptr<LevelImpl>> down_;  // from full resolution down
+  std::vector<std::shared_ptr<LevelImpl>> down_;  // full resolution first
   std::shared_ptr<MidImpl> mid_;
   std::shared_ptr<torch::nn::GroupNormImpl> norm_out_;
 };
@@ -37,14 +37,14 @@ struct DecoderImpl : torch::nn::Module {
   explicit DecoderImpl(const ModelConfig& options);
   torch::Tensor forward(torch::Tensor latents);
 
-  bool recompute = false;  ///< levels keep their input alone (nsvq/nn/recompute.h)
+  bool recompute = false;  ///< activation checkpointing of each level (nsvq/nn/recompute.h)
 
  private:
   int64_t latent_dim_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv_in_, conv_out_;
   std::shared_ptr<MidImpl> mid_;
   std::vector<std::shared_ptr<LevelImpl>>
-      up_;  // by level as in the encoder: the last is applied first
+      up_;  // full resolution first, as in the encoder; applied in reverse
   std::shared_ptr<torch::nn::GroupNormImpl> norm_out_;
 };
 TORCH_MODULE(Decoder);

@@ -4,21 +4,21 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
-#include "nsvq/ops/depth_to_space.h"
+#include "nsvq/ops/images/depth_to_space.h"
 
 namespace nsvq {
 
 namespace {
 
-/// Twice as high and wide, from a convolution to four times the channels.
+/// Doubles height and width: a convolution to 4C channels, then depth-to-space.
 torch::Tensor upsampled(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  if (leaves_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
+  if (defers_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
   return depth_to_space(conv.forward(x));
 }
 
 }  // namespace
 
-// Names of parameters follow taming-transformers.
+// Parameter names are those of taming-transformers.
 ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
   norm1_ = register_module("norm1", make_norm(inputs));
   conv1_ =

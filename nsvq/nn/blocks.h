@@ -11,9 +11,11 @@
 
 namespace nsvq {
 
-// Between blocks goes an image and what is to be added to it, for the next norm to do.
+// Blocks exchange a Residual (nsvq/nn/layers.h): activations [B, C, H, W] and a branch that the
+// next norm adds to them.
 
-/// Norm, swish, 3x3, norm, swish, 3x3, added to the input. Its convolutions have no bias.
+/// Residual block: GroupNorm, SiLU, 3x3 convolution, twice, added to the input. Its convolutions
+/// have no bias.
 struct ResBlockImpl : torch::nn::Module {
   ResBlockImpl(int64_t inputs, int64_t outputs);
   Residual forward(const Residual& input);
@@ -21,7 +23,7 @@ struct ResBlockImpl : torch::nn::Module {
  private:
   std::shared_ptr<torch::nn::GroupNormImpl> norm1_, norm2_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv1_, conv2_;
-  std::shared_ptr<torch::nn::Conv2dImpl> shortcut_;  // only where the channels change
+  std::shared_ptr<torch::nn::Conv2dImpl> shortcut_;  // 1x1, null if inputs == outputs
 };
 
 /// Self-attention over all positions with one head, added to the input.
@@ -43,8 +45,8 @@ struct LevelOptions {
   Resample resample;
 };
 
-/// What happens at one resolution: residual blocks, attention after each if asked for, and the way
-/// to the next resolution.
+/// The layers of one resolution: residual blocks, each followed by attention if `attention` is set,
+/// then the resampling to the next resolution.
 struct LevelImpl : torch::nn::Module {
   explicit LevelImpl(const LevelOptions& options);
   Residual forward(Residual x);
@@ -55,7 +57,7 @@ struct LevelImpl : torch::nn::Module {
   std::shared_ptr<torch::nn::Conv2dImpl> downsample_, upsample_;
 };
 
-/// Two residual blocks at the lowest resolution, with attention between them if asked for.
+/// Two residual blocks at the lowest resolution, with attention between them if `attention` is set.
 struct MidImpl : torch::nn::Module {
   MidImpl(int64_t channels, bool attention);
   Residual forward(Residual x);

@@ -7,28 +7,22 @@
 #include <string>
 
 #include "nsvq/core/error.h"
+#include "nsvq/nn/options.h"
 
 namespace nsvq {
 
 namespace {
 
-constexpr int64_t kMostLayers = 8;  // the range of adversarial.layers
-constexpr double kSlope = 0.2;      // of the leaky rectifiers
+constexpr double kSlope = 0.2;  // of LeakyReLU
 
 struct Shape {
   int64_t inputs, outputs, stride;
   bool norm;
 };
 
-void check_options(const AdversarialConfig& options) {
-  if (options.width < 1) throw UserError("adversarial.width: {} is not at least 1", options.width);
-  if (options.layers < 1 || options.layers > kMostLayers)
-    throw UserError("adversarial.layers: {} is not from 1 to {}", options.layers, kMostLayers);
-}
-
-/// `layers` layers of stride 2, one more of stride 1, and the one that gives the logits.
+/// `layers` convolutions of stride 2, one of stride 1, and a last one of stride 1 to the logits.
 std::vector<Shape> layer_shapes(const AdversarialConfig& options) {
-  check_options(options);
+  check_discriminator(options);
   const auto width = [&](int64_t n) {
     return options.width * std::min<int64_t>(int64_t{1} << n, 8);
   };
@@ -40,7 +34,7 @@ std::vector<Shape> layer_shapes(const AdversarialConfig& options) {
 }
 
 std::shared_ptr<torch::nn::Conv2dImpl> make_patch_conv(const Shape& shape) {
-  // A bias before a norm would have no effect.
+  // No bias before a batch norm, which would subtract it.
   const auto conv = std::make_shared<torch::nn::Conv2dImpl>(
       torch::nn::Conv2dOptions(shape.inputs, shape.outputs, 4)
           .stride(shape.stride)
@@ -63,7 +57,7 @@ std::shared_ptr<torch::nn::BatchNorm2dImpl> make_batch_norm(int64_t channels) {
 
 DiscriminatorImpl::DiscriminatorImpl(const AdversarialConfig& options) : layers_(options.layers) {
   const auto main = register_module("main", std::make_shared<torch::nn::Module>());
-  int64_t place = 0;  // in taming-transformers' nn.Sequential, where rectifiers count
+  int64_t place = 0;  // index in taming-transformers' nn.Sequential, which also counts LeakyReLU
   for (const auto& shape : layer_shapes(options)) {
     Layer layer;
     layer.conv = main->register_module(std::to_string(place++), make_patch_conv(shape));
@@ -75,7 +69,7 @@ DiscriminatorImpl::DiscriminatorImpl(const AdversarialConfig& options) : layers_
 }
 
 void DiscriminatorImpl::check_image_size(int64_t height, int64_t width) const {
-  // Each layer of stride 2 halves a side, rounding down; both layers of stride 1 take one off.
+  // Each convolution of stride 2 halves a side, rounding down; both of stride 1 shorten it by one.
   const int64_t least = int64_t{3} << layers_;
   if (std::min(height, width) >= least) return;
   throw UserError(
@@ -92,7 +86,7 @@ torch::Tensor DiscriminatorImpl::forward(torch::Tensor images) {
   for (const auto& layer : main_) {
     x = layer.conv->forward(x);
     if (layer.norm) x = layer.norm->forward(x);
-    // In place: neither the convolution nor the norm needs its output for the gradient.
+    // In place: the backward of neither the convolution nor the norm reads its own output.
     if (&layer != &main_.back()) x = at::leaky_relu_(x, kSlope);
   }
   return x;

@@ -10,7 +10,7 @@
 
 #include "nsvq/core/config.h"
 
-// As in nsvq/nn/layers.h: the headers of these are slow to parse.
+// Forward declarations, because torch/nn/modules/*.h are slow to parse.
 namespace torch::nn {
 class BatchNorm2dImpl;
 class Conv2dImpl;
@@ -18,21 +18,22 @@ class Conv2dImpl;
 
 namespace nsvq {
 
-/// PatchGAN: images [B, 3, H, W] to logits [B, 1, h, w], one for each patch, high for real ones;
-/// h = H / 2^layers - 2, rounded down before the subtraction. Names and initial values of the
-/// parameters are those of taming-transformers' NLayerDiscriminator.
+/// PatchGAN: images [B, 3, H, W] to logits [B, 1, h, w], one per patch, high for real ones;
+/// h = floor(H / 2^layers) - 2. Parameter names and initial values are those of
+/// taming-transformers' NLayerDiscriminator.
 ///
-/// In training mode, the mode it is trained and trained against in, a call normalises by the
-/// statistics of its own batch: real and reconstructed images go in separate calls. Every such call
-/// moves the running statistics (buffers `main.*.running_mean`, `running_var`,
-/// `num_batches_tracked`), which only evaluation mode reads.
+/// Training uses it in training mode throughout, for its own loss and for the generator's. Its
+/// batch norms then normalise by the statistics of the batch, so real images and reconstructions go
+/// through separate calls, and every call updates the running statistics (buffers
+/// `main.*.running_mean`, `running_var`, `num_batches_tracked`), which only evaluation mode reads.
 struct DiscriminatorImpl : torch::nn::Module {
-  /// Throws UserError naming the key for options that no discriminator can have.
+  /// Throws UserError naming the key if an option is out of range.
   explicit DiscriminatorImpl(const AdversarialConfig& options);
   torch::Tensor forward(torch::Tensor images);
 
-  /// Throws UserError if images of this size leave no patch. `forward` calls it; call it where a
-  /// run is set up, since the first call may come only at adversarial.start_step.
+  /// Throws UserError if images of this size are too small for one patch. `forward` calls it too;
+  /// call it when a run is set up, because the first `forward` may come as late as
+  /// adversarial.start_step.
   void check_image_size(int64_t height, int64_t width) const;
 
  private:

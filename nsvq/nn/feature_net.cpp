@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/nn/alexnet.h"
 #include "nsvq/nn/squeezenet.h"
 #include "nsvq/nn/vgg16.h"
@@ -36,12 +36,7 @@ void FeatureNetKind::require_side(const std::string& setting, int64_t side) cons
 }
 
 const FeatureNetKind& feature_net_kind(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& kind : feature_net_kinds()) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError("'{}' is no feature network (there are: {})", name, fmt::join(names, ", "));
+  return find_named(feature_net_kinds(), "feature network", name);
 }
 
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
@@ -57,7 +52,7 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
                       fmt::join(item.value().sizes().vec(), ", "));
     }
     if (!value.is_floating_point()) {
-      throw UserError("{}: tensor '{}' is not of floating-point numbers", from, item.key());
+      throw UserError("{}: tensor '{}' is not floating-point", from, item.key());
     }
     item.value().copy_(value);
   }

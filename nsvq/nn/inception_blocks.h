@@ -11,7 +11,7 @@
 
 namespace nsvq {
 
-/// A 3x3 pool. Those that keep the size are padded.
+/// A 3x3 pool. Pools of stride 1 are padded, so that they keep the size.
 enum class Pool {
   none,
   average,         ///< stride 1, padding not counted
@@ -23,15 +23,15 @@ enum class Pool {
 torch::Tensor pool3x3(const torch::Tensor& x, Pool pool);
 
 struct InceptionConvShape {
-  std::string name;  ///< in the module that holds it
+  std::string name;  ///< name in its parent module
   int64_t outputs;
   std::array<int64_t, 2> kernel;  ///< height, width
   int64_t stride = 1;
-  bool padded = true;  ///< so that stride 1 keeps the size
+  bool padded = true;  ///< padded so that stride 1 keeps the size
 };
 
-/// Convolution, batch norm by stored statistics, ReLU: torchvision's BasicConv2d, never trained.
-/// All its tensors are parameters, the statistics too, so that load_parameters fills them.
+/// torchvision's BasicConv2d in evaluation mode: convolution, batch norm by its running statistics,
+/// ReLU. The statistics are parameters here, so that load_parameters fills them.
 class InceptionConv : public torch::nn::Module {
  public:
   InceptionConv(int64_t inputs, const InceptionConvShape& shape);
@@ -43,13 +43,14 @@ class InceptionConv : public torch::nn::Module {
   torch::Tensor kernel_, scale_, bias_, mean_, variance_;
 };
 
-/// A pool, then convolutions one after the other, then the fork: convolutions side by side.
+/// A pool, a chain of convolutions, then optionally a fork: parallel convolutions whose outputs are
+/// concatenated.
 struct InceptionBranch {
   Pool pool = Pool::none;
   std::vector<InceptionConvShape> chain, fork;
 };
 
-/// Branches side by side, their channels one after the other.
+/// Parallel branches whose output channels are concatenated.
 class InceptionBlock : public torch::nn::Module {
  public:
   InceptionBlock(int64_t inputs, const std::vector<InceptionBranch>& branches);

@@ -7,10 +7,10 @@
 #include <optional>
 #include <variant>
 
-#include "nsvq/ops/add_norm_silu.h"
-#include "nsvq/ops/bias_relu.h"
-#include "nsvq/ops/group_norm_silu.h"
-#include "nsvq/ops/layout.h"
+#include "nsvq/ops/common/layout.h"
+#include "nsvq/ops/group_norm/add_norm_silu.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "nsvq/ops/images/bias_relu.h"
 
 namespace nsvq {
 
@@ -36,7 +36,7 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
           .bias(shape.bias));
 }
 
-bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+bool defers_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
   return x.is_cuda() && conv.bias.defined() && x.scalar_type() != at::kDouble &&
          (channels_last(x) || channels_last(conv.weight));
 }
@@ -49,7 +49,7 @@ torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tenso
 }
 
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  if (leaves_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
+  if (defers_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
   return at::relu(conv.forward(x));
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-// torch/nn/modules/{conv,normalization}.h are slow to parse; only sources that call these include
-// them.
+// Forward declarations, because torch/nn/modules/{conv,normalization}.h are slow to parse; sources
+// that use these classes include them.
 namespace torch::nn {
 class Conv2dImpl;
 class GroupNormImpl;
@@ -22,33 +22,33 @@ struct ConvShape {
   bool bias = true;
 };
 
-/// A square convolution, padded so that stride 1 keeps the size.
+/// A convolution with a square kernel, padded so that stride 1 keeps the size.
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 
-/// GroupNorm of 32 groups; where 32 does not divide the channels (narrow models), of groups of at
-/// least 4 channels, as the full model has them. Groups of one channel would take every picture's
-/// mean out of every channel, and its colours with it.
+/// GroupNorm with 32 groups. If 32 does not divide the channels (narrow models), fewer groups of at
+/// least 4 channels each, as in the full model: groups of one channel would remove each image's
+/// mean from every channel, and with it the image's colours.
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
 
-/// Whether what follows a convolution of x should add its bias: on a GPU, channels-last, PyTorch
-/// does so in a pass of its own.
-bool leaves_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+/// Whether the operator after conv(x) should add the convolution's bias: true on a GPU with
+/// channels-last memory, where PyTorch adds it in a separate pass.
+bool defers_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
-/// ReLU of a convolution, with a bias that was left (nsvq/ops/bias_relu.h).
+/// relu(conv(x)), with a deferred bias added by nsvq/ops/images/bias_relu.h.
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
 enum class Activation { none, silu };
 
-/// The norm and what follows it: in one operator (nsvq/ops/group_norm_silu.h) where memory is
-/// channels-last, in PyTorch's otherwise.
+/// GroupNorm of x [B, C, H, W] and the activation: one fused operator
+/// (nsvq/ops/group_norm/group_norm_silu.h) if memory is channels-last, else PyTorch's operators.
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
-/// An image and what is still to be added to it: the norm that comes next does so in the pass that
-/// it makes for its statistics anyway.
+/// Activations x and a residual branch h, both [B, C, H, W], whose sum is left to the next norm: it
+/// adds them in the pass that computes its statistics.
 struct Residual {
-  torch::Tensor x, h;  ///< `h` is undefined where nothing is to be added
+  torch::Tensor x, h;  ///< undefined h: nothing to add
 
   torch::Tensor sum() const { return h.defined() ? x + h : x; }
 };
@@ -57,17 +57,17 @@ struct Normalised {
   torch::Tensor sum, output;
 };
 
-/// The sum and the norm of it: in one operator (nsvq/ops/add_norm_silu.h) where memory is
-/// channels-last.
+/// x + h and its norm with activation: one fused operator (nsvq/ops/group_norm/add_norm_silu.h) if
+/// memory is channels-last, else PyTorch's operators.
 Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
                              Activation activation);
 
-/// Makes the weights of convolutions channels-last; convolutions and norms then keep to it.
+/// Converts convolution weights to channels-last; activations then become channels-last too.
 void make_channels_last(torch::nn::Module& module);
-/// The same if they are on a GPU, which is faster so.
+/// make_channels_last if the module is on a GPU, where it is faster.
 void use_gpu_layout(torch::nn::Module& module);
 
-/// Numbers in all parameters of a module.
+/// Number of elements in all parameters of a module.
 int64_t parameter_count(const torch::nn::Module& module);
 
 }  // namespace nsvq

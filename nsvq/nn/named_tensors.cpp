@@ -34,11 +34,12 @@ void copy_tensors(TensorMap targets, const TensorMap& tensors, const std::string
   for (const auto& [name, value] : tensors) {
     const auto target = targets.find(name);
     if (target == targets.end()) {
-      throw UserError("{}: tensor '{}' has no place in this model; is it of another recipe?", from,
-                      name);
+      throw UserError(
+          "{}: tensor '{}' is not part of this model; does it belong to another recipe?", from,
+          name);
     }
     if (target->second.sizes() != value.sizes()) {
-      throw UserError("{}: tensor '{}' is [{}], but the recipe asks for [{}]", from, name,
+      throw UserError("{}: tensor '{}' is [{}], but the recipe's model has [{}]", from, name,
                       fmt::join(value.sizes().vec(), ", "),
                       fmt::join(target->second.sizes().vec(), ", "));
     }

@@ -8,23 +8,24 @@
 
 namespace nsvq {
 
-/// Tensors by name, as model files and checkpoints keep them.
+/// Tensors by name, as stored in model files and checkpoints.
 using TensorMap = std::map<std::string, torch::Tensor>;
 
 /// Parameters and buffers of a module by the names that files use, such as
 /// "encoder.conv_in.weight".
 TensorMap named_tensors(const torch::nn::Module& module);
 
-/// Copies tensors into a module's parameters and buffers. Throws UserError, calling the tensors'
-/// origin `from`, when one is missing, left over, or of another shape.
+/// Copies tensors into a module's parameters and buffers. Throws UserError if one is missing,
+/// unexpected or of another shape; `from` names the tensors' origin in the message.
 void load_tensors(torch::nn::Module& module, const TensorMap& tensors, const std::string& from);
 
-/// Copies tensors into those of the same name; errors as for load_tensors.
+/// Copies tensors into the `targets` of equal names. Throws UserError like load_tensors.
 void copy_tensors(TensorMap targets, const TensorMap& tensors, const std::string& from);
 
-/// Adds `part` under names that begin with `prefix`: parts of a run's state share one file.
+/// Adds `part` to `all` under names that begin with `prefix`, for parts of a training state that
+/// share one file.
 void add_prefixed(TensorMap& all, const std::string& prefix, const TensorMap& part);
-/// The tensors whose names begin with `prefix`, without it.
+/// The tensors whose names begin with `prefix`, with the prefix removed.
 TensorMap with_prefix(const TensorMap& all, const std::string& prefix);
 
 }  // namespace nsvq

@@ -14,10 +14,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// What the backward pass needs beside the input.
+/// Saved for the backward pass, besides the input.
 struct KeptPart : torch::CustomClassHolder {
   NetworkPart call;
-  Precision precision = Precision::fp32;  ///< of the automatic casts that were on
+  Precision precision = Precision::fp32;  ///< of autocast in the forward pass
 };
 
 class Recompute : public torch::autograd::Function<Recompute> {
@@ -30,14 +30,14 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "recomputed: has no second derivative");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "recomputed: double backward is not supported");
     const auto part =
         c10::static_intrusive_pointer_cast<KeptPart>(context->saved_data["part"].toCapsule());
     const auto x = context->get_saved_variables()[0].detach().requires_grad_();
     torch::Tensor result;
     {
       const at::AutoGradMode with_graph(true);
-      const Casting casting(part->precision, x.device());
+      const AutocastGuard autocast(part->precision, x.device());
       result = part->call(x);
     }
     torch::autograd::backward({result}, {gradients[0]});
@@ -51,7 +51,7 @@ torch::Tensor recomputed(NetworkPart part, const torch::Tensor& x) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return part(x);
   const auto kept = c10::make_intrusive<KeptPart>();
   kept->call = std::move(part);
-  kept->precision = casting_precision(x.device());
+  kept->precision = autocast_precision(x.device());
   return Recompute::apply(x, kept);
 }
 

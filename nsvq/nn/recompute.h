@@ -8,8 +8,8 @@ namespace nsvq {
 
 using NetworkPart = std::function<torch::Tensor(const torch::Tensor&)>;
 
-/// part(x), of whose activations none is kept: they are computed again when the gradient is. The
-/// part's parameters get their gradients then; results and gradients are the same.
+/// part(x) with activation checkpointing: only x is saved, and the backward pass runs the part's
+/// forward again. Results and gradients equal those without it.
 torch::Tensor recomputed(NetworkPart part, const torch::Tensor& x);
 
 }  // namespace nsvq

@@ -8,7 +8,8 @@
 
 namespace nsvq {
 
-/// 1x1 to few channels, then 1x1 and 3x3 side by side, each half of the outputs.
+/// Fire module: a 1x1 convolution to few channels, then a 1x1 and a 3x3 convolution in parallel,
+/// each half of the outputs.
 struct FireImpl : torch::nn::Module {
   FireImpl(int64_t inputs, int64_t squeezed, int64_t outputs);
   torch::Tensor forward(const torch::Tensor& x);
@@ -17,15 +18,15 @@ struct FireImpl : torch::nn::Module {
   std::shared_ptr<torch::nn::Conv2dImpl> squeeze_, expand1x1_, expand3x3_;
 };
 
-/// SqueezeNet 1.1 without its classifier; activations are those of the first convolution and of the
-/// fire modules 4, 7, 9, 10, 11 and 12 (torchvision's numbers), as LPIPS takes them.
+/// SqueezeNet 1.1 without its classifier; features are the ReLU outputs of the first convolution
+/// and of the fire modules 4, 7, 9, 10, 11 and 12 (torchvision's indices), as in LPIPS.
 struct SqueezeNet : FeatureNet {
   SqueezeNet();
   std::vector<torch::Tensor> features(const torch::Tensor& images) override;
 
  private:
   struct Slice {
-    bool pool;  // before the modules
+    bool pool;  // max pool before the modules
     std::vector<std::shared_ptr<FireImpl>> modules;
   };
 

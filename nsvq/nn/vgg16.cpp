@@ -15,7 +15,7 @@ constexpr Block kBlocks[] = {{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}};
 }  // namespace
 
 Vgg16::Vgg16() {
-  int64_t inputs = 3, index = 0;  // torchvision counts ReLUs and pools too
+  int64_t inputs = 3, index = 0;  // torchvision's indices count ReLUs and pools too
   for (const auto& block : kBlocks) {
     auto& convolutions = blocks_.emplace_back();
     for (int64_t i = 0; i < block.convolutions; ++i, index += 2) {

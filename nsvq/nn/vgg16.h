@@ -8,7 +8,7 @@
 
 namespace nsvq {
 
-/// VGG16 up to its last convolution; activations are those of relu1_2, 2_2, 3_3, 4_3 and 5_3.
+/// VGG16 up to its last convolution; features are relu1_2, relu2_2, relu3_3, relu4_3 and relu5_3.
 struct Vgg16 : FeatureNet {
   Vgg16();
   std::vector<torch::Tensor> features(const torch::Tensor& images) override;

@@ -18,7 +18,7 @@ std::shared_ptr<torch::nn::LinearImpl> make_xavier_linear(int64_t inputs, int64_
   return layer;
 }
 
-// Names of parameters follow timm.
+// Parameter names are those of timm.
 VitBlockImpl::VitBlockImpl(const VitBlockShape& shape) : heads_(shape.heads) {
   TORCH_CHECK(shape.heads > 0 && shape.width % shape.heads == 0, "VitBlock: ", shape.heads,
               " heads do not divide a width of ", shape.width);
@@ -29,8 +29,8 @@ VitBlockImpl::VitBlockImpl(const VitBlockShape& shape) : heads_(shape.heads) {
   fc2_ = register_module("fc2", make_xavier_linear(hidden, width));
 }
 
-/// By plain products: what is computed does not depend on whether gradients are wanted, as it does
-/// with fused attention.
+/// Plain matrix products rather than fused attention, which picks another kernel, and so other
+/// bits, when gradients are needed.
 torch::Tensor VitBlockImpl::attention(const torch::Tensor& tokens) {
   const int64_t count = tokens.size(0), width = tokens.size(1), each = width / heads_;
   const auto parts = qkv_->forward(tokens).view({count, 3, heads_, each}).permute({1, 2, 0, 3});

@@ -18,9 +18,9 @@ struct VitBlockShape {
   int64_t mlp_ratio = 2;  ///< hidden channels of the MLP as a multiple of the width
 };
 
-/// A vision transformer's block on tokens [T, width]: attention over all tokens, then an MLP with
-/// tanh-GELU, each behind a layer norm without parameters and added to its input. Weights are
-/// Xavier-uniform, biases 0.
+/// A pre-norm vision transformer block on tokens [T, width]: self-attention, then an MLP with
+/// tanh-GELU, each after a layer norm without parameters and with a residual connection. Weights
+/// are initialised Xavier-uniform, biases to 0.
 struct VitBlockImpl : torch::nn::Module {
   explicit VitBlockImpl(const VitBlockShape& shape);
   torch::Tensor forward(const torch::Tensor& tokens);

@@ -10,7 +10,7 @@ namespace nsvq {
 
 namespace {
 
-/// Draws on the CPU, so that every device gets the same values.
+/// Draws on the CPU, so that every device gets equal values.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
@@ -23,7 +23,7 @@ class Draws {
   torch::Tensor rows_of(const torch::Tensor& matrix, int64_t count) {
     return matrix.index_select(0, at::randint(matrix.size(0), {count}, generator_));
   }
-  /// The same with a few rows that are drawn most of the time.
+  /// As rows_of, but a few rows are drawn most of the time.
   torch::Tensor uneven_rows_of(const torch::Tensor& matrix, int64_t count) {
     const auto places = at::rand({count}, generator_).pow(4) * matrix.size(0);
     return matrix.index_select(0, places.to(at::kLong).clamp_max(matrix.size(0) - 1));
@@ -74,7 +74,7 @@ DrawnCodes draw_duplicates(Draws& draws, const Sizes& sizes) {
   return draw_copies(draws, sizes, 0);
 }
 
-/// Small whole numbers, where many distances are the same.
+/// Small whole numbers, where many distances are equal.
 DrawnCodes draw_ties(Draws& draws, const Sizes& sizes) {
   return {draws.whole(2, {sizes.latents, sizes.dimension}),
           draws.whole(2, {sizes.codes, sizes.dimension})};
@@ -113,6 +113,18 @@ DrawnCodes draw_moved(Draws& draws, const Sizes& sizes) {
           at::where(moved, large, small)};
 }
 
+/// Values whose products leave the normal range of fp32.
+DrawnCodes draw_tiny(Draws& draws, const Sizes& sizes) {
+  const auto drawn = draw_random(draws, sizes);
+  return {drawn.latents * 1e-22, drawn.codebook * 1e-22};
+}
+
+/// Values whose squares fp32 does not hold.
+DrawnCodes draw_huge(Draws& draws, const Sizes& sizes) {
+  const auto drawn = draw_random(draws, sizes);
+  return {drawn.latents * 1e20, drawn.codebook * 1e20};
+}
+
 struct Family {
   std::string name;
   DrawnCodes (*draw)(Draws&, const Sizes&);
@@ -129,6 +141,8 @@ const std::vector<Family>& families() {
       {"uneven norms", draw_uneven},
       {"few moved codes", draw_moved},
       {"crowded copies", draw_crowded},
+      {"tiny values", draw_tiny},
+      {"huge values", draw_huge},
   };
   return table;
 }
@@ -164,13 +178,14 @@ CodeCase timed(CaseUse use, int64_t n, int64_t k, int64_t d, const std::string& 
 
 std::vector<CodeCase> make_code_cases() {
   std::vector<CodeCase> all;
-  // Sizes around tiles and panels.
-  for (const int64_t n : {0, 1, 33, 130}) {
-    for (const int64_t k : {1, 16, 333}) {
-      for (const int64_t d : {1, 31, 64, 130}) all.push_back(small(n, k, d, "random"));
+  // Sizes around strips, tiles, panels and blocks.
+  for (const int64_t n : {0, 1, 6, 33, 130}) {
+    for (const int64_t k : {1, 15, 17, 333}) {
+      for (const int64_t d : {1, 8, 31, 64, 130}) all.push_back(small(n, k, d, "random"));
     }
   }
-  all.push_back(small(9, 50, 1024, "random"));
+  all.push_back(small(64, 300, 1024, "random"));
+  all.push_back(small(513, 1100, 8, "random"));
   for (const auto& family : code_families()) {
     for (const int64_t d : {3, 32, 128, 256}) all.push_back(small(150, 700, d, family));
   }
@@ -190,7 +205,9 @@ std::vector<CodeCase> make_code_cases() {
                                 {8192, 65536, 128},
                                 {32768, 65536, 128},
                                 {8192, 65536, 256},
-                                {8192, 1048576, 128}}) {
+                                {8192, 1048576, 128},
+                                {8192, 65536, 4},
+                                {8192, 65536, 512}}) {
     all.push_back(timed(CaseUse::time_gpu, n, k, d, "random"));
   }
   for (const char* family : after_training) {

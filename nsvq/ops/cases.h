@@ -1,7 +1,7 @@
 #pragma once
 
-// The cases that operators are tested and timed with, in one table: tests/ops/cases_test.cpp and
-// `nsvq bench ops` go through it.
+// The cases that operators are tested, their gradients checked and their speed measured with, in
+// one table: tests/ops/cases_test.cpp and `nsvq bench ops` go through it.
 
 #include <torch/types.h>
 
@@ -16,13 +16,16 @@ enum class CaseUse {
   time_gpu,
 };
 
-/// Latents and codes, as of the search and the NS loss.
+/// Latents and codes, for the search and the NS loss.
 struct CodeCase {
   std::string name;
   int64_t latents, codes, dimension;
   std::string family;  ///< how values are drawn: a name of code_families()
   CaseUse use = CaseUse::test;
   at::ScalarType type = at::kFloat;
+
+  /// Whether there is an NS loss: not of values whose squares fp32 does not hold.
+  bool has_loss() const { return family != "huge values"; }
 };
 
 const std::vector<CodeCase>& code_cases();
@@ -34,10 +37,10 @@ struct DrawnCodes {
   torch::Tensor codebook;  ///< [K, d]
 };
 
-/// The same values for equal seeds on every device.
+/// Equal values for equal seeds on every device.
 DrawnCodes draw(const CodeCase& one, uint64_t seed, c10::Device device);
 
-/// Images, as of group_norm_silu.
+/// Images, for group_norm_silu.
 struct ImageCase {
   std::string name;
   int64_t images, channels, height, width, groups;

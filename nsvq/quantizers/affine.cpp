@@ -24,10 +24,23 @@ torch::Tensor moments(const torch::Tensor& rows) {
   return at::stack({wide.mean(0), wide.var(0, /*unbiased=*/false)});
 }
 
+std::vector<Option> affine_options(QuantizerConfig& config) {
+  auto& affine = config.of<AffineConfig>();
+  return {
+      {"quantizer.affine.variant", &affine.variant,
+       "affine: shift and scale learned, or from running statistics",
+       Range::one_of({"learned", "running"})},
+      {"quantizer.affine.rate", &affine.rate, "factor on what is learned", Range::above(0)},
+      {"quantizer.affine.momentum", &affine.momentum, "share of a batch in the running statistics",
+       Range::between(0, 1)},
+  };
+}
+
 }  // namespace
 
 AffineQuantizer::AffineQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : MappedQuantizer(config),
+      settings_(config.of<AffineConfig>()),
       weight_(config.beta),
       codes_(
           register_parameter("codebook", initial_codebook(config.init, config.codes, latent_dim))) {
@@ -57,7 +70,7 @@ Quantized AffineQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 
 torch::Tensor AffineQuantizer::mapped_codes() {
   if (learned()) {
-    const double rate = config_.affine.rate;
+    const double rate = settings_.rate;
     return codes_ * (1 + rate * scale_) + rate * shift_;
   }
   const auto scale = (statistics_[kLatentVariance] / (statistics_[kCodeVariance] + 1e-8)).sqrt();
@@ -65,23 +78,32 @@ torch::Tensor AffineQuantizer::mapped_codes() {
   return at::where(started_.gt(0), mapped, codes_);
 }
 
-std::vector<torch::Tensor> AffineQuantizer::followers() {
+std::vector<torch::Tensor> AffineQuantizer::statistics() {
   if (learned()) return {};
   return {statistics_, started_};
 }
 
-void AffineQuantizer::follow(const TakenStep& step) {
+void AffineQuantizer::update_statistics(const StepOutputs& step) {
   if (learned()) return;
   const torch::NoGradGuard no_grad;
   const auto now = at::cat({moments_over_ranks(step.latents, step.group), moments(codes_)});
   // The first statistics are taken as they are.
-  const auto share = 1 - (1 - config_.affine.momentum) * started_;
+  const auto share = 1 - (1 - settings_.momentum) * started_;
   statistics_.lerp_(now.to(statistics_), share);
   started_.fill_(1);
 }
 
 void AffineQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   codes_from_data(codes_, latents, config_.init, seed);
+}
+
+QuantizerKind affine_kind() {
+  return {.name = "affine",
+          .summary = "a codebook behind a shared scale and shift",
+          .make = make_member<AffineQuantizer>,
+          .options = affine_options,
+          .defaults = {"quantizer.beta=0.95"},
+          .small = {"quantizer.affine.rate=0.5"}};
 }
 
 }  // namespace nsvq

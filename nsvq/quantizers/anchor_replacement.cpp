@@ -1,9 +1,9 @@
 #include "nsvq/quantizers/anchor_replacement.h"
 
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/cosine.h"
-#include "nsvq/ops/similarity_draws.h"
-#include "nsvq/quantizers/random_draws.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/random/sample_by_cosine.h"
+#include "nsvq/quantizers/sample_rows.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -13,32 +13,48 @@ namespace {
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
                              const std::string& choice, const torch::Tensor& seed) {
   if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
-  if (choice == "random") return draw_rows(latents, codebook.size(0), seed);
-  return latents.index_select(0, draw_by_similarity(codebook, latents, seed));
+  if (choice == "random") return sample_rows(latents, codebook.size(0), seed);
+  return latents.index_select(0, sample_by_cosine(codebook, latents, seed));
+}
+
+std::vector<Option> anchor_options(ReplacementConfig& config) {
+  return {{"replacement.anchor", &config.of<AnchorReplacementConfig>().anchor,
+           "anchor: latents drawn by closeness, the closest, or any",
+           Range::one_of({"sampled", "closest", "random"})}};
 }
 
 }  // namespace
 
+ReplacementKind anchor_replacement_kind() {
+  return {.name = "anchor",
+          .make =
+              [](const ReplacementConfig& config, const torch::Tensor& codebook) {
+                return std::make_unique<AnchorReplacement>(config, codebook);
+              },
+          .options = anchor_options};
+}
+
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
   // Of unit vectors the nearest is the most similar.
-  return nearest_without_waiting(unit_vectors(codebook), unit_vectors(latents), {});
+  return nearest_indices(unit_vectors(codebook), unit_vectors(latents), {}, NonFinite::ignore);
 }
 
 AnchorReplacement::AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook)
-    : config_(config),
+    : decay_(config.decay),
+      settings_(config.of<AnchorReplacementConfig>()),
       share_(at::zeros({codebook.size(0)}, at::device(codebook.device()).dtype(at::kFloat))) {}
 
-torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const TakenStep& step) {
+torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
   const int64_t codes = codebook.size(0);
   auto counts = code_usage(step.indices, codes).to(at::kFloat);
   step.group.sum({counts});
-  share_.mul_(config_.decay).add_(counts / counts.sum().clamp_min(1), 1 - config_.decay);
+  share_.mul_(decay_).add_(counts / counts.sum().clamp_min(1), 1 - decay_);
 
-  const double slope = 10 * static_cast<double>(codes) / (1 - config_.decay);
+  const double slope = 10 * static_cast<double>(codes) / (1 - decay_);
   const auto way = (share_ * -slope - 1e-3).exp();
   const auto latents = step.latents.to(codebook.scalar_type());
-  auto anchors = choose_anchors(codebook, latents, config_.anchor, step.seed);
+  auto anchors = choose_anchors(codebook, latents, settings_.anchor, step.seed);
   step.group.broadcast({anchors});
   codebook.copy_(at::lerp(codebook, anchors, way.to(codebook.scalar_type()).unsqueeze(1)));
   return way.gt(0.01);

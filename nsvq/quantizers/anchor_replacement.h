@@ -4,10 +4,14 @@
 
 namespace nsvq {
 
+struct AnchorReplacementConfig {
+  std::string anchor = "sampled";
+};
+
 /// As in CVQ-VAE (clustering VQ): after each step, every code moves towards an anchor, a latent of
 /// rank 0's batch, the further the less it is used: c <- (1 - a) c + a anchor, where
 /// a = exp(-10 K p / (1 - decay) - 1e-3) and p is the running share of latents that chose the code.
-/// Anchors (config.anchor) are drawn by the softmax of cosine similarity over the batch
+/// Anchors (replacement.anchor) are drawn by the softmax of cosine similarity over the batch
 /// ("sampled"), the most similar latent ("closest"), or any latent ("random").
 class AnchorReplacement : public Replacement {
  public:
@@ -15,13 +19,16 @@ class AnchorReplacement : public Replacement {
 
   /// The rows it returns are those that moved by more than a hundredth of the way.
   bool acts_after_steps() const override { return true; }
-  torch::Tensor after_step(torch::Tensor codebook, const TakenStep& step) override;
+  torch::Tensor after_step(torch::Tensor codebook, const StepOutputs& step) override;
   std::map<std::string, torch::Tensor> state() override { return {{"share", share_}}; }
 
  private:
-  ReplacementConfig config_;
+  double decay_;
+  AnchorReplacementConfig settings_;
   torch::Tensor share_;  ///< [K]
 };
+
+ReplacementKind anchor_replacement_kind();
 
 /// Positions [K] in latents [N, d] of the most similar one to each code, the first on ties, without
 /// a K x N matrix.

@@ -3,13 +3,21 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/nn/vit.h"
 
 namespace nsvq {
+
+/// The network that makes the codes of fvq.
+struct BridgeConfig {
+  int64_t patch = 8;
+  int64_t width = 256;
+  int64_t heads = 4;
+  int64_t blocks = 2;
+};
 
 /// VQBridge (Chang et al., 2025): a codebook [K, d], laid out as a square of sqrt(K) x sqrt(K),
 /// through a vision transformer on its patches, to codes [K, d]. Without positions and without a

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "nsvq/ops/code_sums.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
 #include "nsvq/quantizers/kmeans.h"
 
 namespace nsvq {
@@ -75,11 +75,11 @@ torch::Tensor flatten_latents(const torch::Tensor& latents) {
   return latents.permute({0, 2, 3, 1}).reshape({-1, latents.size(1)});
 }
 
-torch::Tensor to_places(const torch::Tensor& indices, const torch::Tensor& latents) {
+torch::Tensor to_grid(const torch::Tensor& indices, const torch::Tensor& latents) {
   return indices.view({latents.size(0), latents.size(2), latents.size(3)});
 }
 
-torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latents) {
+torch::Tensor to_nchw(const torch::Tensor& rows, const torch::Tensor& latents) {
   return rows.view({latents.size(0), latents.size(2), latents.size(3), rows.size(1)})
       .permute({0, 3, 1, 2});
 }

@@ -28,10 +28,10 @@ void codes_from_data(torch::Tensor codebook, const torch::Tensor& latents, const
 torch::Tensor flatten_latents(const torch::Tensor& latents);
 
 /// Indices [B * h * w] to [B, h, w], the places of latents [B, d, h, w].
-torch::Tensor to_places(const torch::Tensor& indices, const torch::Tensor& latents);
+torch::Tensor to_grid(const torch::Tensor& indices, const torch::Tensor& latents);
 
 /// Rows [B * h * w, d] to [B, d, h, w], the places of latents [B, d, h, w].
-torch::Tensor to_channels(const torch::Tensor& rows, const torch::Tensor& latents);
+torch::Tensor to_nchw(const torch::Tensor& rows, const torch::Tensor& latents);
 
 /// Rows of the codebook [..., d] for indices [...].
 torch::Tensor codes_of(const torch::Tensor& codebook, const torch::Tensor& indices);

@@ -16,22 +16,44 @@ torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& acti
   return at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true);
 }
 
+std::vector<Option> copy_options(ReplacementConfig& config) {
+  auto& copy = config.of<CopyReplacementConfig>();
+  return {
+      {"replacement.exempt_epochs", &copy.exempt_epochs,
+       "copy: first epochs, in which no code is replaced", Range::at_least(0)},
+      {"replacement.sigma", &copy.sigma, "copy: noise added to the copy of the source code",
+       Range::at_least(0)},
+      {"replacement.source", &copy.source,
+       "copy: the code to copy, drawn in proportion to usage, or the most used",
+       Range::one_of({"usage", "most_used"})},
+  };
+}
+
 }  // namespace
+
+ReplacementKind copy_replacement_kind() {
+  return {.name = "copy",
+          .make =
+              [](const ReplacementConfig& config, const torch::Tensor& /*codebook*/) {
+                return std::make_unique<CopyReplacement>(config);
+              },
+          .options = copy_options};
+}
 
 torch::Tensor CopyReplacement::after_epoch(torch::Tensor codebook, const torch::Tensor& usage,
                                            int64_t epoch, uint64_t seed) {
-  if (epoch <= config_.exempt_epochs) return {};
+  if (epoch <= settings_.exempt_epochs) return {};
   const torch::NoGradGuard no_grad;
   const auto counts = usage.to(at::kCPU);
   // A code that nothing chose is no source, even where the threshold is 0.
-  const auto active = counts.ge(config_.threshold).logical_and(counts.gt(0));
-  const auto unused = counts.lt(config_.threshold);
+  const auto active = counts.ge(threshold_).logical_and(counts.gt(0));
+  const auto unused = counts.lt(threshold_);
   const auto dead = unused.nonzero().flatten();
   if (dead.numel() == 0 || !active.any().item<bool>()) return {};
 
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const auto sources = draw_sources(counts, active, dead.numel(), config_.source, generator);
-  const auto noise = at::randn({dead.numel(), codebook.size(1)}, generator) * config_.sigma;
+  const auto sources = draw_sources(counts, active, dead.numel(), settings_.source, generator);
+  const auto noise = at::randn({dead.numel(), codebook.size(1)}, generator) * settings_.sigma;
   const auto device = codebook.device();
   codebook.index_copy_(0, dead.to(device),
                        codebook.index_select(0, sources.to(device)) + noise.to(codebook));

@@ -1,10 +1,10 @@
 #include "nsvq/quantizers/ema.h"
 
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -12,18 +12,20 @@ namespace nsvq {
 /// code that no latent chose by the smoothing alone and throw it away.
 EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : VectorQuantizer(config, latent_dim, MovedBy::statistics),
+      settings_(config.of<RunningMeansConfig>()),
       counts_(register_buffer("counts", at::ones({config.codes}))),
       sums_(register_buffer("sums", codebook_.clone())) {}
 
 Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found = nearest_without_waiting(flatten_latents(latents), codebook_, config_);
-  const auto indices = to_places(found, latents);
+  const auto found =
+      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
+  const auto indices = to_grid(found, latents);
   return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
-void EmaQuantizer::follow(const TakenStep& step) {
+void EmaQuantizer::update_statistics(const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
-  const auto& [decay, smoothing] = config_.ema;
+  const auto& [decay, smoothing] = settings_;
   auto counts = code_usage(step.indices, codes()).to(counts_.scalar_type());
   auto sums = code_sums(step.latents, step.indices, codes()).to(sums_.scalar_type());
   step.group.sum({counts, sums});
@@ -46,6 +48,32 @@ void EmaQuantizer::rows_replaced(const torch::Tensor& rows) {
 void EmaQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   VectorQuantizer::initialise_from(latents, seed);
   rows_replaced(at::ones_like(counts_, at::kBool));
+}
+
+std::vector<Option> running_means_options(QuantizerConfig& config) {
+  auto& ema = config.of<RunningMeansConfig>();
+  return {
+      {"quantizer.ema.decay", &ema.decay, "ema, jukebox, soundstream: decay of the running means",
+       Range::from_to_below(0, 1)},
+      {"quantizer.ema.smoothing", &ema.smoothing, "count added to each code before the division",
+       Range::at_least(0)},
+  };
+}
+
+QuantizerKind ema_kind() {
+  return {.name = "ema",
+          .summary = "codes as running means of their latents, as in VQ-VAE",
+          .make = make_member<EmaQuantizer>,
+          .options = running_means_options};
+}
+
+QuantizerKind jukebox_kind() {
+  return {.name = "jukebox",
+          .summary = "ema from latents, unused codes restarted at latents",
+          .make = make_member<EmaQuantizer>,
+          .options = running_means_options,
+          .defaults = {"quantizer.init=data"},
+          .replacement = "restart"};
 }
 
 }  // namespace nsvq

@@ -1,9 +1,9 @@
 #include "nsvq/quantizers/factorised.h"
 
-#include "nsvq/ops/cosine.h"
+#include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -17,14 +17,15 @@ Quantized FactorisedQuantizer::quantize_wide(const torch::Tensor& latents,
                                              const QuantizerStep& step) {
   const auto directions = unit_vectors(latents);
   const auto codes = unit_vectors(codebook_);
-  const auto found = nearest_without_waiting(flatten_latents(directions), codes, config_);
-  const auto indices = to_places(found, latents);
+  const auto found =
+      nearest_indices(flatten_latents(directions), codes, config_, NonFinite::ignore);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codes, indices), indices, directions, config_, step);
 }
 
 torch::Tensor FactorisedQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto flat = flatten_latents(unit_vectors(latents));
-  return to_places(nearest_or_none(flat, unit_vectors(codebook_), config_), latents);
+  return to_grid(nearest_indices(flat, unit_vectors(codebook_), config_, NonFinite::mark), latents);
 }
 
 torch::Tensor FactorisedQuantizer::decode(const torch::Tensor& indices) {
@@ -35,6 +36,14 @@ torch::Tensor FactorisedQuantizer::code_vectors() { return unit_vectors(codebook
 
 void FactorisedQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   VectorQuantizer::initialise_from(unit_vectors(latents), seed);
+}
+
+QuantizerKind factorised_kind() {
+  return {.name = "factorised",
+          .summary = "latents and codes of length 1, as in VQGAN-FC",
+          .make = make_member<FactorisedQuantizer>,
+          .defaults = {"quantizer.init=uniform"},
+          .straight_through = false};
 }
 
 }  // namespace nsvq

@@ -19,4 +19,6 @@ class FactorisedQuantizer : public VectorQuantizer {
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
 };
 
+QuantizerKind factorised_kind();
+
 }  // namespace nsvq

@@ -1,8 +1,8 @@
 #include "nsvq/quantizers/fsq.h"
 
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -30,13 +30,18 @@ torch::Tensor strides_of(const torch::Tensor& levels) {
   return at::floor_divide(whole.cumprod(0), whole);
 }
 
+std::vector<Option> fsq_options(QuantizerConfig& config) {
+  return {{"quantizer.fsq.levels", &config.of<FsqConfig>().levels,
+           "fsq: levels of each channel; their product is the number of codes",
+           Range::list(1, 24, Range::between(2, 65536))}};
+}
+
 }  // namespace
 
 FiniteScalarQuantizer::FiniteScalarQuantizer(const QuantizerConfig& config, int64_t latent_dim)
-    : codes_(product_of(config.fsq.levels)),
-      levels_(
-          register_buffer("levels", at::tensor(config.fsq.levels, at::kFloat).view({-1, 1, 1}))) {
-  refuse_rotation(config);
+    : codes_(product_of(config.of<FsqConfig>().levels)),
+      levels_(register_buffer(
+          "levels", at::tensor(config.of<FsqConfig>().levels, at::kFloat).view({-1, 1, 1}))) {
   if (levels_.size(0) != latent_dim) {
     throw UserError(
         "quantizer.fsq.levels has {} entries, but model.latent_dim is {}: fsq has one a channel; "
@@ -80,7 +85,7 @@ Quantized FiniteScalarQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor FiniteScalarQuantizer::encode_wide(const torch::Tensor& latents) {
-  return none_if_not_finite(indices_of(rounded(bounded(latents))), latents);
+  return with_policy(indices_of(rounded(bounded(latents))), latents, NonFinite::mark);
 }
 
 torch::Tensor FiniteScalarQuantizer::decode(const torch::Tensor& indices) {
@@ -88,6 +93,17 @@ torch::Tensor FiniteScalarQuantizer::decode(const torch::Tensor& indices) {
   const auto steps =
       at::floor_divide(indices.unsqueeze(1), strides_of(levels_)).remainder(levels_.to(at::kLong));
   return (steps.to(levels_) - width) / width;
+}
+
+QuantizerKind fsq_kind() {
+  return {.name = "fsq",
+          .summary = "each channel rounded to a few levels",
+          .make = make_member<FiniteScalarQuantizer>,
+          .options = fsq_options,
+          .rotates = false,
+          .small = {"model.latent_dim=6", "quantizer.fsq.levels=[4, 3, 5, 2, 3, 2]"},
+          .straight_through = false,
+          .any_codes = false};
 }
 
 }  // namespace nsvq

@@ -4,6 +4,10 @@
 
 namespace nsvq {
 
+struct FsqConfig {
+  std::vector<int64_t> levels = {8, 8, 8, 5, 5, 5};
+};
+
 /// Finite scalar quantization: each channel is bounded and rounded to one of its levels. Nothing is
 /// searched, nothing trains, and there is no loss.
 class FiniteScalarQuantizer : public Quantizer {
@@ -26,5 +30,7 @@ class FiniteScalarQuantizer : public Quantizer {
   int64_t codes_;
   torch::Tensor levels_;  ///< [d, 1, 1]
 };
+
+QuantizerKind fsq_kind();
 
 }  // namespace nsvq

@@ -4,11 +4,37 @@
 
 namespace nsvq {
 
+namespace {
+
+std::vector<Option> bridge_options(QuantizerConfig& config) {
+  auto& bridge = config.of<BridgeConfig>();
+  return {
+      {"quantizer.bridge.patch", &bridge.patch,
+       "fvq: codes along the side of a patch; the codebook is a square of patches",
+       Range::between(1, 256)},
+      {"quantizer.bridge.width", &bridge.width, "channels of its blocks", Range::between(1, 8192)},
+      {"quantizer.bridge.heads", &bridge.heads, "heads of their attention", Range::between(1, 256)},
+      {"quantizer.bridge.blocks", &bridge.blocks, "number of blocks", Range::between(1, 64)},
+  };
+}
+
+}  // namespace
+
 BridgedQuantizer::BridgedQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : MappedQuantizer(config),
-      bridge_(register_module(
-          "bridge", std::make_shared<CodeBridgeImpl>(config.bridge, config.codes, latent_dim))),
+      bridge_(register_module("bridge", std::make_shared<CodeBridgeImpl>(
+                                            config.of<BridgeConfig>(), config.codes, latent_dim))),
       embedding_(
           register_parameter("embedding", initial_codebook("uniform", config.codes, latent_dim))) {}
+
+QuantizerKind fvq_kind() {
+  return {.name = "fvq",
+          .summary = "codes through a small vision transformer (VQBridge)",
+          .make = make_member<BridgedQuantizer>,
+          .options = bridge_options,
+          .small = {"quantizer.codes=36", "quantizer.bridge.patch=2", "quantizer.bridge.width=8",
+                    "quantizer.bridge.heads=2"},
+          .any_codes = false};
+}
 
 }  // namespace nsvq

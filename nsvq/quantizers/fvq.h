@@ -21,4 +21,6 @@ class BridgedQuantizer : public MappedQuantizer {
   torch::Tensor embedding_;  ///< [K, d], what the bridge is given
 };
 
+QuantizerKind fvq_kind();
+
 }  // namespace nsvq

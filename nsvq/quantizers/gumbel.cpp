@@ -4,37 +4,54 @@
 #include <numbers>
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
-torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number) {
-  const auto share = (number / static_cast<double>(config.anneal_steps)).clamp_max(1);
+namespace {
+
+std::vector<Option> gumbel_options(QuantizerConfig& config) {
+  auto& gumbel = config.of<GumbelConfig>();
+  return {
+      {"quantizer.gumbel.temperature", &gumbel.temperature, "gumbel: temperature at the start",
+       Range::above(0)},
+      {"quantizer.gumbel.last_temperature", &gumbel.last_temperature, "and at the end of a cosine",
+       Range::above(0)},
+      {"quantizer.gumbel.anneal_steps", &gumbel.anneal_steps, "steps of that cosine",
+       Range::at_least(1)},
+      {"quantizer.gumbel.kl", &gumbel.kl, "weight of the divergence from equal use",
+       Range::at_least(0)},
+  };
+}
+
+}  // namespace
+
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& step) {
+  const auto share = (step / static_cast<double>(config.anneal_steps)).clamp_max(1);
   const auto high = (1 + (share * std::numbers::pi).cos()) / 2;
   return config.last_temperature + (config.temperature - config.last_temperature) * high;
 }
 
 GumbelQuantizer::GumbelQuantizer(const QuantizerConfig& config, int64_t latent_dim)
-    : config_(config.gumbel),
+    : settings_(config.of<GumbelConfig>()),
       projection_(register_module("projection", torch::nn::Linear(latent_dim, config.codes))),
-      codebook_(
-          register_parameter("codebook", initial_codebook(config.init, config.codes, latent_dim))) {
-  refuse_rotation(config);
-}
+      codebook_(register_parameter("codebook",
+                                   initial_codebook(config.init, config.codes, latent_dim))) {}
 
 Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
   const auto &weights = projection_->weight, &offsets = projection_->bias;
-  const auto drawn = winning_codes(flat, {weights, offsets}, codebook_,
-                                   {gumbel_temperature(config_, number_of(step, flat)), step.seed});
+  const auto drawn =
+      winning_codes(flat, {weights, offsets}, codebook_,
+                    {gumbel_temperature(settings_, global_step(step, flat)), step.seed});
   const auto divergence =
       std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;
-  result.latents = to_channels(drawn.codes, latents);
-  result.indices = to_places(drawn.indices, latents);
-  result.loss = config_.kl * divergence;
+  result.latents = to_nchw(drawn.codes, latents);
+  result.indices = to_grid(drawn.indices, latents);
+  result.loss = settings_.kl * divergence;
   result.terms = {{"commitment", at::mse_loss(latents.detach(), result.latents.detach())},
                   {"divergence", divergence.detach()}};
   return result;
@@ -43,11 +60,21 @@ Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const Qua
 torch::Tensor GumbelQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found =
       largest_logits(flatten_latents(latents), {projection_->weight, projection_->bias});
-  return none_if_not_finite(to_places(found, latents), latents);
+  return with_policy(to_grid(found, latents), latents, NonFinite::mark);
 }
 
 torch::Tensor GumbelQuantizer::decode(const torch::Tensor& indices) {
   return look_up(codebook_, indices);
+}
+
+QuantizerKind gumbel_kind() {
+  return {.name = "gumbel",
+          .summary = "codes drawn by Gumbel noise, straight through",
+          .make = make_member<GumbelQuantizer>,
+          .options = gumbel_options,
+          .rotates = false,
+          .small = {"quantizer.gumbel.anneal_steps=30"},
+          .straight_through = false};
 }
 
 }  // namespace nsvq

@@ -6,6 +6,13 @@
 
 namespace nsvq {
 
+struct GumbelConfig {
+  double temperature = 0.9;
+  double last_temperature = 1e-6;
+  int64_t anneal_steps = 1000000;
+  double kl = 5e-4;
+};
+
 /// Gumbel quantization (taming-transformers, DALL-E): logits of the codes are a linear projection
 /// of the latent; training draws a code by Gumbel noise, one-hot straight through a softmax whose
 /// temperature falls along a cosine; evaluation takes the largest logit. The loss is the divergence
@@ -22,12 +29,14 @@ class GumbelQuantizer : public Quantizer {
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
 
  private:
-  GumbelConfig config_;
+  GumbelConfig settings_;
   torch::nn::Linear projection_{nullptr};
   torch::Tensor codebook_;  ///< [K, d]; latents are not compared with it
 };
 
 /// From `temperature` to `last_temperature` in `anneal_steps`, along half a cosine.
-torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& number);
+torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& step);
+
+QuantizerKind gumbel_kind();
 
 }  // namespace nsvq

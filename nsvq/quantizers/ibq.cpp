@@ -1,18 +1,32 @@
 #include "nsvq/quantizers/ibq.h"
 
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
+namespace {
+
+std::vector<Option> ibq_options(QuantizerConfig& config) {
+  auto& ibq = config.of<IbqConfig>();
+  return {
+      {"quantizer.ibq.entropy", &ibq.entropy, "ibq: weight of the entropy terms",
+       Range::at_least(0)},
+      {"quantizer.ibq.entropy_temperature", &ibq.entropy_temperature,
+       "temperature of their softmax", Range::above(0)},
+      {"quantizer.ibq.temperature", &ibq.temperature,
+       "temperature of the softmax that gradients pass", Range::above(0)},
+  };
+}
+
+}  // namespace
+
 IndexBackpropagationQuantizer::IndexBackpropagationQuantizer(const QuantizerConfig& config,
                                                              int64_t latent_dim)
-    : VectorQuantizer(config, latent_dim) {
-  refuse_rotation(config);
-}
+    : VectorQuantizer(config, latent_dim), settings_(config.of<IbqConfig>()) {}
 
 torch::Tensor IndexBackpropagationQuantizer::no_offsets() const {
   return at::zeros({codes()}, codebook_.options().requires_grad(false));
@@ -21,7 +35,7 @@ torch::Tensor IndexBackpropagationQuantizer::no_offsets() const {
 /// mean H(p) - H(mean p), the latter with the reference's 1e-5 in the logarithm.
 torch::Tensor IndexBackpropagationQuantizer::entropy_loss(const torch::Tensor& flat) {
   const auto assigned =
-      soft_assignment_of_logits(flat, codebook_ / config_.ibq.entropy_temperature, no_offsets());
+      soft_assignment_of_logits(flat, codebook_ / settings_.entropy_temperature, no_offsets());
   const auto rows = static_cast<double>(flat.size(0));
   const auto mean = assigned.usage / rows;
   return assigned.entropy / rows + (mean * (mean + 1e-5).log()).sum();
@@ -31,20 +45,20 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
                                                        const QuantizerStep& step) {
   const auto given = step.commitment ? latents : latents.detach();
   const auto flat = flatten_latents(given);
-  const auto temperature = at::full({}, config_.ibq.temperature, flat.options());
+  const auto temperature = at::full({}, settings_.temperature, flat.options());
   const auto chosen = winning_codes(flat, {codebook_, no_offsets()}, codebook_, {temperature, {}});
   Quantized result;
-  result.latents = to_channels(chosen.codes, latents);
-  result.indices = to_places(chosen.indices, latents);
+  result.latents = to_nchw(chosen.codes, latents);
+  result.indices = to_grid(chosen.indices, latents);
   const auto winners = look_up(codebook_, result.indices);
   const auto embedding = at::mse_loss(winners, given.detach());
   const auto commitment = at::mse_loss(given, winners.detach());
   result.loss = at::mse_loss(result.latents, given) + config_.beta * embedding;
   if (step.commitment) result.loss = result.loss + commitment;
   result.terms = {{"embedding", embedding.detach()}, {"commitment", commitment.detach()}};
-  if (step.neighbours && config_.ibq.entropy > 0) {
+  if (step.extra_codebook_terms && settings_.entropy > 0) {
     const auto entropy = entropy_loss(flat);
-    result.loss = result.loss + config_.ibq.entropy * entropy;
+    result.loss = result.loss + settings_.entropy * entropy;
     result.terms["entropy"] = entropy.detach();
   }
   return result;
@@ -52,7 +66,16 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
 
 torch::Tensor IndexBackpropagationQuantizer::encode_wide(const torch::Tensor& latents) {
   const auto found = largest_logits(flatten_latents(latents), {codebook_, no_offsets()});
-  return none_if_not_finite(to_places(found, latents), latents);
+  return with_policy(to_grid(found, latents), latents, NonFinite::mark);
+}
+
+QuantizerKind ibq_kind() {
+  return {.name = "ibq",
+          .summary = "every code has a gradient through its index",
+          .make = make_member<IndexBackpropagationQuantizer>,
+          .options = ibq_options,
+          .rotates = false,
+          .straight_through = false};
 }
 
 }  // namespace nsvq

@@ -4,6 +4,12 @@
 
 namespace nsvq {
 
+struct IbqConfig {
+  double entropy = 0.05;
+  double entropy_temperature = 0.01;
+  double temperature = 1;
+};
+
 /// Index backpropagation quantization (Shi et al., 2024): the code of the largest dot product with
 /// the latent, one-hot straight through the softmax of the products, so that every code has a
 /// gradient. Loss: the double quantization loss, |z_q - z|^2 + |sg c - z|^2 + beta |c - sg z|^2
@@ -20,6 +26,10 @@ class IndexBackpropagationQuantizer : public VectorQuantizer {
  private:
   torch::Tensor entropy_loss(const torch::Tensor& flat);
   torch::Tensor no_offsets() const;
+
+  IbqConfig settings_;
 };
+
+QuantizerKind ibq_kind();
 
 }  // namespace nsvq

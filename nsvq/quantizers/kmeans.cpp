@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "nsvq/ops/code_sums.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/search.h"
 
@@ -20,7 +20,7 @@ struct Nearest {
 };
 
 Nearest nearest_centres(const torch::Tensor& points, const torch::Tensor& centres) {
-  const auto indices = nearest_indices(points, centres, {});
+  const auto indices = nearest_indices(points, centres, {}, NonFinite::error);
   return {indices, (points - centres.index_select(0, indices)).square().sum(1)};
 }
 

@@ -1,10 +1,10 @@
 #include "nsvq/quantizers/lfq.h"
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/lfq_entropy.h"
+#include "nsvq/ops/soft_assignment/lfq_entropy.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -20,16 +20,28 @@ torch::Tensor signs_as_index(const torch::Tensor& latents) {
   return (latents.gt(0) * bit_weights(latents.size(1), latents.device())).sum(1);
 }
 
+std::vector<Option> lfq_options(QuantizerConfig& config) {
+  auto& lfq = config.of<LfqConfig>();
+  return {
+      {"quantizer.lfq.bits", &lfq.bits, "lfq: bits of a code, one a channel",
+       Range::between(1, 24)},
+      {"quantizer.lfq.entropy", &lfq.entropy, "weight of the entropy terms", Range::at_least(0)},
+      {"quantizer.lfq.diversity", &lfq.diversity, "share of the batch's entropy in them",
+       Range::at_least(0)},
+      {"quantizer.lfq.temperature", &lfq.temperature, "temperature of their softmax",
+       Range::above(0)},
+  };
+}
+
 }  // namespace
 
 LookupFreeQuantizer::LookupFreeQuantizer(const QuantizerConfig& config, int64_t latent_dim)
-    : config_(config) {
-  refuse_rotation(config);
-  if (config.lfq.bits != latent_dim) {
+    : settings_(config.of<LfqConfig>()), beta_(config.beta) {
+  if (settings_.bits != latent_dim) {
     throw UserError(
         "quantizer.lfq.bits is {}, but model.latent_dim is {}: lfq has one bit a channel; set both "
         "to the same number",
-        config.lfq.bits, latent_dim);
+        settings_.bits, latent_dim);
   }
 }
 
@@ -41,11 +53,11 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
   const auto commitment = at::mse_loss(latents, codes);
   result.latents = straight_through(codes, latents);
   result.terms["commitment"] = commitment.detach();
-  result.loss = step.commitment ? config_.beta * commitment : latents.sum() * 0;
-  if (step.commitment && config_.lfq.entropy > 0) {
-    const auto entropy = lfq_entropy(flatten_latents(latents), config_.lfq.temperature);
-    result.loss = result.loss +
-                  config_.lfq.entropy * (entropy.sample - config_.lfq.diversity * entropy.batch);
+  result.loss = step.commitment ? beta_ * commitment : latents.sum() * 0;
+  if (step.commitment && settings_.entropy > 0) {
+    const auto entropy = lfq_entropy(flatten_latents(latents), settings_.temperature);
+    result.loss =
+        result.loss + settings_.entropy * (entropy.sample - settings_.diversity * entropy.batch);
     result.terms["sample_entropy"] = entropy.sample.detach();
     result.terms["batch_entropy"] = entropy.batch.detach();
   }
@@ -53,13 +65,22 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
 }
 
 torch::Tensor LookupFreeQuantizer::encode_wide(const torch::Tensor& latents) {
-  return none_if_not_finite(signs_as_index(latents), latents);
+  return with_policy(signs_as_index(latents), latents, NonFinite::mark);
 }
 
 torch::Tensor LookupFreeQuantizer::decode(const torch::Tensor& indices) {
-  const auto set =
-      indices.unsqueeze(1).bitwise_and(bit_weights(config_.lfq.bits, indices.device()));
+  const auto set = indices.unsqueeze(1).bitwise_and(bit_weights(settings_.bits, indices.device()));
   return at::where(set.ne(0), 1.0, -1.0).to(at::kFloat);
+}
+
+QuantizerKind lfq_kind() {
+  return {.name = "lfq",
+          .summary = "the signs of a latent, with entropy terms",
+          .make = make_member<LookupFreeQuantizer>,
+          .options = lfq_options,
+          .rotates = false,
+          .small = {"model.latent_dim=6", "quantizer.lfq.bits=6"},
+          .any_codes = false};
 }
 
 }  // namespace nsvq

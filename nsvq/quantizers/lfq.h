@@ -4,6 +4,13 @@
 
 namespace nsvq {
 
+struct LfqConfig {
+  int64_t bits = 16;
+  double entropy = 0.1;
+  double diversity = 1;
+  double temperature = 0.01;
+};
+
 /// Lookup-free quantization: a code is the signs of a latent, one bit a channel. Nothing in it
 /// trains; commitment and entropy terms move the encoder.
 class LookupFreeQuantizer : public Quantizer {
@@ -11,7 +18,7 @@ class LookupFreeQuantizer : public Quantizer {
   LookupFreeQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
   torch::Tensor decode(const torch::Tensor& indices) override;
-  int64_t codes() const override { return int64_t{1} << config_.lfq.bits; }
+  int64_t codes() const override { return int64_t{1} << settings_.bits; }
   // No code_vectors(): they are too many to list, and the nearest one is the signs.
 
  protected:
@@ -19,7 +26,10 @@ class LookupFreeQuantizer : public Quantizer {
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
 
  private:
-  QuantizerConfig config_;
+  LfqConfig settings_;
+  double beta_;
 };
+
+QuantizerKind lfq_kind();
 
 }  // namespace nsvq

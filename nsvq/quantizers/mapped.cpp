@@ -3,20 +3,21 @@
 #include <ATen/autocast_mode.h>
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
 Quantized MappedQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto codes = mapped_codes();
-  const auto found = nearest_without_waiting(flatten_latents(latents), codes, config_);
-  const auto indices = to_places(found, latents);
+  const auto found = nearest_indices(flatten_latents(latents), codes, config_, NonFinite::ignore);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codes, indices), indices, latents, config_, step);
 }
 
 torch::Tensor MappedQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_or_none(flatten_latents(latents), mapped_codes(), config_), latents);
+  return to_grid(
+      nearest_indices(flatten_latents(latents), mapped_codes(), config_, NonFinite::mark), latents);
 }
 
 // All codes are mapped, not only those asked for: the same product gives the same bits.

@@ -14,4 +14,6 @@ class NonStationaryQuantizer : public VectorQuantizer {
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
 };
 
+QuantizerKind nsvq_kind();
+
 }  // namespace nsvq

@@ -9,19 +9,19 @@ namespace nsvq {
 
 Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep& step) {
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
-  return quantize_wide(widened(latents), step);
+  return quantize_wide(at_least_fp32(latents), step);
 }
 
 torch::Tensor Quantizer::encode(const torch::Tensor& latents) {
   auto indices = encode_without_waiting(latents);
-  if (!indices.is_cpu()) require_found(indices);  // a CPU has looked already
+  if (!indices.is_cpu()) throw_if_marked(indices);  // a CPU has looked already
   return indices;
 }
 
 torch::Tensor Quantizer::encode_without_waiting(const torch::Tensor& latents) {
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   const torch::NoGradGuard no_grad;
-  return encode_wide(widened(latents));
+  return encode_wide(at_least_fp32(latents));
 }
 
 }  // namespace nsvq

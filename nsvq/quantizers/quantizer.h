@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 #include "nsvq/dist/group.h"
 
 namespace nsvq {
@@ -18,11 +19,13 @@ namespace nsvq {
 /// What a training step asks of a quantizer.
 struct QuantizerStep {
   bool commitment = true;  ///< terms that move the encoder
-  bool neighbours = true;  ///< a method's own codebook terms beyond fitting, such as the NS loss
-  /// Scalar on the latents' device, of the step in the run: what anneals, anneals by it. A tensor,
-  /// like the seed, so that a recorded step is not that of one number. None stands for 0.
-  torch::Tensor number;
-  /// Of what the step draws, as nsvq/ops/seeded_values.h takes it; without it nothing is random.
+  /// A method's own codebook terms beyond the embedding term, such as the NS loss.
+  bool extra_codebook_terms = true;
+  /// Global step as a scalar on the latents' device, for annealed temperatures. A tensor, like the
+  /// seed, so that a captured CUDA graph reads its current value; undefined means 0.
+  torch::Tensor step;
+  /// Seed of the step's random numbers (nsvq/ops/random/seeded_random.h); without it nothing is
+  /// random.
   std::optional<torch::Tensor> seed;
 };
 
@@ -34,11 +37,12 @@ struct Quantized {
   std::map<std::string, torch::Tensor> terms;  ///< detached scalars; "commitment" is always there
 };
 
-/// A step that was taken: what state outside the optimizer follows.
-struct TakenStep {
-  torch::Tensor latents;  ///< [N, d] of this rank, without gradients
+/// What an optimizer step leaves for statistics and replacement policies.
+struct StepOutputs {
+  torch::Tensor latents;  ///< [N, d] of this rank, detached
   torch::Tensor indices;  ///< [N] as `quantize` gave them
-  /// Of the draws made after it, as nsvq/ops/seeded_values.h takes it; the same on every rank.
+  /// Seed of the random numbers drawn after the step (nsvq/ops/random/seeded_random.h), equal on
+  /// all ranks.
   torch::Tensor seed;
   Group& group;
 };
@@ -53,18 +57,18 @@ class Quantizer : public torch::nn::Module {
   /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
   /// The same, but no GPU is waited for: there such a latent gets index -1, which whoever looks at
-  /// the indices first has to check for (require_found in search.h).
+  /// the indices first has to check for (throw_if_marked in search.h).
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
   /// Number of distinct indices.
   virtual int64_t codes() const = 0;
 
-  /// Follows a step the optimizer took: running statistics and codes that no gradient moves. A step
-  /// that was skipped leaves no trace in them.
-  virtual void follow(const TakenStep& /*step*/) {}
-  /// What `follow` changes.
-  virtual std::vector<torch::Tensor> followers() { return {}; }
+  /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Not
+  /// called for skipped steps.
+  virtual void update_statistics(const StepOutputs& /*step*/) {}
+  /// The tensors that `update_statistics` changes.
+  virtual std::vector<torch::Tensor> statistics() { return {}; }
 
   /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
   /// are too many to list.
@@ -90,13 +94,31 @@ class Quantizer : public torch::nn::Module {
   virtual torch::Tensor encode_wide(const torch::Tensor& latents) = 0;
 };
 
-/// A member of the family: its name in recipes, a line about it, and how to make one.
+/// Rows of a member's own settings, bound to its struct in the configuration.
+using QuantizerOptions = std::vector<Option> (*)(QuantizerConfig&);
+
+/// A member of the family. Each file of a member defines its kind; registry.cpp lists them.
 struct QuantizerKind {
-  std::string name;
-  std::string summary;
-  std::string replacement;  ///< the policy that replacement.policy: auto stands for
+  std::string name;     ///< in recipes, quantizer.type
+  std::string summary;  ///< in a line
   std::function<std::shared_ptr<Quantizer>(const QuantizerConfig&, int64_t latent_dim)> make;
+  QuantizerOptions options = nullptr;  ///< its own settings; kinds may share them
+  /// Its reference's defaults where they differ from the general ones, as "key=value". They hold
+  /// for keys that neither recipe nor command line sets.
+  std::vector<std::string> defaults = {};
+  std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
+  bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
+
+  // For the tests that go through all kinds.
+  std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"
+  bool straight_through = true;         ///< the encoder gets the decoder's gradient unchanged
+  bool any_codes = true;  ///< quantizer.codes is its number of codes and may be any number
 };
+
+template <typename Member>
+std::shared_ptr<Quantizer> make_member(const QuantizerConfig& config, int64_t latent_dim) {
+  return std::make_shared<Member>(config, latent_dim);
+}
 
 /// All members, in the order in which documents list them.
 const std::vector<QuantizerKind>& quantizer_kinds();
@@ -104,6 +126,10 @@ const std::vector<QuantizerKind>& quantizer_kinds();
 /// Throws UserError naming the valid types if `type` is none of them.
 const QuantizerKind& quantizer_kind(const std::string& type);
 
+/// Throws UserError if `config` does not fit its type.
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+/// All settings quantizer.*: those that members share and those of each kind.
+std::vector<Option> quantizer_options(QuantizerConfig& config);
 
 }  // namespace nsvq

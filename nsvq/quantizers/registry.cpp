@@ -1,7 +1,7 @@
-#include <fmt/ranges.h>
+#include <algorithm>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/quantizers/affine.h"
 #include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/factorised.h"
@@ -13,7 +13,6 @@
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/simvq.h"
-#include "nsvq/quantizers/simvq_ns.h"
 #include "nsvq/quantizers/soundstream.h"
 #include "nsvq/quantizers/sqvae.h"
 #include "nsvq/quantizers/vq.h"
@@ -21,56 +20,57 @@
 
 namespace nsvq {
 
-namespace {
-
-template <typename Member>
-QuantizerKind kind(std::string name, std::string summary, std::string replacement = "none") {
-  return {std::move(name), std::move(summary), std::move(replacement),
-          [](const QuantizerConfig& config, int64_t latent_dim) {
-            return std::make_shared<Member>(config, latent_dim);
-          }};
-}
-
-}  // namespace
-
 const std::vector<QuantizerKind>& quantizer_kinds() {
   static const std::vector<QuantizerKind> kinds = {
-      kind<VectorQuantizer>("vq", "plain vector quantization, as in VQGAN"),
-      kind<EmaQuantizer>("ema", "codes as running means of their latents, as in VQ-VAE"),
-      kind<FactorisedQuantizer>("factorised", "latents and codes of length 1, as in VQGAN-FC"),
-      kind<FiniteScalarQuantizer>("fsq", "each channel rounded to a few levels"),
-      kind<LookupFreeQuantizer>("lfq", "the signs of a latent, with entropy terms"),
-      kind<FeatureQuantizer>("vqgan_lc", "frozen features behind a trained projection (VQGAN-LC)"),
-      kind<SimVq>("simvq", "a trained linear map of a frozen codebook"),
-      kind<BridgedQuantizer>("fvq", "codes through a small vision transformer (VQBridge)"),
-      kind<NonStationarySimVq>("simvq_ns", "simvq plus the NS loss"),
-      kind<NonStationaryQuantizer>("nsvq", "plain vector quantization plus the NS loss", "copy"),
-      kind<AffineQuantizer>("affine", "a codebook behind a shared scale and shift"),
-      kind<VectorQuantizer>("cvq", "plain vector quantization, unused codes moved to anchors",
-                            "anchor"),
-      kind<EmaQuantizer>("jukebox", "ema, unused codes restarted at latents", "restart"),
-      kind<SoundStreamQuantizer>(
-          "soundstream", "ema from k-means, unused codes restarted (replacement.threshold: 2)",
-          "restart"),
-      kind<StochasticQuantizer>("sqvae", "a soft choice of codes that hardens (SQ-VAE)"),
-      kind<GumbelQuantizer>("gumbel", "codes drawn by Gumbel noise, straight through"),
-      kind<IndexBackpropagationQuantizer>("ibq", "every code has a gradient through its index"),
+      vq_kind(),       ema_kind(),   factorised_kind(), fsq_kind(),         lfq_kind(),
+      vqgan_lc_kind(), simvq_kind(), fvq_kind(),        simvq_ns_kind(),    nsvq_kind(),
+      affine_kind(),   cvq_kind(),   jukebox_kind(),    soundstream_kind(), sqvae_kind(),
+      gumbel_kind(),   ibq_kind(),
   };
   return kinds;
 }
 
 const QuantizerKind& quantizer_kind(const std::string& type) {
-  std::vector<std::string> names;
-  for (const auto& kind : quantizer_kinds()) {
-    if (kind.name == type) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError("quantizer.type: '{}' is no quantizer; did you mean '{}'? (there are: {})", type,
-                  nearest(type, names), fmt::join(names, ", "));
+  return find_named(quantizer_kinds(), "quantizer", type, "quantizer.type");
 }
 
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {
-  return quantizer_kind(config.type).make(config, latent_dim);
+  const auto& kind = quantizer_kind(config.type);
+  if (config.rotation && !kind.rotates) {
+    throw UserError(
+        "quantizer.rotation: {} has no nearest code to rotate a latent to; leave it false",
+        config.type);
+  }
+  return kind.make(config, latent_dim);
+}
+
+std::vector<Option> quantizer_options(QuantizerConfig& config) {
+  std::vector<Option> rows = {
+      {"quantizer.type", &config.type, "quantizer, by its name (docs/quantizers.md)",
+       Range::one_of(names_of(quantizer_kinds()))},
+      {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, 16777216)},
+      {"quantizer.init", &config.init,
+       "first values of the codebook; data: latents of the first batches; kmeans: their clusters",
+       Range::one_of({"gaussian", "uniform", "data", "kmeans"})},
+      {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
+      {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
+       Range::at_least(0)},
+      {"quantizer.tau", &config.tau, "temperature of the NS loss", Range::above(0)},
+      {"quantizer.rotation", &config.rotation,
+       "gradients to the encoder by rotation and scaling, not straight through", Range::yes_no()},
+      {"quantizer.operators", &config.operators,
+       "search and NS loss: streaming (exact indices, no N x K matrix), or plain tensor operations",
+       Range::one_of({"streaming", "plain"})},
+  };
+  std::vector<QuantizerOptions> added;  // kinds share some
+  for (const auto& kind : quantizer_kinds()) {
+    if (!kind.options || std::find(added.begin(), added.end(), kind.options) != added.end()) {
+      continue;
+    }
+    added.push_back(kind.options);
+    for (auto& row : kind.options(config)) rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace nsvq

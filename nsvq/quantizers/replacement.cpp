@@ -1,11 +1,44 @@
 #include "nsvq/quantizers/replacement.h"
 
-#include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/copy_replacement.h"
 #include "nsvq/quantizers/restart_replacement.h"
 
 namespace nsvq {
+
+const std::vector<ReplacementKind>& replacement_kinds() {
+  static const std::vector<ReplacementKind> kinds = {
+      copy_replacement_kind(),
+      restart_replacement_kind(),
+      anchor_replacement_kind(),
+  };
+  return kinds;
+}
+
+std::vector<Option> replacement_options(ReplacementConfig& config) {
+  std::vector<std::string> policies = {"auto", "none"};
+  for (const auto& kind : replacement_kinds()) policies.push_back(kind.name);
+  std::vector<Option> rows = {
+      {"replacement.policy", &config.policy,
+       "unused codes in stage1: copy active ones after an epoch, restart at latents or move to "
+       "anchors after a step; auto: as the quantizer's method has it",
+       Range::one_of(policies)},
+      {"replacement.threshold", &config.threshold,
+       "a code used less often than this is replaced: copy: in an epoch; restart: in a step, as a "
+       "running mean",
+       Range::at_least(0)},
+      {"replacement.decay", &config.decay, "restart, anchor: decay of the running usage",
+       Range::from_to_below(0, 1)},
+      {"replacement.reset_moments", &config.reset_moments, "clear Adam's moments of replaced codes",
+       Range::yes_no()},
+  };
+  for (const auto& kind : replacement_kinds()) {
+    if (!kind.options) continue;
+    for (auto& row : kind.options(config)) rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer) {
   auto policy = config.replacement.policy;
@@ -18,12 +51,8 @@ std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& q
         "auto or none",
         policy, config.quantizer.type);
   }
-  if (policy == "copy") return std::make_unique<CopyReplacement>(config.replacement);
-  if (policy == "restart") {
-    return std::make_unique<RestartReplacement>(config.replacement, codebook);
-  }
-  if (policy == "anchor") return std::make_unique<AnchorReplacement>(config.replacement, codebook);
-  throw UserError("replacement.policy: '{}' is no policy", policy);
+  const auto& kind = find_named(replacement_kinds(), "policy", policy, "replacement.policy");
+  return kind.make(config.replacement, codebook);
 }
 
 }  // namespace nsvq

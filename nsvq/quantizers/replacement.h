@@ -2,11 +2,14 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/option.h"
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
@@ -19,7 +22,7 @@ class Replacement {
   virtual ~Replacement() = default;
 
   /// After a step of a phase that replaces codes.
-  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const TakenStep& /*step*/) {
+  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const StepOutputs& /*step*/) {
     return {};
   }
   /// Whether it acts after steps, on the codebook and on its own state.
@@ -32,6 +35,21 @@ class Replacement {
   /// The tensors a checkpoint keeps, to be read and overwritten.
   virtual std::map<std::string, torch::Tensor> state() { return {}; }
 };
+
+/// A policy. Each file of a policy defines its kind; replacement.cpp lists them.
+struct ReplacementKind {
+  std::string name;  ///< in recipes, replacement.policy
+  std::function<std::unique_ptr<Replacement>(const ReplacementConfig&,
+                                             const torch::Tensor& codebook)>
+      make;
+  /// Rows of its own settings; null: it has none.
+  std::vector<Option> (*options)(ReplacementConfig&) = nullptr;
+};
+
+const std::vector<ReplacementKind>& replacement_kinds();
+
+/// All settings replacement.*: those that policies share and those of each policy.
+std::vector<Option> replacement_options(ReplacementConfig& config);
 
 /// The policy of a recipe for its quantizer, "auto" being that of its kind; a null pointer for
 /// "none". Throws UserError if the quantizer has no codebook to act on.

@@ -2,48 +2,51 @@
 
 #include <torch/types.h>
 
+#include <string>
+
 #include "nsvq/core/config.h"
 
 namespace nsvq {
 
-// Search and NS loss as the recipe asks for them (quantizer.operators): by the streaming operators
-// of nsvq/ops, or by the plain ones they are tested against. Latents are [N, d].
+// Search and NS loss by the operators that the recipe asks for (quantizer.operators): the streaming
+// ones of nsvq/ops/code_search/code_search.h, or the plain ones they are tested against.
 
-/// Whether the streaming operators are used for latents of so many components in single precision:
-/// the plain ones wait for a GPU.
-bool search_streams(int64_t dimension, const QuantizerConfig& config);
+/// Why the streaming operators are not used for fp32 latents with d components; empty if they are.
+/// The plain operators synchronise the host with a GPU.
+std::string streaming_search_unavailable_reason(int64_t dimension, const QuantizerConfig& config);
 
-/// Index [N] of the nearest code of each latent. Throws if a latent or a code is not finite.
+/// Whether the streaming operators are used.
+bool uses_streaming_search(int64_t dimension, const QuantizerConfig& config);
+
+/// What happens on a GPU to a latent that is not finite, and so has no nearest code. A CPU throws
+/// whatever the policy, since it can look without waiting, and so does a search by plain operators.
+enum class NonFinite {
+  error,  ///< throw; synchronises the host with the GPU
+  mark,   ///< index -1, which `throw_if_marked` finds once the indices are on the host
+  ignore  ///< some valid index (of a search, 0): in training, where the loss becomes NaN and shows
+          ///< it
+};
+
+/// Index [N] of the nearest code in codebook [K, d] of each latent [N, d], without gradients. If a
+/// code is not finite, no latent has a nearest code.
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,
-                              const QuantizerConfig& config);
+                              const QuantizerConfig& config, NonFinite policy);
 
-/// The same where nothing waits for a GPU: there a latent that is not finite, or all latents if a
-/// code is not, get index -1. `require_found` is for when the indices are looked at.
-torch::Tensor nearest_or_none(const torch::Tensor& latents, const torch::Tensor& codebook,
-                              const QuantizerConfig& config);
+/// Applies the policy to indices [B, h, w] or [N] that were not searched for among codes, such as
+/// FSQ's, of latents [B, d, h, w] or [N, d].
+torch::Tensor with_policy(const torch::Tensor& indices, const torch::Tensor& latents,
+                          NonFinite policy);
 
-/// Throws, as nearest_indices does, if one of the indices is -1. Waits for a GPU.
-void require_found(const torch::Tensor& indices);
-
-/// The same in training, where nothing waits for a GPU: there a latent that is not finite gets
-/// index 0, and the loss shows it.
-torch::Tensor nearest_without_waiting(const torch::Tensor& latents, const torch::Tensor& codebook,
-                                      const QuantizerConfig& config);
-
-/// The same check, on a CPU, for quantizers that search nothing. A GPU would have to be waited for.
-void require_latents_finite(const torch::Tensor& latents);
-
-/// The same for indices [B, h, w] of latents [B, d, h, w]: on a GPU they are -1 where the latent is
-/// not finite.
-torch::Tensor none_if_not_finite(const torch::Tensor& indices, const torch::Tensor& latents);
+/// Throws if one of the indices is the mark of a latent that is not finite, -1.
+void throw_if_marked(const torch::Tensor& indices);
 
 struct NeighbourSearch {
   torch::Tensor indices;  ///< [N] int64
   torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook
 };
 
-/// Both at once. On a GPU nothing waits for the result: a latent that is not finite gets index 0
-/// and makes the loss NaN.
+/// Search and NS loss at once, with NonFinite::ignore: a latent that is not finite makes the loss
+/// NaN on a GPU.
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
                                        const QuantizerConfig& config);
 

@@ -1,6 +1,7 @@
 #include "nsvq/quantizers/simvq.h"
 
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -11,6 +12,24 @@ SimVq::SimVq(const QuantizerConfig& config, int64_t latent_dim)
 
 torch::Tensor SimVq::mapped_codes() {
   return at::linear(frozen_, projection_->weight, projection_->bias);
+}
+
+Quantized NonStationarySimVq::quantize_wide(const torch::Tensor& latents,
+                                            const QuantizerStep& step) {
+  if (!step.extra_codebook_terms || config_.alpha == 0) return SimVq::quantize_wide(latents, step);
+  return fit_with_neighbours(mapped_codes(), latents, config_, step);
+}
+
+QuantizerKind simvq_kind() {
+  return {.name = "simvq",
+          .summary = "a trained linear map of a frozen codebook",
+          .make = make_member<SimVq>};
+}
+
+QuantizerKind simvq_ns_kind() {
+  return {.name = "simvq_ns",
+          .summary = "simvq plus the NS loss",
+          .make = make_member<NonStationarySimVq>};
 }
 
 }  // namespace nsvq

@@ -22,4 +22,16 @@ class SimVq : public MappedQuantizer {
   torch::nn::Linear projection_;
 };
 
+/// SimVQ with the NS loss, weight alpha, which trains the linear map alone.
+class NonStationarySimVq : public SimVq {
+ public:
+  using SimVq::SimVq;
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+};
+
+QuantizerKind simvq_kind();
+QuantizerKind simvq_ns_kind();
+
 }  // namespace nsvq

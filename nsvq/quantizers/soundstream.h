@@ -18,4 +18,6 @@ class SoundStreamQuantizer : public EmaQuantizer {
   }
 };
 
+QuantizerKind soundstream_kind();
+
 }  // namespace nsvq

@@ -2,19 +2,32 @@
 
 #include <cmath>
 
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/fit.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
+namespace {
+
+std::vector<Option> sqvae_options(QuantizerConfig& config) {
+  auto& sqvae = config.of<SqvaeConfig>();
+  return {
+      {"quantizer.sqvae.variance", &sqvae.variance,
+       "sqvae: variance of the latents about their codes at the start, above 1", Range::above(1)},
+      {"quantizer.sqvae.anneal", &sqvae.anneal,
+       "rate by which the temperature falls, exp(-rate step)", Range::at_least(0)},
+  };
+}
+
+}  // namespace
+
 StochasticQuantizer::StochasticQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : VectorQuantizer(config, latent_dim),
+      settings_(config.of<SqvaeConfig>()),
       log_variance_(
-          register_parameter("log_variance", at::full({}, std::log(config.sqvae.variance - 1)))) {
-  refuse_rotation(config);
-}
+          register_parameter("log_variance", at::full({}, std::log(settings_.variance - 1)))) {}
 
 Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
                                              const QuantizerStep& step) {
@@ -26,10 +39,10 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   Quantized result;
   torch::Tensor codes;
   if (step.seed) {
-    const auto temperature = (-config_.sqvae.anneal * number_of(step, flat)).exp();
+    const auto temperature = (-settings_.anneal * global_step(step, flat)).exp();
     const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
-    result.indices = to_places(soft.indices, latents);
-    codes = to_channels(soft.codes, latents);
+    result.indices = to_grid(soft.indices, latents);
+    codes = to_nchw(soft.codes, latents);
     result.latents = codes;
   } else {
     result.indices = encode(latents);
@@ -44,6 +57,15 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
                   {"entropy", entropy.detach() / static_cast<double>(flat.size(0))},
                   {"variance", variance.detach()}};
   return result;
+}
+
+QuantizerKind sqvae_kind() {
+  return {.name = "sqvae",
+          .summary = "a soft choice of codes that hardens (SQ-VAE)",
+          .make = make_member<StochasticQuantizer>,
+          .options = sqvae_options,
+          .rotates = false,
+          .small = {"quantizer.sqvae.anneal=0.05"}};
 }
 
 }  // namespace nsvq

@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/quantizers/fit.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 
@@ -17,13 +17,15 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 }
 
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found = nearest_without_waiting(flatten_latents(latents), codebook_, config_);
-  const auto indices = to_places(found, latents);
+  const auto found =
+      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
+  const auto indices = to_grid(found, latents);
   return fit_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
 torch::Tensor VectorQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_places(nearest_or_none(flatten_latents(latents), codebook_, config_), latents);
+  return to_grid(nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::mark),
+                 latents);
 }
 
 torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {
@@ -32,6 +34,20 @@ torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {
 
 void VectorQuantizer::initialise_from(const torch::Tensor& latents, uint64_t seed) {
   codes_from_data(codebook_, latents, config_.init, seed);
+}
+
+QuantizerKind vq_kind() {
+  return {.name = "vq",
+          .summary = "plain vector quantization, as in VQGAN",
+          .make = make_member<VectorQuantizer>};
+}
+
+QuantizerKind cvq_kind() {
+  return {.name = "cvq",
+          .summary = "plain vector quantization, unused codes moved to anchors",
+          .make = make_member<VectorQuantizer>,
+          .defaults = {"quantizer.init=uniform", "replacement.reset_moments=false"},
+          .replacement = "anchor"};
 }
 
 }  // namespace nsvq

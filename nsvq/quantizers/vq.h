@@ -30,4 +30,7 @@ class VectorQuantizer : public Quantizer {
   torch::Tensor codebook_;  ///< [K, d]
 };
 
+QuantizerKind vq_kind();
+QuantizerKind cvq_kind();
+
 }  // namespace nsvq

@@ -49,20 +49,30 @@ torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim)
   return features;
 }
 
+std::vector<Option> features_options(QuantizerConfig& config) {
+  auto& features = config.of<FeaturesConfig>();
+  return {
+      {"quantizer.features.file", &features.file,
+       "vqgan_lc: safetensors with the features, [codes, dim]; `nsvq codebook features` makes one",
+       Range::any_text("path"), Effect::not_on_result},
+      {"quantizer.features.dim", &features.dim, "numbers in a feature", Range::between(1, 65536)},
+  };
+}
+
 }  // namespace
 
 FeatureQuantizer::FeatureQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : MappedQuantizer(config),
-      projection_(
-          register_module("projection", torch::nn::Linear(config.features.dim, latent_dim))),
-      features_(register_buffer("features", at::zeros({config.codes, config.features.dim}))) {
+      settings_(config.of<FeaturesConfig>()),
+      projection_(register_module("projection", torch::nn::Linear(settings_.dim, latent_dim))),
+      features_(register_buffer("features", at::zeros({config.codes, settings_.dim}))) {
   // As fit_codes weights the terms: 0.33 [embedding + commitment / 0.33].
   config_.beta = 1 / kCodebookWeight;
   torch::nn::init::normal_(projection_->weight, 0, 1 / std::sqrt(static_cast<double>(latent_dim)));
 }
 
 void FeatureQuantizer::begin() {
-  features_.copy_(read_features(config_.features.file, features_.size(0), config_.features.dim));
+  features_.copy_(read_features(settings_.file, features_.size(0), settings_.dim));
 }
 
 torch::Tensor FeatureQuantizer::mapped_codes() { return projection_->forward(features_); }
@@ -71,6 +81,15 @@ Quantized FeatureQuantizer::quantize_wide(const torch::Tensor& latents, const Qu
   auto result = MappedQuantizer::quantize_wide(latents, step);
   result.loss = kCodebookWeight * result.loss;
   return result;
+}
+
+QuantizerKind vqgan_lc_kind() {
+  return {.name = "vqgan_lc",
+          .summary = "frozen features behind a trained projection (VQGAN-LC)",
+          .make = make_member<FeatureQuantizer>,
+          .options = features_options,
+          .defaults = {"loss.vq=0.1"},
+          .small = {"quantizer.features.dim=9"}};
 }
 
 }  // namespace nsvq

@@ -53,6 +53,7 @@ CurveTopic losses() {
                {{"step", "loss", "total"},
                 {"step", "l1", "L1"},
                 {"step", "l2", "L2"},
+                {"step", "chroma", "chroma"},
                 {"step", "perceptual", "perceptual"},
                 {"epoch", "loss", "total, epoch mean"}},
                true},

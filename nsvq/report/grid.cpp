@@ -21,7 +21,8 @@ Image blank(int64_t width, int64_t height) {
   return image;
 }
 
-void check_image(const Image& image, const char* where) {
+/// Empty images may be part of a grid, unlike of a file (check_image).
+void require_whole(const Image& image, const char* where) {
   const bool whole = image.width >= 0 && image.height >= 0 &&
                      image.pixels.size() == size_t{3} * image.width * image.height;
   if (!whole)
@@ -75,7 +76,7 @@ Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
   for (const auto& row : rows) {
     columns = std::max(columns, row.size());
     for (const Image& image : row) {
-      check_image(image, "make_grid");
+      require_whole(image, "make_grid");
       if (!first) first = &image;
       if (image.width != first->width || image.height != first->height)
         throw UserError("make_grid: images of {} x {} and {} x {} in one grid", first->width,
@@ -92,7 +93,7 @@ Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
 
 Image enlarge(const Image& image, int factor) {
   if (factor < 1) throw UserError("enlarge: the factor is {}, expected 1 or more", factor);
-  check_image(image, "enlarge");
+  require_whole(image, "enlarge");
   Image out = blank(int64_t{image.width} * factor, int64_t{image.height} * factor);
   for (int64_t y = 0; y < out.height; ++y)
     for (int64_t x = 0; x < out.width; ++x)

@@ -15,7 +15,7 @@ namespace {
 TokenShard read_checked(const fs::path& folder, const TokenManifest& manifest,
                         const ShardRecord& record) {
   if (const auto damage = damage_of_shard(folder, record)) {
-    throw UserError("{} {}; `nsvq tokenize` with the same arguments makes it anew",
+    throw UserError("{} {}; run `nsvq tokenize` with the same arguments to write it again",
                     (folder / record.file).string(), *damage);
   }
   auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
@@ -29,12 +29,12 @@ TokenShard read_checked(const fs::path& folder, const TokenManifest& manifest,
   return shard;
 }
 
-/// Tokens of another model may exceed this one's codes.
+/// Throws UserError for an index outside the codebook, which tokens of another model may have.
 void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
   if (shard.tokens.numel() == 0) return;
   const int64_t largest = shard.tokens.max().item<int64_t>();
   if (largest >= codes) {
-    throw UserError("{}: holds the index {}, but the model's codes are 0 to {}", path.string(),
+    throw UserError("{}: contains the index {}, but the model's codes are 0 to {}", path.string(),
                     largest, codes - 1);
   }
 }
@@ -50,12 +50,12 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
   const auto own = model_sha256(tokenizer);
   if (!force && manifest.settings.model_sha256 != own) {
     throw UserError(
-        "{}: tokens of another model (sha256 {}..., this one has {}...); --force decodes them all "
-        "the same",
+        "{}: tokens of another model (sha256 {}..., this one has {}...); --force decodes them "
+        "anyway",
         folder.string(), manifest.settings.model_sha256.substr(0, 12), own.substr(0, 12));
   }
-  // All of it before anything is written: a damaged shard must not leave half of the pictures
-  // behind.
+  // All shards are checked before the first image is written, so that a damaged one does not leave
+  // half of the images behind.
   for (const auto& record : manifest.shards) {
     check_codes(read_checked(folder, manifest, record), tokenizer->quantizer->codes(),
                 folder / record.file);
@@ -65,22 +65,27 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
 
 void detokenize(
     InferenceSession& session, const fs::path& folder, const TokenManifest& manifest,
-    int64_t batch_size,
+    int64_t batch_size, int64_t done,
     const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use) {
   const torch::NoGradGuard no_grad;
-  int64_t images = 0, done = 0;
+  int64_t images = 0, before = 0;  // of the current shard
   for (const auto& record : manifest.shards) images += record.images;
-  Progress progress("detokenize", images, "images");
+  Progress progress("detokenize", images, "images", 30, done);
   for (const auto& record : manifest.shards) {
+    const int64_t count = record.images;
+    if (before + count <= done) {
+      before += count;
+      continue;
+    }
     const auto shard = read_checked(folder, manifest, record);
-    const int64_t count = shard.tokens.size(0);
-    for (int64_t first = 0; first < count; first += batch_size) {
+    for (int64_t first = done - before; first < count; first += batch_size) {
       const int64_t end = std::min(first + batch_size, count);
       const auto tokens = shard.tokens.slice(0, first, end);
       const std::vector<std::string> keys(shard.keys.begin() + first, shard.keys.begin() + end);
       use(session.decode(tokens).to(at::kCPU), keys);
       progress.update(done += end - first);
     }
+    before += count;
   }
   progress.finish();
 }

@@ -10,7 +10,7 @@ namespace nsvq {
 std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10::Device device,
                                        MetricSet& metrics, const EvaluateOptions& options) {
   const torch::NoGradGuard no_grad;
-  const KeptCasts kept_casts;
+  const AutocastCacheGuard cached_casts;
   auto count = at::zeros({}, at::kLong);
   auto lowest = at::zeros({}, at::TensorOptions(device).dtype(at::kLong));
   Progress progress(options.title, loader.batches_per_epoch(), "batches");
@@ -26,7 +26,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
     count += images.size(0);
   }
   progress.finish();
-  require_found(lowest);
+  throw_if_marked(lowest);
 
   if (options.group) options.group->sum({count});
   if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");

@@ -15,11 +15,11 @@ namespace {
 
 using Tensors = std::map<std::string, torch::Tensor>;
 
-/// What wrappers (DataParallel, torch.compile, Lightning, latent diffusion) put before names.
+/// Prefixes that wrappers (DataParallel, torch.compile, Lightning, latent diffusion) add to names.
 constexpr std::array<std::string_view, 6> kPrefixes = {
     "module.", "model.", "_orig_mod.", "state_dict.", "vqgan.", "first_stage_model."};
 
-/// Parts of training that are no part of a tokenizer.
+/// Prefixes of tensors that only training needs.
 constexpr std::array<std::string_view, 4> kLeftOut = {"loss.", "discriminator.", "lpips.",
                                                       "perceptual_loss."};
 constexpr std::string_view kAverage = "model_ema.";
@@ -28,7 +28,7 @@ struct Rule {
   std::string_view theirs, ours;
 };
 
-/// Parts of names, replaced wherever they stand between dots.
+/// Replacements in names, applied where the pattern starts a name or follows a dot.
 constexpr std::array<Rule, 5> kRules = {{
     {"mid_block.0.", "mid.block_1."},
     {"mid_block.1.", "mid.block_2."},
@@ -55,7 +55,8 @@ std::string renamed(std::string name) {
   return name;
 }
 
-/// The average keeps its tensors under their names without dots.
+/// Looks up the moving average of a tensor; LitEma (latent diffusion) stores it under the name
+/// without dots.
 const torch::Tensor& average_of(const Tensors& plain, const std::string& name,
                                 const std::string& from) {
   auto undotted = name;
@@ -68,7 +69,7 @@ const torch::Tensor& average_of(const Tensors& plain, const std::string& name,
   return found->second;
 }
 
-/// SimVQ trains a projection of fixed codes; the codes a tokenizer uses are the projected ones.
+/// SimVQ trains a linear projection of frozen codes; replaces the codes by the projected ones.
 void fold_projection(Tensors& tensors, const std::string& from) {
   const auto codes = tensors.find("quantizer.codebook");
   const auto weight = tensors.find("quantizer.projection.weight");
@@ -108,7 +109,7 @@ ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std:
   Tensors plain;
   for (const auto& [name, tensor] : tensors) {
     if (!plain.emplace(without_prefixes(name), tensor).second) {
-      throw UserError("{}: two tensors are {} once prefixes are taken off", from,
+      throw UserError("{}: two tensors are {} without their prefixes", from,
                       quote(without_prefixes(name)));
     }
   }
@@ -119,7 +120,7 @@ ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std:
       ++imported.left_out[name.substr(0, name.find('.'))];
       continue;
     }
-    // SimVQ's fixed codes are not trained, so the average has none of them.
+    // SimVQ's frozen codes have no moving average.
     const bool fixed =
         name == "quantize.embedding.weight" && plain.contains("quantize.embedding_proj.weight");
     const auto& value = averaged && !fixed ? average_of(plain, name, from) : tensor;
@@ -135,8 +136,8 @@ void check_all_placed(const Tensors& wanted, const Tensors& given, const std::st
   const auto extra = names_only_in(given, wanted), missing = names_only_in(wanted, given);
   if (extra.empty() && missing.empty()) return;
   std::vector<std::string> parts;
-  if (!extra.empty()) parts.push_back("no place for " + listed(extra));
-  if (!missing.empty()) parts.push_back("nothing for " + listed(missing));
+  if (!extra.empty()) parts.push_back("unexpected: " + listed(extra));
+  if (!missing.empty()) parts.push_back("missing: " + listed(missing));
   throw UserError("{}: {}; does the recipe describe this model?", from, fmt::join(parts, "; "));
 }
 

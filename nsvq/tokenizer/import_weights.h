@@ -8,22 +8,23 @@
 
 namespace nsvq {
 
-/// Weights of another program under the names that this one uses.
+/// Weights of another program, renamed to nsvq's names.
 struct ImportedWeights {
   std::map<std::string, torch::Tensor> tensors;
-  /// Known tensors that a tokenizer does not need, counted by their first name ("loss").
+  /// Number of known tensors that a tokenizer does not need, by the first part of their name
+  /// ("loss").
   std::map<std::string, int64_t> left_out;
 };
 
-/// Renames weights as taming-transformers, SimVQ and Open-MAGVIT2 store them; names of this program
-/// stay. SimVQ's projection is applied to its codes. With `averaged`, the values are those of the
-/// moving average (model_ema.*). `from` is what errors call the weights. Names that no rule knows
-/// stay as they are. Throws UserError if two tensors get one name.
+/// Renames the weights of taming-transformers, SimVQ and Open-MAGVIT2 to nsvq's names; names that
+/// no rule matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
+/// values of the moving average (model_ema.*). Throws UserError if two tensors get one name; `from`
+/// names the weights' origin in the message.
 ImportedWeights import_weights(const std::map<std::string, torch::Tensor>& tensors, bool averaged,
                                const std::string& from);
 
-/// Throws UserError, in one line with the first names and the number of all, if tensors are left
-/// over or missing.
+/// Throws UserError, listing the first names and the number of others, if tensors are unexpected or
+/// missing.
 void check_all_placed(const std::map<std::string, torch::Tensor>& wanted,
                       const std::map<std::string, torch::Tensor>& given, const std::string& from);
 

@@ -33,9 +33,7 @@ InferenceSession::InferenceSession(const std::filesystem::path& model, const std
     : InferenceSession(load_model_for_inference(model), choose_device(device)) {}
 
 InferenceSession::InferenceSession(LoadedModel model, c10::Device device)
-    : model_(std::move(model)),
-      device_(device),
-      flags_(inference_settings(model_.config, device)) {
+    : model_(std::move(model)), device_(device), flags_(inference_settings(model_.config, device)) {
   move_to_device(model_.tokenizer, model_.config, device_);
 #if defined(__aarch64__)
   // oneDNN works on channels-last memory and would reorder weights that are not.

@@ -45,8 +45,8 @@ class InferenceSession {
   /// A loader's options for this model: images in order, short side resized, centre crop, delivered
   /// on the session's device in batches as in training.
   LoaderOptions loader_options() const;
-  /// Images per batch that keep a GPU busy, with half a GiB for an activation at full resolution (of
-  /// which about five exist at a time); on a CPU as in training.
+  /// Images per batch that keep a GPU busy, with half a GiB for an activation at full resolution
+  /// (of which about five exist at a time); on a CPU as in training.
   int64_t batch_size(const TransformOptions& transform) const;
 
  private:

@@ -8,6 +8,7 @@
 #include "nsvq/core/version.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/weights.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -50,7 +51,7 @@ int64_t step_of(const fs::path& folder) {
 
 /// A file that was named itself: nothing else is tried in its place.
 fs::path require_undamaged(const fs::path& file) {
-  if (const auto damage = damage_of_file(file)) {
+  if (const auto damage = file_damage(file)) {
     throw UserError(
         "{}: damaged ({}); name another checkpoint, or the run, whose newest undamaged "
         "one is then used",
@@ -65,7 +66,7 @@ fs::path newest_model(const fs::path& run) {
   const auto folders = list_checkpoints(run);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     const auto file = *folder / kModelName;
-    const auto damage = damage_of_file(file);
+    const auto damage = file_damage(file);
     if (!damage) return file;
     log("{}: damaged ({}), trying the checkpoint before it", file.string(), *damage);
   }

@@ -27,7 +27,7 @@ std::optional<TokenBatch> TokenStream::next() {
   Encoding first = std::move(encodings_.front());
   encodings_.pop_front();
   TokenBatch batch{first.tokens.get(), std::move(first.indices)};
-  require_found(batch.tokens);
+  throw_if_marked(batch.tokens);
   return batch;
 }
 

@@ -19,16 +19,16 @@ struct TokenBatch {
   std::vector<int64_t> indices;  ///< position of each image in the source
 };
 
-/// The tokens of a loader's batches, in their order. A GPU has the next batches to work on before
-/// the tokens of one are looked at.
+/// Encodes a loader's batches to tokens, in order. On a GPU the next batches are enqueued before
+/// the host waits for the tokens of one.
 class TokenStream {
  public:
-  /// Encodes on the device that the options name, where the model is.
+  /// Encodes on options.device, which must be the model's device.
   TokenStream(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options);
 
-  /// The next batch will be number `batch`.
+  /// Makes the next batch number `batch` of the source.
   void start(int64_t batch);
-  /// Empty at the end. Throws if the model gives numbers that are not finite.
+  /// Empty at the end of the source. Throws if the latents are non-finite.
   std::optional<TokenBatch> next();
 
  private:
@@ -39,7 +39,7 @@ class TokenStream {
 
   Tokenizer& model_;
   Loader loader_;
-  int64_t ahead_;  ///< batches begun before the tokens of one are looked at
+  int64_t ahead_;  ///< batches enqueued before the host waits for the first one's tokens
   std::deque<Encoding> encodings_;
 };
 

@@ -11,7 +11,6 @@
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/lock.h"
-#include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/token_stream.h"
 
@@ -20,15 +19,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string keys_sha256(const Source& source) {
-  Sha256 hash;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const auto key = source.key(i);
-    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
-  }
-  return hash.hex();
-}
 
 TokenSettings settings_for(InferenceSession& session, const Source& source,
                            const TokenizeOptions& options) {
@@ -54,7 +44,7 @@ bool is_leaving(const fs::path& path) {
          (name.starts_with(".tokens-") || name.starts_with(std::string(".") + kTokenManifest));
 }
 
-/// Removes what a killed process left under temporary names.
+/// Removes temporary files of a killed process.
 void remove_leavings(const fs::path& folder) {
   std::vector<fs::path> leavings;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -66,12 +56,12 @@ void remove_leavings(const fs::path& folder) {
 void require_unused(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().filename() == ".lock") continue;
-    throw UserError("{}: holds other files and no {}; choose another folder for --out",
+    throw UserError("{}: contains other files and no {}; choose another folder for --out",
                     folder.string(), kTokenManifest);
   }
 }
 
-/// The manifest to go on with: that of the folder, less damaged shards, or a new one.
+/// The manifest to continue from: the folder's, without damaged shards, or a new one.
 TokenManifest begin(const fs::path& folder, const TokenSettings& settings,
                     const std::string& source) {
   if (!fs::exists(folder / kTokenManifest)) {
@@ -82,26 +72,27 @@ TokenManifest begin(const fs::path& folder, const TokenSettings& settings,
   }
   auto manifest = read_token_manifest(folder);
   if (const auto other = difference(settings, manifest.settings)) {
-    throw UserError("{}: holds tokens made with other settings: {}; choose another folder for --out",
-                    folder.string(), *other);
+    throw UserError(
+        "{}: contains tokens made with other settings: {}; choose another folder for --out",
+        folder.string(), *other);
   }
   std::erase_if(manifest.shards, [&](const ShardRecord& record) {
     const auto damage = damage_of_shard(folder, record);
-    if (damage) log("{} {}, so it is made anew", (folder / record.file).string(), *damage);
+    if (damage) log("{} {}; writing it again", (folder / record.file).string(), *damage);
     return damage.has_value();
   });
   return manifest;
 }
 
-/// Makes shards from the stream's batches. A shard covers fixed places of the source and begins
-/// with a batch of its own, so that it does not depend on which shards were made before it.
+/// Makes shards from the stream's batches. A shard covers a fixed range of the source and starts
+/// with a new batch, so that its bytes do not depend on which shards were made before.
 class ShardMaker {
  public:
   ShardMaker(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options,
              const TokenSettings& settings)
       : source_(source), stream_(model, std::move(source), options), settings_(settings) {}
 
-  /// `done` images are in other shards already.
+  /// `done` images are in finished shards.
   TokenShard make(int64_t number, int64_t done, Progress& progress) {
     const int64_t first = number * settings_.shard_size;
     const int64_t end = std::min(first + settings_.shard_size, settings_.images);
@@ -114,7 +105,8 @@ class ShardMaker {
     std::vector<torch::Tensor> parts = {
         at::empty({0, settings_.grid_height, settings_.grid_width}, at::kLong)};
     while (true) {
-      // A batch of broken images alone is never seen, so one of the next shard may come.
+      // The loader skips a batch with broken images only, so the next batch may belong to the next
+      // shard.
       if (!waiting_) waiting_ = stream_.next();
       if (!waiting_ || waiting_->indices.front() >= end) break;
       parts.push_back(waiting_->tokens);
@@ -122,7 +114,7 @@ class ShardMaker {
       progress.update(done + waiting_->indices.back() + 1 - first);
       waiting_.reset();
     }
-    progress.update(done + end - first);  // broken ones included
+    progress.update(done + end - first);  // counts broken images too
     shard.tokens = at::cat(parts);
     return shard;
   }
@@ -140,13 +132,13 @@ class ShardMaker {
   int64_t next_number_ = -1;
 };
 
-/// Keys at the places of a shard that are not in it.
+/// Keys in a shard's range of the source that are missing from the shard (broken images).
 std::vector<std::string> missing_keys(const TokenShard& shard, const Source& source, int64_t first,
                                       int64_t end) {
   std::vector<std::string> missing;
   auto key = shard.keys.begin();
   for (int64_t i = first; i < end; ++i) {
-    // Both run in the same order, so equal names of different images do no harm.
+    // Both lists are in the source's order, so equal keys of different images are no problem.
     if (key != shard.keys.end() && *key == source.key(i)) {
       ++key;
     } else {
@@ -156,7 +148,7 @@ std::vector<std::string> missing_keys(const TokenShard& shard, const Source& sou
   return missing;
 }
 
-/// The shards of a folder, finished or to be made.
+/// A folder of shards: those finished and those still to be made.
 class TokenFolder {
  public:
   TokenFolder(fs::path path, TokenManifest manifest)
@@ -219,15 +211,15 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
   fs::create_directories(options.out, error);
   if (error) throw UserError("cannot create {}: {}", options.out.string(), error.message());
   const auto lock = FolderLock::try_take(options.out);
-  if (!lock) throw UserError("{}: another process writes tokens there", options.out.string());
+  if (!lock) throw UserError("{}: another process is writing tokens there", options.out.string());
   remove_leavings(options.out);
   TokenFolder folder(options.out, begin(options.out, settings, options.source));
 
   int64_t done = folder.images_done();
   Progress progress("tokenize", settings.images, "images", 30, done);
-  const KeptCasts kept_casts;
+  const AutocastCacheGuard cached_casts;
   ShardMaker maker(session.tokenizer(), source, options.loader, settings);
-  std::future<void> writing;  // of one shard, while the next is made
+  std::future<void> writing;  // writes one shard while the next is made
   for (const int64_t number : folder.missing()) {
     auto shard = maker.make(number, done, progress);
     done += folder.first_image(number + 1) - folder.first_image(number);

@@ -26,13 +26,13 @@ torch::Tensor TokenizerImpl::decode(const torch::Tensor& indices) {
 }
 
 torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
-  const Casting casting(precision, images.device());
-  return widened(encoder->forward(images));
+  const AutocastGuard autocast(precision, images.device());
+  return at_least_fp32(encoder->forward(images));
 }
 
 torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
-  const Casting casting(precision, latents.device());
-  return widened(decoder->forward(latents));
+  const AutocastGuard autocast(precision, latents.device());
+  return at_least_fp32(decoder->forward(latents));
 }
 
 Precision precision_on(const Config& config, c10::Device device) {

@@ -1,6 +1,6 @@
 #include "nsvq/train/adam.h"
 
-#include "nsvq/ops/adam.h"
+#include "nsvq/ops/adam/adam.h"
 
 namespace nsvq {
 

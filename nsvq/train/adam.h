@@ -14,7 +14,7 @@
 namespace nsvq {
 
 /// Adam over named parameters and, in the same pass, the average of their weights
-/// (nsvq/ops/adam.h). A parameter without a gradient (frozen, or not part of the step) is left
+/// (nsvq/ops/adam/adam.h). A parameter without a gradient (frozen, or not part of the step) is left
 /// alone and keeps its moments; its average still approaches it.
 class Adam {
  public:

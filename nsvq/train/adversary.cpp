@@ -31,8 +31,8 @@ Adversary::Adversary(const Config& config, c10::Device device)
 }
 
 torch::Tensor Adversary::judge(const torch::Tensor& images) {
-  const Casting casting(precision_, device_);
-  return widened(discriminator_->forward(images));
+  const AutocastGuard autocast(precision_, device_);
+  return at_least_fp32(discriminator_->forward(images));
 }
 
 torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {

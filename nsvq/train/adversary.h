@@ -19,33 +19,33 @@ namespace nsvq {
 /// loss reconstructions are detached.
 class Adversary {
  public:
-  /// Throws UserError if images of this size leave no patch to judge.
+  /// Throws UserError if images of data.size are too small for one patch of the discriminator.
   Adversary(const Config& config, c10::Device device);
 
-  /// What the generator minimises.
+  /// The generator's adversarial loss for reconstructions [B, 3, H, W].
   torch::Tensor generator_term(const torch::Tensor& reconstructions);
-  /// The term's weight in the generator's objective at `share` of the adversarial training, a
-  /// scalar: fixed, or relative to the gradient of the `reconstruction` loss at the decoder's last
-  /// layer.
+  /// Weight of the generator's adversarial loss, a scalar: fixed or adaptive (by gradient norms at
+  /// the decoder's last layer, nsvq/losses/adversarial.h), times the ramp factor `share`.
   torch::Tensor weight(const torch::Tensor& share, const torch::Tensor& reconstruction,
                        const torch::Tensor& term, const torch::Tensor& last_layer,
                        const LossScale& scale) const;
 
-  /// Gradients of `share` times the discriminator's loss; returns its terms.
+  /// Backward pass of `share` times the discriminator's loss on images and reconstructions [B, 3,
+  /// H, W]; returns its terms.
   Scalars backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
                    const torch::Tensor& share, const LossScale& scale);
-  /// Buffers that `backward` changes.
+  /// Buffers that `backward` changes (batch norm and LeCAM statistics).
   std::vector<torch::Tensor> statistics() const;
 
-  /// Weights, statistics and moments, for checkpoints.
+  /// Weights, buffers and optimizer moments, for checkpoints.
   TensorMap state() const;
-  /// Throws UserError calling the state's origin `from`.
+  /// Throws UserError if the state does not fit; `from` names its origin in the message.
   void load(const TensorMap& state, const std::string& from);
   const torch::nn::Module& module() const { return *discriminator_; }
   Adam& optimizer() { return optimizer_; }
 
  private:
-  /// Logits in fp32.
+  /// Logits [B, 1, h, w] in fp32.
   torch::Tensor judge(const torch::Tensor& images);
 
   AdversarialConfig config_;

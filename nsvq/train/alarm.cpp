@@ -14,12 +14,12 @@ namespace {
 
 using History = std::vector<HealthSigns>;
 
-/// Fewer neighbours than this: the softmax is one-hot.
+/// With fewer effective neighbours than this the NS loss's softmax counts as one-hot.
 constexpr double kOneHot = 1.05;
-/// A larger share of the codes than this: the softmax is flat.
+/// With a larger share of the codes as neighbours than this the softmax counts as uniform.
 constexpr double kUniform = 0.5;
 
-/// The epochs that a sign must last, ending with the one just finished.
+/// The last `epochs` entries: a sign must be present in each of them to raise the alarm.
 std::span<const HealthSigns> last(const History& history, int64_t epochs) {
   return std::span(history).last(static_cast<size_t>(epochs));
 }
@@ -34,17 +34,19 @@ std::optional<AlarmSign> unused_codes(const AlarmConfig& config, const History& 
   if (!std::ranges::all_of(last(history, config.epochs), low)) return std::nullopt;
   return AlarmSign{
       "unused_codes",
-      fmt::format(
-          "Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
-          "the codebook has collapsed or has not unfolded yet. Usual cures: quantizer.type: nsvq "
-          "with replacement.policy: copy; a smaller loss.perceptual, which drives the "
-          "latents away from the codes; fewer codes (quantizer.codes).",
-          100 * config.utilisation, in_words(config.epochs), 100 * history.back().utilisation)};
+      fmt::format("Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
+                  "the codebook has collapsed, or the codes do not cover the latents yet. Usual "
+                  "remedies: quantizer.type: nsvq with replacement.policy: copy; a smaller "
+                  "loss.perceptual, which drives the latents away from the codes; fewer codes "
+                  "(quantizer.codes).",
+                  100 * config.utilisation, in_words(config.epochs),
+                  100 * history.back().utilisation)};
 }
 
 std::optional<AlarmSign> losing_codes(const AlarmConfig& config, const History& history) {
   const auto epochs = static_cast<size_t>(config.epochs);
-  if (history.size() <= epochs) return std::nullopt;  // The first of them falls from something.
+  if (history.size() <= epochs)
+    return std::nullopt;  // a fall in the first epoch needs one before it
   for (size_t i = history.size() - epochs; i < history.size(); ++i) {
     if (!(history[i].utilisation < history[i - 1].utilisation)) return std::nullopt;
   }
@@ -54,7 +56,7 @@ std::optional<AlarmSign> losing_codes(const AlarmConfig& config, const History& 
   return AlarmSign{
       "losing_codes",
       fmt::format("The share of codes used fell in {}, to {:.3g} % from {:.3g} % at its best: the "
-                  "encoder moves away from its codes. Freeze it earlier (schedule.latest_epoch), "
+                  "encoder drifts away from its codes. Freeze it earlier (schedule.latest_epoch), "
                   "or lower optimizer.lr.",
                   in_words(config.epochs), 100 * history.back().utilisation, 100 * most)};
 }
@@ -69,8 +71,8 @@ std::optional<AlarmSign> runaway_norm(const AlarmConfig& config, const History& 
   return AlarmSign{
       "latent_norm",
       fmt::format("The latents' mean norm was more than {:.3g} times that of the start ({:.3g}) in "
-                  "{} (now {:.3g}): the encoder runs away from the codes. Lower loss.perceptual, "
-                  "which does this when it outweighs the other terms, or raise quantizer.beta.",
+                  "{} (now {:.3g}): the latents grow away from the codes. Lower loss.perceptual, "
+                  "which causes this when it outweighs the other terms, or raise quantizer.beta.",
                   config.norm_growth, first->latent_norm, in_words(config.epochs),
                   history.back().latent_norm)};
 }
@@ -81,15 +83,15 @@ std::optional<AlarmSign> one_hot(const AlarmConfig& config, const History& histo
   return AlarmSign{
       "one_hot",
       fmt::format("A latent had {:.3f} effective neighbours, fewer than {}, in {}: the NS loss "
-                  "reaches no code but the winner and so does nothing. Raise quantizer.tau, or, "
-                  "where the latents' norm has grown, lower loss.perceptual.",
+                  "reaches only the nearest code and so has no effect. Raise quantizer.tau, or, "
+                  "if the latents' norm has grown, lower loss.perceptual.",
                   history.back().neighbours, kOneHot, in_words(config.epochs))};
 }
 
 std::optional<AlarmSign> uniform(const AlarmConfig& config, const History& history, int64_t codes) {
   const double limit = kUniform * static_cast<double>(codes);
   const auto flat = [&](const HealthSigns& epoch) { return epoch.neighbours > limit; };
-  // Two codes or one: the bounds of one-hot and uniform leave nothing between them.
+  // With one or two codes the thresholds of one-hot and uniform overlap.
   if (codes <= 2 || !std::ranges::all_of(last(history, config.epochs), flat)) return std::nullopt;
   return AlarmSign{
       "uniform",

@@ -17,7 +17,7 @@ void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   write_safetensors(out.path() / "model.safetensors", checkpoint.model);
   write_safetensors(out.path() / "training.safetensors", {checkpoint.training, {}});
   write_text(out.path() / "state.json", state_to_json(checkpoint.state, checkpoint.logs));
-  write_manifest(out.path());
+  write_checksums(out.path());
   out.commit();
 }
 
@@ -33,7 +33,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
 std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   const auto folders = list_checkpoints(run);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    const auto damage = damage_of(*folder);
+    const auto damage = folder_damage(*folder);
     if (!damage) return *folder;
     log("{}: damaged ({}), trying the checkpoint before it", folder->string(), *damage);
   }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string_view>
 
-
 namespace nsvq {
 
 namespace {
@@ -14,8 +13,8 @@ bool finite(const torch::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
 }
 
-/// Watches the operations of this thread for the first one that gives numbers that are not finite.
-/// Callbacks are plain functions, so the watch is found through a thread-local pointer.
+/// Records the first operator called in this thread whose output is non-finite. RecordFunction
+/// callbacks are plain functions, so they find this object through a thread-local pointer.
 class Watch {
  public:
   explicit Watch(const torch::nn::Module& model) {
@@ -49,7 +48,7 @@ class Watch {
   static void on_end(const at::RecordFunction& call, at::ObserverContext*) {
     const std::string_view name = call.name();
     const bool fresh = name.find("empty") != name.npos || name.find("resize") != name.npos;
-    // Fresh memory holds anything.
+    // Uninitialised memory may hold NaN.
     if (fresh || !active->found.empty()) return;
     const at::RecordFunctionGuard unwatched(false);
     for (const auto& output : call.outputs()) {
@@ -63,13 +62,13 @@ class Watch {
 
   static thread_local Watch* active;
   std::map<const c10::TensorImpl*, std::string> names_;
-  std::string layer_;  ///< whose parameters were used last
+  std::string layer_;  ///< the layer whose parameters were used last
   at::CallbackHandle handle_;
 };
 
 thread_local Watch* Watch::active = nullptr;
 
-/// What the first operation in `action` that went bad is and where, or nothing.
+/// The first operator in `action` with a non-finite output, and its layer; empty if there is none.
 std::string watch(const torch::nn::Module& model, const std::function<void()>& action) {
   Watch watch(model);
   action();
@@ -78,8 +77,8 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
-                             const std::map<std::string, double>& scalars) {
+std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                            const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return "the images";
   for (const auto& [name, tensor] : named_tensors(*model)) {
@@ -88,7 +87,7 @@ std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
   torch::Tensor latents;
   auto found = watch(*model, [&] { latents = model->to_latents(images); });
   if (!found.empty()) return found;
-  // Not watched: the search works with infinite distances of its own.
+  // Not watched: the search uses infinite distances internally.
   const auto indices = model->quantizer->encode(latents);
   found = watch(*model, [&] { model->decode(indices); });
   if (!found.empty()) return found;

@@ -9,11 +9,12 @@
 
 namespace nsvq {
 
-/// Where numbers first stop being finite, for people: the images, a weight, a layer on the way from
-/// the images to the reconstructions, or else the layer nearest to the loss whose gradient is bad.
-/// Runs the model once more, watching every operation. `scalars` of the step, if given, tell of
-/// gradients that are there no more.
-std::string first_not_finite(Tokenizer& model, const torch::Tensor& images,
-                             const std::map<std::string, double>& scalars = {});
+/// Where values first become non-finite, as a text for the log: the images [B, 3, H, W], a weight,
+/// an operator and its layer in the forward pass, or else the last parameter (nearest to the loss)
+/// with a non-finite gradient. Runs the forward pass again and checks the output of every operator.
+/// The gradient norms in `scalars` (the step's logged values) stand in for gradients that have been
+/// cleared.
+std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                            const std::map<std::string, double>& scalars = {});
 
 }  // namespace nsvq

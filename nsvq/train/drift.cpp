@@ -5,19 +5,19 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/neighbours.h"
+#include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
 
 namespace nsvq {
 
 namespace {
 
-/// Latents of which the neighbours are counted: all codes times all latents would cost as much as
-/// quantizing the images a few times over.
+/// Number of latents whose effective neighbours are computed: all latents times all codes would
+/// cost several times as much as quantizing the images.
 constexpr int64_t kMostForNeighbours = 4096;
 
-/// At most kMostForNeighbours rows of latents [N, d], evenly spread. The odd stride keeps it from
-/// meeting the same column of every image.
+/// At most kMostForNeighbours rows of latents [N, d], evenly spaced. An odd spacing, because an
+/// even one would take every row from the same columns of the image grid.
 torch::Tensor spread_rows(const torch::Tensor& latents) {
   const int64_t n = latents.size(0);
   if (n <= kMostForNeighbours) return latents;
@@ -43,7 +43,7 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
   for (const auto& images : images_.split(batch_size_)) {
     const auto latents = model->to_latents(images);
-    // They have no nearest code. What to do about it is the trainer's to decide, not a meter's.
+    // Non-finite latents have no nearest code; the trainer decides how to react.
     if (!at::isfinite(latents).all().item<bool>()) return {{"latent_norm", NAN}};
     const auto indices = model->quantizer->encode(latents);
     const auto error = latents - model->quantizer->decode(indices);

@@ -14,22 +14,23 @@ namespace nsvq {
 ///   drift = sqrt(E_{x,u}[ |E_t(x)_u - E_{t-1}(x)_u|^2 / d ])   (the paper's D_RMS)
 ///   churn = E_{x,u}[ q_t(x)_u != q_{t-1}(x)_u ]
 ///
-/// Measuring draws no random numbers and changes nothing in the model.
+/// A measurement neither draws random numbers nor changes the model.
 class DriftMeter {
  public:
-  /// images [n, 3, H, W] on the model's device; `tau` is that of the NS loss.
+  /// images [n, 3, H, W] on the model's device; `tau` is the NS loss's temperature.
   DriftMeter(torch::Tensor images, int64_t batch_size, double tau);
 
   /// drift and churn since the last measurement (absent at the first), latent_norm (mean L2 norm),
   /// quantization_error (RMS per element of z - c), neighbours (mean effective number of
-  /// neighbours, absent without a codebook). Where latents are not finite, latent_norm alone, as
-  /// NaN, and the next measurement compares with the one before.
+  /// neighbours, absent without a codebook). With non-finite latents only latent_norm = NaN; the
+  /// next measurement then compares with the last finite one.
   std::map<std::string, double> measure(Tokenizer& model);
 
-  /// What the next measurement compares with, for checkpoints; empty before the first.
+  /// Latents and indices that the next measurement compares with, for checkpoints; empty before the
+  /// first.
   std::map<std::string, torch::Tensor> state() const;
-  /// Goes on from a state. One of another number or size of images makes the next measurement a
-  /// first one.
+  /// Restores a state. If it is for another number or size of images it is ignored, and the next
+  /// measurement has no drift and churn.
   void load(const std::map<std::string, torch::Tensor>& state);
 
  private:
@@ -37,7 +38,7 @@ class DriftMeter {
   int64_t batch_size_;
   double tau_;
   torch::Tensor latents_;  ///< [n, d, h, w] of the last measurement, undefined before the first
-  torch::Tensor indices_;  ///< [n, h, w], likewise
+  torch::Tensor indices_;  ///< [n, h, w] of the last measurement, undefined before the first
 };
 
 }  // namespace nsvq

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 
 namespace nsvq {
 
@@ -35,15 +35,12 @@ const Phase& phase_by_name(const std::string& name) {
        .replacement = false,
        .end = PhaseEnd::budget},
   };
-  for (const auto& phase : phases) {
-    if (phase.name == name) return phase;
-  }
-  throw UserError("schedule.phases: '{}' is no phase (there are: stage1, warmup, stage2)", name);
+  return find_named(phases, "phase", name, "schedule.phases");
 }
 
 namespace {
 
-/// The least value, NaN left out; infinity for none.
+/// The minimum, ignoring NaN; infinity for an empty range.
 double least(std::vector<double>::const_iterator begin, std::vector<double>::const_iterator end) {
   double result = std::numeric_limits<double>::infinity();
   for (auto it = begin; it != end; ++it) {

@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -18,7 +19,7 @@ fs::path numbered(const std::string& name, int n) {
 
 bool holds_run(const fs::path& folder) { return fs::exists(folder / "config.yaml"); }
 
-/// Whether the run in a folder has spent its budget, and `config` gives it no more.
+/// Whether the run in a folder has reached its budget and `config` does not extend it.
 bool finished(const fs::path& folder, const Config& config) {
   const auto checkpoints = list_checkpoints(folder);
   if (checkpoints.empty()) return false;
@@ -27,12 +28,12 @@ bool finished(const fs::path& folder, const Config& config) {
   try {
     return load_run_state(checkpoints.back()).finished;
   } catch (const UserError&) {
-    return false;  // damaged: the one before it is continued
+    return false;  // damaged: training continues from the checkpoint before it
   }
 }
 
-/// Why the run in a folder cannot be continued, or nothing. One without a checkpoint has nothing to
-/// lose: whatever the settings, it starts over.
+/// The reason why the run in a folder cannot be continued; empty if it can. A run without a
+/// checkpoint can start over with any settings.
 std::string obstacle(const fs::path& folder, const Config& config) {
   if (list_checkpoints(folder).empty()) return "";
   const auto differences =

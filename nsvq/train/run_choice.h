@@ -8,10 +8,10 @@
 
 namespace nsvq {
 
-/// What the command line says about where to train.
+/// The command line's choice of where to train.
 struct RunRequest {
-  std::string name;    ///< of the recipe: runs/NAME, runs/NAME-2 and so on are its runs
-  std::string folder;  ///< a folder in place of these, or empty
+  std::string name;    ///< name of the recipe, whose runs are runs/NAME, runs/NAME-2 and so on
+  std::string folder;  ///< --run, or empty
   bool resume = false;
   bool fresh = false;
 };
@@ -21,10 +21,10 @@ struct RunChoice {
   Start start;
 };
 
-/// The folder to train in, and whether to go on there. A run of the same settings that is not
-/// finished is continued, unless `fresh`; with `resume`, nothing else will do. A finished one in a
-/// folder that was named is taken too, so that a command that is repeated until it succeeds does.
-/// Throws UserError.
+/// Chooses the folder to train in and whether to resume there. An unfinished run of equal settings
+/// is resumed, unless `fresh`; with `resume` it is an error if there is none. A finished run in an
+/// explicit `folder` is chosen too (there is nothing left to train), so that a script that repeats
+/// the command until it succeeds ends. Throws UserError.
 RunChoice choose_run(const Config& config, const RunRequest& request);
 
 }  // namespace nsvq

@@ -27,7 +27,7 @@ uint64_t size_of(const fs::path& file) {
   return error ? 0 : size;
 }
 
-/// Checkpoints that a killed process left half-written, and event files other than `kept`.
+/// Removes partially written checkpoints of a killed process, and event files other than `kept`.
 void remove_leavings(const fs::path& run, const std::string& kept) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
@@ -128,7 +128,8 @@ fs::path RunDirectory::save_samples(const RunState& state, const Image& grid) {
 }
 
 void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
-  save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.state.step), checkpoint);
+  save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.state.step),
+                  checkpoint);
   auto folders = list_checkpoints(path_);
   for (size_t i = 0; i + keep < folders.size(); ++i) {
     std::error_code error;

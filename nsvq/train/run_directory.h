@@ -13,31 +13,31 @@
 
 namespace nsvq {
 
-/// Where a run puts its files:
+/// The folder of a run:
 ///   config.yaml  metrics.jsonl  events.out.tfevents.*  samples/  checkpoints/step-N/  report.html
-/// One process at a time has it.
+/// Locked: one process at a time can open it.
 class RunDirectory {
  public:
-  /// Creates the folder, with the run's settings in config.yaml. Throws UserError if it already
-  /// holds a run.
+  /// Creates the folder and writes `settings` to config.yaml. Throws UserError if it already
+  /// contains a run.
   static RunDirectory create(std::filesystem::path path, const std::string& settings);
-  /// Opens a run's folder to go on in it from a checkpoint: drops what its logs hold beyond
-  /// `position` (all of it without one), so that they become those of a run that never stopped.
+  /// Opens a run's folder to resume from a checkpoint. Truncates the logs to the checkpoint's
+  /// `position` (to nothing without one), so that they end up as those of an uninterrupted run.
   static RunDirectory resume(std::filesystem::path path, const std::string& settings,
                              const std::optional<LogPosition>& position);
 
   const std::filesystem::path& path() const { return path_; }
   LogPosition position() const;
 
-  /// A line of metrics.jsonl and, for each value, a point in TensorBoard under "kind/name".
+  /// Appends a line to metrics.jsonl and, for each value, a TensorBoard scalar "kind/name".
   void record(const std::string& kind, const RunState& state, const std::string& phase,
               const std::map<std::string, double>& values);
-  /// A phase begins: a line of metrics.jsonl and a text in TensorBoard.
+  /// Records the start of a phase: a line in metrics.jsonl and a text in TensorBoard.
   void record_phase(const RunState& state, const std::string& phase, const std::string& reason);
-  /// A sign of collapse and what it says, likewise.
+  /// Records an alarm (alarm.h): a line in metrics.jsonl and a text in TensorBoard.
   void record_alarm(const RunState& state, const std::string& phase, const std::string& sign,
                     const std::string& reason);
-  /// samples/epoch-NNNN.png, also in TensorBoard. Returns its path.
+  /// Writes samples/epoch-NNNN.png and a TensorBoard image; returns the path.
   std::filesystem::path save_samples(const RunState& state, const Image& grid);
   /// Writes checkpoints/step-N and removes all but the newest `keep`.
   void save(const Checkpoint& checkpoint, int64_t keep);
@@ -52,7 +52,7 @@ class RunDirectory {
   std::unique_ptr<EventWriter> events_;
 };
 
-/// The last grid in a run's samples/; empty if there is none.
+/// The newest picture in a run's samples/; empty if there is none.
 std::filesystem::path newest_samples(const std::filesystem::path& run);
 
 }  // namespace nsvq

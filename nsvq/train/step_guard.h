@@ -13,9 +13,9 @@ namespace nsvq {
 
 /// Steps that were skipped as non-finite since the guard was read last.
 struct SkippedSteps {
-  int64_t first = 0;      ///< counted from 0 at the last reading
-  int64_t count = 0;      ///< without the overflows
-  int64_t overflows = 0;  ///< fp16 overflows, after which the loss scale was halved
+  int64_t first = 0;                     ///< counted from 0 at the last reading
+  int64_t count = 0;                     ///< without the overflows
+  int64_t overflows = 0;                 ///< fp16 overflows, after which the loss scale was halved
   std::map<std::string, double> values;  ///< scalars of the first one
   std::vector<torch::Tensor> batch;      ///< and its batch
 };

@@ -6,14 +6,14 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/loop.h"
 
 namespace nsvq {
 
-/// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where the
-/// phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
+/// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where
+/// the phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves.
 void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   const auto& images = batch.front();
@@ -30,8 +30,8 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   auto scalars = quantized.terms;
   step.backward(objective(images, reconstructions, quantized, step, scalars), *model_);
   if (adversarial) {
-    scalars.merge(adversary_->backward(images, reconstructions, step.inputs().share,
-                                       step.loss_scale()));
+    scalars.merge(
+        adversary_->backward(images, reconstructions, step.inputs().share, step.loss_scale()));
   }
   const auto& skip = step.update(scalars, trained_parts(adversarial));
 
@@ -51,7 +51,7 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
                                        Scalars& scalars) {
   auto reconstruction = at::zeros({}, images.options());
   for (const auto& term : losses_) {
-    const Casting casting(model_->precision, device_);
+    const AutocastGuard autocast(model_->precision, device_);
     const auto value = (*term.loss)(reconstructions, images);
     scalars[term.name] = value.detach();
     reconstruction = reconstruction + term.weight * value;
@@ -74,8 +74,8 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
 /// The quantizer's terms of the phase, and random numbers of this step and rank alone.
 QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs) const {
   return {.commitment = phase_.commitment,
-          .neighbours = phase_.ns_loss,
-          .number = inputs.step,
+          .extra_codebook_terms = phase_.ns_loss,
+          .step = inputs.step,
           .seed = inputs.rank_seed};
 }
 
@@ -85,10 +85,10 @@ void TokenizerTask::update_statistics(const torch::Tensor& latents, const torch:
                                       const StepInputs& inputs, const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
-  const TakenStep taken{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
-  quantizer.follow(taken);
+  const StepOutputs outputs{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
+  quantizer.update_statistics(outputs);
   if (replacement_ && phase_.replacement) {
-    const auto rows = replacement_->after_step(quantizer.codebook(), taken);
+    const auto rows = replacement_->after_step(quantizer.codebook(), outputs);
     if (rows.defined()) forget_replaced(rows.logical_and(skip.logical_not()));
   }
 }

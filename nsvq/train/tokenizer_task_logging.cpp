@@ -105,8 +105,7 @@ void TokenizerTask::raise_alarms(Loop& loop) {
 std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
   MetricSet metrics({"psnr", "psnr_pooled", "ssim", "utilisation", "perplexity"},
                     {.conventions = {}, .codes = model_->quantizer->codes(), .device = device_});
-  auto values =
-      nsvq::evaluate(averaged_, val_loader_, device_, metrics, {.group = group_.get()});
+  auto values = nsvq::evaluate(averaged_, val_loader_, device_, metrics, {.group = group_.get()});
   if (values.at("psnr") > state_.best_psnr || state_.best_epoch == 0) {
     state_.best_psnr = values.at("psnr");
     state_.best_epoch = state.epoch;
@@ -115,8 +114,8 @@ std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
 }
 
 std::string TokenizerTask::describe_evaluation(const std::map<std::string, double>& values) const {
-  return fmt::format("{}; best PSNR {:.2f} in epoch {}", describe_scalars(values),
-                     state_.best_psnr, state_.best_epoch);
+  return fmt::format("{}; best PSNR {:.2f} in epoch {}", describe_scalars(values), state_.best_psnr,
+                     state_.best_epoch);
 }
 
 std::optional<Image> TokenizerTask::sample_picture() {
@@ -124,7 +123,7 @@ std::optional<Image> TokenizerTask::sample_picture() {
 }
 
 std::string TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
-  return first_not_finite(model_, skipped.batch.front(), skipped.values);
+  return first_nonfinite(model_, skipped.batch.front(), skipped.values);
 }
 
 }  // namespace nsvq

@@ -98,7 +98,7 @@ std::vector<Step::Part> TokenizerTask::trained_parts(bool adversarial) const {
 }
 
 std::vector<torch::Tensor> TokenizerTask::state_outside_optimizers() {
-  auto state = model_->quantizer->followers();
+  auto state = model_->quantizer->statistics();
   const auto add = [&](const std::vector<torch::Tensor>& more) {
     state.insert(state.end(), more.begin(), more.end());
   };
@@ -114,17 +114,19 @@ std::vector<torch::Tensor> TokenizerTask::state_outside_optimizers() {
 }
 
 std::string TokenizerTask::graphs_disabled_reason() const {
-  return step_syncs_host() ? "the search by plain operators synchronises with the host" : "";
+  const auto reason =
+      streaming_search_unavailable_reason(config_.model.latent_dim, config_.quantizer);
+  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
 }
 
 bool TokenizerTask::step_syncs_host() const {
-  return device_.is_cpu() || !search_streams(config_.model.latent_dim, config_.quantizer);
+  return device_.is_cpu() || !uses_streaming_search(config_.model.latent_dim, config_.quantizer);
 }
 
 TensorFile TokenizerTask::model(const RunState& state) {
-  return model_contents(named_tensors(*averaged_), config_,
-                        {{"nsvq.step", std::to_string(state.step)},
-                         {"nsvq.epoch", std::to_string(state.epoch)}});
+  return model_contents(
+      named_tensors(*averaged_), config_,
+      {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
 }
 
 TensorMap TokenizerTask::training_state() {

@@ -7,6 +7,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

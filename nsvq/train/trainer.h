@@ -14,7 +14,8 @@ namespace nsvq {
 
 enum class Start { fresh, resume };
 
-/// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on `device`.
+/// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
+/// `device`.
 LoaderOptions training_loader_options(const Config& config, const Group& group,
                                       c10::Device device = at::kCPU);
 

@@ -11,7 +11,7 @@ namespace nsvq {
 /// Exponential moving average of a module's weights, kept in a second module of the same structure,
 /// which is the one to evaluate and to store:
 ///
-///   average <- decay * average + (1 - decay) * weight      (nsvq/ops/adam.h)
+///   average <- decay * average + (1 - decay) * weight      (nsvq/ops/adam/adam.h)
 ///
 /// The optimizer that is given the average applies this in its own pass over the weights. Buffers
 /// are copied, not averaged.

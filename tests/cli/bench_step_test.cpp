@@ -5,6 +5,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 

@@ -8,6 +8,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"
@@ -170,7 +171,7 @@ TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
   EXPECT_EQ(all_broken.code, 2);
   const auto& text = all_broken.error;
   const auto last_line = text.substr(text.rfind('\n', text.size() - 2) + 1);
-  expect_contains(last_line, {"nsvq: " + images.string() + ": none of the 2 images", "a.png"});
+  expect_contains(last_line, {"nsvq: " + images.string() + ": 0 of 2 images", "a.png"});
   write_image(images / "c.png", Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 90)});
   const auto result = run({"eval", model("one"), "--data", images, "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
@@ -181,7 +182,7 @@ TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
 TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
   const std::string grid = folder_ / "grid.png";
   const auto result = run({"compare", model("one"), model("two") + "/", "--data", data_, "--json",
-                           json_, "--out", grid, "--samples", "5"});
+                           json_, "--out", grid, "--samples", "5", "--enlarge", "3"});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {" one ", " two\n", "psnr", "rows from the top: images, one, two"});
   const auto compared = json::parse(read_text(json_));
@@ -195,8 +196,8 @@ TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
     }
   }
   const auto picture = read_image(grid);
-  EXPECT_EQ(picture.width, 5 * 16 + 4 * 2);
-  EXPECT_EQ(picture.height, 3 * 16 + 2 * 2);
+  EXPECT_EQ(picture.width, 3 * (5 * 16 + 4 * 2));
+  EXPECT_EQ(picture.height, 3 * (3 * 16 + 2 * 2));
 }
 
 TEST_F(Evaluation, ColumnsAreCalledByWhereTheirPathsDiffer) {

@@ -9,6 +9,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
@@ -116,7 +117,7 @@ TEST_F(Exchange, TheAverageOnDemand) {
   tensors["loss.discriminator.main.0.weight"] = at::ones({3});
   const auto result = import_tensors(tensors, {"--ema"});
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"1 tensors of loss.*", "tensors of model_ema.*"});
+  expect_contains(result.out, {"1 tensor of loss.*", "tensors of model_ema.*"});
   expect_same_as_model(out_);
   tensors.erase("model_ema.encoderconv_inweight");
   expect_failure(import_tensors(tensors, {"--ema"}), 2, {"encoder.conv_in.weight", "--ema"});
@@ -127,8 +128,8 @@ TEST_F(Exchange, EveryTensorIsPlacedOrNamed) {
   tensors["encoder.down.0.block.0.conv1.bias"] = at::zeros({8});  // taming's blocks have one
   tensors.erase("decoder.conv_in.weight");
   expect_failure(import_tensors(tensors), 2,
-                 {"no place for 'encoder.down.0.block.0.conv1.bias'",
-                  "nothing for 'decoder.conv_in.weight'", "recipe"});
+                 {"unexpected: 'encoder.down.0.block.0.conv1.bias'",
+                  "missing: 'decoder.conv_in.weight'", "recipe"});
   tensors = as_simvq();
   tensors["decoder.conv_in.weight"] = at::zeros({1});
   expect_failure(import_tensors(tensors), 2, {"decoder.conv_in.weight", "[1]"});

@@ -3,84 +3,146 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nsvq/core/random.h"
 #include "nsvq/io/file.h"
+#include "tests/cli/folder_watch.h"
 
 extern char** environ;
 
 namespace nsvq {
 
-/// Starts the program in a process of its own; what it prints goes to `log`.
-inline pid_t start_program(std::vector<std::string> words, const std::string& log) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  words.insert(words.begin(), NSVQ_PROGRAM);
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, NSVQ_PROGRAM, &files, nullptr, arguments.data(), environ), 0);
-  posix_spawn_file_actions_destroy(&files);
-  return child;
+/// The program in a process of its own; what it prints goes to `log`.
+class Program {
+ public:
+  Program(std::vector<std::string> words, const std::string& log) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
+    posix_spawn_file_actions_adddup2(&files, ends[1], kHeldByProgram);
+    words.insert(words.begin(), NSVQ_PROGRAM);
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&process_, NSVQ_PROGRAM, &files, nullptr, arguments.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    ::close(ends[1]);
+    ended_ = ends[0];
+  }
+  ~Program() {
+    ::close(ended_);
+    if (process_ > 0) wait();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// Waits until a file changes or the program ends; false once it has ended.
+  bool wait_for_change(const FolderWatch& watch) const {
+    // The program holds the other end of the pipe until it ends, however it ends.
+    pollfd events[2] = {{watch.descriptor(), POLLIN, 0}, {ended_, POLLIN, 0}};
+    while (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
+    return events[1].revents == 0;
+  }
+  void kill() const { ::kill(process_, SIGKILL); }
+  /// The status, as waitpid gives it.
+  int wait() {
+    int status = -1;
+    EXPECT_EQ(::waitpid(std::exchange(process_, -1), &status, 0) > 0, true);
+    return status;
+  }
+
+ private:
+  static constexpr int kHeldByProgram = 3;
+
+  pid_t process_ = -1;
+  int ended_ = -1;
+};
+
+/// Runs the program and sends SIGKILL at the first change of a file below `watched` for which
+/// `kill_at`, which gets the file's name, is true. A program that ends before is never waited for
+/// any longer. Returns its status.
+inline int run_and_kill(const std::vector<std::string>& words, const std::string& log,
+                        const std::filesystem::path& watched,
+                        const std::function<bool(const std::string&)>& kill_at) {
+  FolderWatch watch(watched);
+  Program program(words, log);
+  for (bool running = true; running;) {
+    running = program.wait_for_change(watch);
+    const auto changes = watch.changes();
+    if (std::any_of(changes.begin(), changes.end(), kill_at)) {
+      program.kill();
+      break;
+    }
+  }
+  return program.wait();
 }
 
-inline int wait_for(pid_t child) {
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
-}
-
-/// Runs the command that fills a folder, once undisturbed and then again and again with SIGKILL at
-/// random moments, each time until it has finished; `compare` gets the first folder and each other.
-/// NSVQ_KILLS sets the number of kills.
+/// Runs the command that fills a folder, once undisturbed and then again and again with SIGKILL,
+/// each folder until it is finished; `compare` gets the first folder and each other. NSVQ_KILLS
+/// sets the number of kills.
+///
+/// A kill comes after a number of changes to files, never after a time: each folder has three,
+/// anywhere in the first, second and last third of the changes that the undisturbed run made. Every
+/// other one waits further for the next temporary name, so that it comes in the middle of an atomic
+/// write. There are at most four starts for three kills, however fast or slow the machine is.
 inline void kill_and_compare(
     const std::filesystem::path& folder,
     const std::function<std::vector<std::string>(const std::filesystem::path&)>& command,
     const std::function<void(const std::filesystem::path&, const std::filesystem::path&)>&
         compare) {
-  const auto start = [&](const std::filesystem::path& out) {
-    return start_program(command(out), out.string() + ".log");
+  constexpr int kKillsPerFolder = 3;
+  const auto run = [&](const std::filesystem::path& out, const auto& kill_at) {
+    return run_and_kill(command(out), out.string() + ".log", folder, kill_at);
   };
   const auto whole = folder / "whole";
-  const auto began = std::chrono::steady_clock::now();
-  ASSERT_EQ(wait_for(start(whole)), 0) << read_text(whole.string() + ".log");
-  const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - began;
+  int64_t all_changes = 0;
+  const int status = run(whole, [&](const std::string&) { return ++all_changes, false; });
+  ASSERT_EQ(status, 0) << read_text(whole.string() + ".log");
 
   const char* asked = std::getenv("NSVQ_KILLS");
   const int kills = asked ? std::atoi(asked) : 6;
-  Random random(static_cast<uint64_t>(::getpid()));
-  int finished = 0;
-  for (int killed = 0; killed < kills; ++finished) {
+  const auto seed = static_cast<uint64_t>(::getpid());
+  Random random(seed);
+  int planned = 0, killed = 0;
+  for (int finished = 0; planned < kills; ++finished) {
     const auto out = folder / fmt::format("killed-{}", finished);
-    int status = SIGKILL;
-    while (WIFSIGNALED(status)) {
-      const auto child = start(out);
-      // Anywhere in the time of a whole run; each start gets some way further.
-      ::usleep(static_cast<useconds_t>(random.uniform() * duration.count() * 1e6));
-      ::kill(child, SIGKILL);
-      status = wait_for(child);
-      killed += WIFSIGNALED(status) ? 1 : 0;
+    double before = 0;
+    int last = SIGKILL;
+    for (int i = 0; i < kKillsPerFolder && planned < kills && WIFSIGNALED(last); ++i, ++planned) {
+      const double share = (i + random.uniform()) / kKillsPerFolder;
+      auto left = static_cast<int64_t>((share - before) * static_cast<double>(all_changes));
+      before = share;
+      const bool in_a_write = planned % 2 == 1;
+      last = run(out, [&](const std::string& name) {
+        return --left <= 0 && (!in_a_write || name.find(".tmp") != std::string::npos);
+      });
+      killed += WIFSIGNALED(last) ? 1 : 0;
     }
-    ASSERT_EQ(status, 0) << read_text(out.string() + ".log");
+    if (WIFSIGNALED(last)) last = run(out, [](const std::string&) { return false; });
+    ASSERT_EQ(last, 0) << read_text(out.string() + ".log");
     compare(whole, out);
     std::filesystem::remove_all(out);
-    if (killed >= kills) std::printf("%d finished, killed %d times in all\n", finished + 1, killed);
   }
+  std::printf("killed %d times by %ld changes of files, seed %lu\n", killed, all_changes, seed);
+  EXPECT_GT(killed, 0);
 }
 
 }  // namespace nsvq

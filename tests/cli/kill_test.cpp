@@ -1,5 +1,5 @@
-// Kills real training processes with SIGKILL at random moments, also while they write checkpoints,
-// continues them, and compares with a run that was left alone. NSVQ_KILLS sets the number of kills.
+// Kills real training processes with SIGKILL, also while they write checkpoints, continues them,
+// and compares with a run that was left alone. NSVQ_KILLS sets the number of kills.
 
 #include <gtest/gtest.h>
 

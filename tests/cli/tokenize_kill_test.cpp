@@ -1,5 +1,5 @@
-// Kills real `nsvq tokenize` processes with SIGKILL at random moments, starts them again, and
-// compares with a folder made at once. NSVQ_KILLS sets the number of kills.
+// Kills real `nsvq tokenize` processes with SIGKILL, starts them again, and compares with a folder
+// made at once. NSVQ_KILLS sets the number of kills.
 
 #include <gtest/gtest.h>
 

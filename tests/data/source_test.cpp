@@ -93,15 +93,15 @@ TEST(Builtin, ParametersAndDefaults) {
 
 TEST(Builtin, ErrorsNameTheParameter) {
   expect_error("builtin:dead-leafs", {"dead-leafs", "builtin:dead-leaves"});
-  expect_error("builtin:dead-leaves?sise=64", {"sise", "nearest is size"});
-  expect_error("builtin:dead-leaves?cuont=64", {"cuont", "nearest is count"});
+  expect_error("builtin:dead-leaves?sise=64", {"sise", "did you mean 'size'"});
+  expect_error("builtin:dead-leaves?cuont=64", {"cuont", "did you mean 'count'"});
   expect_error("builtin:dead-leaves?size", {"size", "value"});
   for (const char* value : {"7", "4097", "", "x", "6 4", "64.5", "-1", "99999999999999999999"}) {
     expect_error(std::string("builtin:dead-leaves?size=") + value, {"size", "8 to 4096", value});
   }
   expect_error("builtin:dead-leaves?count=0", {"count", "from 1"});
   expect_error("builtin:dead-leaves?seed=-1", {"seed", "from 0"});
-  expect_error("builtin:dead-leaves?size=64&&seed=1", {"no parameter"});
+  expect_error("builtin:dead-leaves?size=64&&seed=1", {"unknown parameter"});
 }
 
 TEST(Folder, SortedWithClasses) {

@@ -11,7 +11,6 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/npy.h"
-#include "nsvq/io/zip.h"
 #include "tests/error_of.h"
 
 namespace nsvq {
@@ -115,9 +114,8 @@ class NpzFile : public testing::Test {
 
   TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "statistics.npz";
-  std::map<std::string, torch::Tensor> arrays_ = {
-      {"mu", torch::arange(5, torch::kDouble) / 3},
-      {"sigma", torch::arange(25, torch::kFloat).view({5, 5}).t()}};
+  TensorMap arrays_ = {{"mu", torch::arange(5, torch::kDouble) / 3},
+                       {"sigma", torch::arange(25, torch::kFloat).view({5, 5}).t()}};
 };
 
 TEST_F(NpzFile, RoundTrip) {
@@ -131,6 +129,19 @@ TEST_F(NpzFile, RoundTrip) {
   }
   write_npz(path_, arrays_);
   EXPECT_EQ(read_file(path_), first);
+}
+
+/// Written by the first version of this program, before libzip wrote the files.
+TEST_F(NpzFile, ReadsFilesOfEarlierVersions) {
+  const auto read = read_npz(NSVQ_TESTS_DIR "/golden/npz/version-0.1.npz",
+                             {"mu", "sigma", "transposed", "single", "scalar", "empty"});
+  const auto sigma = torch::arange(25, torch::kDouble).reshape({5, 5}) / 7;
+  EXPECT_TRUE(torch::equal(read.at("mu"), torch::arange(5, torch::kDouble) / 3));
+  EXPECT_TRUE(torch::equal(read.at("sigma"), sigma));
+  EXPECT_TRUE(torch::equal(read.at("transposed"), sigma.t()));
+  EXPECT_TRUE(torch::equal(read.at("single"), torch::full({1, 3}, 1.5)));
+  EXPECT_EQ(read.at("scalar").item<double>(), -2);
+  EXPECT_EQ(read.at("empty").sizes(), torch::IntArrayRef({3, 0}));
 }
 
 TEST_F(NpzFile, EmptyAndScalarArrays) {
@@ -182,29 +193,70 @@ TEST_F(NpzFile, RefusesWhatIsNoZipFile) {
   // An end record that points beyond the file.
   std::string end("PK\5\6", 4);
   end += std::string(4, '\0') + std::string("\1\0\1\0", 4) + std::string(8, '\x7f');
-  expect_error(bytes_from(end + std::string(2, '\0')), "truncated");
+  expect_error(bytes_from(end + std::string(2, '\0')), "inconsistent");
 }
 
-TEST_F(NpzFile, RefusesSizesThatACompressedArrayCannotHave) {
-  write_npz(path_, {{"mu", torch::zeros({2})}});
-  auto bytes = read_file(path_);
-  const std::string central("PK\1\2", 4);
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const auto at = std::string_view(text, bytes.size()).find(central);
-  ASSERT_NE(at, std::string_view::npos);
-  const auto method = at + 10, size = at + 24;
-  bytes[method] = std::byte{8};
-  const uint32_t large = 0x3fffffff, larger = 0x7fffffff;
-  std::memcpy(&bytes[size], &large, 4);
-  expect_error(bytes, "sizes do not add up");
-  std::memcpy(&bytes[size], &larger, 4);
-  expect_error(bytes, "more than");
-  const uint32_t zip64 = 0xffffffff;
-  std::memcpy(&bytes[size], &zip64, 4);
-  expect_error(bytes, "more than");
-  bytes[method] = std::byte{12};
-  std::memcpy(&bytes[size], &large, 4);
-  expect_error(bytes, "method 12");
+/// A file of one array, with bytes of its entry in the directory at the end changed.
+class NpzEntry : public NpzFile {
+ protected:
+  NpzEntry() {
+    write_npz(path_, {{"mu", torch::zeros({2})}});
+    bytes_ = read_file(path_);
+    const auto* text = reinterpret_cast<const char*>(bytes_.data());
+    entry_ = std::string_view(text, bytes_.size()).rfind("PK\1\2");
+  }
+  void set(size_t field, size_t count, uint64_t value) {
+    std::memcpy(&bytes_.at(entry_ + field), &value, count);
+  }
+  static constexpr size_t kFlags = 8, kMethod = 10, kChecksum = 16, kPacked = 20, kSize = 24;
+
+  Bytes bytes_;
+  size_t entry_ = 0;
+};
+
+TEST_F(NpzEntry, RefusesSizesThatACompressedArrayCannotHave) {
+  set(kMethod, 2, 8);
+  set(kSize, 4, 0x3fffffff);
+  expect_error(bytes_, "sizes do not add up");
+  set(kSize, 4, 0x7fffffff);
+  expect_error(bytes_, "more than");
+  set(kSize, 4, 0xffffffff);  // stands for a 64-bit size that is not there
+  expect_error(bytes_, "");
+  set(kMethod, 2, 12);
+  set(kSize, 4, 0x3fffffff);
+  expect_error(bytes_, "method 12");
+}
+
+TEST_F(NpzEntry, RefusesSizesThatAStoredArrayDoesNotHave) {
+  set(kSize, 4, 0x3fffffff);
+  expect_error(bytes_, "sizes do not add up");
+  set(kPacked, 4, 0x3fffffff);
+  expect_error(bytes_, "");
+  set(kSize, 4, 10);
+  set(kPacked, 4, 10);
+  expect_error(bytes_, "damaged");
+}
+
+TEST_F(NpzEntry, RefusesWrongChecksumsAndEncryption) {
+  set(kChecksum, 4, 0x12345678);
+  expect_error(bytes_, "CRC");
+  set(kFlags, 2, 1);
+  expect_error(bytes_, "encrypted");
+}
+
+/// A directory that claims more entries than a file of its size can have.
+TEST_F(NpzEntry, RefusesNumbersOfEntriesThatTheFileCannotHave) {
+  const auto end = bytes_.size() - 22;
+  for (const auto field : {end + 8, end + 10}) bytes_[field] = bytes_[field + 1] = std::byte{0x7f};
+  expect_error(bytes_, "");
+
+  std::string claims("PK\6\6\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0", 24);
+  for (const uint64_t value : {uint64_t{1} << 40, uint64_t{1} << 40, uint64_t{46}, uint64_t{0}}) {
+    claims.append(reinterpret_cast<const char*>(&value), 8);
+  }
+  claims += std::string("PK\6\7\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0", 20);
+  claims += std::string("PK\5\6\0\0\0\0", 8) + std::string(12, '\xff') + std::string(2, '\0');
+  expect_error(bytes_from(claims), "");
 }
 
 }  // namespace

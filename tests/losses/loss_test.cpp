@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/core/option_table.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
@@ -12,9 +13,12 @@
 namespace nsvq {
 namespace {
 
-Config with_losses(const LossConfig& losses, int64_t size = 64) {
+/// A configuration with settings loss.* as "key=value".
+Config with_losses(const std::vector<std::string>& settings, int64_t size = 64) {
   Config config;
-  config.loss = losses;
+  OptionTable table;
+  table.rows = loss_options(config.loss);
+  table.load("", settings);
   config.data.size = size;
   return config;
 }
@@ -22,7 +26,7 @@ Config with_losses(const LossConfig& losses, int64_t size = 64) {
 TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  const auto config = with_losses({.perceptual_net = "squeeze"});
+  const auto config = with_losses({"loss.perceptual_net=squeeze"});
   const auto& net = feature_net_kind("squeeze");
   save_weights("squeezenet1_1", {random_weights(*net.make()), "test", true});
   save_weights("lpips-squeeze", {random_weights(LpipsHeads(net.channels)), "test", true});
@@ -46,22 +50,33 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
 TEST(Losses, ValuesByHand) {
   const auto images = at::zeros({1, 3, 1, 2});
   const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
-  const auto losses = make_losses(with_losses({.l1 = 1, .l2 = 2, .vq = 1}), at::kCPU);
-  ASSERT_EQ(losses.size(), 2u);
+  const auto losses = make_losses(with_losses({"loss.l2=2", "loss.chroma=3"}), at::kCPU);
+  ASSERT_EQ(losses.size(), 3u);
   EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
   EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
   EXPECT_EQ(losses[1].weight, 2);
+  // The colours are (0, 1, -1) and (-2/3, 1/3, 1/3).
+  EXPECT_FLOAT_EQ((*losses[2].loss)(other, images).item<float>(), (2 + 2.0f / 3) / 6);
+}
+
+TEST(Losses, ChromaDoesNotSeeBrightness) {
+  torch::manual_seed(0);
+  const auto images = at::rand({2, 3, 5, 4}) * 2 - 1;
+  const auto loss =
+      std::move(make_losses(with_losses({"loss.l1=0", "loss.chroma=1"}), at::kCPU).at(0).loss);
+  EXPECT_LT((*loss)(images + at::rand({2, 1, 5, 4}), images).item<double>(), 1e-12);
+  EXPECT_GT((*loss)(images + at::rand({2, 3, 5, 4}), images).item<double>(), 1e-3);
 }
 
 TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  const auto message = error_of([&] { make_losses(with_losses({.perceptual = 1}), at::kCPU); });
+  const auto message = error_of([&] { make_losses(with_losses({"loss.perceptual=1"}), at::kCPU); });
   EXPECT_NE(message.find("`nsvq weights get lpips-vgg`"), std::string::npos) << message;
 }
 
 TEST(Losses, ImagesTooSmallForTheNetworkAreRefused) {
-  const auto config = with_losses({.perceptual = 1, .perceptual_net = "alex"}, /*size=*/30);
+  const auto config = with_losses({"loss.perceptual=1", "loss.perceptual_net=alex"}, /*size=*/30);
   const auto message = error_of([&] { make_losses(config, at::kCPU); });
   for (const auto* word : {"loss.perceptual", "alex", "31", "data.size is 30"}) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
@@ -69,7 +84,7 @@ TEST(Losses, ImagesTooSmallForTheNetworkAreRefused) {
 }
 
 TEST(Losses, WeightZeroLeavesATermOut) {
-  EXPECT_EQ(make_losses(with_losses({.l1 = 0, .l2 = 1, .vq = 1}), at::kCPU).at(0).name, "l2");
+  EXPECT_EQ(make_losses(with_losses({"loss.l1=0", "loss.l2=1"}), at::kCPU).at(0).name, "l2");
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST(Autoencoder, RecomputedActivationsGiveTheSameGradients) {
   Decoder decoder(options);
   const auto images = at::rand({2, 3, 16, 16});
   const auto gradients = [&](bool recompute, Precision precision) {
-    const Casting casting(precision, at::kCPU);
+    const AutocastGuard autocast(precision, at::kCPU);
     encoder->recompute = decoder->recompute = recompute;
     encoder->zero_grad();
     decoder->zero_grad();

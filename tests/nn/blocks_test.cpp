@@ -165,7 +165,7 @@ TEST(Blocks, GiveTheResultsOfPlainSums) { expect_plain_results_on(at::kCPU); }
 
 TEST(Blocks, GiveTheResultsOfPlainSumsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32 exact(Tf32Work::convolutions, false);
+  const Tf32Guard exact(Tf32Work::convolutions, false);
   expect_plain_results_on(at::kCUDA);
 }
 

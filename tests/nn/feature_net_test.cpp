@@ -51,7 +51,7 @@ TEST(FeatureNets, GiveTheResultsOfFp64) { expect_fp64_results_on(at::kCPU); }
 
 TEST(FeatureNets, GiveTheResultsOfFp64OnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Tf32 exact(Tf32Work::convolutions, false);
+  const Tf32Guard exact(Tf32Work::convolutions, false);
   expect_fp64_results_on(at::kCUDA);
 }
 

@@ -1,4 +1,4 @@
-#include "nsvq/ops/adam.h"
+#include "nsvq/ops/adam/adam.h"
 
 #include <gtest/gtest.h>
 

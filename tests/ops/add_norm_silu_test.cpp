@@ -1,4 +1,4 @@
-#include "nsvq/ops/add_norm_silu.h"
+#include "nsvq/ops/group_norm/add_norm_silu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "nsvq/ops/bias_relu.h"
+#include "nsvq/ops/images/bias_relu.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,5 @@
-// Every operator over every small case of nsvq/ops/cases.h, on each device, against its reference.
+// Every operator over every small case of nsvq/ops/cases.h, on each device and by each path of the
+// search there, against its reference.
 
 #include "nsvq/ops/cases.h"
 
@@ -12,11 +13,14 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/ops/code_usage.h"
-#include "nsvq/ops/dispatch.h"
-#include "nsvq/ops/group_norm_silu.h"
-#include "nsvq/ops/ns_loss.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/code_search/ns_search.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
+#include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
 
 namespace nsvq::cases_test {
 namespace {
@@ -62,38 +66,20 @@ class ErrorsByFamily {
   std::map<std::string, std::pair<double, double>> errors_;
 };
 
-class Cases : public testing::TestWithParam<c10::DeviceType> {
+class Cases : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (GetParam() == c10::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    if (device().is_cuda() && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   }
-  c10::Device device() const { return c10::Device(GetParam()); }
+  c10::Device device() const { return c10::Device(GetParam().device); }
 
  private:
-  const Tf32 as_bench_ops_{Tf32Work::products, true};
+  const Environment path_{"NSVQ_GPU_PATH", GetParam().path};
+  const Tf32Guard as_bench_ops_{Tf32Work::products, true};
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, Cases, testing::Values(c10::kCPU, c10::kCUDA),
-                         [](const auto& info) { return c10::DeviceTypeName(info.param); });
-
-using Found = std::tuple<Tensor, Tensor>;
-using Quantized = std::tuple<Tensor, Tensor, Tensor>;
-
-Found find(const Tensor& latents, const Tensor& codebook) {
-  return operator_named<Found(const Tensor&, const Tensor&)>("nsvq::nearest_codes")
-      .call(latents, codebook);
-}
-
-Quantized quantize(const Tensor& latents, const Tensor& codebook, double tau) {
-  return operator_named<Quantized(const Tensor&, const Tensor&, double)>("nsvq::ns_quantize")
-      .call(latents, codebook, tau);
-}
-
-Tensor loss_operator(const Tensor& latents, const Tensor& codebook, const Tensor& indices,
-                     double tau) {
-  using Loss = Tensor(const Tensor&, const Tensor&, const Tensor&, double);
-  return operator_named<Loss>("nsvq::ns_loss").call(latents, codebook, indices, tau);
-}
+INSTANTIATE_TEST_SUITE_P(Places, Cases, testing::ValuesIn(all_places()),
+                         [](const auto& info) { return info.param.name; });
 
 /// Loss and gradient, in fp64 on the CPU.
 struct Result {
@@ -110,7 +96,7 @@ Result result_of(const Tensor& codebook, const Loss& loss_of) {
 
 Result plain(const DrawnCodes& drawn, const Tensor& indices, at::ScalarType type) {
   return result_of(drawn.codebook.to(type), [&](const Tensor& codebook) {
-    return ns_loss(drawn.latents.to(type), codebook, indices, kTau);
+    return ns_loss_reference(drawn.latents.to(type), codebook, indices, kTau);
   });
 }
 
@@ -137,31 +123,37 @@ TEST(CaseTable, DrawsWhatItSays) {
 TEST_P(Cases, SearchIsExact) {
   for (const auto& one : small_ones(code_cases())) {
     const auto drawn = draw(one, kSeed, at::kCPU), here = moved(drawn, device());
-    const auto [expected, expected_distances] =
-        exact_nearest_codes_reference(drawn.latents, drawn.codebook);
+    const auto [expected, expected_distances] = nearest_codes_fp64(drawn.latents, drawn.codebook);
     const auto check = [&](const char* name, const Tensor& indices, const Tensor& distances) {
       EXPECT_TRUE(at::equal(indices.cpu(), expected)) << name << ": " << one.name;
-      EXPECT_TRUE(at::allclose(distances.cpu(), expected_distances, 1e-6, 0))
+      const double rounding = device().is_cpu() ? 0 : 1e-6;
+      EXPECT_TRUE(at::allclose(distances.cpu(), expected_distances, rounding, 0))
           << name << ": " << one.name;
     };
-    const auto [indices, distances] = exact_nearest_codes(here.latents, here.codebook);
-    check("exact_nearest_codes", indices, distances);
-    const auto [by_name, distances_by_name] = find(here.latents, here.codebook);
-    check("nearest_codes", by_name, distances_by_name);
-    const auto searched = ns_search(here.latents, here.codebook, kTau);
-    check("ns_search", searched.indices, searched.distances);
-    const auto leaf = here.codebook.clone().requires_grad_();
-    const auto [quantized, distances_of_quantized, loss] = quantize(here.latents, leaf, kTau);
-    check("ns_quantize", quantized, distances_of_quantized.detach());
+    const auto [indices, distances] = nearest_codes(here.latents, here.codebook);
+    check("nearest_codes", indices, distances);
+    if (!one.has_loss()) continue;
+    for (const bool gradient : {false, true}) {
+      const auto codebook = here.codebook.clone().requires_grad_(gradient);
+      const auto found = ns_quantize(here.latents, codebook, kTau);
+      check("ns_quantize", found.indices, found.distances.detach());
+      EXPECT_TRUE(std::isfinite(found.loss.item<double>())) << one.name;
+      EXPECT_EQ(found.loss.requires_grad(), gradient) << one.name;
+      if (!gradient) continue;
+      found.loss.backward();
+      EXPECT_TRUE(at::isfinite(codebook.grad()).all().item<bool>()) << one.name;
+      EXPECT_EQ(codebook.grad().scalar_type(), one.type) << one.name;
+    }
   }
 }
 
 TEST_P(Cases, NsLossIsAccurate) {
   ErrorsByFamily losses, gradients;
   for (const auto& one : small_ones(code_cases())) {
+    if (!one.has_loss()) continue;
     if (one.family == "large norms") continue;  // fp32 products leave no digit of these distances
     const auto drawn = draw(one, kSeed, at::kCPU), here = moved(drawn, device());
-    const auto indices = std::get<0>(exact_nearest_codes_reference(drawn.latents, drawn.codebook));
+    const auto indices = std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook));
     const auto right = plain(drawn, indices, at::kDouble);
     const auto theirs = plain(here, indices.to(device()), one.type);
     const auto ours = [&](const char* name, const auto& loss_of) {
@@ -173,13 +165,10 @@ TEST_P(Cases, NsLossIsAccurate) {
       gradients.add(family, relative_error(result.gradient, right.gradient),
                     relative_error(theirs.gradient, right.gradient));
     };
-    ours("ns_search",
-         [&](const Tensor& codebook) { return ns_search(here.latents, codebook, kTau).loss; });
-    ours("ns_quantize", [&](const Tensor& codebook) {
-      return std::get<2>(quantize(here.latents, codebook, kTau));
-    });
+    ours("ns_quantize",
+         [&](const Tensor& codebook) { return ns_quantize(here.latents, codebook, kTau).loss; });
     ours("ns_loss", [&](const Tensor& codebook) {
-      return loss_operator(here.latents, codebook, indices.to(device()), kTau);
+      return ns_loss(here.latents, codebook, indices.to(device()), kTau);
     });
   }
   // On a GPU both round to 11 bits, the plain version in TF32, but not at the same places.
@@ -188,17 +177,33 @@ TEST_P(Cases, NsLossIsAccurate) {
   gradients.expect_small(rounding);
 }
 
+// ns_search_with_grad sums the gradient with the search where a kernel can, ns_codebook_grad after
+// it: both round at other places.
+TEST_P(Cases, CodebookGradIsThatOfTheSearch) {
+  using Grad = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
+  const auto codebook_grad = operator_named<Grad>("nsvq::ns_codebook_grad");
+  for (const auto& one : small_ones(code_cases())) {
+    if (!one.has_loss() || one.family == "large norms") continue;
+    const auto here = draw(one, kSeed, device());
+    const auto [indices, distances, losses, denominators, grad] =
+        ns_search(here.latents, here.codebook, kTau, /*with_grad=*/true);
+    const auto after = codebook_grad.call(here.latents, here.codebook, indices, denominators, kTau);
+    const double rounding = device().is_cuda() ? 1e-2 : 1e-4;
+    EXPECT_LE(relative_error(after, exact(grad)), rounding) << one.name;
+  }
+}
+
 TEST_P(Cases, NsLossOfOtherCodesThanTheNearest) {
   torch::manual_seed(0);
   for (const auto& one : small_ones(code_cases())) {
     if (one.family != "random" || one.type != at::kFloat || one.latents == 0) continue;
     const auto drawn = draw(one, kSeed, at::kCPU), here = moved(drawn, device());
-    auto indices = std::get<0>(exact_nearest_codes_reference(drawn.latents, drawn.codebook));
+    auto indices = std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook));
     const auto others = at::randint(one.codes, {one.latents}, at::kLong);
     indices = at::where(others % 2 == 0, others, indices);
     const auto right = plain(drawn, indices, at::kDouble);
     const auto result = result_of(here.codebook, [&](const Tensor& codebook) {
-      return loss_operator(here.latents, codebook, indices.to(device()), kTau);
+      return ns_loss(here.latents, codebook, indices.to(device()), kTau);
     });
     const double rounding = device().is_cuda() ? 1e-2 : 1e-5;
     EXPECT_LE(relative_error(result.loss, right.loss), rounding) << one.name;
@@ -208,17 +213,17 @@ TEST_P(Cases, NsLossOfOtherCodesThanTheNearest) {
 
 TEST_P(Cases, DistancesHaveGradients) {
   for (const auto& one : small_ones(code_cases())) {
-    if (one.type != at::kFloat) continue;
+    if (one.type != at::kFloat || !one.has_loss()) continue;
     const auto drawn = draw(one, kSeed, device());
     const auto latents = drawn.latents.requires_grad_(), codebook = drawn.codebook.requires_grad_();
-    const auto indices = std::get<0>(exact_nearest_codes(latents, codebook));
+    const auto indices = std::get<0>(nearest_codes(latents, codebook));
     const auto weights = at::linspace(1, 2, one.latents, latents.options().requires_grad(false));
     const auto gradients = [&](const Tensor& distances) {
       return torch::autograd::grad({(distances * weights).sum()}, {latents, codebook});
     };
     const auto expected = gradients((latents - codebook.index_select(0, indices)).square().sum(1));
-    const auto of_search = gradients(std::get<1>(find(latents, codebook)));
-    const auto of_quantizer = gradients(std::get<1>(quantize(latents, codebook, kTau)));
+    const auto of_search = gradients(std::get<1>(nearest_codes(latents, codebook)));
+    const auto of_quantizer = gradients(ns_quantize(latents, codebook, kTau).distances);
     for (const int i : {0, 1}) {
       EXPECT_LE(relative_error(of_search[i], exact(expected[i])), 1e-6) << one.name;
       EXPECT_LE(relative_error(of_quantizer[i], exact(expected[i])), 1e-6) << one.name;
@@ -229,7 +234,7 @@ TEST_P(Cases, DistancesHaveGradients) {
 TEST_P(Cases, UsageIsCounted) {
   for (const auto& one : small_ones(code_cases())) {
     const auto here = draw(one, kSeed, device());
-    const auto indices = std::get<0>(exact_nearest_codes(here.latents, here.codebook));
+    const auto indices = std::get<0>(nearest_codes(here.latents, here.codebook));
     EXPECT_TRUE(
         at::equal(code_usage(indices, one.codes).cpu(), at::bincount(indices.cpu(), {}, one.codes)))
         << one.name;

@@ -1,4 +1,4 @@
-#include "nsvq/ops/code_sums.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
 
 #include <gtest/gtest.h>
 

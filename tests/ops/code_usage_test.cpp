@@ -1,4 +1,4 @@
-#include "nsvq/ops/code_usage.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/ops/depth_to_space.h"
+#include "nsvq/ops/images/depth_to_space.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

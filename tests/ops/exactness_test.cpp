@@ -4,7 +4,10 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/cases.h"
-#include "nsvq/ops/streaming.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
 
 namespace nsvq {
 namespace {
@@ -16,11 +19,13 @@ TEST(Exactness, OfAHundredMillionPairsAFamilyOnTheGpu) {
     for (const auto& family : code_families()) {
       const CodeCase one{family, latents, codes, dimension, family};
       const auto drawn = draw(one, /*seed=*/11, at::kCUDA);
-      const auto found = std::get<0>(exact_nearest_codes(drawn.latents, drawn.codebook));
-      const auto expected =
-          std::get<0>(exact_nearest_codes_reference(drawn.latents, drawn.codebook));
-      EXPECT_EQ(found.to(at::kCPU).ne(expected).sum().item<int64_t>(), 0)
-          << family << ", d = " << dimension;
+      const auto expected = std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook));
+      for (const auto& place : places_on(at::kCUDA)) {
+        const Environment path("NSVQ_GPU_PATH", place.path);
+        const auto found = std::get<0>(nearest_codes(drawn.latents, drawn.codebook));
+        EXPECT_EQ(found.to(at::kCPU).ne(expected).sum().item<int64_t>(), 0)
+            << place.name << ", " << family << ", d = " << dimension;
+      }
     }
   }
 }

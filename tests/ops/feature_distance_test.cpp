@@ -1,4 +1,4 @@
-#include "nsvq/ops/feature_distance.h"
+#include "nsvq/ops/images/feature_distance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/ops/group_norm_silu.h"
+#include "nsvq/ops/group_norm/group_norm_silu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

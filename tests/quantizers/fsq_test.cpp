@@ -12,7 +12,7 @@ std::shared_ptr<Quantizer> fsq(std::vector<int64_t> levels) {
   QuantizerConfig config;
   config.type = "fsq";
   const auto dim = static_cast<int64_t>(levels.size());
-  config.fsq.levels = std::move(levels);
+  config.of<FsqConfig>().levels = std::move(levels);
   return make_quantizer(config, dim);
 }
 
@@ -79,7 +79,7 @@ TEST(Fsq, RefusesWhatDoesNotFit) {
   config.rotation = true;
   EXPECT_THROW(make_quantizer(config, 6), UserError);
   config.rotation = false;
-  config.fsq.levels = {65536, 65536, 65536, 65536, 65536, 65536};
+  config.of<FsqConfig>().levels = {65536, 65536, 65536, 65536, 65536, 65536};
   EXPECT_THROW(make_quantizer(config, 6), UserError);
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/quantizers/quantizer.h"
+#include "tests/quantizers/settings.h"
 
 namespace nsvq {
 
@@ -57,7 +58,8 @@ inline void fill_tensors(Quantizer& quantizer, const std::vector<std::string>& n
 
 /// The quantizer of a case, in fp64, with the case's parameters and buffers.
 inline std::shared_ptr<Quantizer> golden_quantizer(const nlohmann::json& expected) {
-  const auto config = load_config("", expected.at("settings").get<std::vector<std::string>>());
+  Config config;
+  apply_settings(config, expected.at("settings").get<std::vector<std::string>>());
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto quantizer = make_quantizer(config.quantizer, shape[1]);
   quantizer->to(at::kDouble);
@@ -76,7 +78,8 @@ inline void check_case(const nlohmann::json& expected, Quantizer& quantizer) {
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto latents = formula(shape, expected.at("scale"), 0.1).requires_grad_();
   const auto result = quantizer.quantize(
-      latents, {.commitment = expected.at("commitment"), .neighbours = expected.at("neighbours")});
+      latents,
+      {.commitment = expected.at("commitment"), .extra_codebook_terms = expected.at("neighbours")});
   (result.loss + (result.latents * formula(shape, 1.0, 2.9)).sum()).backward();
   EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-12);
   EXPECT_TRUE(at::equal(result.indices.flatten(), tensor_of(expected.at("indices")).to(at::kLong)));

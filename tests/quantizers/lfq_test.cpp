@@ -21,7 +21,7 @@ TEST(Lfq, EveryIndexIsReachedByItsCode) {
   for (const int64_t bits : {1, 6, 16}) {
     QuantizerConfig config;
     config.type = "lfq";
-    config.lfq.bits = bits;
+    config.of<LfqConfig>().bits = bits;
     const auto quantizer = make_quantizer(config, bits);
     EXPECT_EQ(quantizer->codes(), int64_t{1} << bits);
     const auto all = at::arange(quantizer->codes()).view({1, -1, 1});
@@ -37,7 +37,7 @@ TEST(Lfq, ZeroIsMinusOne) {
 
 TEST(Lfq, EntropyTermsAreLeftOutAtWeightZero) {
   auto one = member("lfq");
-  one.config.lfq.entropy = 0;
+  one.config.of<LfqConfig>().entropy = 0;
   const auto result = make(one)->quantize(latents_for(one), {});
   EXPECT_FALSE(result.terms.count("batch_entropy"));
   EXPECT_FLOAT_EQ(result.loss.item<float>(), 0.25f * result.terms.at("commitment").item<float>());

@@ -3,7 +3,9 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/quantizers/code_bridge.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 #include "tests/error_of.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
@@ -23,10 +25,10 @@ TEST(MadeCodes, LossesAndGradientsEqualPyTorchs) {
     SCOPED_TRACE(config.type);
     config.codes = settings.at("codes");
     if (config.type == "fvq") {
-      config.bridge = {settings.at("patch"), settings.at("width"), settings.at("heads"),
-                       settings.at("blocks")};
+      config.of<BridgeConfig>() = {settings.at("patch"), settings.at("width"), settings.at("heads"),
+                                   settings.at("blocks")};
     } else {
-      config.features.dim = settings.at("features");
+      config.of<FeaturesConfig>().dim = settings.at("features");
     }
     const auto quantizer = make_quantizer(config, shape[1]);
     fill_tensors(*quantizer, expected.at("tensors"), 0.5, 0);
@@ -97,7 +99,7 @@ TEST(Fvq, SaysWhatDoesNotFit) {
   config.codes = 9;
   EXPECT_NE(message().find("use 64"), std::string::npos);
   config.codes = 1024;
-  config.bridge.heads = 7;
+  config.of<BridgeConfig>().heads = 7;
   EXPECT_NE(message().find("quantizer.bridge.heads is 7"), std::string::npos);
 }
 
@@ -106,8 +108,8 @@ class FeaturesTest : public testing::Test {
   FeaturesTest() {
     config_.type = "vqgan_lc";
     config_.codes = 6;
-    config_.features.dim = 5;
-    config_.features.file = path();
+    config_.of<FeaturesConfig>().dim = 5;
+    config_.of<FeaturesConfig>().file = path();
   }
   std::string path() { return folder_ / "features.safetensors"; }
   void write(const std::string& name, const torch::Tensor& tensor) {
@@ -130,7 +132,7 @@ TEST_F(FeaturesTest, AreReadWhenARunBeginsAndStayInTheModel) {
   EXPECT_TRUE(at::equal(kept, features.to(at::kHalf).to(at::kFloat)));
   EXPECT_EQ(quantizer->parameters().size(), 2u) << "the features are frozen";
 
-  config_.features.file = "/gone";
+  config_.of<FeaturesConfig>().file = "/gone";
   const auto loaded = make_quantizer(config_, 4);  // as from a checkpoint
   const torch::NoGradGuard no_grad;
   loaded->named_buffers()["features"].copy_(kept);
@@ -141,7 +143,7 @@ TEST_F(FeaturesTest, AreReadWhenARunBeginsAndStayInTheModel) {
 }
 
 TEST_F(FeaturesTest, ProjectionStartsAtItsScale) {
-  config_.features.dim = 300;
+  config_.of<FeaturesConfig>().dim = 300;
   const auto weight = make_quantizer(config_, 64)->named_parameters()["projection.weight"];
   EXPECT_NEAR(weight.std().item<double>(), 1.0 / 8, 3e-3);
 }
@@ -154,7 +156,7 @@ TEST_F(FeaturesTest, SaysWhatIsWrongWithTheFile) {
   EXPECT_NE(error().find("[5, 6]"), std::string::npos);
   write("features", at::full({6, 5}, NAN));
   EXPECT_NE(error().find("finite"), std::string::npos);
-  config_.features.file = "";
+  config_.of<FeaturesConfig>().file = "";
   EXPECT_NE(error().find("quantizer.features.file must name"), std::string::npos);
 }
 

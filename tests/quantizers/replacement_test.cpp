@@ -13,8 +13,9 @@ torch::Tensor rows_numbered(int64_t codes) {
 torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& usage,
                                  const ReplacementConfig& config, uint64_t seed) {
   CopyReplacement policy(config);
-  EXPECT_FALSE(policy.after_epoch(codebook, usage, config.exempt_epochs, seed).defined());
-  const auto rows = policy.after_epoch(codebook, usage, config.exempt_epochs + 1, seed);
+  const int64_t exempt = config.of<CopyReplacementConfig>().exempt_epochs;
+  EXPECT_FALSE(policy.after_epoch(codebook, usage, exempt, seed).defined());
+  const auto rows = policy.after_epoch(codebook, usage, exempt + 1, seed);
   return rows.defined() ? rows.nonzero().flatten() : at::empty({0}, at::kLong);
 }
 
@@ -59,8 +60,7 @@ TEST(Replacement, SourcesAreDrawnInProportionToUsage) {
 TEST(Replacement, MostUsedIsTheOtherSource) {
   auto codebook = rows_numbered(4);
   ReplacementConfig config;
-  config.source = "most_used";
-  config.sigma = 0;
+  config.of<CopyReplacementConfig>() = {.sigma = 0, .source = "most_used"};
   replace_dead_codes(codebook, at::tensor({2, 0, 9, 0}, at::kLong), config, 1);
   EXPECT_TRUE(at::equal(origins(codebook), at::tensor({0, 2, 2, 2}, at::kLong)));
 }

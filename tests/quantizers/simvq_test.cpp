@@ -60,7 +60,8 @@ TEST(SimVq, TheNsLossIsOneOfTheTerms) {
   const auto one = member("simvq_ns");
   const auto quantizer = make(one);
   EXPECT_TRUE(quantizer->quantize(latents_for(one), {}).terms.count("ns"));
-  EXPECT_FALSE(quantizer->quantize(latents_for(one), {.neighbours = false}).terms.count("ns"));
+  EXPECT_FALSE(
+      quantizer->quantize(latents_for(one), {.extra_codebook_terms = false}).terms.count("ns"));
 }
 
 }  // namespace

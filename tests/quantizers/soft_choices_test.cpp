@@ -4,11 +4,12 @@
 
 #include <cmath>
 
-#include "nsvq/ops/nearest_codes.h"
-#include "nsvq/ops/seeded_values.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/gumbel.h"
-#include "nsvq/quantizers/soft_codes.h"
+#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/sqvae.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 
@@ -30,9 +31,9 @@ TEST(SoftChoices, LossesAndGradientsEqualPyTorchs) {
     fill_tensors(*quantizer, expected.at("tensors"), 0.6, 1.7);
     const auto latents = formula(shape, 0.8, 0.1).requires_grad_();
     const QuantizerStep step = {.commitment = expected.at("commitment"),
-                                .neighbours = expected.at("neighbours"),
-                                .number = step_number(expected.at("number"))};
-    SCOPED_TRACE(fmt::format("{} at step {}", config.type, step.number.item<int64_t>()));
+                                .extra_codebook_terms = expected.at("neighbours"),
+                                .step = step_number(expected.at("number"))};
+    SCOPED_TRACE(fmt::format("{} at step {}", config.type, step.step.item<int64_t>()));
     const auto result = quantizer->quantize(latents, step);
     (result.loss + (result.latents * formula(shape, 1, 2.9)).sum()).backward();
     EXPECT_NEAR(result.loss.item<double>(), expected.at("loss").get<double>(), 1e-9);
@@ -84,10 +85,10 @@ torch::Tensor noise_of(const torch::Tensor& logits, int64_t first = 0) {
 
 TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
   auto one = member("sqvae");
-  one.config.sqvae = {.variance = 1.3, .anneal = 1e-3};
+  one.config.of<SqvaeConfig>() = {.variance = 1.3, .anneal = 1e-3};
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
-  const QuantizerStep step = {.number = step_number(700), .seed = seed_of(kSeed)};
+  const QuantizerStep step = {.step = step_number(700), .seed = seed_of(kSeed)};
   const auto ours = gradients_of(quantizer, latents_for(one),
                                  [&](const auto& z) { return quantizer->quantize(z, step); });
   const auto plain = gradients_of(quantizer, latents_for(one), [&](const torch::Tensor& z) {
@@ -99,8 +100,8 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
     const auto noisy = logits + noise_of(logits);
     const auto codes = at::softmax(noisy / std::exp(-0.7), 1).matmul(codebook);
     Quantized result;
-    result.indices = to_places(noisy.argmax(1), z);
-    result.latents = to_channels(codes, z);
+    result.indices = to_grid(noisy.argmax(1), z);
+    result.latents = to_nchw(codes, z);
     result.loss = ((at::softmax(logits, 1) * at::log_softmax(logits, 1)).sum() +
                    (flat - codes).square().sum() / (2 * variance)) /
                   static_cast<double>(z.size(0));
@@ -112,7 +113,8 @@ TEST(Sqvae, TrainingTakesTheGumbelSoftmaxMean) {
 TEST(Sqvae, EvaluationTakesTheNearestCode) {
   const auto one = member("sqvae");
   const auto quantizer = make(one);
-  const auto nearest = nearest_codes(flatten_latents(latents_for(one)), quantizer->codebook());
+  const auto nearest =
+      nearest_codes_reference(flatten_latents(latents_for(one)), quantizer->codebook());
   EXPECT_TRUE(at::equal(quantizer->encode(latents_for(one)).flatten(), nearest));
 }
 
@@ -121,10 +123,11 @@ double temperature_at(const GumbelConfig& config, int64_t step) {
 }
 
 TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
-  const auto one = member("gumbel");
+  auto one = member("gumbel");
+  one.config.of<GumbelConfig>() = {};
   const auto quantizer = make(one);
   quantizer->to(at::kDouble);
-  const QuantizerStep step = {.number = step_number(250000), .seed = seed_of(kSeed)};
+  const QuantizerStep step = {.step = step_number(250000), .seed = seed_of(kSeed)};
   const auto ours = gradients_of(quantizer, latents_for(one),
                                  [&](const auto& z) { return quantizer->quantize(z, step); });
   const auto plain = gradients_of(quantizer, latents_for(one), [&](const torch::Tensor& z) {
@@ -132,20 +135,20 @@ TEST(Gumbel, TrainingDrawsACodeStraightThrough) {
     const auto logits =
         flatten_latents(z).matmul(all["projection.weight"].t()) + all["projection.bias"];
     const auto noisy = logits + noise_of(logits);
-    const auto soft = at::softmax(noisy / temperature_at(one.config.gumbel, 250000), 1);
+    const auto soft = at::softmax(noisy / temperature_at({}, 250000), 1);
     const auto indices = noisy.argmax(1);
     const auto hard = at::one_hot(indices, 37).to(at::kDouble);
     const auto shares = at::softmax(logits, 1);
     Quantized result;
-    result.indices = to_places(indices, z);
-    result.latents = to_channels((hard - soft.detach() + soft).matmul(all["codebook"]), z);
+    result.indices = to_grid(indices, z);
+    result.latents = to_nchw((hard - soft.detach() + soft).matmul(all["codebook"]), z);
     result.loss = 5e-4 * (shares * (shares * 37 + 1e-10).log()).sum(1).mean();
     return result;
   });
   expect_equal_gradients(ours, plain);
   const auto again = latents_for(one).to(at::kDouble);
   const auto other =
-      quantizer->quantize(again, {.number = step_number(250000), .seed = seed_of(kSeed + 1)});
+      quantizer->quantize(again, {.step = step_number(250000), .seed = seed_of(kSeed + 1)});
   EXPECT_FALSE(at::equal(other.indices, ours.result.indices));
 }
 
@@ -163,7 +166,7 @@ TEST(Gumbel, HasNoCodebookToReplace) {
   EXPECT_FALSE(quantizer->code_vectors().defined());
 }
 
-TEST(SoftCodes, DrawsFollowTheSoftmax) {
+TEST(SoftmaxCodes, DrawsFollowTheSoftmax) {
   constexpr int64_t n = 40000;
   const auto offsets = at::tensor({0.0, 1.0, -1.0, 0.5}, at::kDouble);
   const auto codes = at::eye(4, at::kDouble);
@@ -179,7 +182,7 @@ TEST(SoftCodes, DrawsFollowTheSoftmax) {
 
 /// More rows than are held at a time: every chunk has noise of its own, and backward meets the
 /// noise of forward.
-TEST(SoftCodes, BackwardDrawsTheNoiseOfForward) {
+TEST(SoftmaxCodes, BackwardDrawsTheNoiseOfForward) {
   torch::manual_seed(6);
   constexpr int64_t codes = 65536, chunk = 512;
   const auto weights = at::randn({codes, 2}), codebook = at::randn({codes, 2});
@@ -197,7 +200,7 @@ TEST(SoftCodes, BackwardDrawsTheNoiseOfForward) {
   EXPECT_TRUE(at::allclose(latents.grad().slice(0, chunk), tail.grad(), 1e-4, 1e-5));
 }
 
-TEST(SoftCodes, WinnersAreCodesBitForBit) {
+TEST(SoftmaxCodes, WinnersAreCodesBitForBit) {
   torch::manual_seed(7);
   const auto codebook = at::randn({33, 5}).requires_grad_();
   const auto latents = at::randn({50, 5}).requires_grad_();
@@ -210,7 +213,7 @@ TEST(SoftCodes, WinnersAreCodesBitForBit) {
 TEST(Ibq, EveryCodeHasAGradient) {
   const auto one = member("ibq");
   const auto quantizer = make(one);
-  const auto result = quantizer->quantize(latents_for(one), {.neighbours = false});
+  const auto result = quantizer->quantize(latents_for(one), {.extra_codebook_terms = false});
   EXPECT_FALSE(result.terms.contains("entropy"));
   result.latents.square().sum().backward();
   EXPECT_GT(quantizer->codebook().grad().abs().sum(1).min().item<double>(), 0);

@@ -5,8 +5,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/random_draws.h"
 #include "nsvq/quantizers/restart_replacement.h"
+#include "nsvq/quantizers/sample_rows.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 #include "tests/two_ranks.h"
@@ -103,7 +103,7 @@ TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
     std::array<torch::Tensor, 2> codebooks = {start.clone(), start.clone()}, states;
     on_two_ranks([&](int rank, Group& both) {
       auto config = restart(2, 0.9);
-      config.anchor = policy;
+      config.of<AnchorReplacementConfig>().anchor = policy;
       std::unique_ptr<Replacement> own;
       if (policy == "restart") {
         own = std::make_unique<RestartReplacement>(config, codebooks[rank]);
@@ -143,8 +143,8 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
     const auto indices = at::arange(30).remainder(4);  // 4 is never chosen
     torch::Tensor replaced;
     for (int64_t i = 0; i < 3; ++i) {
-      const TakenStep step{z, indices, seed_of(i), *group};
-      quantizer->follow(step);
+      const StepOutputs step{z, indices, seed_of(i), *group};
+      quantizer->update_statistics(step);
       if (i > 0) EXPECT_TRUE(at::allclose(quantizer->codebook()[4], replaced, 1e-4, 1e-5));
       const auto rows = replacement->after_step(quantizer->codebook(), step);
       EXPECT_TRUE(at::equal(rows, at::arange(5).eq(4)));
@@ -197,7 +197,7 @@ TEST(Anchor, StepsEqualTheEquations) {
     const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
     SCOPED_TRACE(fmt::format("{} codes", codes));
     auto config = restart(1, expected.at("decay"));
-    config.anchor = "closest";
+    config.of<AnchorReplacementConfig>().anchor = "closest";
     auto codebook = formula({codes, dim}, 0.6, 1.7).to(at::kFloat);
     AnchorReplacement policy(config, codebook);
     double number = 0;
@@ -224,7 +224,7 @@ TEST(Anchor, RandomOnesAreLatentsAndUsedCodesStay) {
   torch::manual_seed(2);
   const auto z = at::randn({64, 3}), start = at::randn({16, 3});
   auto config = restart(1, 0.99);
-  config.anchor = "random";
+  config.of<AnchorReplacementConfig>().anchor = "random";
   auto codebook = start.clone();
   AnchorReplacement policy(config, codebook);
   const auto rows =

@@ -65,7 +65,7 @@ TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
   fs::create_directories(checkpoint);
   fs::copy(kStored / "format-0" / "model.safetensors", checkpoint / "model.safetensors");
   write_text(checkpoint / "training.safetensors", "moments");
-  write_manifest(checkpoint);
+  write_checksums(checkpoint);
   write_text(checkpoint / "training.safetensors", "damaged");
   EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
   write_text(checkpoint / "model.safetensors", "damaged");

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <regex>
 
+#include "nsvq/tokenizer/recipe.h"
+
 namespace nsvq {
 namespace {
 
@@ -130,9 +132,10 @@ TEST(Alarm, TheConfigurationDecides) {
 TEST(Alarm, TheTextGivesFiguresAndCure) {
   EXPECT_EQ(alarms({}, utilisation({0.02, 0.015, 0.025}), 1000).at(0).text,
             "Fewer than 10 % of the codes were used in each of the last 3 epochs (in the last one "
-            "2.5 %): the codebook has collapsed or has not unfolded yet. Usual cures: "
-            "quantizer.type: nsvq with replacement.policy: copy; a smaller loss.perceptual, which "
-            "drives the latents away from the codes; fewer codes (quantizer.codes).");
+            "2.5 %): the codebook has collapsed, or the codes do not cover the latents yet. Usual "
+            "remedies: quantizer.type: nsvq with replacement.policy: copy; a smaller "
+            "loss.perceptual, which drives the latents away from the codes; fewer codes "
+            "(quantizer.codes).");
   const auto text = alarms({.epochs = 1}, norm({6.1, 75.2}), 1000).at(0).text;
   for (const auto* part : {"10 times", "(6.1)", "the last epoch", "75.2", "loss.perceptual"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;

@@ -6,6 +6,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/losses/pixel.h"
 #include "nsvq/train/trainer.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/run_traces.h"
@@ -114,7 +115,8 @@ TEST(TrainerGraphs, ABadStepIsFoundLaterAndChangedNothingOnTheGpu) {
   const TemporaryFolder folder;
   auto config = gpu_config("nsvq", folder.path());
   config.adversarial.weight = 0;
-  config.loss.l1 = 3e38;  // Gradients overflow, so no step moves the weights.
+  config.loss.of<L1LossConfig>().weight =
+      3e38;  // Gradients overflow, so no step moves the weights.
   config.train.precision = "fp32";
   config.train.on_nonfinite = "skip";
   config.train.nonfinite_limit = 1000;

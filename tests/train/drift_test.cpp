@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/neighbours.h"
+#include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
 #include "tests/train/tiny.h"
 

@@ -4,6 +4,7 @@
 
 #include "nsvq/io/safetensors.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -15,7 +16,7 @@ inline Config tiny_config_with_files(const std::string& type, const std::filesys
   config.train.eval_every = 0;
   config.train.samples_every = 0;
   config.drift.images = 0;
-  auto& features = config.quantizer.features;
+  auto& features = config.quantizer.of<FeaturesConfig>();
   features.file = folder / "features.safetensors";
   write_safetensors(features.file,
                     {{{"features", at::randn({config.quantizer.codes, features.dim})}}, {}});

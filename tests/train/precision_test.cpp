@@ -48,9 +48,9 @@ TEST(TrainingPrecision, WeightsAndLatentsStayFp32) {
 TEST(TrainingPrecision, RoundingEndsWithItsScope) {
   const auto a = at::full({2, 2}, 1.001), b = at::eye(2);
   {
-    const Casting casting(Precision::bf16, at::kCPU);
+    const AutocastGuard autocast(Precision::bf16, at::kCPU);
     EXPECT_EQ(at::mm(a, b).scalar_type(), at::kBFloat16);
-    const Casting none(Precision::fp32, at::kCPU);
+    const AutocastGuard none(Precision::fp32, at::kCPU);
     EXPECT_EQ(at::mm(a, b).scalar_type(), at::kFloat);
   }
   EXPECT_EQ(at::mm(a, b).scalar_type(), at::kFloat);

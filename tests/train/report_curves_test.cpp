@@ -7,6 +7,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/losses/loss.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/report/curve_table.h"
 #include "nsvq/report/curves.h"
@@ -24,9 +25,10 @@ RunLog log_of_full_run() {
   weights.add_lpips("squeeze");
   auto config = tiny_config();
   config.data.size = 32;
-  config.loss.l2 = 0.5;
-  config.loss.perceptual = 0.1;
-  config.loss.perceptual_net = "squeeze";
+  std::vector<std::string> settings = {"loss.perceptual_net=squeeze"};
+  for (const auto& kind : loss_kinds()) settings.push_back("loss." + kind.name + "=0.1");
+  tokenizer_options(config).load("", settings);
+  for (const auto& kind : loss_kinds()) EXPECT_GT(kind.weight(config.loss), 0) << kind.name;
   config.adversarial.weight = 0.1;
   config.adversarial.lecam = 0.1;
   config.adversarial.width = 4;

@@ -12,6 +12,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"
@@ -105,13 +106,11 @@ TEST_F(ResumeTest, OfEveryQuantizer) {
   for (const auto& kind : quantizer_kinds()) {
     SCOPED_TRACE(kind.name);
     auto config = tiny_config_with_files(kind.name, folder_->path());
-    config.train.epochs = 2;  // of three steps
+    config.train.epochs = 2;  // of three steps; goes on from the second
     config.checkpoint.every_steps = 2;
     const auto straight = folder_->path() / kind.name, path = folder_->path() / (kind.name + "-2");
     run(config, straight, Start::fresh);
-    for (const auto& [start, step] : {std::pair{Start::fresh, 3}, {Start::resume, 5}}) {
-      EXPECT_THROW(run(config, path, start, step), Crash);
-    }
+    EXPECT_THROW(run(config, path, Start::fresh, 3), Crash);
     run(config, path, Start::resume);
     expect_same_runs(straight, path);
   }
@@ -146,9 +145,9 @@ TEST_F(ResumeTest, PassesOverDamagedCheckpoints) {
   auto folders = list_checkpoints(path);
   ASSERT_EQ(folders.size(), 3u);  // step-10, 12, 14
   flip_a_byte(folders[2] / "training.safetensors");
-  EXPECT_NE(damage_of(folders[2])->find("training.safetensors"), std::string::npos);
+  EXPECT_NE(folder_damage(folders[2])->find("training.safetensors"), std::string::npos);
   fs::resize_file(folders[1] / "model.safetensors", 1000);
-  EXPECT_NE(damage_of(folders[1])->find("1000 bytes"), std::string::npos);
+  EXPECT_NE(folder_damage(folders[1])->find("1000 bytes"), std::string::npos);
   EXPECT_EQ(newest_checkpoint(path), folders[0]);
   EXPECT_EQ(find_model(path), folders[2] / "model.safetensors") << "inference reads no more";
   run(full_config(), path, Start::resume);
@@ -186,8 +185,8 @@ TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
 TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   const TemporaryFolder folder;
   auto config = tiny_config_of("vqgan_lc");
-  config.quantizer.features.file = folder / "features.safetensors";
-  write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 4})}}, {}});
+  config.quantizer.of<FeaturesConfig>().file = folder / "features.safetensors";
+  write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 9})}}, {}});
   { Trainer(config, folder / "run", make_group()); }  // killed before its first checkpoint
   const auto again = Trainer(config, folder / "run", make_group(), Start::resume).train();
   const auto whole = Trainer(config, folder / "other", make_group()).train();

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "nsvq/core/config.h"
+#include "nsvq/quantizers/copy_replacement.h"
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 
@@ -17,7 +18,7 @@ inline Config tiny_config() {
   config.quantizer.codes = 32;
   config.optimizer.lr = 1e-3;
   config.optimizer.ema_decay = 0.9;
-  config.replacement.exempt_epochs = 1;
+  config.replacement.of<CopyReplacementConfig>().exempt_epochs = 1;
   config.schedule.freeze = "epoch";
   config.schedule.freeze_epoch = 3;
   config.schedule.warmup_epochs = 1;
@@ -29,17 +30,11 @@ inline Config tiny_config() {
   return config;
 }
 
-/// The same with a quantizer of another type and what it asks for.
+/// A small quantizer of another type with the defaults of its kind.
 inline Config tiny_config_of(const std::string& type) {
   auto config = tiny_config();
   config.quantizer.type = type;
-  config.quantizer.features.dim = 4;
-  config.quantizer.bridge = {.patch = 2, .width = 8, .heads = 2, .blocks = 1};
-  if (type == "fvq") config.quantizer.codes = 36;
-  config.quantizer.fsq.levels = {4, 3, 2, 2, 2, 2, 2, 2};
-  config.quantizer.lfq.bits = config.model.latent_dim;
-  config.quantizer.gumbel.anneal_steps = 15;  // so that a step's number matters
-  config.quantizer.sqvae.anneal = 0.05;
+  tokenizer_options(config).load("", quantizer_kind(type).small);
   return config;
 }
 

@@ -1,0 +1,63 @@
+#include "nsvq/core/option_table.h"
+
+#include <fmt/format.h>
+
+#include "nsvq/core/settings_reader.h"
+
+namespace nsvq {
+
+namespace {
+
+std::string yaml_of(const OptionTable& table, const std::function<bool(size_t)>& leave_out) {
+  std::string text, section;
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const auto& option = table.rows[i];
+    if (leave_out(i)) continue;
+    if (option.section() != section) {
+      section = option.section();
+      text += fmt::format("\n{}:\n", section);
+    }
+    text += fmt::format("{}{}: {}\n", section.empty() ? "" : "  ", option.name(), option.value());
+  }
+  return text;
+}
+
+}  // namespace
+
+void OptionTable::load(const std::string& path, const std::vector<std::string>& overrides) const {
+  SettingsReader reader(*this);
+  if (!path.empty()) reader.read_file(path);
+  for (const auto& text : overrides) reader.read_override(text);
+  // What does not fit together may come from either place.
+  const char* both = overrides.empty() ? ": " : " with the command line: ";
+  reader.finish(path.empty() ? "" : path + both);
+}
+
+void OptionTable::parse(const std::string& text, const std::string& source) const {
+  SettingsReader reader(*this);
+  reader.read_text(text, source);
+  reader.finish(source + ": ");
+}
+
+std::string OptionTable::to_yaml() const {
+  return yaml_of(*this, [](size_t) { return false; });
+}
+
+std::string OptionTable::to_brief_yaml(const OptionTable& defaults) const {
+  return yaml_of(*this, [&](size_t i) {
+    const bool inner = rows[i].section().find('.') != std::string::npos;
+    return inner && rows[i].value() == defaults.rows.at(i).value();
+  });
+}
+
+std::vector<std::string> OptionTable::differences(const OptionTable& other) const {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto a = rows[i].value(), b = other.rows.at(i).value();
+    if (rows[i].effect == Effect::not_on_result || a == b) continue;
+    texts.push_back(fmt::format("{} ({} here, {} there)", rows[i].key, a, b));
+  }
+  return texts;
+}
+
+}  // namespace nsvq

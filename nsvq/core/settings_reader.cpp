@@ -1,0 +1,154 @@
+#include "nsvq/core/settings_reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+
+namespace nsvq {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostBytes = 1 << 20;
+
+/// The text of a recipe; `named` says, for errors, where its name came from.
+std::string read_recipe(const std::string& path, const std::string& named) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) throw UserError("{}{}: a folder, not a recipe", named, path);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw UserError("{}{}: cannot read this recipe: {}", named, path,
+                    std::strerror(errno ? errno : EIO));
+  }
+  // Read with a bound, since a device or a pipe has no size to check first.
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) throw UserError("{}{}: reading failed", named, path);
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMostBytes) throw UserError("{}{}: over 1 MB, so not a recipe", named, path);
+  return text;
+}
+
+/// Explains a key that no row has.
+UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
+  std::vector<std::string> keys, leaves, section;
+  for (const auto& option : table.rows) {
+    keys.push_back(option.key);
+    leaves.push_back(option.name());
+    if (option.section() == setting.key) section.push_back(option.key);
+  }
+  if (!section.empty()) {
+    return UserError("{}: '{}' is a section, not a setting; its keys are {}", setting.where,
+                     setting.key, fmt::join(section, ", "));
+  }
+  const std::string last_part = setting.key.substr(setting.key.rfind('.') + 1);
+  std::string hint = did_you_mean(setting.key, keys);
+  if (hint.empty() && !did_you_mean(last_part, leaves).empty()) {
+    // The right name in the wrong section, such as `epochs` for train.epochs.
+    const auto at = std::find(leaves.begin(), leaves.end(), nearest(last_part, leaves));
+    hint = fmt::format("; did you mean '{}'?", keys[at - leaves.begin()]);
+  }
+  if (hint.empty() && !table.help.empty()) hint = "; " + table.help;
+  return UserError("{}: unknown key {}{}", setting.where, quote(setting.key), hint);
+}
+
+}  // namespace
+
+const Option* SettingsReader::row(const std::string& key) const {
+  const auto has_key = [&](const Option& option) { return option.key == key; };
+  const auto found = std::find_if(table_.rows.begin(), table_.rows.end(), has_key);
+  return found == table_.rows.end() ? nullptr : &*found;
+}
+
+void SettingsReader::apply(const YamlSetting& setting) {
+  const Option* option = row(setting.key);
+  if (option == nullptr) {
+    const auto in_section = [&](const Option& option) { return option.section() == setting.key; };
+    // `data:` with every line below it commented out.
+    const bool empty_section = setting.value.kind == YamlValue::Kind::kNothing &&
+                               std::any_of(table_.rows.begin(), table_.rows.end(), in_section);
+    if (empty_section) return;
+    throw unknown_key(setting, table_);
+  }
+  const std::string problem = option->assign(setting.value);
+  if (!problem.empty()) throw UserError("{}: {}: {}", setting.where, setting.key, problem);
+  set_.insert(setting.key);
+}
+
+void SettingsReader::read_file(const std::string& path, const std::string& named) {
+  const std::string text = read_recipe(path, named);
+  std::error_code error;
+  fs::path file = fs::canonical(path, error);
+  if (error) file = path;
+  if (std::find(chain_.begin(), chain_.end(), file) != chain_.end()) {
+    throw UserError("{}{}: a recipe that is its own base", named, path);
+  }
+  chain_.push_back(file);
+
+  const auto settings = parse_yaml(text, path);
+  if (settings.empty()) throw UserError("{}: holds no settings", path);
+  for (const auto& setting : settings) {
+    if (setting.key != "base") continue;
+    if (setting.value.kind != YamlValue::Kind::kScalar || setting.value.scalars[0].text.empty()) {
+      throw UserError("{}: base: expected the path of a recipe, got {}", setting.where,
+                      setting.value.shown());
+    }
+    const fs::path base = fs::path(path).parent_path() / setting.value.scalars[0].text;
+    read_file(base.lexically_normal().string(), setting.where + ": base ");
+  }
+  for (const auto& setting : settings) {
+    if (setting.key != "base") apply(setting);
+  }
+  chain_.pop_back();
+}
+
+void SettingsReader::read_text(const std::string& text, const std::string& source) {
+  for (const auto& setting : parse_yaml(text, source)) apply(setting);
+}
+
+void SettingsReader::read_override(const std::string& text, const std::string& source) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || text.find_first_of(" \t\r\n") < equals) {
+    throw UserError("{}: expected key=value, got {}", source, quote(text));
+  }
+  if (text_prefix(text) < text.size())
+    throw UserError("{}: {} is not UTF-8 text", source, quote(text));
+  const std::string key = text.substr(0, equals), value = text.substr(equals + 1);
+
+  // The value of a text setting is taken literally, so that paths with # or { need no second
+  // quoting.
+  const Option* option = row(key);
+  const bool is_text = option && std::holds_alternative<std::string*>(option->field);
+  const bool in_quotes = !value.empty() && (value[0] == '"' || value[0] == '\'');
+  if (is_text && !in_quotes) {
+    apply({key, {YamlValue::Kind::kScalar, {{value, false}}}, source});
+    return;
+  }
+  for (const auto& setting : parse_yaml_value(key, value, source)) apply(setting);
+}
+
+void SettingsReader::finish(const std::string& where) {
+  if (table_.dependent_defaults) {
+    const auto set = set_;  // a default does not keep a later one from holding
+    for (const auto& text : table_.dependent_defaults()) {
+      if (!set.contains(text.substr(0, text.find('=')))) read_override(text, "default");
+    }
+  }
+  try {
+    if (table_.check) table_.check();
+  } catch (const UserError& error) {
+    throw UserError("{}{}", where, error.what());
+  }
+}
+
+}  // namespace nsvq

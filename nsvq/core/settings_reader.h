@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/option_table.h"
+#include "nsvq/core/yaml.h"
+
+namespace nsvq {
+
+/// Reads recipes and overrides into the fields of a table, and remembers which keys they set.
+class SettingsReader {
+ public:
+  explicit SettingsReader(const OptionTable& table) : table_(table) {}
+
+  /// Applies a recipe after the recipes it is based on. `named` says, for errors, where its name
+  /// came from.
+  void read_file(const std::string& path, const std::string& named = "");
+  void read_text(const std::string& text, const std::string& source);
+  void read_override(const std::string& text, const std::string& source = "command line");
+  /// Defaults that depend on other settings, then the check across settings; its errors begin with
+  /// `where`.
+  void finish(const std::string& where);
+
+ private:
+  const Option* row(const std::string& key) const;  ///< null if there is none
+  void apply(const YamlSetting& setting);
+
+  const OptionTable& table_;
+  std::set<std::string> set_;
+  std::vector<std::filesystem::path> chain_;  ///< files being read, for cycles
+};
+
+}  // namespace nsvq

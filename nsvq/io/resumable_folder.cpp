@@ -1,0 +1,149 @@
+#include "nsvq/io/resumable_folder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/file.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+using RecordJson = nlohmann::ordered_json;
+
+namespace {
+
+constexpr auto kRecordName = ".nsvq-incomplete.json";
+constexpr auto kTemporaryName = ".nsvq-incomplete.tmp";
+constexpr auto kRecordFormat = "nsvq-incomplete-folder";
+constexpr int kRecordVersion = 1;
+constexpr std::chrono::seconds kLongestUnrecorded{10};
+
+/// Whether the folder holds nothing but what a process killed right at its start leaves.
+bool holds_nothing(const fs::path& folder) {
+  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
+                     [](const auto& entry) { return entry.path().filename() == kTemporaryName; });
+}
+
+/// The first setting that differs, as "format (png here, jpeg there)".
+std::optional<std::string> different_setting(const ResumableFolder::Settings& here,
+                                             const ResumableFolder::Settings& there) {
+  const auto value = [](const auto& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string("none") : found->second.substr(0, 16);
+  };
+  auto names = here;
+  names.insert(there.begin(), there.end());
+  for (const auto& [name, ignored] : names) {
+    const bool equal =
+        here.contains(name) && there.contains(name) && here.at(name) == there.at(name);
+    if (!equal) {
+      return fmt::format("{} ({} here, {} there)", name, value(here, name), value(there, name));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t files_per_record)
+    : folder_(folder.has_filename() ? folder : folder.parent_path()),  // "folder/"
+      record_(folder_ / kRecordName),
+      temporary_(folder_ / kTemporaryName),
+      settings_(std::move(settings)),
+      files_per_record_(files_per_record) {
+  std::error_code error;
+  if (fs::exists(folder_, error) && !fs::is_directory(folder_, error)) {
+    throw UserError("{}: exists and is not an empty folder; choose another", folder_.string());
+  }
+  made_here_ = fs::create_directories(folder_, error);
+  if (error) throw RunError("cannot create folder {}: {}", folder_.string(), error.message());
+  auto lock = FolderLock::try_take_folder(folder_);
+  if (!lock) throw UserError("{}: another process writes there", folder_.string());
+  lock_.emplace(std::move(*lock));
+  if (fs::exists(record_, error)) {
+    load_record();
+  } else if (!holds_nothing(folder_)) {
+    throw UserError("{}: exists and is not an empty folder; choose another", folder_.string());
+  } else {
+    write_record();
+  }
+  recorded_ = std::chrono::steady_clock::now();
+}
+
+ResumableFolder::~ResumableFolder() {
+  if (finished_) return;
+  try {
+    if (done_ > 0 || files_since_record_ > 0) {
+      write_record();
+      return;
+    }
+    std::error_code ignored;
+    fs::remove(temporary_, ignored);
+    fs::remove(record_, ignored);
+    if (made_here_) fs::remove(folder_, ignored);
+  } catch (const std::exception&) {
+    // The record that is there names an earlier position: more is written again, nothing is lost.
+  }
+}
+
+void ResumableFolder::load_record() {
+  Settings settings;
+  try {
+    const auto json = RecordJson::parse(read_text(record_));
+    if (json.at("format") != kRecordFormat || json.at("version") != kRecordVersion) {
+      throw UserError("{}: of another version of this program", record_.string());
+    }
+    settings = json.at("settings").get<Settings>();
+    done_ = json.at("done");
+    left_out_ = json.at("left_out").get<std::vector<int64_t>>();
+  } catch (const RecordJson::exception&) {
+    throw UserError("{}: is damaged; choose another folder, or remove this one", record_.string());
+  }
+  if (const auto other = different_setting(settings_, settings)) {
+    throw UserError(
+        "{}: was begun otherwise: {}; complete it by the command that began it, or "
+        "choose another folder",
+        folder_.string(), *other);
+  }
+}
+
+void ResumableFolder::write_record() {
+  if (files_since_record_ > 0) sync_file_system(folder_);
+  const RecordJson json = {{"format", kRecordFormat},
+                           {"version", kRecordVersion},
+                           {"settings", settings_},
+                           {"done", done_},
+                           {"left_out", left_out_}};
+  const auto text = json.dump() + "\n";
+  replace_file(record_, temporary_, std::as_bytes(std::span(text)), Sync::yes);
+  files_since_record_ = 0;
+  recorded_ = std::chrono::steady_clock::now();
+}
+
+void ResumableFolder::write(const std::string& name, std::span<const std::byte> bytes) {
+  ++files_since_record_;
+  replace_file(folder_ / name, temporary_, bytes, Sync::no);
+}
+
+void ResumableFolder::advance(int64_t done, const std::vector<int64_t>& left_out) {
+  done_ = done;
+  left_out_.insert(left_out_.end(), left_out.begin(), left_out.end());
+  const auto unrecorded = std::chrono::steady_clock::now() - recorded_;
+  if (files_since_record_ >= files_per_record_ || unrecorded >= kLongestUnrecorded) write_record();
+}
+
+void ResumableFolder::finish() {
+  sync_file_system(folder_);
+  std::error_code ignored;
+  fs::remove(temporary_, ignored);
+  std::error_code error;
+  if (!fs::remove(record_, error) || error) {
+    throw RunError("cannot remove {}: {}", record_.string(), error.message());
+  }
+  finished_ = true;
+}
+
+}  // namespace nsvq

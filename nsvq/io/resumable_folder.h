@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nsvq/io/lock.h"
+
+namespace nsvq {
+
+/// A folder that a command fills with many files in a fixed order, and that the same command
+/// completes after it was stopped or killed.
+///
+/// The command works through positions 0, 1, 2, ... of its input, each of which gives a file or is
+/// left out. A file appears by a rename, so that a killed process leaves no half of one. No file is
+/// synced by itself: now and then the whole file system is, and the position reached is recorded in
+/// `.nsvq-incomplete.json`. Files beyond it, which a power cut may leave empty, are written again.
+/// The folder is complete once that record is gone.
+class ResumableFolder {
+ public:
+  /// What the files depend on, by name, in ASCII.
+  using Settings = std::map<std::string, std::string>;
+
+  /// Makes the folder, or opens one that is empty or was begun with equal settings. Throws
+  /// UserError for any other, and for one that another process fills. The position is recorded
+  /// after `files_per_record` files or ten seconds.
+  ResumableFolder(std::filesystem::path folder, Settings settings, int64_t files_per_record = 1024);
+  /// Records the position that was reached. A folder in which nothing was written is removed if it
+  /// was made here.
+  ~ResumableFolder();
+  ResumableFolder(const ResumableFolder&) = delete;
+  ResumableFolder& operator=(const ResumableFolder&) = delete;
+
+  /// Positions to begin after: their files are on the disk.
+  int64_t done() const { return done_; }
+  /// Those of the positions done that gave no file.
+  const std::vector<int64_t>& left_out() const { return left_out_; }
+
+  /// `name` may hold folders. Throws RunError.
+  void write(const std::string& name, std::span<const std::byte> bytes);
+  /// The files of all positions before `done` have been written, but for those left out since the
+  /// last call.
+  void advance(int64_t done, const std::vector<int64_t>& left_out = {});
+  /// Syncs and removes the record.
+  void finish();
+
+ private:
+  void load_record();
+  void write_record();
+
+  std::filesystem::path folder_, record_, temporary_;
+  Settings settings_;
+  int64_t files_per_record_;
+  bool made_here_ = false, finished_ = false;
+  std::optional<FolderLock> lock_;
+  int64_t done_ = 0;
+  std::vector<int64_t> left_out_;
+  int64_t files_since_record_ = 0;
+  std::chrono::steady_clock::time_point recorded_;
+};
+
+}  // namespace nsvq

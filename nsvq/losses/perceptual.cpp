@@ -1,0 +1,36 @@
+#include "nsvq/losses/perceptual.h"
+
+#include "nsvq/core/lookup.h"
+
+namespace nsvq {
+
+namespace {
+
+std::unique_ptr<Loss> make_perceptual(const Config& config, c10::Device device) {
+  const auto& net = feature_net_kind(config.loss.of<PerceptualLossConfig>().net);
+  net.require_side("loss.perceptual: data.size", config.data.size);
+  return std::make_unique<PerceptualLoss>(make_lpips(net.name, device));
+}
+
+std::vector<Option> perceptual_options(LossConfig& config) {
+  auto& perceptual = config.of<PerceptualLossConfig>();
+  return {
+      {"loss.perceptual", &perceptual.weight, "weight of the perceptual distance (LPIPS)",
+       Range::at_least(0)},
+      {"loss.perceptual_net", &perceptual.net,
+       "its network; the weights come by `nsvq weights get lpips-NET`",
+       Range::one_of(names_of(feature_net_kinds()))},
+  };
+}
+
+}  // namespace
+
+LossKind perceptual_loss_kind() {
+  return {
+      .name = "perceptual",
+      .weight = [](const LossConfig& config) { return config.of<PerceptualLossConfig>().weight; },
+      .options = perceptual_options,
+      .make = make_perceptual};
+}
+
+}  // namespace nsvq

@@ -1,0 +1,176 @@
+// Adam and the weight average in one pass over memory: 5 reads and 4 writes of each number.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "nsvq/ops/adam/adam_table.h"
+#include "nsvq/ops/common/vectors.cuh"
+
+namespace nsvq::adam_cuda {
+
+namespace {
+
+using vectors::load;
+using vectors::Pack;
+using vectors::store;
+
+constexpr int kThreads = 256;
+
+enum class Work { adam, adam_and_average, average };
+
+struct Rates {
+  float lr, eps, beta2, share1, share2, share_of_average;
+  float log_beta1, log_beta2;
+};
+
+constexpr size_t kMostParameterBytes = 32764;
+static_assert(sizeof(Table) + sizeof(Rates) + 2 * sizeof(void*) <= kMostParameterBytes);
+
+/// As at::lerp: exact for shares 0 and 1.
+__device__ float lerp(float from, float to, float share) {
+  return share < 0.5f ? from + share * (to - from) : to - (to - from) * (1 - share);
+}
+
+__device__ int tensor_of(const Table& table, int block) {
+  int low = 0, high = table.steps.count - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (table.first[middle] <= block) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+/// The chunk of a block, and what it needs of its tensor. Pointers that the work has no use for are
+/// never read.
+template <Work kWork>
+struct Chunk {
+  float *parameter, *moment1, *moment2, *average;
+  const float* gradient;
+  int size;
+  float step_size = 0, root_of_correction2 = 1;
+
+  __device__ Chunk(const Table& table, const Rates& rates, int tensor, int64_t begin)
+      : parameter(table.parameters[tensor] + begin),
+        moment1(table.moments1[tensor] + begin),
+        moment2(table.moments2[tensor] + begin),
+        average(table.averages[tensor] + begin),
+        gradient(table.gradients[tensor] + begin),
+        size(static_cast<int>(min(table.sizes[tensor] - begin, int64_t{kChunk}))) {
+    if constexpr (kWork == Work::average) return;
+    // 1 - beta^steps without cancellation. The count is written once all blocks have read it.
+    const float steps = *table.steps.of[tensor] + 1;
+    step_size = rates.lr / -expm1f(steps * rates.log_beta1);
+    root_of_correction2 = sqrtf(-expm1f(steps * rates.log_beta2));
+  }
+};
+
+template <Work kWork, int V>
+__device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
+  auto p = load<V>(chunk.parameter + at);
+  Pack<float, V> g, m, v, average;
+  if constexpr (kWork != Work::adam) average = load<V>(chunk.average + at);
+  if constexpr (kWork != Work::average) {
+    g = load<V>(chunk.gradient + at);
+    m = load<V>(chunk.moment1 + at);
+    v = load<V>(chunk.moment2 + at);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      m.values[i] = lerp(m.values[i], g.values[i], rates.share1);
+      v.values[i] = rates.beta2 * v.values[i] + rates.share2 * g.values[i] * g.values[i];
+      const float divisor = sqrtf(v.values[i]) / chunk.root_of_correction2 + rates.eps;
+      p.values[i] -= chunk.step_size * m.values[i] / divisor;
+    }
+    store(m, chunk.moment1 + at);
+    store(v, chunk.moment2 + at);
+    store(p, chunk.parameter + at);
+  }
+  if constexpr (kWork != Work::adam) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      average.values[i] = lerp(average.values[i], p.values[i], rates.share_of_average);
+    }
+    store(average, chunk.average + at);
+  }
+}
+
+template <Work kWork>
+__global__ void __launch_bounds__(kThreads)
+    update_chunks(const __grid_constant__ Table table, const __grid_constant__ Rates rates,
+                  const bool* bad) {
+  if (bad != nullptr && *bad) return;
+  const int tensor = tensor_of(table, blockIdx.x);
+  const int64_t begin = static_cast<int64_t>(blockIdx.x - table.first[tensor]) * kChunk;
+  const Chunk<kWork> chunk(table, rates, tensor, begin);
+  const int vectors = table.aligned[tensor] ? chunk.size / kVector : 0;
+  for (int i = threadIdx.x; i < vectors; i += kThreads) {
+    update<kWork, kVector>(chunk, rates, i * kVector);
+  }
+  for (int i = vectors * kVector + threadIdx.x; i < chunk.size; i += kThreads) {
+    update<kWork, 1>(chunk, rates, i);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    count_steps(const __grid_constant__ Steps steps, const bool* bad) {
+  if (bad != nullptr && *bad) return;
+  for (int i = threadIdx.x; i < steps.count; i += kThreads) *steps.of[i] += 1;
+}
+
+template <Work kWork>
+void run(const Lists& lists, const Rates& rates, const std::optional<at::Tensor>& bad) {
+  const c10::cuda::CUDAGuard guard(lists.parameters[0].device());
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  const bool* flag = bad ? bad->const_data_ptr<bool>() : nullptr;
+  const size_t count = lists.parameters.size();
+  for (size_t begin = 0; begin < count; begin += kMost) {
+    const auto table = table_of(lists, begin, std::min(count, begin + kMost));
+    const int blocks = table.first[table.steps.count];
+    if (blocks > 0) {
+      update_chunks<kWork><<<blocks, kThreads, 0, stream>>>(table, rates, flag);
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
+    }
+    if (kWork == Work::average) continue;
+    count_steps<<<1, kThreads, 0, stream>>>(table.steps, flag);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+}
+
+void adam_step_cuda(at::TensorList parameters, at::TensorList gradients, at::TensorList moments1,
+                    at::TensorList moments2, at::TensorList steps, at::TensorList averages,
+                    const std::optional<at::Tensor>& bad, double lr, double beta1, double beta2,
+                    double eps, double decay) {
+  const auto narrow = [](double value) { return static_cast<float>(value); };
+  const Rates rates{
+      narrow(lr),        narrow(eps),       narrow(beta2),           narrow(1 - beta1),
+      narrow(1 - beta2), narrow(1 - decay), narrow(std::log(beta1)), narrow(std::log(beta2))};
+  const Lists lists{parameters, gradients, moments1, moments2, steps, averages};
+  if (averages.empty()) return run<Work::adam>(lists, rates, bad);
+  run<Work::adam_and_average>(lists, rates, bad);
+}
+
+void average_step_cuda(at::TensorList parameters, at::TensorList averages,
+                       const std::optional<at::Tensor>& bad, double decay) {
+  Rates rates{};
+  rates.share_of_average = static_cast<float>(1 - decay);
+  run<Work::average>({parameters, {}, {}, {}, {}, averages}, rates, bad);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
+  m.impl("adam_step", adam_step_cuda);
+  m.impl("average_step", average_step_cuda);
+}
+
+}  // namespace nsvq::adam_cuda

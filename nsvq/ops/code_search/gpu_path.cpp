@@ -1,0 +1,19 @@
+#include "nsvq/ops/code_search/gpu_path.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+GpuPath asked_gpu_path() {
+  const char* asked = std::getenv("NSVQ_GPU_PATH");
+  const std::string_view name = asked ? asked : "";
+  if (name.empty()) return GpuPath::automatic;
+  if (name == "hopper") return GpuPath::hopper;
+  if (name == "blocked") return GpuPath::blocked;
+  throw UserError("NSVQ_GPU_PATH is '{}'; use hopper or blocked, or unset it", name);
+}
+
+}  // namespace nsvq

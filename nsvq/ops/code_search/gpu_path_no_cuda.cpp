@@ -1,0 +1,9 @@
+#include "nsvq/ops/code_search/code_search.h"
+
+namespace nsvq {
+
+std::string fast_search_unavailable_reason(int64_t /*dimension*/, c10::Device device) {
+  return device.is_cuda() ? "this program was built without CUDA" : "";
+}
+
+}  // namespace nsvq

@@ -1,0 +1,167 @@
+// Latents and codes as tiles for the tensor cores, and the passes over these tiles:
+//   value_range.cu            measure_values: centre and range
+//   pack_search_tiles.cu      tiles for the first pass
+//   search_pass_sm90.cu       first pass: candidates and softmax sums of each latent
+//   rerank.cu                 exact nearest code among the candidates, losses, denominators
+//   pack_grad_tiles.cu        tiles for the second pass
+//   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
+//   add_parts.cu              sum of its parts, where latents were split
+//   exact_scan.cu             latents with too many candidates, by differences with every code
+//
+// Values are centred on (a sample of) the codes, which leaves distances alone, scaled by a power of
+// two common to latents and codes, and rounded to fp16. A tile holds some rows as panels of 64
+// columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk copy brings it:
+//   of codes:    bias [rows] fp32, then a Header
+//   of latents:  bias [rows] fp32, winner [rows] int32 (for the second pass alone)
+//
+// Scores: y_ij = -rate (|B_j|^2 - 2 A_i.B_j) = rate (|A_i|^2 - D_ij), A and B the centred and
+// scaled values, D their squared distance. The nearest code has the largest. With rate = log2 e /
+// (tau scale^2), weights of the NS loss are powers of two of differences of scores; a search alone
+// has rate 1.
+//
+// Error of a score. With rows A' = A + a, B' = B + b as rounded to fp16 (norms of a, b are known):
+//   |A.B - A'.B'| <= |a| |B| + |A'| |b|.
+// The tensor core multiplies exactly and adds 16 products to an fp32 sum; it may align all of them
+// to the largest and cut off below 24 bits, in one go or in two of 8, and cut the result: at most
+// 20 errors of 2^-23 max|addend| a step, and no addend or partial sum exceeds |A'| |B'|. The bias
+// carries |B|^2 with relative error below 24 2^-24 (sums of at most 8 terms a lane, 5 levels of
+// lanes, centring, the product with rate), the score itself one more rounding. In all
+//   |error of y| <= alpha_i |B| + beta_i |b| + gamma,
+//   alpha = 2 rate (|a| + kappa |A|),  beta = 2 rate |A|,  gamma = rate (24 2^-24 |B|^2 + 1e-30),
+//   kappa = (20 d / 16 + 4) 2^-23,
+// the norms being upper bounds. Those of a tile of codes, the largest (Header), tell whether it may
+// hold a candidate; those of a code, by its bias, whether it is one.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace nsvq {
+
+constexpr int kPanelColumns = 64;
+constexpr int kExtraBytes = 1024;
+constexpr float kNothing = -3e38f;  ///< a score that no code has
+constexpr float kLeast = -2e38f;    ///< and one that all codes exceed
+
+__host__ __device__ constexpr int panels_for(int64_t dimension) {
+  return dimension <= 64 ? 1 : dimension <= 128 ? 2 : 4;
+}
+__host__ __device__ constexpr int tile_rows(int panels) { return panels <= 2 ? 128 : 64; }
+__host__ __device__ constexpr int body_bytes(int panels) {
+  return panels * tile_rows(panels) * 128;
+}
+__host__ __device__ constexpr int tile_bytes(int panels) {
+  return body_bytes(panels) + kExtraBytes;
+}
+
+/// Largest norm and rounding error of a tile's codes, and gamma.
+struct alignas(16) Header {
+  float norm, residual, gamma, unused;
+};
+
+/// What is known of a latent: |A|^2, upper bounds of the norms of A and of its rounding error.
+struct alignas(16) Row {
+  float square, norm, residual;
+  int finite;
+};
+
+/// A code that may be the nearest.
+struct alignas(8) Candidate {
+  int32_t code;
+  float score;
+};
+
+/// A latent's state after some of the codes. `floor` is a lower bound of the best score; sum = sum
+/// of 2^(y - floor) and moment = sum of 2^(y - floor) (y - floor) run over the codes that are not
+/// candidates. More candidates than there is room for: count > capacity.
+struct alignas(16) Partial {
+  float floor, sum, moment;
+  int count;
+};
+
+struct Matrix {
+  const float* values;
+  int64_t rows;
+};
+
+/// The largest magnitudes in both tensors: bits of the largest |code| and of the largest finite
+/// |latent|. Bits of infinity or above say that a code is not finite.
+struct ValueRange {
+  uint32_t code, latent;
+};
+
+struct Unit {
+  float scale, rate;
+  bool finite;
+};
+
+/// Centre [d] of the codes, and the range (zero on entry) of latents and codes.
+void measure_values(Matrix latents, Matrix codes, int64_t dimension, float* centre,
+                    ValueRange* range, int processors, cudaStream_t stream);
+
+/// Where results go; losses and denominators may be null.
+struct Results {
+  int64_t* indices;
+  float* distances;
+  float* losses;
+  float* denominators;
+};
+
+/// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
+/// latents, a multiple of 256 of them, and their rows [N].
+void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
+                       const ValueRange* range, double tau, uint8_t* code_tiles,
+                       uint8_t* latent_tiles, Row* rows, cudaStream_t stream);
+
+/// Tiles of latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
+void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
+                     const ValueRange* range, double tau, const int64_t* indices,
+                     const float* denominators, uint8_t* tiles, cudaStream_t stream);
+
+/// Makes tiles of the first pass ones for the second. A latent whose distance overflows fp32
+/// adds nothing to the gradient.
+void weight_latent_tiles(int64_t count, int64_t dimension, const ValueRange* range, double tau,
+                         const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream);
+
+/// Whether the passes below were compiled for this GPU: they need sm_90a.
+bool has_matrix_kernels();
+
+/// How the first pass divides its work: [N, splits, capacity] candidates, [N, splits] partials.
+struct SearchPlan {
+  int splits, capacity;
+};
+SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors);
+
+struct SearchPass {
+  const uint8_t* latents;
+  const uint8_t* codes;
+  const Row* rows;
+  const ValueRange* range;
+  double tau;
+  int64_t count;  ///< latents
+  int code_tiles, splits, capacity;
+  Candidate* candidates;
+  Partial* partials;
+};
+
+/// The first pass: candidates of each latent and, with tau > 0, sums over all other codes.
+void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream);
+
+/// Finds the nearest among the candidates by fp64 distances and completes the sums. The rows of
+/// latents with too many candidates are appended to `missing`, [0] being their number.
+void rerank_candidates(const SearchPass& pass, Matrix latents, Matrix codes, int64_t dimension,
+                       Results results, int32_t* missing, cudaStream_t stream);
+
+/// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] parts of it, each over
+/// some of the latents.
+int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors);
+void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix codebook,
+                            int64_t latent_count, int64_t dimension, const float* centre,
+                            const ValueRange* range, double tau, int splits, float* grads,
+                            cudaStream_t stream);
+
+/// grads [count] = sum over splits of parts [splits, count].
+void add_parts(const float* parts, int splits, int64_t count, float* grads, cudaStream_t stream);
+
+}  // namespace nsvq

@@ -1,0 +1,95 @@
+// GroupNorm + SiLU and its gradient on a GPU, channels-last. Bound by memory, so the input is read
+// in 16-byte vectors: twice, for the statistics and for the result.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "nsvq/ops/common/grid.h"
+
+// A namespace of its own, not an anonymous one, since several files share these types.
+namespace nsvq::group_norm_cuda {
+
+constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+
+/// Pixels that a thread reads at a time: enough of them in flight, and few enough for registers.
+constexpr int kForwardBatch = 4, kBackwardBatch = 2;
+
+/// Channels in a vector of 16 bytes.
+template <typename T>
+constexpr int kVector = 16 / sizeof(T);
+
+struct Shape {
+  int64_t images;
+  int pixels, channels, groups;
+  __host__ __device__ int group_size() const { return channels / groups; }
+};
+
+/// Weight or bias [channels], or its gradient: floats (`wide`) or of the images' type, read and
+/// written as it is, since a conversion would be a launch of its own.
+template <typename T>
+struct Parameter {
+  void* data;
+  bool wide;
+
+  __device__ float operator[](int channel) const {
+    if (wide) return static_cast<const float*>(data)[channel];
+    return static_cast<float>(static_cast<const T*>(data)[channel]);
+  }
+  __device__ void set(int channel, float value) const {
+    if (wide) {
+      static_cast<float*>(data)[channel] = value;
+    } else {
+      static_cast<T*>(data)[channel] = static_cast<T>(value);
+    }
+  }
+};
+
+/// The tensors of a forward or backward pass.
+template <typename T>
+struct Tensors {
+  const T *input, *gradient;
+  const T* carried;  ///< what else goes into the input's gradient, or null
+  T* result;
+  Parameter<T> weight, bias;
+  float *mean, *rstd;  ///< [images, groups]
+};
+
+/// What is added to the input in the pass for the statistics, and where the sum goes, rounded as
+/// tensors are; the rest is done with the sum. Null: nothing is added.
+template <typename T>
+struct Addition {
+  const T* other;
+  T* sum;
+};
+
+/// What the statistics of a group contribute to the gradient: level + (x - mean) * tilt.
+struct Pull {
+  float level, tilt;
+};
+
+/// A block has the pixels of one split of an image, and all channels if there are not too many.
+struct Plan {
+  int lanes, channel_blocks, splits;
+  int pixels_per_split;
+};
+
+/// Channels are taken by V: kVector<T>, or 1. partials [images, splits, channels] and pulls
+/// [images, groups] are room.
+template <typename T, int V>
+void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
+                    float eps, bool silu, float2* partials, cudaStream_t stream);
+
+/// sums [images, channels]: of the gradient du for what goes into SiLU and of du (x - mean).
+template <typename T, int V>
+void launch_backward(const Shape& shape, const Plan& plan, const Tensors<T>& t, bool silu,
+                     float2* partials, Pull* pulls, float2* sums, cudaStream_t stream);
+
+/// The gradients of weight and bias, from the sums.
+template <typename T>
+void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd,
+                         Parameter<T> weight, Parameter<T> bias, cudaStream_t stream);
+
+}  // namespace nsvq::group_norm_cuda

@@ -1,0 +1,137 @@
+// Which pixels and channels a thread has, and how it reads, normalises and differentiates them: V
+// adjacent channels, walking over pixels.
+#pragma once
+
+#include <type_traits>
+
+#include "nsvq/ops/common/vectors.cuh"
+#include "nsvq/ops/group_norm/group_norm_passes.h"
+
+namespace nsvq::group_norm_cuda {
+
+using vectors::load;
+using vectors::Pack;
+using vectors::store;
+using vectors::unpack;
+
+/// The pixels and channels of a thread: of pixels [first, last) of an image those `rows` apart.
+struct Place {
+  int lane, lanes, row, rows, first, last, channel;
+  int64_t image;
+  bool idle;
+
+  /// In block `block` of a plan's images and splits, which takes channels by `vector`.
+  __device__ Place(const Shape& shape, const Plan& plan, int vector, int64_t block)
+      : lane(threadIdx.x % plan.lanes),
+        lanes(plan.lanes),
+        row(threadIdx.x / lanes),
+        rows(blockDim.x / lanes),
+        first((block % plan.splits) * plan.pixels_per_split),
+        last(min(first + plan.pixels_per_split, shape.pixels)),
+        channel((blockIdx.y * lanes + lane) * vector),
+        image(block / plan.splits),
+        idle(row >= rows || channel >= shape.channels) {}
+
+  /// Where a vector of a tensor begins.
+  __device__ int64_t offset(const Shape& shape, int pixel) const {
+    return (image * shape.pixels + pixel) * shape.channels + channel;
+  }
+
+  /// Calls visit(n, pixel) for the thread's pixels in batches of n = kBatch, `rows` apart, and, at
+  /// the end, of 1.
+  template <int kBatch, typename Visit>
+  __device__ void for_pixels(Visit visit) const {
+    int pixel = first + row;
+    for (; pixel + (kBatch - 1) * rows < last; pixel += kBatch * rows) {
+      visit(std::integral_constant<int, kBatch>{}, pixel);
+    }
+    for (; pixel < last; pixel += rows) visit(std::integral_constant<int, 1>{}, pixel);
+  }
+};
+
+/// The second pass begins with what the first ended with: some of it is in the cache.
+__device__ inline int64_t from_the_end() { return gridDim.x - 1 - blockIdx.x; }
+
+/// Merges what the rows of a block found; the result is with row 0. `table` has room for half of
+/// the threads.
+template <typename Found>
+__device__ void merge_rows(Found& own, Found* table, const Place& place) {
+  for (int active = place.rows; active > 1;) {
+    const int half = (active + 1) / 2;
+    if (place.row >= half && place.row < active) {
+      table[(place.row - half) * place.lanes + place.lane] = own;
+    }
+    __syncthreads();
+    if (place.row < active - half) own.merge(table[place.row * place.lanes + place.lane]);
+    __syncthreads();
+    active = half;
+  }
+}
+
+/// partials [images, splits, channels], from row 0 of a block that has what all of it found.
+template <int V, typename Found>
+__device__ void write_partials(const Shape& shape, const Place& place, const Found& found,
+                               float2* partials) {
+  if (place.idle || place.row > 0) return;
+  auto* to = partials + static_cast<int64_t>(blockIdx.x) * shape.channels + place.channel;
+#pragma unroll
+  for (int v = 0; v < V; ++v) to[v] = found.of_channel(v);
+}
+
+/// What V channels are normalised with: (x - mean) * scale + shift.
+template <int V>
+struct Affine {
+  float mean[V], scale[V], shift[V];
+
+  template <typename T>
+  __device__ Affine(const Shape& shape, const Tensors<T>& t, const Place& place) {
+    const float* means = t.mean + place.image * shape.groups;
+    const float* rstds = t.rstd + place.image * shape.groups;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int channel = place.channel + v, group = channel / shape.group_size();
+      mean[v] = means[group];
+      scale[v] = rstds[group] * t.weight[channel];
+      shift[v] = t.bias[channel];
+    }
+  }
+};
+
+/// Without the care for numbers below 1e-38 that __expf and __fdividef take: it costs as much as
+/// the rest.
+__device__ inline float sigmoid(float u) {
+  float e, s;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(u * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1 + e));
+  return s;
+}
+
+template <typename T, int V>
+__device__ Pack<T, V> normalise(const Pack<T, V>& x, const Affine<V>& affine, bool silu) {
+  float values[V];
+  unpack(x, values);
+  Pack<T, V> y;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const float u = (values[v] - affine.mean[v]) * affine.scale[v] + affine.shift[v];
+    y.values[v] = static_cast<T>(silu ? u * sigmoid(u) : u);
+  }
+  return y;
+}
+
+/// x - mean, and the gradient for what goes into SiLU.
+template <typename T, int V>
+__device__ void before_silu(const Pack<T, V>& x, const Pack<T, V>& dy, const Affine<V>& affine,
+                            bool silu, float (&centred)[V], float (&du)[V]) {
+  unpack(x, centred);
+  unpack(dy, du);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    centred[v] -= affine.mean[v];
+    if (!silu) continue;
+    const float u = centred[v] * affine.scale[v] + affine.shift[v], s = sigmoid(u);
+    du[v] *= s + u * s * (1 - s);
+  }
+}
+
+}  // namespace nsvq::group_norm_cuda

@@ -1,0 +1,68 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/library.h>
+
+#include "nsvq/ops/common/grid.h"
+#include "nsvq/ops/random/philox.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+/// value(seed, place) for each place.
+template <typename Value>
+__global__ void __launch_bounds__(kThreads)
+    values_kernel(const int64_t* __restrict__ seed, int64_t count, Value value,
+                  float* __restrict__ values) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i < count) values[i] = value(static_cast<uint64_t>(*seed), i);
+}
+
+struct SeededValue {
+  int64_t draw;
+  bool normal;
+  __device__ float operator()(uint64_t seed, int64_t place) const {
+    return normal ? normal_at(seed, draw, place) : uniform_at(seed, draw, place);
+  }
+};
+
+struct GumbelValue {
+  int64_t first;
+  __device__ float operator()(uint64_t seed, int64_t place) const {
+    return gumbels_at(seed, (first + place) / 4).at[(first + place) % 4];
+  }
+};
+
+template <typename Value>
+at::Tensor values_of(const at::Tensor& seed, int64_t count, Value value) {
+  const c10::cuda::CUDAGuard guard(seed.device());
+  auto values = at::empty({count}, seed.options().dtype(at::kFloat));
+  if (count == 0) return values;
+  const auto blocks = static_cast<unsigned>(divided(count, kThreads));
+  values_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+      seed.const_data_ptr<int64_t>(), count, value, values.mutable_data_ptr<float>());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return values;
+}
+
+at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
+  return values_of(seed, count, SeededValue{draw, normal});
+}
+
+at::Tensor gumbel_values_cuda(const at::Tensor& seed, int64_t first, int64_t count) {
+  return values_of(seed, count, GumbelValue{first});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
+  m.impl("seeded_values", seeded_values_cuda);
+  m.impl("gumbel_values", gumbel_values_cuda);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace nsvq {
+
+// Random numbers by a seed that is a tensor, one int64 on the device that draws: so a replayed CUDA
+// graph draws new numbers each time, and the host need not synchronise. A number depends on the
+// seed, the draw and its place alone, whatever the number of threads and the device (but for the
+// rounding of those that are not uniform).
+
+/// Throws unless the seed is one, on this device.
+void check_seed(const char* op, const torch::Tensor& seed, c10::Device device);
+
+/// [count] in fp32, uniform in [0, 1). Another `draw` gives others for the same seed.
+torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t count);
+
+/// [count] in fp32 of a standard normal distribution.
+torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t count);
+
+/// [count] in fp32 of a standard Gumbel distribution, those of the places from `first` on: the
+/// largest of logits plus such noise is a draw from their softmax.
+torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count);
+
+}  // namespace nsvq

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <torch/types.h>
+
+namespace nsvq {
+
+/// Rows [count, d] drawn from rows [N, d] without replacement. Where N is less than `count`, the
+/// rows are repeated, each with noise N(0, (0.01 / sqrt d)^2), as in Jukebox, so that copies
+/// differ. The seed is one of nsvq/ops/random/seeded_random.h, on the rows' device.
+torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed);
+
+}  // namespace nsvq

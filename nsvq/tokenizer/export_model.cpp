@@ -1,0 +1,47 @@
+#include "nsvq/tokenizer/export_model.h"
+
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/file.h"
+#include "nsvq/tokenizer/recipe.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// All settings as JSON, nested by section as in a recipe.
+nlohmann::ordered_json settings_to_json(Config config) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& option : tokenizer_options(config).rows) {
+    auto* place = &json;
+    for (size_t start = 0; start != std::string::npos;) {
+      const size_t dot = option.key.find('.', start);
+      place = &(*place)[option.key.substr(start, dot - start)];
+      start = dot == std::string::npos ? dot : dot + 1;
+    }
+    std::visit([place](const auto* field) { *place = *field; }, option.field);
+  }
+  return json;
+}
+
+}  // namespace
+
+fs::path export_model(const LoadedModel& model, const fs::path& file) {
+  if (file.extension() != ".safetensors") {
+    throw UserError("--out: {} does not end in .safetensors", file.string());
+  }
+  const auto hash = model_sha256(model.tokenizer);
+  auto json = settings_to_json(model.config);
+  json["nsvq"] = {{"version", kVersion}, {"sha256", hash}, {"stride", model.config.model.stride()}};
+  write_model(file, named_tensors(*model.tokenizer), model.config, {{"nsvq.sha256", hash}});
+  const auto beside = fs::path(file).replace_extension(".json");
+  write_text(beside, json.dump(1) + "\n");
+  return beside;
+}
+
+}  // namespace nsvq

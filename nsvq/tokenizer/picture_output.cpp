@@ -1,0 +1,81 @@
+#include "nsvq/tokenizer/picture_output.h"
+
+#include <fmt/format.h>
+
+#include "nsvq/core/parallel.h"
+#include "nsvq/io/jpeg.h"
+#include "nsvq/io/tar_writer.h"
+#include "nsvq/report/grid.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class FolderOutput : public PictureOutput {
+ public:
+  FolderOutput(const fs::path& path, const ResumableFolder::Settings& settings)
+      : folder_(path, settings) {}
+  int64_t done() const override { return folder_.done(); }
+  std::vector<int64_t> left_out() const override { return folder_.left_out(); }
+  void add(const std::string& name, std::span<const std::byte> bytes) override {
+    folder_.write(name, bytes);
+  }
+  void advance(int64_t done, const std::vector<int64_t>& left_out) override {
+    folder_.advance(done, left_out);
+  }
+  void finish() override { folder_.finish(); }
+
+ private:
+  ResumableFolder folder_;
+};
+
+class TarOutput : public PictureOutput {
+ public:
+  explicit TarOutput(const fs::path& path) : writer_(path) {}
+  void add(const std::string& name, std::span<const std::byte> bytes) override {
+    writer_.add(name, bytes);
+  }
+  void finish() override { writer_.commit(); }
+
+ private:
+  TarWriter writer_;
+};
+
+}  // namespace
+
+std::string PictureNames::name_for(const std::string& key) {
+  fs::path inside;
+  for (const auto& part : fs::path(key).relative_path()) {
+    if (part != ".." && part != "." && !part.empty()) inside /= part;
+  }
+  if (inside.empty()) inside = "image";
+  auto name = fs::path(inside).replace_extension(ending_).string();
+  if (!taken_.insert(name).second) {
+    name = inside.string() + ending_;
+    for (int number = 2; !taken_.insert(name).second; ++number) {
+      name = fmt::format("{}.{}{}", inside.string(), number, ending_);
+    }
+  }
+  return name;
+}
+
+std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
+                                                    std::string_view ending) {
+  std::vector<Image> pictures;
+  for (const auto& image : images.unbind()) pictures.push_back(to_image(image));
+  std::vector<std::vector<std::byte>> files(pictures.size());
+  parallel_tasks(std::ssize(pictures), [&](int64_t i) {
+    files[i] = ending == ".jpg" ? encode_jpeg(pictures[i], 95) : encode_png(pictures[i]);
+  });
+  return files;
+}
+
+std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path,
+                                                   const ResumableFolder::Settings& settings) {
+  if (path.extension() == ".tar") return std::make_unique<TarOutput>(path);
+  return std::make_unique<FolderOutput>(path, settings);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,99 @@
+#include "nsvq/tokenizer/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "nsvq/core/error.h"
+#include "nsvq/losses/pixel.h"
+#include "nsvq/nn/options.h"
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+namespace {
+
+void check_sizes(const Config& config) {
+  const int64_t stride = config.model.stride(), size = config.data.size;
+  if (size % stride == 0) return;
+  throw UserError(
+      "data.size {} is not a multiple of {}, the stride of {} levels (model.multipliers)", size,
+      stride, config.model.multipliers.size());
+}
+
+void check_schedule(const ScheduleConfig& schedule) {
+  const auto& phases = schedule.phases;
+  for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
+    if (std::find(phases.begin(), phase, *phase) == phase) continue;
+    throw UserError("schedule.phases names {} twice", *phase);
+  }
+  if (schedule.freeze == "epoch" && schedule.freeze_epoch < 1) {
+    throw UserError("schedule.freeze is epoch, so schedule.freeze_epoch must name one, from 1 on");
+  }
+  const auto stage2 = std::find(phases.begin(), phases.end(), "stage2");
+  if (schedule.stage2_epochs == 0 && stage2 != phases.end() && stage2 + 1 != phases.end()) {
+    throw UserError(
+        "schedule.phases: stage2 lasts to the end of the budget, so {} is not reached; set "
+        "schedule.stage2_epochs or name stage2 last",
+        *(stage2 + 1));
+  }
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  if (schedule.freeze == "never" && stage1 != phases.end() && stage1 + 1 != phases.end()) {
+    throw UserError(
+        "schedule.freeze is never, so stage1 does not end and {} is not reached; use plateau or "
+        "epoch, or "
+        "end schedule.phases with stage1",
+        *(stage1 + 1));
+  }
+}
+
+}  // namespace
+
+void check_settings(const Config& config) {
+  check_model(config.model);
+  check_sizes(config);
+  check_schedule(config.schedule);
+  if (config.loss.of<L1LossConfig>().weight == 0 && config.loss.of<L2LossConfig>().weight == 0) {
+    throw UserError(
+        "loss.l1 and loss.l2 are both 0, so nothing asks for reconstruction; set one above 0");
+  }
+}
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config;
+  tokenizer_options(config).load(path, overrides);
+  return config;
+}
+
+Config parse_config(const std::string& text, const std::string& source) {
+  Config config;
+  tokenizer_options(config).parse(text, source);
+  return config;
+}
+
+std::string to_yaml(const Config& config, Detail detail) {
+  Config copy = config, defaults;  // a table binds to what it could change
+  const auto table = tokenizer_options(copy);
+  return detail == Detail::full ? table.to_yaml()
+                                : table.to_brief_yaml(tokenizer_options(defaults));
+}
+
+std::vector<std::string> essential_differences(const Config& here, const Config& there) {
+  Config ours = here, theirs = there;
+  return tokenizer_options(ours).differences(tokenizer_options(theirs));
+}
+
+std::string config_reference() {
+  Config defaults;
+  std::string text = tokenizer_options(defaults).reference();
+  text += "\nDefaults that depend on quantizer.type:\n";
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.defaults.empty()) continue;
+    text += fmt::format("{:<12} {}\n", kind.name, fmt::join(kind.defaults, " "));
+  }
+  return text;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "nsvq/data/source.h"
+#include "nsvq/io/resumable_folder.h"
+#include "nsvq/tokenizer/picture_output.h"
+
+namespace nsvq {
+
+/// The folder of `nsvq reconstruct`: a PNG for each image of a source, under the image's own name;
+/// an incomplete one is gone on with.
+class ReconstructionFolder {
+ public:
+  /// `source` must outlive it.
+  ReconstructionFolder(const std::filesystem::path& path, const Source& source,
+                       const ResumableFolder::Settings& settings);
+
+  /// Images of the source that are finished, and how many of them gave a picture.
+  int64_t done() const { return folder_.done(); }
+  int64_t pictures() const { return pictures_; }
+
+  void add(int64_t index, std::span<const std::byte> png);
+  /// All images before `end` are finished; of those since the last call, `indices` gave a picture.
+  void advance(int64_t end, const std::vector<int64_t>& indices);
+  /// Throws UserError where there is no picture at all.
+  void finish();
+
+ private:
+  const Source& source_;
+  ResumableFolder folder_;
+  PictureNames names_{".png"};
+  int64_t pictures_;
+};
+
+}  // namespace nsvq

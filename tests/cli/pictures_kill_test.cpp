@@ -1,0 +1,170 @@
+// Kills real `nsvq detokenize` and `nsvq reconstruct` processes that write pictures to a folder,
+// starts them again, and compares with a folder made at once.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/image.h"
+#include "tests/cli/kill.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kRecord = ".nsvq-incomplete.json";
+
+/// Number and bytes of each file: a file that is written again has another number.
+struct Written {
+  ino_t number;
+  std::string bytes;
+};
+
+std::map<std::string, Written> written_files(const fs::path& folder) {
+  std::map<std::string, Written> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    struct stat info {};
+    EXPECT_EQ(::stat(entry.path().c_str(), &info), 0);
+    files[entry.path().lexically_relative(folder)] = {info.st_ino, read_text(entry.path())};
+  }
+  return files;
+}
+
+std::map<std::string, std::string> bytes_in(const fs::path& folder) {
+  std::map<std::string, std::string> bytes;
+  for (const auto& [name, file] : written_files(folder)) bytes[name] = file.bytes;
+  return bytes;
+}
+
+class PicturesKill : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+
+  /// False if the command, five times in turn, was finished before the kill came.
+  bool kill_after(int pictures, const std::vector<std::string>& command, const fs::path& out) {
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      fs::remove_all(out);
+      int seen = 0;
+      const auto kill_at = [&](const std::string& name) {
+        return name.ends_with(".png") && ++seen >= pictures;
+      };
+      run_and_kill(command, (folder_ / "log").string(), folder_.path(), kill_at);
+      if (fs::exists(out / kRecord)) return true;
+    }
+    return false;
+  }
+
+  /// Kills the command when it has written `pictures` of them, completes it by the same command,
+  /// and compares with `whole`. What was recorded as done is kept, not written again.
+  void expect_completed(const std::vector<std::string>& command, const fs::path& out, int pictures,
+                        const fs::path& whole) {
+    ASSERT_TRUE(kill_after(pictures, command, out));
+    const auto record = nlohmann::json::parse(read_text(out / kRecord));
+    const int64_t done = record.at("done");
+    EXPECT_GT(done, 0);  // recorded after 1,024 pictures at the latest
+    const auto before = written_files(out);
+    EXPECT_LT(before.size(), bytes_in(whole).size());
+
+    const auto result = run(command);
+    ASSERT_EQ(result.code, 0) << result.error;
+    expect_contains(result.error, {fmt::format("going on after the first {}", done)});
+    EXPECT_TRUE(bytes_in(out) == bytes_in(whole));
+    int64_t kept = 0;
+    for (const auto& [name, file] : written_files(out)) {
+      kept += before.contains(name) && before.at(name).number == file.number;
+    }
+    EXPECT_GE(kept, done - std::ssize(record.at("left_out")));
+  }
+
+  TemporaryFolder folder_;
+  std::string model_ = (folder_ / "model.safetensors").string();
+};
+
+TEST_F(PicturesKill, DetokenizeIsCompletedByTheSameCommand) {
+  const auto tokens = (folder_ / "tokens").string();
+  ASSERT_EQ(run({"tokenize", model_, "--data", "builtin:dead-leaves?size=16&count=1700", "--out",
+                 tokens, "--shard-size", "300"})
+                .code,
+            0);
+  const auto command = [&](const std::string& out) -> std::vector<std::string> {
+    return {"detokenize", model_, "--tokens", tokens, "--out", (folder_ / out).string()};
+  };
+  ASSERT_EQ(run(command("whole")).code, 0);
+  ASSERT_EQ(bytes_in(folder_ / "whole").size(), 1700u);
+  expect_completed(command("out"), folder_ / "out", 1200, folder_ / "whole");
+
+  // Other pictures do not get into a folder that was left incomplete.
+  ASSERT_TRUE(kill_after(1, command("other"), folder_ / "other"));
+  auto jpeg = command("other");
+  jpeg.insert(jpeg.end(), {"--format", "jpeg"});
+  expect_failure(run(jpeg), 2, {"other", "format (jpeg here, png there)"});
+  EXPECT_EQ(run(command("other")).code, 0);
+}
+
+TEST_F(PicturesKill, ReconstructIsCompletedByTheSameCommand) {
+  // Two images of one name but for the ending, and broken ones, change the names of later pictures.
+  const auto png = encode_png(Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 77)});
+  fs::create_directories(folder_ / "images/b");
+  for (int i = 0; i < 1400; ++i) {
+    const auto name = fmt::format("images/{}{:04}.png", i < 1300 ? "" : "b/", i);
+    std::ofstream file(folder_ / name, std::ios::binary);
+    if (i % 100 == 7) continue;
+    file.write(reinterpret_cast<const char*>(png.data()), std::ssize(png));
+  }
+  for (const auto* name : {"images/0003.jpg", "images/0007.jpg"}) {
+    fs::copy_file(folder_ / "images/0001.png", folder_ / name);
+  }
+  const auto command = [&](const std::string& out) -> std::vector<std::string> {
+    return {"reconstruct",           model_, "--data", (folder_ / "images").string(), "--out",
+            (folder_ / out).string()};
+  };
+  ASSERT_EQ(run(command("whole")).code, 0);
+  const auto whole = bytes_in(folder_ / "whole");
+  ASSERT_EQ(whole.size(), 1400u + 2 - 14);
+  EXPECT_TRUE(whole.contains("0003.png.png"));
+  EXPECT_FALSE(whole.contains("0007.png.png"));
+  expect_completed(command("out"), folder_ / "out", 1150, folder_ / "whole");
+}
+
+TEST_F(PicturesKill, AnyNumberOfKillsGivesTheSameFolder) {
+  const auto command = [&](const fs::path& out) -> std::vector<std::string> {
+    return {"reconstruct", model_, "--data", "builtin:dead-leaves?size=24&count=60",
+            "--fit",       "crop", "--out",  out.string()};
+  };
+  const TemporaryFolder folder;
+  kill_and_compare(folder.path(), command, [](const fs::path& whole, const fs::path& out) {
+    EXPECT_EQ(bytes_in(whole).size(), 60u);
+    EXPECT_TRUE(bytes_in(out) == bytes_in(whole));
+  });
+}
+
+TEST_F(PicturesKill, FoldersOfOthersAreRefused) {
+  const auto data = "builtin:dead-leaves?size=16&count=3";
+  const auto out = folder_ / "mine";
+  const std::vector<std::string> command = {"reconstruct", model_, "--data", data, "--out", out};
+  fs::create_directories(out);
+  std::ofstream(out / "notes.txt") << "mine";
+  expect_failure(run(command), 2, {"mine", "not an empty folder"});
+  EXPECT_EQ(bytes_in(out), (std::map<std::string, std::string>{{"notes.txt", "mine"}}));
+
+  std::ofstream(out / kRecord) << "{}";
+  expect_failure(run(command), 2, {kRecord, "damaged"});
+  EXPECT_EQ(bytes_in(out).size(), 2u);
+
+  fs::remove_all(out);
+  fs::create_directories(out);  // an empty folder is taken
+  EXPECT_EQ(run(command).code, 0);
+  EXPECT_EQ(bytes_in(out).size(), 3u);
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,110 @@
+#include "nsvq/io/resumable_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "tests/error_of.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+const ResumableFolder::Settings kSettings = {{"command", "test"}, {"format", "png"}};
+
+std::span<const std::byte> letters(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+int64_t count_in(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TEST(ResumableFolder, IsCompletedInSeveralRuns) {
+  const TemporaryFolder folder;
+  const auto path = folder / "a/out/";
+  {
+    ResumableFolder out(path, kSettings);
+    EXPECT_EQ(out.done(), 0);
+    out.write("x/0", letters("zero"));
+    out.advance(3, {1, 2});
+    out.write("x/3", letters("not recorded"));
+  }
+  EXPECT_TRUE(fs::exists(fs::path(path) / ".nsvq-incomplete.json"));
+  {
+    ResumableFolder out(path, kSettings);
+    EXPECT_EQ(out.done(), 3);
+    EXPECT_EQ(out.left_out(), (std::vector<int64_t>{1, 2}));
+    out.write("x/3", letters("three"));
+    out.advance(4);
+    out.finish();
+  }
+  EXPECT_EQ(count_in(path), 1);
+  EXPECT_EQ(read_text(fs::path(path) / "x/0"), "zero");
+  EXPECT_EQ(read_text(fs::path(path) / "x/3"), "three");
+  const auto error = error_of([&] { ResumableFolder(path, kSettings); });
+  EXPECT_NE(error.find("not an empty folder"), std::string::npos) << error;
+}
+
+TEST(ResumableFolder, RecordsAfterANumberOfFiles) {
+  const TemporaryFolder folder;
+  const auto record = folder / ".nsvq-incomplete.json";
+  ResumableFolder out(folder.path(), kSettings, 2);
+  const auto begun = read_text(record);
+  out.write("0", letters("0"));
+  out.advance(1);
+  EXPECT_EQ(read_text(record), begun);
+  out.write("1", letters("1"));
+  out.advance(2);
+  EXPECT_NE(read_text(record).find("\"done\":2"), std::string::npos) << read_text(record);
+}
+
+TEST(ResumableFolder, LeavesNoTraceWhereNothingWasWritten) {
+  const TemporaryFolder folder;
+  { ResumableFolder out(folder / "new", kSettings); }
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  fs::create_directory(folder / "empty");
+  { ResumableFolder out(folder / "empty", kSettings); }
+  EXPECT_TRUE(fs::is_empty(folder / "empty"));
+}
+
+TEST(ResumableFolder, TakesWhatAKillAtTheStartLeaves) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / ".nsvq-incomplete.tmp") << "half a rec";
+  ResumableFolder out(folder.path(), kSettings);
+  out.finish();
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(ResumableFolder, RefusesFoldersOfOthers) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const fs::path& path, const ResumableFolder::Settings& settings,
+                           const std::string& part) {
+    const auto error = error_of([&] { ResumableFolder(path, settings); });
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  std::ofstream(folder / "file") << "x";
+  refused(folder / "file", kSettings, "not an empty folder");
+  refused(folder.path(), kSettings, "not an empty folder");
+  {
+    ResumableFolder out(folder / "begun", kSettings);
+    refused(folder / "begun", kSettings, "another process");
+    out.write("0", letters("0"));
+  }
+  refused(folder / "begun", {{"command", "test"}, {"format", "jpeg"}}, "(jpeg here, png there)");
+  refused(folder / "begun", {{"command", "test"}}, "format (none here, png there)");
+  for (const auto* text : {"", "{", "{}", "[1]", R"({"format":"nsvq-incomplete-folder"})"}) {
+    std::ofstream(folder / "begun/.nsvq-incomplete.json") << text;
+    refused(folder / "begun", kSettings, "is damaged");
+  }
+  std::ofstream(folder / "begun/.nsvq-incomplete.json")
+      << R"({"format":"nsvq-incomplete-folder","version":2})";
+  refused(folder / "begun", kSettings, "another version");
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,73 @@
+// Codes that lie together by the thousand: more candidates than a kernel has room for.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
+#include "nsvq/ops/cases.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/ops/code_search/code_search_reference.h"
+#include "tests/environment.h"
+#include "tests/ops/gpu_paths.h"
+
+namespace nsvq {
+namespace {
+
+constexpr double kTauOfTest = 0.35;
+
+double relative_error(const torch::Tensor& loss, const torch::Tensor& right) {
+  return ((loss.to(at::kDouble) - right).abs() / right.abs().clamp_min(1e-30)).item<double>();
+}
+
+/// Scaled up, products leave few digits of the distances, in the plain version too: then the loss
+/// is but to be a number.
+void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scale,
+                  c10::Device device) {
+  const std::string family = "crowded copies";
+  const auto drawn = draw({family, latents, codes, dimension, family}, 5, device);
+  const auto z = drawn.latents * scale, codebook = drawn.codebook * scale;
+  const auto expected = std::get<0>(nearest_codes_fp64(z, codebook)).to(device);
+  const auto plain = [&](at::ScalarType type) {
+    return ns_loss_reference(z.to(type), codebook.to(type), expected, kTauOfTest);
+  };
+  for (const auto& place : places_on(device)) {
+    const Environment path("NSVQ_GPU_PATH", place.path);
+    const auto found = ns_quantize(z, codebook, kTauOfTest);
+    const auto what = fmt::format("{}, d = {}, scale {}", place.name, dimension, scale);
+    EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << what;
+    EXPECT_EQ(std::get<0>(nearest_codes(z, codebook)).ne(expected).sum().item<int64_t>(), 0)
+        << what;
+    EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << what;
+    if (scale > 1) continue;
+    const auto right = plain(at::kDouble);
+    EXPECT_LE(relative_error(found.loss, right),
+              2 * relative_error(plain(at::kFloat), right) + 2e-4)
+        << what;
+  }
+}
+
+TEST(CrowdedCodes, SearchAndLoss) {
+  for (const double scale : {1.0, 1000.0}) expect_right(64, 3000, 31, scale, at::kCPU);
+}
+
+TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
+  for (const int64_t dimension : {31, 128, 256}) {
+    for (const double scale : {1.0, 30.0, 1000.0}) {
+      expect_right(2600, 20000, dimension, scale, at::kCUDA);
+    }
+  }
+}
+
+/// Few latents, so that a sanitizer takes a minute, and so many codes that a block's ring of tiles
+/// goes round and its lists of candidates overflow.
+TEST(CrowdedCodes, OfFewLatentsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
+  for (const int64_t dimension : {31, 128, 256}) expect_right(40, 80000, dimension, 1, at::kCUDA);
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,102 @@
+// The recipes of configs/table1 have the sizes of the paper's table, and their quantizers can be
+// made.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/tokenizer/recipe.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(NSVQ_TESTS_DIR) / "../../configs/table1";
+
+struct Row {
+  std::string type;
+  int64_t dim, codes;
+};
+
+const std::map<std::string, Row> kRows = {
+    {"vqgan", {"vq", 128, 65536}},
+    {"vqgan-ema", {"ema", 128, 65536}},
+    {"vqgan-fc-d128", {"factorised", 128, 65536}},
+    {"vqgan-fc-d8", {"factorised", 8, 65536}},
+    {"fsq", {"fsq", 6, 64000}},
+    {"lfq", {"lfq", 16, 65536}},
+    {"vqgan-lc", {"vqgan_lc", 128, 65536}},
+    {"simvq", {"simvq", 128, 65536}},
+    {"fvq", {"fvq", 128, 65536}},
+    {"simvq-ns", {"simvq_ns", 128, 65536}},
+    {"nsvq", {"nsvq", 128, 65536}},
+    {"ablation-neither", {"nsvq", 128, 65536}},
+    {"ablation-ns-only", {"nsvq", 128, 65536}},
+    {"ablation-replacement-only", {"nsvq", 128, 65536}},
+    {"ablation-stage1", {"nsvq", 128, 65536}},
+    {"ablation-stage1-warmup", {"nsvq", 128, 65536}},
+    {"ablation-stage1-stage2", {"nsvq", 128, 65536}},
+};
+
+std::vector<std::string> small_overrides() {
+  std::ifstream in(kFolder / "small.txt");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Table1, EveryRowHasItsSizes) {
+  for (const auto& [name, row] : kRows) {
+    SCOPED_TRACE(name);
+    const auto config = load_config(kFolder / (name + ".yaml"));
+    EXPECT_EQ(config.quantizer.type, row.type);
+    EXPECT_EQ(config.model.latent_dim, row.dim);
+    EXPECT_EQ(config.data.size / config.model.stride(), 16);
+    EXPECT_EQ(config.train.epochs, 70);
+    EXPECT_EQ(make_quantizer(config.quantizer, row.dim)->codes(), row.codes);
+  }
+}
+
+TEST(Table1, EveryRecipeIsARow) {
+  for (const auto& file : fs::directory_iterator(kFolder)) {
+    if (file.path().extension() != ".yaml" || file.path().stem() == "baseline") continue;
+    EXPECT_TRUE(kRows.count(file.path().stem())) << file.path();
+  }
+}
+
+TEST(Table1, AblationsDifferInWhatTheyName) {
+  const auto of = [](const std::string& name) { return load_config(kFolder / (name + ".yaml")); };
+  const auto full = of("nsvq");
+  using Phases = std::vector<std::string>;
+  EXPECT_EQ(full.schedule.phases, (Phases{"stage1", "warmup", "stage2"}));
+  for (const auto& [name, alpha, policy] : {std::tuple{"ablation-neither", 0.0, "none"},
+                                            {"ablation-ns-only", 0.1, "none"},
+                                            {"ablation-replacement-only", 0.0, "auto"},
+                                            {"ablation-stage1", 0.1, "auto"}}) {
+    const auto config = of(name);
+    EXPECT_EQ(config.quantizer.alpha, alpha) << name;
+    EXPECT_EQ(config.replacement.policy, policy) << name;
+    EXPECT_EQ(quantizer_kind(config.quantizer.type).replacement, "copy") << "what auto stands for";
+    EXPECT_EQ(config.schedule.phases, Phases{"stage1"}) << name;
+  }
+  EXPECT_EQ(of("simvq-ns").schedule.phases, full.schedule.phases);
+  EXPECT_EQ(of("simvq").schedule.phases, Phases{"stage1"});
+}
+
+TEST(Table1, EveryRowHasASmallTwin) {
+  for (const auto& [name, row] : kRows) {
+    SCOPED_TRACE(name);
+    const auto config = load_config(kFolder / (name + ".yaml"), small_overrides());
+    EXPECT_EQ(config.train.epochs, 16);
+    EXPECT_EQ(config.quantizer.codes, 1024);
+    EXPECT_EQ(config.quantizer.type, row.type);
+    make_quantizer(config.quantizer, config.model.latent_dim);  // throws if sizes do not fit
+  }
+}
+
+}  // namespace
+}  // namespace nsvq

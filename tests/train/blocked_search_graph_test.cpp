@@ -1,0 +1,47 @@
+// The search by blocked matrix products inside a CUDA graph, where nothing may synchronise with the
+// host.
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/ops/cases.h"
+#include "nsvq/ops/code_search/code_search.h"
+#include "nsvq/train/cuda_graph.h"
+#include "tests/environment.h"
+
+namespace nsvq::blocked_search_graph_test {
+namespace {
+
+struct Result {
+  torch::Tensor indices, loss, gradient;
+};
+
+Result result_of(const torch::Tensor& latents, const torch::Tensor& codebook) {
+  const auto leaf = codebook.detach().clone().requires_grad_();
+  const auto found = ns_quantize(latents, leaf, 0.35);
+  found.loss.backward();
+  return {found.indices, found.loss.detach(), leaf.grad()};
+}
+
+TEST(BlockedSearch, GivesTheSameBitsInACudaGraphOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Environment path("NSVQ_GPU_PATH", "blocked");
+  const c10::Device device(at::kCUDA, 0);
+  const SideStreamGuard stream(device);
+  GraphedStep graphed(device, true);
+  Result replayed;
+  const auto codebook = draw({"", 1, 20000, 24, "random"}, 0, device).codebook;
+  for (uint64_t i = 0; i < 6; ++i) {
+    const auto latents = draw({"", 3000, 1, 24, "random"}, i, device).latents;
+    graphed.run("search", {latents}, [&](const std::vector<torch::Tensor>& batch) {
+      replayed = result_of(batch[0], codebook);
+    });
+    const auto eager = result_of(latents, codebook);
+    EXPECT_TRUE(at::equal(replayed.indices, eager.indices)) << i;
+    EXPECT_TRUE(at::equal(replayed.loss, eager.loss)) << i;
+    EXPECT_TRUE(at::equal(replayed.gradient, eager.gradient)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace nsvq::blocked_search_graph_test
