@@ -40,7 +40,7 @@ from autoencoder import Autoencoder
 from discriminator import Discriminator
 
 STEPS = 10
-FEW_STEPS = 2  # show a mistake
+FEW_STEPS = 1  # show a mistake
 MODEL = {"width": 8, "multipliers": [1, 2], "blocks": 1, "latent_dim": 8}
 METHOD = {
     "l1": 1.0, "l2": 0.5, "beta": 0.25, "alpha": 0.1, "tau": 0.35, "adversarial": 0.3, "lecam": 0.1,
@@ -160,7 +160,7 @@ class Trainer:
         self.adam = adam(self.model, checkpoint.part("adam."), method)
         self.judge_adam = adam(self.judge, checkpoint.part("discriminator.adam."), method)
         self.average = {name: value.to(dtype, copy=True) for name, value in checkpoint.average.items()}
-        self.running = {name: checkpoint.training["discriminator.lecam.ema_" + name].item() for name in ("real", "fake")}
+        self.running = {name: value.item() for name, value in checkpoint.part("discriminator.lecam.ema_").items()}
 
     def step(self):
         """Both sides' gradients are computed before either moves. Returns the terms by their names in metrics.jsonl."""

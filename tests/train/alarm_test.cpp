@@ -3,19 +3,39 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
+
+#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 namespace {
 
 using Names = std::vector<std::string>;
 
-/// Names of the signs after the last epoch, each with a text that names a setting.
+/// Whether the table of settings has this key.
+bool is_setting(const std::string& key) {
+  static const std::string reference = "\n" + config_reference();
+  return reference.find("\n" + key + " ") != std::string::npos;
+}
+
+/// What a text has in the form of a key, section.name.
+std::vector<std::string> keys_in(const std::string& text) {
+  static const std::regex form(R"([a-z]\w*(\.[a-z]\w*)+)");
+  std::vector<std::string> keys;
+  for (std::sregex_iterator at(text.begin(), text.end(), form), end; at != end; ++at) {
+    keys.push_back(at->str());
+  }
+  return keys;
+}
+
+/// Names of the signs after the last epoch, each with a text that names settings that exist.
 Names names(const std::vector<HealthSigns>& history, const AlarmConfig& config = {},
             int64_t codes = 1000) {
   Names names;
   for (const auto& sign : alarms(config, history, codes)) {
     names.push_back(sign.name);
-    EXPECT_NE(sign.text.find('.'), std::string::npos) << sign.text;
+    EXPECT_FALSE(keys_in(sign.text).empty()) << sign.text;
+    for (const auto& key : keys_in(sign.text)) EXPECT_TRUE(is_setting(key)) << key;
   }
   return names;
 }
@@ -36,6 +56,14 @@ std::vector<HealthSigns> neighbours(const std::vector<double>& values) {
   std::vector<HealthSigns> history;
   for (const double value : values) history.push_back({NAN, NAN, value});
   return history;
+}
+
+TEST(Alarm, KeysInATextAreFound) {
+  EXPECT_EQ(keys_in("Of 2.5 %. Raise quantizer.tau, or loss.perceptual_net: vgg (model.width)."),
+            (Names{"quantizer.tau", "loss.perceptual_net", "model.width"}));
+  EXPECT_TRUE(is_setting("quantizer.tau"));
+  EXPECT_FALSE(is_setting("quantizer.ta"));
+  EXPECT_FALSE(is_setting("tau"));
 }
 
 TEST(Alarm, AHealthyRunRaisesNone) {

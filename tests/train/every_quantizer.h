@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+
+#include "nsvq/io/safetensors.h"
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/vqgan_lc.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+
+/// tiny_config_of(type) with the file of features that some quantizers read, for tests that go
+/// through all of quantizer_kinds(). Nothing but training is done.
+inline Config tiny_config_with_files(const std::string& type, const std::filesystem::path& folder) {
+  auto config = tiny_config_of(type);
+  config.train.eval_every = 0;
+  config.train.samples_every = 0;
+  config.drift.images = 0;
+  auto& features = config.quantizer.of<FeaturesConfig>();
+  features.file = folder / "features.safetensors";
+  write_safetensors(features.file,
+                    {{{"features", at::randn({config.quantizer.codes, features.dim})}}, {}});
+  return config;
+}
+
+}  // namespace nsvq
