@@ -5,11 +5,11 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/vector_sample.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/torch_flags.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/weights.h"
@@ -17,7 +17,7 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/tokenizer/vector_sample.h"
 
 namespace nsvq {
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
+#include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/report/summary.h"
@@ -143,12 +145,14 @@ TEST(Curves, KnownAndUnknownKeys) {
 }
 
 TEST(Curves, EveryKeyOfTheTrainerHasItsPlace) {
+  std::string eval;
+  for (const auto& kind : metric_kinds()) eval += ",\"" + kind.name + "\":1";
   const auto groups = make_curves(parse_run_log(
       R"({"kind":"step","step":1,"phase":"p","loss":1,"l1":1,"l2":1,"perceptual":1,"generator":1,"discriminator":1,"lecam":1,"logits_real":1,"logits_fake":1,"adversarial_weight":1,"gradient_norm_encoder":1,"gradient_norm_decoder":1,"gradient_norm_quantizer":1,"gradient_norm_discriminator":1,"peak_memory_gib":1,"images_per_second":1,"vq":1,"commitment":1,"embedding":1,"ns":1}
 {"kind":"drift","step":2,"phase":"p","drift":1,"churn":1,"latent_norm":1,"quantization_error":1,"neighbours":1}
 {"kind":"epoch","step":2,"phase":"p","loss":1,"commitment":1,"utilisation":1,"perplexity":1,"replaced":1,"skipped":1,"seconds":1}
-{"kind":"eval","step":2,"phase":"p","psnr":1,"psnr_pooled":1,"ssim":1,"lpips":1,"rfid":1,"utilisation":1,"perplexity":1}
-)"));
+{"kind":"eval","step":2,"phase":"p")" +
+      eval + "}\n"));
   std::vector<std::string> titles;
   std::set<std::string> lines;
   for (const ChartGroup& group : groups) {
@@ -161,7 +165,34 @@ TEST(Curves, EveryKeyOfTheTrainerHasItsPlace) {
   }
   EXPECT_EQ(titles, (std::vector<std::string>{"Quality", "Codebook", "Encoder drift", "Losses",
                                               "Adversary", "Gradients and speed"}));
-  EXPECT_EQ(lines.size(), 38u);
+  EXPECT_EQ(lines.size(), 31 + metric_kinds().size());
+}
+
+TEST(Curves, MetricsOfOneChartShareIt) {
+  const auto charts = charts_of(
+      R"({"kind":"eval","step":2,"lpips-vgg":0.3,"lpips-alex":0.2,"fid":9,"fd-vgg16":1,"psnr":20,"psnr_pooled":19})");
+  std::map<std::string, size_t> lines;
+  for (const Chart& chart : charts) lines[chart.title] = chart.series.size();
+  EXPECT_EQ(lines, (std::map<std::string, size_t>{
+                       {"PSNR", 2}, {"LPIPS", 2}, {"FID", 1}, {"Fréchet distance (fd-vgg16)", 1}}));
+}
+
+TEST(Curves, OtherNamesOfAMetricAreDrawnAsIt) {
+  const auto charts = charts_of(R"({"kind":"eval","step":2,"lpips":0.3,"rfid":9})");
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].title, "LPIPS");
+  EXPECT_EQ(charts[1].title, "FID");
+}
+
+TEST(Summary, TheBestIsTheLowestWhereLowerIsBetter) {
+  const auto table =
+      result_table(parse_run_log(R"({"kind":"eval","step":1,"epoch":1,"fid":9,"ssim":0.1}
+{"kind":"eval","step":2,"epoch":2,"fid":7,"ssim":0.3}
+{"kind":"eval","step":3,"epoch":3,"fid":8,"ssim":0.2}
+)"));
+  EXPECT_NE(table.find("FID</th><td class=\"main\">8.0000</td><td>7.0000 <span"), table.npos);
+  EXPECT_NE(table.find("SSIM</th><td class=\"main\">0.2000</td><td>0.3000 <span"), table.npos);
+  EXPECT_LT(table.find("SSIM"), table.find("FID")) << "the order of the registry";
 }
 
 TEST(Curves, WhatIsZeroThroughoutIsAbsent) {
