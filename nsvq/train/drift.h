@@ -40,4 +40,8 @@ class DriftMeter {
   torch::Tensor indices_;  ///< [n, h, w], likewise
 };
 
+/// At most `most` rows of [N, d], evenly spread. Every k-th one, k odd, so that rows of a grid of
+/// latents are not all of one column.
+torch::Tensor spread_rows(const torch::Tensor& rows, int64_t most);
+
 }  // namespace nsvq

@@ -63,7 +63,8 @@ class Loop {
   int64_t total_steps() const;
   /// Means of the epoch's scalars over its steps and ranks.
   std::map<std::string, double> epoch_means();
-  /// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by them.
+  /// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by
+  /// them.
   void check_skipped_steps();
   /// A line of metrics.jsonl and points in TensorBoard.
   void record(const std::string& kind, const std::map<std::string, double>& values);
@@ -75,7 +76,7 @@ class Loop {
  private:
   bool train_epoch(Progress& progress);
   void finish_epoch();
-  void after_step();
+  void after_step(const TensorBatch& batch);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
 
   // Logs (loop_logging.cpp).
