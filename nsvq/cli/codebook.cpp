@@ -5,7 +5,6 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
-#include "nsvq/cli/vector_sample.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
@@ -18,6 +17,7 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
+#include "nsvq/tokenizer/vector_sample.h"
 
 namespace nsvq {
 

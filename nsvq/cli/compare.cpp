@@ -3,12 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/measure.h"
-#include "nsvq/cli/table.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/image_names.h"
 #include "nsvq/io/file.h"
 #include "nsvq/report/grid.h"
+#include "nsvq/report/metric_table.h"
+#include "nsvq/tokenizer/measure.h"
 
 namespace nsvq {
 
@@ -97,7 +99,8 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   ModelOnData opened(model);
   Compared result{opened.session.file().string(), {title, {}}, {}};
   const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
-  result.column.values = measure(opened, choice, model.data, title, keep);
+  result.column.values = measure(opened.session, {model.data, opened.source, opened.options},
+                                 choice, {.title = title, .on_batch = keep});
   return result;
 }
 
@@ -129,7 +132,7 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
 }
 
 void run_compare(const CompareArguments& arguments) {
-  const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  const auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
   }

@@ -2,12 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/measure.h"
-#include "nsvq/cli/table.h"
+#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/usage.h"
+#include "nsvq/report/metric_table.h"
 #include "nsvq/report/usage_chart.h"
+#include "nsvq/tokenizer/measure.h"
 
 namespace nsvq {
 
@@ -33,7 +35,7 @@ void write_json(const EvalArguments& arguments, const std::string& model,
 }
 
 void run_eval(const EvalArguments& arguments) {
-  const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  const auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
@@ -46,8 +48,9 @@ void run_eval(const EvalArguments& arguments) {
   }
   const auto model = opened.session.file().string();
   Usage usage(opened.session.codes(), utilisation);
-  const auto values = measure(opened, choice, arguments.model.data, "evaluation",
-                              [&](const EvalBatch& batch) { usage.add(batch); });
+  const auto values =
+      measure(opened.session, {arguments.model.data, opened.source, opened.options}, choice,
+              {.on_batch = [&](const EvalBatch& batch) { usage.add(batch); }});
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
              metric_table(values, choice.conventions));
   print_statistics(arguments.metrics);

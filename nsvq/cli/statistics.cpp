@@ -1,15 +1,14 @@
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/image_batches.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/progress.h"
 #include "nsvq/data/transform.h"
 #include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "nsvq/metrics/frechet_metric.h"
+#include "nsvq/metrics/image_batches.h"
 #include "nsvq/report/grid.h"
 
 namespace nsvq {
@@ -41,22 +40,14 @@ void run_statistics(const StatisticsArguments& arguments) {
   }
   FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
                        PixelRule::rounded);
-  ImageBatches batches([&](const EvalBatch& batch) { metric.add(batch); });
-  Progress progress("statistics", source->size(), "images");
-  int64_t done = 0;
-  load_ahead(
-      source->size(),
+  for_each_batch(
+      "statistics", source->size(),
       [&](int64_t i) {
         return ImagePair{at_size(source->load(i), arguments.size), {}};
       },
-      [&](ImagePair image) {
-        batches.add(std::move(image));
-        progress.update(++done);
-      });
-  batches.flush();
-  progress.finish();
+      [&](const EvalBatch& batch) { metric.add(batch); });
   write_gaussian(arguments.out, metric.images());
-  fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, done,
+  fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, source->size(),
              arguments.data);
 }
 

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/table.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/dist/group.h"
+#include "nsvq/report/metric_table.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"

@@ -103,8 +103,10 @@ struct TrainConfig {
   bool recompute = false;
   int64_t log_every = 20;
   int64_t eval_every = 1;
+  std::vector<std::string> metrics = {"psnr", "psnr_pooled", "ssim", "utilisation", "perplexity"};
   int64_t samples_every = 1;
   int64_t samples = 8;
+  int64_t check = 0;
 };
 
 /// How far the encoder and its assignments move, on a fixed part of the evaluation images.

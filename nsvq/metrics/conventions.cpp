@@ -39,4 +39,9 @@ std::string describe(PixelRule rule) {
   return rule == PixelRule::unrounded ? name_of(rule) : "8-bit " + name_of(rule);
 }
 
+std::string describe_groups(const Conventions& conventions) {
+  if (conventions.group == 1) return "mean over images";
+  return fmt::format("mean over batches of {} images", conventions.group);
+}
+
 }  // namespace nsvq

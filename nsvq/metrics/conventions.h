@@ -33,5 +33,7 @@ PixelRule find_pixel_rule(const std::string& name);
 
 /// For outputs: "8-bit rounded", "8-bit truncated", "float".
 std::string describe(PixelRule rule);
+/// For outputs: "mean over images", "mean over batches of 64 images".
+std::string describe_groups(const Conventions& conventions);
 
 }  // namespace nsvq

@@ -42,4 +42,31 @@ std::optional<double> FrechetMetric::value() const {
                           reconstructions_.gaussian());
 }
 
+std::vector<MetricKind> frechet_kinds() {
+  std::vector<MetricKind> kinds;
+  for (const auto& extractor : feature_extractor_kinds()) {
+    const bool fid = extractor.name == "fid";
+    const auto title = fid ? "FID" : "Fréchet distance (" + extractor.name + ")";
+    MetricKind kind = {
+        .name = extractor.name,
+        .other_names = {},
+        .summary = extractor.summary,
+        .display =
+            {.title = title, .chart = title, .axis = "", .unit = "", .better = Better::lower},
+        .input = MetricInput::sets,
+        .needs_weights = true,
+        .choices = [summary = extractor.summary](
+                       const Conventions& c) { return summary + "; " + describe(c.network); },
+        .make =
+            [name = extractor.name](const MetricOptions& options) {
+              return std::make_unique<FrechetMetric>(make_feature_extractor(name, options.device),
+                                                     options.device, options.conventions.network,
+                                                     options.reference);
+            }};
+    if (fid) kind.other_names = {"rfid"};
+    kinds.push_back(std::move(kind));
+  }
+  return kinds;
+}
+
 }  // namespace nsvq

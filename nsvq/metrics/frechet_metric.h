@@ -31,4 +31,7 @@ class FrechetMetric : public Metric {
   FrechetStatistics images_, reconstructions_;
 };
 
+/// One for each feature extractor.
+std::vector<MetricKind> frechet_kinds();
+
 }  // namespace nsvq

@@ -26,4 +26,33 @@ void LpipsMetric::add(const EvalBatch& batch) {
   mean_.add(lpips_->forward(input(batch.images), input(batch.reconstructions)), 1);
 }
 
+std::vector<MetricKind> lpips_kinds() {
+  std::vector<MetricKind> kinds;
+  for (const auto& net : feature_net_kinds()) {
+    MetricKind kind = {.name = "lpips-" + net.name,
+                       .other_names = {},
+                       .summary = "LPIPS 0.1 on " + net.weights + ", mean over images",
+                       .display = {.title = "LPIPS (" + net.name + ")",
+                                   .chart = "LPIPS",
+                                   .axis = "",
+                                   .unit = "",
+                                   .better = Better::lower},
+                       .input = MetricInput::pairs,
+                       .needs_weights = true,
+                       .choices =
+                           [](const Conventions& c) {
+                             return "LPIPS 0.1, mean over images; " + describe(c.network);
+                           },
+                       .make =
+                           [name = net.name](const MetricOptions& options) {
+                             return std::make_unique<LpipsMetric>(make_lpips(name, options.device),
+                                                                  options.device,
+                                                                  options.conventions.network);
+                           }};
+    if (net.name == "vgg") kind.other_names = {"lpips"};
+    kinds.push_back(std::move(kind));
+  }
+  return kinds;
+}
+
 }  // namespace nsvq

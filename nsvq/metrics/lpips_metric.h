@@ -23,4 +23,7 @@ class LpipsMetric : public Metric {
   GroupedMean mean_;
 };
 
+/// One for each network.
+std::vector<MetricKind> lpips_kinds();
+
 }  // namespace nsvq

@@ -30,7 +30,8 @@ class Metric {
   /// undefined. A batch without images adds nothing.
   virtual void add(const EvalBatch& batch) = 0;
   /// Everything gathered so far, as CPU tensors to be summed over ranks in place: they are the
-  /// metric's own state, and their shapes do not depend on what was added.
+  /// metric's whole state, so zeros make it forget, and their shapes do not depend on what was
+  /// added.
   virtual std::vector<torch::Tensor> sums() = 0;
   /// In SI-free plain units. Nothing before there is enough to tell; NaN once a NaN was added.
   virtual std::optional<double> value() const = 0;
@@ -53,12 +54,31 @@ struct MetricOptions {
   std::shared_ptr<const Gaussian> reference = nullptr;
 };
 
+/// Which of two values of a figure is the better one.
+enum class Better { higher, lower };
+
+/// How tables and reports show a figure.
+struct MetricDisplay {
+  std::string title;  ///< in reports
+  std::string chart;  ///< title of its chart; figures that give the same one share it
+  std::string axis;   ///< label of the chart's axis
+  std::string unit;   ///< behind the number in tables
+  double scale = 1;   ///< factor of the number in tables: 100 for shares in per cent
+  int decimals = 4;   ///< of the number in tables
+  Better better = Better::higher;
+};
+
+/// A value as tables show it, without its unit.
+std::string format_figure(double value, const MetricDisplay& display);
+
 /// A member of the family: its name, a line about it, and how to make one.
 struct MetricKind {
-  std::string name;  ///< on the command line and in JSON
+  std::string name;                      ///< in recipes, on the command line, in logs and JSON
+  std::vector<std::string> other_names;  ///< that are understood too
   std::string summary;
+  MetricDisplay display;
   MetricInput input;
-  bool needs_weights;  ///< of a network, from the store (nsvq/io/weights.h)
+  bool needs_weights = false;  ///< of a network, from the store (nsvq/io/weights.h)
   /// The choices behind the figure, for outputs.
   std::function<std::string(const Conventions&)> choices;
   /// Throws UserError where weights are missing, saying how to get them.
@@ -67,7 +87,9 @@ struct MetricKind {
 
 /// All members, in the order in which outputs list them.
 const std::vector<MetricKind>& metric_kinds();
-/// By its name or another one in use ("lpips", "rfid"). Throws UserError with the names there are.
+/// By its name or another one in use ("lpips", "rfid"); null if there is none.
+const MetricKind* find_metric_kind(const std::string& name);
+/// Throws UserError with the nearest name and those there are.
 const MetricKind& metric_kind(const std::string& name);
 
 }  // namespace nsvq

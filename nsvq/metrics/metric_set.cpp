@@ -31,6 +31,10 @@ std::vector<torch::Tensor> MetricSet::sums() {
   return all;
 }
 
+void MetricSet::reset() {
+  for (auto& sum : sums()) sum.zero_();  // they are the metrics' whole state
+}
+
 std::map<std::string, double> MetricSet::values() const {
   std::map<std::string, double> values;
   for (const auto& [name, metric] : metrics_) {

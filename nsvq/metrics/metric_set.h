@@ -19,6 +19,8 @@ class MetricSet {
   void add(const EvalBatch& batch);
   /// Of all metrics, to be summed over ranks in place.
   std::vector<torch::Tensor> sums();
+  /// Forgets all batches. Networks stay loaded.
+  void reset();
   /// By name; those that cannot tell are left out.
   std::map<std::string, double> values() const;
 

@@ -29,4 +29,30 @@ void Psnr::add(const EvalBatch& batch) {
             static_cast<double>(squared[0].numel()));
 }
 
+std::vector<MetricKind> psnr_kinds() {
+  const MetricKind of_images = {
+      .name = "psnr",
+      .other_names = {},
+      .summary = "peak signal-to-noise ratio in dB, mean over images",
+      .display = {.title = "PSNR", .chart = "PSNR", .axis = "dB", .unit = "dB", .decimals = 2},
+      .input = MetricInput::pairs,
+      .choices =
+          [](const Conventions& c) { return describe_groups(c) + "; " + describe(c.pixels); },
+      .make =
+          [](const MetricOptions& options) {
+            return std::make_unique<Psnr>(options.conventions.pixels, options.conventions.group);
+          }};
+  auto pooled = of_images;
+  pooled.name = "psnr_pooled";
+  pooled.summary = "peak signal-to-noise ratio in dB of the error over all images";
+  pooled.display.title = "PSNR, pooled";
+  pooled.choices = [](const Conventions& c) {
+    return "of the error over all images; " + describe(c.pixels);
+  };
+  pooled.make = [](const MetricOptions& options) {
+    return std::make_unique<Psnr>(options.conventions.pixels, GroupedMean::kAll);
+  };
+  return {of_images, pooled};
+}
+
 }  // namespace nsvq

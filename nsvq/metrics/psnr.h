@@ -20,4 +20,7 @@ class Psnr : public Metric {
   GroupedMean mean_;
 };
 
+/// psnr and psnr_pooled.
+std::vector<MetricKind> psnr_kinds();
+
 }  // namespace nsvq

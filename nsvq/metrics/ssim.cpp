@@ -1,5 +1,7 @@
 #include "nsvq/metrics/ssim.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nsvq/core/error.h"
@@ -70,6 +72,24 @@ void Ssim::add(const EvalBatch& batch) {
     y = y.to(torch::kDouble);
   }
   mean_.add(mean_similarity(x, y, range_), 1);
+}
+
+std::vector<MetricKind> ssim_kinds() {
+  return {{.name = "ssim",
+           .other_names = {},
+           .summary = "structural similarity, 7x7 uniform window",
+           .display = {.title = "SSIM", .chart = "SSIM", .axis = "", .unit = ""},
+           .input = MetricInput::pairs,
+           .choices =
+               [](const Conventions& c) {
+                 return fmt::format(
+                     "{}; {}; 7x7 uniform window, data range {} for values in [0, 1]",
+                     describe_groups(c), describe(c.pixels), c.ssim_range);
+               },
+           .make =
+               [](const MetricOptions& options) {
+                 return std::make_unique<Ssim>(options.conventions);
+               }}};
 }
 
 }  // namespace nsvq

@@ -22,4 +22,6 @@ class Ssim : public Metric {
   GroupedMean mean_;
 };
 
+std::vector<MetricKind> ssim_kinds();
+
 }  // namespace nsvq

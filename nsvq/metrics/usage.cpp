@@ -54,4 +54,42 @@ double token_entropy(const torch::Tensor& hits) {
 
 double perplexity(const torch::Tensor& hits) { return std::exp2(token_entropy(hits)); }
 
+std::vector<MetricKind> usage_kinds() {
+  const auto kind = [](const std::string& name, const std::string& summary,
+                       const MetricDisplay& display, Usage::Figure figure) {
+    return MetricKind{.name = name,
+                      .other_names = {},
+                      .summary = summary,
+                      .display = display,
+                      .input = MetricInput::tokens,
+                      .choices = [summary](const Conventions&) { return summary; },
+                      .make =
+                          [figure](const MetricOptions& options) {
+                            return std::make_unique<Usage>(options.codes, figure);
+                          }};
+  };
+  return {kind("utilisation", "codes used at least once",
+               {.title = "Codebook utilisation",
+                .chart = "Codebook utilisation",
+                .axis = "share of codes",
+                .unit = "%",
+                .scale = 100,
+                .decimals = 1},
+               utilisation),
+          kind("perplexity", "2 to the power of the entropy",
+               {.title = "Codebook perplexity",
+                .chart = "Codebook perplexity",
+                .axis = "codes",
+                .unit = "",
+                .decimals = 1},
+               perplexity),
+          kind("entropy", "of a token, by how often each code was used",
+               {.title = "Token entropy",
+                .chart = "Token entropy",
+                .axis = "bit",
+                .unit = "bit",
+                .decimals = 3},
+               token_entropy)};
+}
+
 }  // namespace nsvq

@@ -32,4 +32,7 @@ double token_entropy(const torch::Tensor& hits);
 /// 2 to the power of the entropy: as many codes, used evenly, have the same.
 double perplexity(const torch::Tensor& hits);
 
+/// utilisation, perplexity and entropy.
+std::vector<MetricKind> usage_kinds();
+
 }  // namespace nsvq

@@ -1,34 +1,48 @@
 #include "nsvq/report/curve_table.h"
 
+#include <algorithm>
+
+#include "nsvq/metrics/metric.h"
+
 namespace nsvq {
 namespace {
 
-CurveTopic quality() {
-  return {
-      "Quality",
-      {
-          {"PSNR", "dB", {{"eval", "psnr", "mean of images"}, {"eval", "psnr_pooled", "pooled"}}},
-          {"SSIM", "", {{"eval", "ssim", "SSIM"}}},
-          {"LPIPS", "", {{"eval", "lpips", "LPIPS"}}},
-          {"rFID", "", {{"eval", "rfid", "rFID"}}},
-      }};
+/// Adds lines to the chart that a metric names.
+void add_lines(CurveTopic& topic, const MetricDisplay& display,
+               const std::vector<CurveLine>& lines) {
+  auto& curves = topic.curves;
+  auto curve = std::find_if(curves.begin(), curves.end(),
+                            [&](const Curve& one) { return one.title == display.chart; });
+  if (curve == curves.end()) curve = curves.insert(curve, {display.chart, display.axis, {}});
+  curve->lines.insert(curve->lines.end(), lines.begin(), lines.end());
 }
 
+/// The metrics of images, by their names and by those that earlier logs may have.
+CurveTopic quality() {
+  CurveTopic topic{"Quality", {}};
+  for (const auto& kind : metric_kinds()) {
+    if (kind.input == MetricInput::tokens) continue;
+    add_lines(topic, kind.display, {{"eval", kind.name, kind.display.title}});
+    for (const auto& name : kind.other_names) {
+      add_lines(topic, kind.display, {{"eval", name, kind.display.title}});
+    }
+  }
+  return topic;
+}
+
+/// The metrics of tokens: of an epoch's training images and of evaluations.
 CurveTopic codebook() {
-  return {"Codebook",
-          {
-              {"Codebook utilisation",
-               "share of codes",
-               {{"epoch", "utilisation", "training epoch"}, {"eval", "utilisation", "validation"}}},
-              {"Codebook perplexity",
-               "codes",
-               {{"epoch", "perplexity", "training epoch"}, {"eval", "perplexity", "validation"}}},
-              {"Effective neighbours of a latent",
-               "codes",
-               {{"drift", "neighbours", "neighbours"}},
-               true},
-              {"Codes replaced", "codes per epoch", {{"epoch", "replaced", "replaced"}}},
-          }};
+  CurveTopic topic{"Codebook", {}};
+  for (const auto& kind : metric_kinds()) {
+    if (kind.input != MetricInput::tokens) continue;
+    add_lines(topic, kind.display,
+              {{"epoch", kind.name, "training epoch"}, {"eval", kind.name, "validation"}});
+  }
+  topic.curves.push_back(
+      {"Effective neighbours of a latent", "codes", {{"drift", "neighbours", "neighbours"}}, true});
+  topic.curves.push_back(
+      {"Codes replaced", "codes per epoch", {{"epoch", "replaced", "replaced"}}});
+  return topic;
 }
 
 CurveTopic drift() {

@@ -24,7 +24,7 @@ std::set<std::pair<std::string, std::string>> known_keys() {
 /// What no curve names: one curve a key, with a line for every kind of record that has it.
 CurveTopic other_curves(const RunLog& log) {
   const auto known = known_keys();
-  const std::set<std::string> events = {"phase", "alarm"};
+  const std::set<std::string> events = {"phase", "alarm", "check"};  // checks have histograms
   std::map<std::string, std::set<std::string>> kinds_of_key;
   for (const Record& record : log.records)
     if (!events.contains(record.kind))

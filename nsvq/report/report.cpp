@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/chart.h"
 #include "nsvq/report/curves.h"
+#include "nsvq/report/histogram.h"
 #include "nsvq/report/html.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/run_log.h"
@@ -79,6 +81,30 @@ std::string curve_section(const RunLog& log) {
   return out.empty() ? out : "<h2>Curves</h2>\n" + out;
 }
 
+/// The errors that train.check measured.
+std::string check_section(const RunLog& log) {
+  const auto checks = log.of_kind("check");
+  if (checks.empty()) return {};
+  std::map<std::string, std::vector<double>> errors;
+  for (const Record* check : checks)
+    for (const auto& [key, value] : check->values) errors[key].push_back(value);
+  std::string out = fmt::format(
+      "<h2>Fast quantizer path against the plain one</h2>\n<p>{} of train.check: how often an "
+      "error was of which size.</p>\n<div class=\"charts\">\n",
+      checks.size() == 1 ? "1 check" : fmt::format("{} checks", checks.size()));
+  const std::vector<std::pair<std::string, std::string>> known = {
+      {"index_mismatch", "Share of latents with another index"},
+      {"code_distance_gap", "Their squared distances, relative difference"},
+      {"loss_error", "Quantizer loss, relative error"},
+      {"latent_gradient_error", "Gradient of the latents, relative error"},
+      {"codebook_gradient_error", "Gradient of the codebook, relative error"}};
+  for (const auto& [key, title] : known)
+    if (const auto values = errors.extract(key))
+      out += decade_histogram(title, values.mapped()) + "\n";
+  for (const auto& [key, values] : errors) out += decade_histogram(key, values) + "\n";
+  return out + "</div>\n";
+}
+
 std::string config_section(const std::optional<std::string>& config) {
   if (!config) return notice("config.yaml is missing: the settings of this run are not known.");
   return "<details>\n<summary>Configuration</summary>\n<pre>" + escape_html(*config) +
@@ -114,6 +140,7 @@ void write_report(const std::filesystem::path& run) {
   body += table_block(result_table(log));
   body += sample_section(find_samples(run));
   body += curve_section(log);
+  body += check_section(log);
   if (!phases.empty()) body += "<h2>Phases</h2>\n" + phases;
   body += config_section(text_if_there(run / "config.yaml"));
   write_text(run / "report.html", html_page(title, body));

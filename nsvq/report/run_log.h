@@ -9,7 +9,7 @@ namespace nsvq {
 
 /// One line of metrics.jsonl.
 struct Record {
-  std::string kind;  ///< step, epoch, eval, drift, phase, alarm, or one of later days
+  std::string kind;  ///< step, epoch, eval, drift, check, phase, alarm, or one of later days
   std::string phase;
   std::string reason;  ///< of a phase or an alarm
   std::string sign;    ///< name of an alarm's sign

@@ -9,42 +9,34 @@
 #include <set>
 #include <vector>
 
+#include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/html.h"
 
 namespace nsvq {
 namespace {
 
-enum class Better { higher, lower, unknown };
-
 struct Quantity {
-  std::string key, name;
-  Better better;
-  double scale;
-  int decimals;
-  std::string unit;
+  std::string key;
+  MetricDisplay display;
+  bool known;  ///< to the registry: which way is up
 };
 
+/// What the evaluations hold: metrics in the order of the registry, then the others by name.
 std::vector<Quantity> quantities(const std::vector<const Record*>& evals) {
-  std::vector<Quantity> out = {
-      {"psnr", "PSNR", Better::higher, 1, 2, " dB"},
-      {"psnr_pooled", "PSNR, pooled", Better::higher, 1, 2, " dB"},
-      {"ssim", "SSIM", Better::higher, 1, 4, ""},
-      {"lpips", "LPIPS", Better::lower, 1, 4, ""},
-      {"rfid", "rFID", Better::lower, 1, 2, ""},
-      {"utilisation", "Codebook utilisation", Better::higher, 100, 1, " %"},
-      {"perplexity", "Codebook perplexity", Better::higher, 1, 1, ""},
-      {"loss", "Loss", Better::lower, 1, 4, ""},
-      {"l1", "L1", Better::lower, 1, 4, ""},
-      {"l2", "L2", Better::lower, 1, 4, ""},
-  };
-  std::set<std::string> known, seen;
-  for (const Quantity& quantity : out) known.insert(quantity.key);
+  std::set<std::string> seen;
   for (const Record* eval : evals)
     for (const auto& [key, value] : eval->values) seen.insert(key);
-  std::erase_if(out, [&](const Quantity& quantity) { return !seen.contains(quantity.key); });
+  std::vector<Quantity> out;
+  const auto add_if_seen = [&](const std::string& key, const MetricDisplay& display) {
+    if (seen.erase(key) > 0) out.push_back({key, display, true});
+  };
+  for (const MetricKind& kind : metric_kinds()) {
+    add_if_seen(kind.name, kind.display);
+    for (const std::string& name : kind.other_names) add_if_seen(name, kind.display);
+  }
   for (const std::string& key : seen)
-    if (!known.contains(key)) out.push_back({key, key, Better::unknown, 1, 4, ""});
+    out.push_back({key, {.title = key, .chart = "", .axis = "", .unit = ""}, false});
   return out;
 }
 
@@ -60,15 +52,17 @@ const Record* best_of(const std::vector<const Record*>& evals, const Quantity& q
     const double value = value_of(*eval, quantity.key);
     if (!std::isfinite(value)) continue;
     const double record = best ? value_of(*best, quantity.key) : value;
-    if (!best || (quantity.better == Better::higher ? value > record : value < record)) best = eval;
+    const bool higher = quantity.display.better == Better::higher;
+    if (!best || (higher ? value > record : value < record)) best = eval;
   }
-  return quantity.better == Better::unknown ? nullptr : best;
+  return quantity.known ? best : nullptr;
 }
 
 std::string format_value(double value, const Quantity& quantity) {
   if (std::isnan(value)) return "–";
   if (std::isinf(value)) return value > 0 ? "∞" : "-∞";
-  return fmt::format("{:.{}f}{}", value * quantity.scale, quantity.decimals, quantity.unit);
+  const auto& unit = quantity.display.unit;
+  return format_figure(value, quantity.display) + (unit.empty() ? "" : " " + unit);
 }
 
 std::string grouped(double number) {
@@ -94,8 +88,9 @@ std::string result_row(const std::vector<const Record*>& evals, const Quantity& 
                             format_value(value_of(*best, quantity.key), quantity), best->epoch);
   return fmt::format(
       "<tr><th scope=\"row\">{}</th><td class=\"main\">{}</td><td>{}</td><td>{}</td></tr>\n",
-      escape_html(quantity.name), format_value(value_of(*evals.back(), quantity.key), quantity),
-      best_text, format_value(value_of(*evals.front(), quantity.key), quantity));
+      escape_html(quantity.display.title),
+      format_value(value_of(*evals.back(), quantity.key), quantity), best_text,
+      format_value(value_of(*evals.front(), quantity.key), quantity));
 }
 
 }  // namespace

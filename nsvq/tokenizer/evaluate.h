@@ -15,7 +15,7 @@ namespace nsvq {
 struct EvaluateOptions {
   std::string title = "evaluation";  ///< of the progress bar
   Group* group = nullptr;            ///< ranks over which sums are taken; null: this process alone
-  std::function<void(const EvalBatch&)> on_batch;  ///< sees every batch of this rank
+  std::function<void(const EvalBatch&)> on_batch = nullptr;  ///< sees every batch of this rank
 };
 
 /// The values of `metrics` for a model over what the loader gives, and the number of `images`.

@@ -16,20 +16,18 @@ namespace {
 /// cost several times as much as quantizing the images.
 constexpr int64_t kMostForNeighbours = 4096;
 
-/// At most kMostForNeighbours rows of latents [N, d], evenly spaced. An odd spacing, because an
-/// even one would take every row from the same columns of the image grid.
-torch::Tensor spread_rows(const torch::Tensor& latents) {
-  const int64_t n = latents.size(0);
-  if (n <= kMostForNeighbours) return latents;
-  const int64_t stride = (n + kMostForNeighbours - 1) / kMostForNeighbours;
-  return latents.slice(0, 0, n, stride | 1);
-}
-
 double root_mean_square(const torch::Tensor& values) {
   return values.to(at::kDouble).square().mean().sqrt().item<double>();
 }
 
 }  // namespace
+
+torch::Tensor spread_rows(const torch::Tensor& rows, int64_t most) {
+  const int64_t n = rows.size(0);
+  if (n <= most) return rows;
+  const int64_t stride = (n + most - 1) / most;
+  return rows.slice(0, 0, n, stride | 1);
+}
 
 DriftMeter::DriftMeter(torch::Tensor images, int64_t batch_size, double tau)
     : images_(std::move(images)), batch_size_(batch_size), tau_(tau) {
@@ -65,8 +63,10 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   values["quantization_error"] =
       (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
   if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
-    values["neighbours"] =
-        effective_neighbours(spread_rows(rows), codes, tau_).to(at::kDouble).mean().item<double>();
+    values["neighbours"] = effective_neighbours(spread_rows(rows, kMostForNeighbours), codes, tau_)
+                               .to(at::kDouble)
+                               .mean()
+                               .item<double>();
   }
   latents_ = latents;
   indices_ = indices;

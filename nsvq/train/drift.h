@@ -41,4 +41,8 @@ class DriftMeter {
   torch::Tensor indices_;  ///< [n, h, w] of the last measurement, undefined before the first
 };
 
+/// At most `most` rows of [N, d], evenly spread. Every k-th one, k odd, so that rows of a grid of
+/// latents are not all of one column.
+torch::Tensor spread_rows(const torch::Tensor& rows, int64_t most);
+
 }  // namespace nsvq

@@ -63,15 +63,15 @@ bool Loop::train_epoch(Progress& progress) {
     ++state_.batch;
     if (task_.step_syncs_host()) check_skipped_steps();
     in_flight.step();
-    after_step();
+    after_step(*batch);
     progress.update(state_.step, note_);
     if (interrupted()) return false;
   }
   return true;
 }
 
-void Loop::after_step() {
-  task_.after_step(*this);
+void Loop::after_step(const TensorBatch& batch) {
+  task_.after_step(*this, batch);
   const auto& train = options_.train;
   if (is_due(train.log_every, state_.step) || state_.step == total_steps()) log_step();
   if (is_due(options_.checkpoint.every_steps, state_.step)) save_checkpoint();

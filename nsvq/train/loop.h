@@ -76,7 +76,7 @@ class Loop {
  private:
   bool train_epoch(Progress& progress);
   void finish_epoch();
-  void after_step();
+  void after_step(const TensorBatch& batch);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
 
   // Logs (loop_logging.cpp).

@@ -54,8 +54,8 @@ class Task {
   virtual std::string phase() const { return "train"; }
   /// Before the first step of a new run.
   virtual void begin(Loop& /*loop*/) {}
-  /// After each step, on the host.
-  virtual void after_step(Loop& /*loop*/) {}
+  /// After each step, on the host, with the batch that it was on.
+  virtual void after_step(Loop& /*loop*/, const TensorBatch& /*batch*/) {}
   /// After the steps of an epoch, which is `whole` unless the budget ended within it: logs it
   /// (Loop::log_epoch).
   virtual void end_epoch(Loop& loop, bool whole);

@@ -10,12 +10,14 @@
 #include "nsvq/data/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/losses/loss.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/adversary.h"
 #include "nsvq/train/alarm.h"
 #include "nsvq/train/drift.h"
+#include "nsvq/train/operator_check.h"
 #include "nsvq/train/phase.h"
 #include "nsvq/train/task.h"
 #include "nsvq/train/weight_average.h"
@@ -67,7 +69,7 @@ class TokenizerTask : public Task {
   std::string sample_name() const override { return "images"; }
   std::string phase() const override { return phase_.name; }
   void begin(Loop& loop) override;
-  void after_step(Loop& loop) override;
+  void after_step(Loop& loop, const TensorBatch& batch) override;
   std::map<std::string, double> evaluate(const RunState& state) override;
   std::string describe_evaluation(const std::map<std::string, double>& values) const override;
   std::optional<Image> sample_picture() override;
@@ -95,6 +97,7 @@ class TokenizerTask : public Task {
   void initialise_codebook();
   void log_epoch(Loop& loop);
   void measure_drift(Loop& loop);
+  void check_operators(Loop& loop, const torch::Tensor& images);
   void raise_alarms(Loop& loop);
 
   Config config_;
@@ -111,6 +114,8 @@ class TokenizerTask : public Task {
   std::unique_ptr<Replacement> replacement_;  ///< null if the recipe replaces no codes
   torch::Tensor fixed_images_;  ///< [n, 3, H, W] of the validation source, for the sample grids
   std::optional<DriftMeter> drift_;
+  std::optional<MetricSet> metrics_;    ///< train.metrics, their networks loaded
+  std::optional<OperatorCheck> check_;  ///< train.check
 
   TokenizerTaskState state_;
   Phase phase_;

@@ -5,6 +5,7 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/usage.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/tokenizer/evaluate.h"
@@ -59,9 +60,30 @@ void TokenizerTask::initialise_codebook() {
   average_.copy_all();
 }
 
-void TokenizerTask::after_step(Loop& loop) {
-  const int64_t every = config_.drift.every_steps;
-  if (every > 0 && loop.state().step % every == 0) measure_drift(loop);
+void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
+  const auto due = [&](int64_t every) { return every > 0 && loop.state().step % every == 0; };
+  if (due(config_.drift.every_steps)) measure_drift(loop);
+  if (due(config_.train.check)) check_operators(loop, batch.front());
+}
+
+/// The quantizer on latents of the step's batch by its fast path and by plain operators. Nothing of
+/// the model changes.
+void TokenizerTask::check_operators(Loop& loop, const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  loop.check_skipped_steps();
+  const auto latents = model_->to_latents(images);
+  if (!at::isfinite(latents).all().item<bool>()) return;  // NaN has no nearest code
+  const auto step = at::full({}, loop.state().step, at::device(device_).dtype(at::kLong));
+  const auto errors = check_->compare(*model_->quantizer, latents,
+                                      {.commitment = phase_.commitment,
+                                       .extra_codebook_terms = phase_.ns_loss,
+                                       .step = step,
+                                       .seed = step});
+  loop.record("check", errors);
+  if (!operators_agree(errors)) {
+    log("CHECK     step {}: the fast quantizer path differs from the plain one: {}",
+        loop.state().step, describe_scalars(errors));
+  }
 }
 
 void TokenizerTask::measure_drift(Loop& loop) {
@@ -72,23 +94,20 @@ void TokenizerTask::measure_drift(Loop& loop) {
 }
 
 void TokenizerTask::log_epoch(Loop& loop) {
-  const auto used = usage_.sum().item<int64_t>();
-  const auto share = usage_.to(at::kDouble) / std::max<int64_t>(used, 1);
-  const double utilisation = usage_.gt(0).to(at::kDouble).mean().item<double>();
+  const double used = utilisation(usage_);
   const double commitment = state_.commitment.back();
   const auto replaced = replaced_.item<int64_t>();
   const auto measured = [&](const char* name) {
     return state_.drift.contains(name) ? state_.drift.at(name) : NAN;
   };
   const bool ns_loss = loop.epoch_means().contains("ns");
-  state_.health.push_back(
-      {utilisation, measured("latent_norm"), ns_loss ? measured("neighbours") : NAN});
+  state_.health.push_back({used, measured("latent_norm"), ns_loss ? measured("neighbours") : NAN});
   loop.log_epoch({{"commitment", commitment},
-                  {"utilisation", utilisation},
-                  {"perplexity", at::special_entr(share).sum().exp().item<double>()},
+                  {"utilisation", used},
+                  {"perplexity", perplexity(usage_)},
                   {"replaced", static_cast<double>(replaced)}},
                  fmt::format("  commitment {:.5f}  codes used {:5.1f} %  replaced {}", commitment,
-                             100 * utilisation, replaced));
+                             100 * used, replaced));
 }
 
 void TokenizerTask::raise_alarms(Loop& loop) {
@@ -103,19 +122,20 @@ void TokenizerTask::raise_alarms(Loop& loop) {
 }
 
 std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
-  MetricSet metrics({"psnr", "psnr_pooled", "ssim", "utilisation", "perplexity"},
-                    {.conventions = {}, .codes = model_->quantizer->codes(), .device = device_});
-  auto values = nsvq::evaluate(averaged_, val_loader_, device_, metrics, {.group = group_.get()});
-  if (values.at("psnr") > state_.best_psnr || state_.best_epoch == 0) {
-    state_.best_psnr = values.at("psnr");
+  metrics_->reset();
+  auto values = nsvq::evaluate(averaged_, val_loader_, device_, *metrics_, {.group = group_.get()});
+  const auto psnr = values.find("psnr");
+  if (psnr != values.end() && (psnr->second > state_.best_psnr || state_.best_epoch == 0)) {
+    state_.best_psnr = psnr->second;
     state_.best_epoch = state.epoch;
   }
   return values;
 }
 
 std::string TokenizerTask::describe_evaluation(const std::map<std::string, double>& values) const {
-  return fmt::format("{}; best PSNR {:.2f} in epoch {}", describe_scalars(values), state_.best_psnr,
-                     state_.best_epoch);
+  const auto text = describe_scalars(values);
+  if (!values.contains("psnr")) return text;
+  return fmt::format("{}; best PSNR {:.2f} in epoch {}", text, state_.best_psnr, state_.best_epoch);
 }
 
 std::optional<Image> TokenizerTask::sample_picture() {

@@ -41,6 +41,30 @@ torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& c
   return batch->images;
 }
 
+/// What train.metrics names, with networks loaded. Throws UserError naming the key for an unknown
+/// metric, missing weights, and images that are too few or too small for one.
+MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10::Device device) {
+  try {
+    MetricSet metrics(config.train.metrics, {.conventions = {}, .codes = codes, .device = device});
+    bool networks = false;
+    for (const auto& name : config.train.metrics) {
+      const auto& kind = metric_kind(name);
+      networks = networks || kind.needs_weights;
+      if (kind.input == MetricInput::sets && images < 2) {
+        throw UserError("{} needs at least two images in data.val", kind.name);
+      }
+    }
+    if (networks) {  // a trial: some take no small images
+      const auto image = at::zeros({1, 3, config.data.size, config.data.size});
+      metrics.add({image, image, at::zeros({1, 1, 1}, at::kLong)});
+      metrics.reset();
+    }
+    return metrics;
+  } catch (const UserError& error) {
+    throw UserError("train.metrics: {}", error.what());
+  }
+}
+
 /// JSON has no NaN; null stands for it.
 double number(const json& value) { return value.is_null() ? NAN : value.get<double>(); }
 
@@ -68,6 +92,10 @@ TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
   if (config_.drift.images > 0) {
     const auto images = first_images(val_source_, config_, *group_, config_.drift.images);
     drift_.emplace(images.to(device_), config_.train.batch_size, config_.quantizer.tau);
+  }
+  metrics_.emplace(make_metrics(config_, model_->quantizer->codes(), val_source_->size(), device_));
+  if (config_.train.check > 0) {
+    check_.emplace(config_.quantizer, config_.model.latent_dim, device_);
   }
 }
 

@@ -103,6 +103,16 @@ TEST_P(EveryMetric, SumsOfRanksGiveTheWhole) {
   expect_same(*whole, *first);
 }
 
+TEST_P(EveryMetric, ZeroSumsForgetEverything) {
+  const auto used = make(), fresh = make();
+  used->add(random_batch(3));
+  for (auto& sum : used->sums()) sum.zero_();
+  EXPECT_FALSE(used->value());
+  const auto batch = random_batch(2);
+  for (auto* metric : {used.get(), fresh.get()}) metric->add(batch);
+  expect_same(*fresh, *used);
+}
+
 TEST_P(EveryMetric, TakesHalfPrecisionStridedAndGradientTensors) {
   auto batch = random_batch(2);
   batch.images = batch.images.to(torch::kBFloat16).contiguous(torch::MemoryFormat::ChannelsLast);
@@ -179,6 +189,12 @@ TEST(MetricRegistry, NamesAreUniqueAndDescribed) {
     EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
     EXPECT_FALSE(kind.summary.empty()) << kind.name;
     EXPECT_EQ(&metric_kind(kind.name), &kind);
+    EXPECT_FALSE(kind.display.title.empty()) << kind.name;
+    EXPECT_FALSE(kind.display.chart.empty()) << kind.name;
+    for (const auto& other : kind.other_names) {
+      EXPECT_TRUE(names.insert(other).second) << other;
+      EXPECT_EQ(&metric_kind(other), &kind);
+    }
   }
   for (const auto& name :
        {"psnr", "psnr_pooled", "ssim", "lpips-vgg", "lpips-alex", "lpips-squeeze", "fid",
@@ -188,6 +204,19 @@ TEST(MetricRegistry, NamesAreUniqueAndDescribed) {
   EXPECT_EQ(metric_kind("rfid").name, "fid");
   EXPECT_EQ(metric_kind("lpips").name, "lpips-vgg");
   EXPECT_THROW(metric_kind("pnsr"), UserError);
+  EXPECT_EQ(find_metric_kind("pnsr"), nullptr);
+}
+
+TEST(MetricRegistry, FiguresAreShownInTheirUnits) {
+  const auto shown = [](const std::string& name, double value) {
+    return format_figure(value, metric_kind(name).display) + metric_kind(name).display.unit;
+  };
+  EXPECT_EQ(shown("psnr", 20.125), "20.12dB");
+  EXPECT_EQ(shown("utilisation", 0.25), "25.0%");
+  EXPECT_EQ(shown("entropy", 9.5), "9.500bit");
+  EXPECT_EQ(shown("fid", 12.3), "12.3000");
+  EXPECT_EQ(metric_kind("ssim").display.better, Better::higher);
+  EXPECT_EQ(metric_kind("lpips").display.better, Better::lower);
 }
 
 TEST(MetricSet, GivesWhatWasAskedFor) {
@@ -199,6 +228,8 @@ TEST(MetricSet, GivesWhatWasAskedFor) {
   for (const auto& [name, value] : set.values()) names.insert(name);
   EXPECT_EQ(names, (std::set<std::string>{"entropy", "psnr"}));
   EXPECT_EQ(set.sums().size(), 2u);
+  set.reset();
+  EXPECT_TRUE(set.values().empty());
   EXPECT_THROW(MetricSet({"entropy"}, {}), UserError);
   EXPECT_THROW(MetricSet({"entrophy"}, {}), UserError);
 }

@@ -115,6 +115,23 @@ TEST_F(Report, CurvesStandUnderHeadings) {
   EXPECT_EQ(count(html, "<h3>"), 5);
 }
 
+TEST_F(Report, ChecksAreHistograms) {
+  put("metrics.jsonl", metrics);
+  EXPECT_EQ(count(page(), "Fast quantizer path"), 0);
+  put("metrics.jsonl",
+      std::string(metrics) +
+          R"({"kind":"check","step":97,"epoch":4,"index_mismatch":0,"loss_error":3e-7,"new_error":1}
+{"kind":"check","step":98,"epoch":4,"index_mismatch":0.0004,"loss_error":4e-7,"new_error":null}
+)");
+  const std::string html = page();
+  EXPECT_EQ(count(html, "Fast quantizer path against the plain one"), 1);
+  EXPECT_EQ(count(html, "2 checks of train.check"), 1);
+  EXPECT_EQ(count(html, "1e-7 to 1e-6: 2<"), 1);
+  EXPECT_EQ(count(html, "exactly 0: 1<"), 1);
+  EXPECT_EQ(count(html, ">new_error<"), 1);
+  EXPECT_EQ(count(html, "<h3>"), 5) << "no curves of them";
+}
+
 TEST_F(Report, PicturesAreInlinedByEpochNotByName) {
   put_sample("epoch-10000.png", 1);
   put_sample("epoch-9999.png", 2);

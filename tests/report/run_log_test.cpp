@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <set>
 
+#include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/report/summary.h"
@@ -139,6 +142,33 @@ TEST(Curves, KnownAndUnknownKeys) {
             (std::vector<std::string>{"PSNR", "Codebook utilisation",
                                       "Loss and reconstruction terms", "speedup", "strange"}));
   EXPECT_TRUE(make_curves(RunLog{}).empty());
+}
+
+TEST(Curves, MetricsOfOneChartShareIt) {
+  const auto charts = charts_of(
+      R"({"kind":"eval","step":2,"lpips-vgg":0.3,"lpips-alex":0.2,"fid":9,"fd-vgg16":1,"psnr":20,"psnr_pooled":19})");
+  std::map<std::string, size_t> lines;
+  for (const Chart& chart : charts) lines[chart.title] = chart.series.size();
+  EXPECT_EQ(lines, (std::map<std::string, size_t>{
+                       {"PSNR", 2}, {"LPIPS", 2}, {"FID", 1}, {"Fréchet distance (fd-vgg16)", 1}}));
+}
+
+TEST(Curves, OtherNamesOfAMetricAreDrawnAsIt) {
+  const auto charts = charts_of(R"({"kind":"eval","step":2,"lpips":0.3,"rfid":9})");
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].title, "LPIPS");
+  EXPECT_EQ(charts[1].title, "FID");
+}
+
+TEST(Summary, TheBestIsTheLowestWhereLowerIsBetter) {
+  const auto table =
+      result_table(parse_run_log(R"({"kind":"eval","step":1,"epoch":1,"fid":9,"ssim":0.1}
+{"kind":"eval","step":2,"epoch":2,"fid":7,"ssim":0.3}
+{"kind":"eval","step":3,"epoch":3,"fid":8,"ssim":0.2}
+)"));
+  EXPECT_NE(table.find("FID</th><td class=\"main\">8.0000</td><td>7.0000 <span"), table.npos);
+  EXPECT_NE(table.find("SSIM</th><td class=\"main\">0.2000</td><td>0.3000 <span"), table.npos);
+  EXPECT_LT(table.find("SSIM"), table.find("FID")) << "the order of the registry";
 }
 
 TEST(Curves, WhatIsZeroThroughoutIsAbsent) {

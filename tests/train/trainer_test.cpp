@@ -16,8 +16,10 @@
 #include "nsvq/losses/pixel.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "tests/error_of.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/tiny.h"
+#include "tests/weights_store.h"
 
 namespace nsvq {
 namespace {
@@ -247,6 +249,51 @@ TEST_F(TrainerTest, ARecipeThatCannotRunLeavesNoFolder) {
   config = tiny_config();
   config.train.batch_size = 1000;
   EXPECT_THROW(train(config, run_), UserError);
+  EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  auto config = tiny_config();
+  config.data.size = 32;
+  config.train.epochs = 2;
+  config.train.metrics = {"ssim", "lpips-squeeze", "fd-squeezenet1_1", "entropy"};
+  testing::internal::CaptureStderr();
+  const auto evaluation = train(config, run_);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
+  const auto lines = lines_of_kind(run_, "eval");
+  ASSERT_EQ(lines.size(), 2u);
+  for (const auto& name : config.train.metrics) {
+    EXPECT_EQ(lines.back().at(name).get<double>(), evaluation.at(name)) << name;
+    EXPECT_NE(lines.front().at(name), lines.back().at(name)) << name;
+  }
+  EXPECT_FALSE(evaluation.contains("psnr"));
+  EXPECT_NE(read_text(run_ / "report.html").find("LPIPS (squeeze)"), std::string::npos);
+
+  // Other metrics make no other run, and the later evaluations owe nothing to the earlier ones.
+  auto more = config;
+  more.train.epochs = 3;
+  more.train.metrics = {"psnr", "lpips-squeeze"};
+  testing::internal::CaptureStderr();
+  const auto resumed = Trainer(more, run_, make_group(), Start::resume).train().evaluation;
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
+  const auto whole = train(more, folder_.path() / "whole");
+  EXPECT_EQ(resumed, whole);
+}
+
+TEST_F(TrainerTest, MetricsThatCannotBeMeasuredAreRefusedAtTheStart) {
+  const WeightsStore store;
+  const auto error = [&](std::vector<std::string> metrics) {
+    auto config = tiny_config();
+    config.train.metrics = std::move(metrics);
+    return error_of([&] { train(config, run_); });
+  };
+  EXPECT_TRUE(error({"psnr", "simm"})
+                  .starts_with("train.metrics: no metric is named 'simm'; did "
+                               "you mean 'ssim'?"));
+  EXPECT_NE(error({"lpips"}).find("nsvq weights"), std::string::npos);
+  EXPECT_NE(error({"fid"}).find("train.metrics: "), std::string::npos);
   EXPECT_FALSE(fs::exists(run_));
 }
 

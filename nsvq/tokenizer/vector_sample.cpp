@@ -1,4 +1,4 @@
-#include "nsvq/cli/vector_sample.h"
+#include "nsvq/tokenizer/vector_sample.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 

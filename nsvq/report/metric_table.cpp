@@ -1,4 +1,4 @@
-#include "nsvq/cli/table.h"
+#include "nsvq/report/metric_table.h"
 
 #include <fmt/format.h>
 
@@ -11,29 +11,16 @@ namespace nsvq {
 
 namespace {
 
-/// How a figure is shown.
-struct Style {
-  const char* format;
-  double scale;
-  const char* unit;
-};
-
-// Figures that are not here have four digits after the point.
-const std::map<std::string, Style> kStyles = {
-    {"psnr", {"{:.2f}", 1, "dB"}},         {"psnr_pooled", {"{:.2f}", 1, "dB"}},
-    {"utilisation", {"{:.1f}", 100, "%"}}, {"perplexity", {"{:.1f}", 1, ""}},
-    {"entropy", {"{:.3f}", 1, "bit"}},     {"images", {"{:.0f}", 1, ""}},
-    {"broken_images", {"{:.0f}", 1, ""}},
-};
-
-Style style_of(const std::string& name) {
-  const auto found = kStyles.find(name);
-  return found == kStyles.end() ? Style{"{:.4f}", 1, ""} : found->second;
-}
-
 struct Row {
-  std::string name, label, choices;
+  std::string name, label;
+  MetricDisplay display;
+  std::string choices;
 };
+
+/// Counts are whole numbers; what the registry does not know has four decimals.
+Row count_row(const std::string& name, const std::string& label) {
+  return {name, label, {.title = "", .chart = "", .axis = "", .unit = "", .decimals = 0}, ""};
+}
 
 /// Metrics in the order of the registry, then the counts and whatever else there is.
 std::vector<Row> rows_of(const std::vector<MetricColumn>& columns, const Conventions& conventions) {
@@ -44,19 +31,18 @@ std::vector<Row> rows_of(const std::vector<MetricColumn>& columns, const Convent
   std::vector<Row> rows;
   for (const auto& kind : metric_kinds()) {
     if (names.erase(kind.name) > 0) {
-      rows.push_back({kind.name, kind.name, kind.choices(conventions)});
+      rows.push_back({kind.name, kind.name, kind.display, kind.choices(conventions)});
     }
   }
-  if (names.erase("images") > 0) rows.push_back({"images", "images", ""});
-  if (names.erase("broken_images") > 0) rows.push_back({"broken_images", "broken images", ""});
-  for (const auto& name : names) rows.push_back({name, name, ""});
+  if (names.erase("images") > 0) rows.push_back(count_row("images", "images"));
+  if (names.erase("broken_images") > 0) rows.push_back(count_row("broken_images", "broken images"));
+  for (const auto& name : names) rows.push_back({name, name, {}, ""});
   return rows;
 }
 
-std::string cell(const MetricColumn& column, const std::string& name, const Style& style) {
-  const auto value = column.values.find(name);
-  if (value == column.values.end()) return "-";
-  return fmt::format(fmt::runtime(style.format), value->second * style.scale);
+std::string cell(const MetricColumn& column, const Row& row) {
+  const auto value = column.values.find(row.name);
+  return value == column.values.end() ? "-" : format_figure(value->second, row.display);
 }
 
 std::string without_blanks_behind(std::string line) {
@@ -79,12 +65,11 @@ std::string metric_table(const std::vector<MetricColumn>& columns, const Convent
     text += "\n";
   }
   for (const auto& row : rows) {
-    const auto style = style_of(row.name);
     auto line = fmt::format("  {:{}}", row.label, label_width);
     for (const auto& column : columns) {
-      line += fmt::format("{:>{}}", cell(column, row.name, style), width(column));
+      line += fmt::format("{:>{}}", cell(column, row), width(column));
     }
-    text += without_blanks_behind(line + fmt::format(" {:4} {}", style.unit, row.choices));
+    text += without_blanks_behind(line + fmt::format(" {:4} {}", row.display.unit, row.choices));
   }
   return text;
 }

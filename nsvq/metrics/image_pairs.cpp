@@ -1,4 +1,4 @@
-#include "nsvq/cli/pairs.h"
+#include "nsvq/metrics/image_pairs.h"
 
 #include <unordered_map>
 #include <unordered_set>

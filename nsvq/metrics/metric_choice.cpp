@@ -1,0 +1,77 @@
+#include "nsvq/metrics/metric_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/error.h"
+#include "nsvq/metrics/frechet_file.h"
+#include "nsvq/metrics/metric_set.h"
+
+namespace nsvq {
+
+namespace {
+
+std::shared_ptr<const Gaussian> read_reference(const std::string& file,
+                                               const std::vector<std::string>& metrics) {
+  if (file.empty()) return nullptr;
+  if (std::none_of(metrics.begin(), metrics.end(), is_frechet)) {
+    throw UserError("{}: statistics are for Fréchet distances; ask for one (--metrics fid)", file);
+  }
+  return std::make_shared<const Gaussian>(read_gaussian(file));
+}
+
+std::vector<std::string> default_metrics(Measured measured) {
+  std::vector<std::string> names;
+  for (const auto& kind : metric_kinds()) {
+    const bool fits = kind.input != MetricInput::tokens || measured == Measured::images_and_tokens;
+    if (fits && !kind.needs_weights) names.push_back(kind.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+MetricChoice choose_metrics(const MetricRequest& request, Measured measured) {
+  MetricChoice choice = {
+      request.metrics.empty() ? default_metrics(measured) : parse_metric_names(request.metrics),
+      find_conventions(request.as), nullptr};
+  choice.reference = read_reference(request.statistics, choice.names);
+  if (!request.pixels.empty()) {
+    auto& conventions = choice.conventions;
+    conventions.pixels = conventions.network = find_pixel_rule(request.pixels);
+    conventions.name += " but pixels " + request.pixels;
+  }
+  return choice;
+}
+
+bool is_frechet(const std::string& metric) {
+  return metric_kind(metric).input == MetricInput::sets;
+}
+
+void require_all(const MetricChoice& choice, const std::map<std::string, double>& values) {
+  for (const auto& name : choice.names) {
+    if (!values.contains(name)) throw UserError("{} needs at least two images", name);
+  }
+}
+
+void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values) {
+  for (const auto& name : {"images", "broken_images"}) {
+    const auto count = values.find(name);
+    if (count != values.end()) json[name] = std::llround(count->second);
+  }
+  for (const auto& kind : metric_kinds()) {
+    const auto value = values.find(kind.name);
+    if (value != values.end()) json[kind.name] = value->second;
+  }
+}
+
+nlohmann::ordered_json describe_choice(const MetricChoice& choice) {
+  nlohmann::ordered_json json = {{"as", choice.conventions.name}};
+  for (const auto& name : choice.names) {
+    json[name] = metric_kind(name).choices(choice.conventions);
+  }
+  return json;
+}
+
+}  // namespace nsvq

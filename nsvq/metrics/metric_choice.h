@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "nsvq/metrics/conventions.h"
+#include "nsvq/metrics/frechet.h"
+
+namespace nsvq {
+
+/// Metrics and conventions as a person names them.
+struct MetricRequest {
+  std::string metrics;  ///< "psnr,ssim"; empty: all that need no weights
+  std::string as = "nsvq";
+  std::string pixels;      ///< rounded, truncated or float; empty: what the conventions say
+  std::string statistics;  ///< .npz: of Fréchet distances, in place of the images'
+};
+
+/// Whether there are tokens to measure beside images.
+enum class Measured { images_and_tokens, images };
+
+struct MetricChoice {
+  std::vector<std::string> names;
+  Conventions conventions;
+  std::shared_ptr<const Gaussian> reference;  ///< from the request's statistics
+};
+
+/// Throws UserError for unknown names and for statistics that cannot be read or serve nothing.
+MetricChoice choose_metrics(const MetricRequest& request, Measured measured);
+
+/// Whether it compares images as sets, so that they need no partners.
+bool is_frechet(const std::string& metric);
+
+/// Throws UserError naming the first metric without a value: too few images.
+void require_all(const MetricChoice& choice, const std::map<std::string, double>& values);
+
+/// Adds figures under their names, counts as whole numbers.
+void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values);
+/// "as" and, for each metric, the choices behind it.
+nlohmann::ordered_json describe_choice(const MetricChoice& choice);
+
+}  // namespace nsvq

@@ -1,0 +1,27 @@
+#include "nsvq/tokenizer/measure.h"
+
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+std::map<std::string, double> measure(InferenceSession& session, const MeasuredImages& images,
+                                      const MetricChoice& choice, const EvaluateOptions& options) {
+  MetricSet metrics(choice.names, {.conventions = choice.conventions,
+                                   .codes = session.codes(),
+                                   .device = session.device(),
+                                   .reference = choice.reference});
+  Loader loader(images.source, images.options);
+  std::map<std::string, double> values;
+  try {
+    values = evaluate(session.tokenizer(), loader, session.device(), metrics, options);
+  } catch (const UserError& error) {
+    // The loader knows the images by their own names alone.
+    if (loader.broken() < images.source->size()) throw;
+    throw UserError("{}: {}", images.name, error.what());
+  }
+  require_all(choice, values);
+  values["broken_images"] = static_cast<double>(loader.broken());
+  return values;
+}
+
+}  // namespace nsvq
