@@ -11,6 +11,7 @@ cmake --preset "$preset" ${NSVQ_CUDA:+"-DNSVQ_CUDA=$NSVQ_CUDA"} >"$log" 2>&1 || 
 grep -E '^-- nsvq:' "$log"
 
 export NINJA_STATUS='[%f/%t %e] '  # what build_progress.sh reads
-build() { cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} "$@"; }
-plan=$(build -- -n) || { printf '%s\n' "$plan" >&2; exit 1; }
-build | scripts/build_progress.sh <(printf '%s\n' "$plan") || { echo "build: compiling preset '$preset' failed; the first error is above" >&2; exit 1; }
+# What there is to do. Under its own name ninja would want to run CMake again first, and in a dry run end there.
+plan=$(cd "build/$preset" && ln -sf build.ninja plan.ninja && ninja -f plan.ninja -n "${targets[@]}") || { printf '%s\n' "$plan" >&2; exit 1; }
+cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} | scripts/build_progress.sh <(printf '%s\n' "$plan") ||
+  { echo "build: compiling preset '$preset' failed; the first error is above" >&2; exit 1; }
