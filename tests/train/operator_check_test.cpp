@@ -81,7 +81,7 @@ TEST(Check, EachDifferenceIsSeenWhereItIs) {
 
 TEST(Check, FiguresThatDoNotApplyAreAbsent) {
   auto fixed = path_result();
-  fixed.codebook_gradient = {};
+  fixed.codebook_gradient = torch::Tensor();
   const auto errors = path_errors(fixed, fixed, at::zeros({4, 1}), {});
   EXPECT_EQ(errors.size(), 3u);
   EXPECT_FALSE(errors.contains("code_distance_gap"));
