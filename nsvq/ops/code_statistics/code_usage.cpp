@@ -22,6 +22,10 @@ torch::Tensor code_usage_cpu(const torch::Tensor& indices, int64_t codes) {
   return counts;
 }
 
+torch::Tensor code_usage_meta(const torch::Tensor& indices, int64_t codes) {
+  return at::empty({codes}, indices.options());
+}
+
 }  // namespace
 
 torch::Tensor code_usage(const torch::Tensor& indices, int64_t codes) {
@@ -32,5 +36,6 @@ torch::Tensor code_usage(const torch::Tensor& indices, int64_t codes) {
 
 TORCH_LIBRARY(nsvq, m) { m.def("code_usage(Tensor indices, int codes) -> Tensor"); }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("code_usage", code_usage_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, Meta, m) { m.impl("code_usage", code_usage_meta); }
 
 }  // namespace nsvq
