@@ -115,7 +115,7 @@ void expect_golden(const nlohmann::json& one, const AdamOptions& options, c10::D
                 .gradients = {},
                 .moments1 = put(formula(shape, 3) * scale),
                 .moments2 = put(formula(shape, 4).square() * scale),
-                .steps = {at::full({}, before, at::kFloat).to(device)},
+                .steps = {at::full({}, before).to(device)},
                 .averages = put(formula(shape, 2))};
   for (int64_t step = 0; step < one.at("steps"); ++step) {
     t.gradients = put(formula(shape, 10 + step));
