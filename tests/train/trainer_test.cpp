@@ -290,8 +290,7 @@ TEST_F(TrainerTest, MetricsThatCannotBeMeasuredAreRefusedAtTheStart) {
     return error_of([&] { train(config, run_); });
   };
   EXPECT_TRUE(error({"psnr", "simm"})
-                  .starts_with("train.metrics: no metric is named 'simm'; did "
-                               "you mean 'ssim'?"));
+                  .starts_with("train.metrics: unknown metric 'simm'; did you mean 'ssim'?"));
   EXPECT_NE(error({"lpips"}).find("nsvq weights"), std::string::npos);
   EXPECT_NE(error({"fid"}).find("train.metrics: "), std::string::npos);
   EXPECT_FALSE(fs::exists(run_));

@@ -14,7 +14,7 @@
 namespace nsvq::blocked {
 
 constexpr int kPerThread = 32;        ///< scores that a thread holds
-constexpr int64_t kScores = 1 << 24;  ///< scores of a block: 64 MiB
+constexpr int64_t kScores = 1 << 26;  ///< scores of a block: 256 MiB
 /// From this d on products are in TF32. Below it codes lie so close together that 11 bits would
 /// show in the NS loss, and fp32 products take less time than reading and writing their results.
 constexpr int64_t kTf32Dimensions = 32;
