@@ -48,7 +48,7 @@ struct Subject {
 LoadedModel subject_model(const BenchTokenizeArguments& arguments, c10::Device device) {
   const bool recipe = arguments.model.ends_with(".yaml") || arguments.model.ends_with(".yml");
   if (recipe) {
-    LoadedModel model{load_config(arguments.model, arguments.overrides), nullptr, {}, {}};
+    LoadedModel model{load_config(arguments.model, arguments.overrides), nullptr, {}};
     model.tokenizer = make_tokenizer(model.config, device);
     return model;
   }

@@ -34,8 +34,9 @@ int format_of(const TensorFile& file, const fs::path& path) {
   if (found == file.metadata.end()) return 0;
   int format = -1;
   const auto& text = found->second;
-  std::from_chars(text.data(), text.data() + text.size(), format);
-  if (format >= 0 && format <= kModelFormat) return format;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), format);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && format >= 0 && format <= kModelFormat) return format;
   throw UserError("{}: model format {}, this nsvq reads formats up to {}; use a newer nsvq",
                   path.string(), text, kModelFormat);
 }
@@ -111,7 +112,6 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
         loaded.file.string());
   }
   loaded.config = parse_config(config->second, loaded.file.string());
-  loaded.metadata = std::move(file.metadata);
   loaded.tokenizer = Tokenizer(loaded.config);
   load_tensors(*loaded.tokenizer, file.tensors, loaded.file.string());
   loaded.tokenizer->eval();

@@ -31,7 +31,6 @@ struct LoadedModel {
   Config config;
   Tokenizer tokenizer{nullptr};
   std::filesystem::path file;
-  std::map<std::string, std::string> metadata;
 };
 
 /// Loads what a user names: a run's folder (its newest checkpoint), a checkpoint folder, or a model

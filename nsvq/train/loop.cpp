@@ -163,7 +163,9 @@ void Loop::save_checkpoint() {
   write([&] {
     state_.task = task_.state();
     auto training = task_.training_state();
-    training.merge(steps_.state());
+    auto of_steps = steps_.state();
+    training.merge(of_steps);
+    TORCH_CHECK(of_steps.empty(), "checkpoint: two tensors are named ", of_steps.begin()->first);
     run_->save({state_, run_->position(), task_.model(state_), std::move(training)},
                options_.checkpoint.keep);
     saved_ = now;

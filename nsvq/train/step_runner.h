@@ -42,8 +42,8 @@ class Step {
  public:
   Step(StepRunner& runner, const TensorBatch& batch) : runner_(runner), batch_(batch) {}
 
-  const StepPlan& plan() const;
-  const StepInputs& inputs() const;
+  const StepPlan& plan() const;      ///< as Task::plan gave it
+  const StepInputs& inputs() const;  ///< what varies, as tensors
   const LossScale& loss_scale() const;
 
   /// A part of the model whose gradient norm is logged as gradient_norm_NAME.
@@ -51,8 +51,9 @@ class Step {
 
   /// Gradients of a loss for a module's parameters, by way of the loss scale.
   void backward(const torch::Tensor& loss, const torch::nn::Module& module);
-  /// Moves every parameter that has a gradient by its optimizer, unless a scalar or a gradient norm
-  /// is non-finite. Returns that decision: true, a boolean on the device, if the step is skipped.
+  /// Moves every parameter that has a gradient by its optimizer, unless a scalar or the gradient
+  /// norm of a part is non-finite; so the parts together hold every parameter that trains. Returns
+  /// that decision: true, a boolean on the device, if the step is skipped.
   const torch::Tensor& update(Scalars scalars, const std::vector<Part>& parts);
   /// Undoes, if the step is skipped, what it changed of the task's state outside the optimizers.
   void rollback();

@@ -72,11 +72,13 @@ class Task {
 
   /// The model to use: tensors, and metadata that describes it.
   virtual TensorFile model(const RunState& state) = 0;
-  /// All other tensors that training needs to go on.
+  /// All other tensors that training needs to go on. Names that begin with "epoch.", "step." or
+  /// "loss_scale." are the step runner's.
   virtual TensorMap training_state() = 0;
   /// The task's own state apart from tensors, as a JSON object.
   virtual std::string state() const { return "{}"; }
-  /// Goes on from what these three gave. Throws UserError calling its origin `from`.
+  /// Goes on from what these three gave; `training` also holds the step runner's tensors. Throws
+  /// UserError calling its origin `from`.
   virtual void load(const TensorMap& model, const TensorMap& training, const std::string& state,
                     const std::string& from) = 0;
 };

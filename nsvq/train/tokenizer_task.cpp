@@ -36,13 +36,13 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   const auto& skip = step.update(scalars, trained_parts(adversarial));
 
   update_statistics(latents.detach(), quantized.indices, step.inputs(), skip);
-  step.rollback();
+  step.rollback();  // before buffers are copied
   average_.copy_buffers();
   usage_ += code_usage(quantized.indices, usage_.size(0)).masked_fill(skip, 0);
 }
 
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
-///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
+///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS, L_adv at full weight
 ///   warm-up          L_vq = |sg z - c|^2, without L_adv
 ///   stage 2          L_vq = |sg z - c|^2, L_adv ramped up
 torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
