@@ -47,7 +47,7 @@ const Package& package(const std::string& name) {
   for (const auto& kind : weights_kinds()) {
     if (kind.name == name) other_way = fmt::format("run `{}`, or ", kind.command);
   }
-  throw UserError("weights get: '{}' is not to be had; {}name one of {}", name, other_way,
+  throw UserError("weights get: '{}' is not available; {}name one of {}", name, other_way,
                   fmt::join(names, ", "));
 }
 
