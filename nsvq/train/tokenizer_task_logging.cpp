@@ -74,11 +74,8 @@ void TokenizerTask::check_operators(Loop& loop, const torch::Tensor& images) {
   const auto latents = model_->to_latents(images);
   if (!at::isfinite(latents).all().item<bool>()) return;  // NaN has no nearest code
   const auto step = at::full({}, loop.state().step, at::device(device_).dtype(at::kLong));
-  const auto errors = check_->compare(*model_->quantizer, latents,
-                                      {.commitment = phase_.commitment,
-                                       .extra_codebook_terms = phase_.ns_loss,
-                                       .step = step,
-                                       .seed = step});
+  const StepInputs inputs{.step = step, .seed = step, .rank_seed = step, .share = {}};
+  const auto errors = check_->compare(*model_->quantizer, latents, quantizer_terms(inputs));
   loop.record("check", errors);
   if (!operators_agree(errors)) {
     log("CHECK     step {}: the fast quantizer path differs from the plain one: {}",
