@@ -59,11 +59,4 @@ class InferenceSession {
 /// of the one that trained it.
 LoadedModel load_model_for_inference(const std::filesystem::path& run_or_checkpoint);
 
-/// The loader of images in order, as evaluation and inference use it.
-LoaderOptions inference_loader_options(const Config& config, c10::Device device = at::kCPU,
-                                       int ranks = 1);
-
-/// The source that a key of the recipe names; its errors name the key.
-std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);
-
 }  // namespace nsvq

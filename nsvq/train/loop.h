@@ -23,6 +23,7 @@ struct Outcome {
   bool finished;                             ///< otherwise it was interrupted and can be resumed
 };
 
+/// What a loop takes of a program's settings.
 struct LoopOptions {
   TrainConfig train;
   CheckpointConfig checkpoint;

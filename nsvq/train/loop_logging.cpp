@@ -9,12 +9,6 @@
 
 namespace nsvq {
 
-void Task::end_epoch(Loop& loop, bool /*whole*/) { loop.log_epoch({}, ""); }
-
-std::string Task::describe_evaluation(const std::map<std::string, double>& values) const {
-  return describe_scalars(values);
-}
-
 void Loop::report_start() const {
   log("{}", options_.settings);
   log("device       {}, {}", describe(device_), name_of(options_.precision));

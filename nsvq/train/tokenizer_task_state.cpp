@@ -7,7 +7,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {

@@ -6,7 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
-#include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {

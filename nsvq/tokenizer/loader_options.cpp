@@ -1,0 +1,43 @@
+#include "nsvq/tokenizer/loader_options.h"
+
+#include <algorithm>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+
+namespace nsvq {
+
+namespace {
+
+/// A CPU that computes needs its cores for that; a GPU has to be kept fed by them.
+int loader_threads(const Config& config, c10::Device device, int ranks) {
+  if (config.data.threads > 0) return static_cast<int>(config.data.threads);
+  constexpr int fewest = 2;
+  if (device.is_cpu()) return fewest;
+  return std::max(usable_cores() / ranks - 2, fewest);
+}
+
+}  // namespace
+
+LoaderOptions inference_loader_options(const Config& config, c10::Device device, int ranks) {
+  LoaderOptions options;
+  options.transform = {
+      .size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};
+  options.batch_size = config.train.batch_size;
+  options.shuffle = false;
+  options.threads = loader_threads(config, device, ranks);
+  options.prefetch = static_cast<int>(config.data.prefetch);
+  options.on_error = config.data.on_error == "stop" ? OnError::stop : OnError::skip;
+  options.device = device;
+  return options;
+}
+
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec) {
+  try {
+    return open_source(spec);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
+  }
+}
+
+}  // namespace nsvq

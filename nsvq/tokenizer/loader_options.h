@@ -1,0 +1,20 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <string>
+
+#include "nsvq/core/config.h"
+#include "nsvq/data/loader.h"
+
+namespace nsvq {
+
+/// The loader of images in order, as evaluation and inference use it.
+LoaderOptions inference_loader_options(const Config& config, c10::Device device = at::kCPU,
+                                       int ranks = 1);
+
+/// The source that a key of the recipe names; its errors name the key.
+std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec);
+
+}  // namespace nsvq
