@@ -41,6 +41,7 @@ struct QuantizerConfig : MemberSettings {
   std::string type = "nsvq";
   int64_t codes = 65536;
   std::string init = "gaussian";
+  double init_scale = 1;
   double beta = 0.25;
   double alpha = 0.1;
   double tau = 0.35;
@@ -64,17 +65,39 @@ struct AdversarialConfig {
   int64_t layers = 3;
 };
 
+/// How a learning rate changes over a run.
+struct LrScheduleConfig {
+  std::string shape = "constant";
+  int64_t warmup_steps = 0;
+  int64_t steps = 0;
+  double final_share = 0;
+};
+
+/// Factors on the learning rate of a part of the model.
+struct LrScaleConfig {
+  double encoder = 1;
+  double decoder = 1;
+  double quantizer = 1;
+  double discriminator = 1;
+};
+
 struct OptimizerConfig {
   double lr = 1e-4;
   double beta1 = 0.5;
   double beta2 = 0.9;
   double eps = 1e-8;
+  double weight_decay = 0;
+  double clip_norm = 0;
   double ema_decay = 0.999;
+  LrScaleConfig scale;
+  LrScheduleConfig schedule;
+  LrScheduleConfig discriminator_schedule = {.shape = "same"};
 };
 
 /// What policies share; a policy's own settings are a struct in its header.
 struct ReplacementConfig : MemberSettings {
   std::string policy = "auto";
+  int64_t every_steps = 0;
   double threshold = 1;
   double decay = 0.99;
   bool reset_moments = true;
@@ -82,9 +105,13 @@ struct ReplacementConfig : MemberSettings {
 
 struct ScheduleConfig {
   std::vector<std::string> phases = {"stage1", "warmup", "stage2"};
+  int64_t epoch_steps = 0;
   std::string freeze = "plateau";
+  std::string commitment = "train";
+  double smoothing = 0;
   int64_t patience = 10;
   int64_t freeze_epoch = 0;
+  int64_t earliest_epoch = 0;
   int64_t latest_epoch = 0;
   int64_t warmup_epochs = 3;
   int64_t stage2_epochs = 0;
@@ -95,6 +122,7 @@ struct TrainConfig {
   int64_t epochs = 70;
   int64_t steps = 0;
   int64_t batch_size = 32;
+  std::string init_from;
   std::string on_nonfinite = "stop";
   int64_t nonfinite_limit = 10;
   bool deterministic = true;

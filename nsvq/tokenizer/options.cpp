@@ -46,8 +46,32 @@ std::vector<Option> data_options(DataConfig& data) {
   };
 }
 
-std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
+/// Rows of a learning-rate schedule; `what` is trained by it.
+std::vector<Option> lr_schedule_options(const std::string& section, const std::string& what,
+                                        LrScheduleConfig& schedule,
+                                        const std::vector<std::string>& shapes) {
   return {
+      {section + ".shape", &schedule.shape, "learning rate of the " + what + " over its steps",
+       Range::one_of(shapes)},
+      {section + ".warmup_steps", &schedule.warmup_steps,
+       "first steps, over which the rate rises linearly from 0", Range::at_least(0)},
+      {section + ".steps", &schedule.steps,
+       "linear, cosine: steps, warm-up included, after which the final rate is reached; 0: all of "
+       "the run",
+       Range::at_least(0)},
+      {section + ".final_share", &schedule.final_share,
+       "linear, cosine: the final rate as a share of the full one", Range::between(0, 1)},
+  };
+}
+
+std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
+  const auto scale = [](const std::string& part, double* field) {
+    auto range = Range::above(0);
+    range.text = "> 0 (the encoder is frozen by schedule.freeze and schedule.phases)";
+    return Option{"optimizer.scale." + part, field, "factor on the learning rate of the " + part,
+                  range};
+  };
+  std::vector<Option> rows = {
       {"optimizer.lr", &optimizer.lr, "Adam: learning rate", Range::above(0)},
       {"optimizer.beta1", &optimizer.beta1, "Adam: decay of the first moment",
        Range::from_to_below(0, 1)},
@@ -55,21 +79,52 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
        Range::from_to_below(0, 1)},
       {"optimizer.eps", &optimizer.eps, "Adam: term that keeps the division finite",
        Range::above(0)},
+      {"optimizer.weight_decay", &optimizer.weight_decay,
+       "AdamW: share of every parameter that a step of rate 1 takes away; 0: Adam",
+       Range::at_least(0)},
+      {"optimizer.clip_norm", &optimizer.clip_norm,
+       "largest L2 norm of all gradients of the generator, and of the discriminator; 0: no limit",
+       Range::at_least(0)},
       {"optimizer.ema_decay", &optimizer.ema_decay, "decay of the averaged weights; 0: no average",
        Range::from_to_below(0, 1)},
+      scale("encoder", &optimizer.scale.encoder),
+      scale("decoder", &optimizer.scale.decoder),
+      scale("quantizer", &optimizer.scale.quantizer),
+      scale("discriminator", &optimizer.scale.discriminator),
   };
+  const auto add = [&](std::vector<Option> more) {
+    for (auto& row : more) rows.push_back(std::move(row));
+  };
+  add(lr_schedule_options("optimizer.schedule", "generator", optimizer.schedule,
+                          {"constant", "linear", "cosine"}));
+  add(lr_schedule_options("optimizer.discriminator_schedule", "discriminator",
+                          optimizer.discriminator_schedule,
+                          {"same", "constant", "linear", "cosine"}));
+  return rows;
 }
 
 std::vector<Option> schedule_options(ScheduleConfig& schedule) {
   return {
       {"schedule.phases", &schedule.phases, "phases in order",
        Range::list(1, 3, Range::one_of({"stage1", "warmup", "stage2"}))},
+      {"schedule.epoch_steps", &schedule.epoch_steps,
+       "steps that count as an epoch in schedule.*; 0: a pass over the training images",
+       Range::at_least(0)},
       {"schedule.freeze", &schedule.freeze, "when stage1 ends and the encoder freezes",
        Range::one_of({"plateau", "epoch", "never"})},
+      {"schedule.commitment", &schedule.commitment,
+       "plateau: commitment loss of the training steps, or of drift.images of data.val",
+       Range::one_of({"train", "validation"})},
+      {"schedule.smoothing", &schedule.smoothing,
+       "plateau: decay of a running mean over the epochs' commitment losses; 0: none",
+       Range::from_to_below(0, 1)},
       {"schedule.patience", &schedule.patience, "plateau: epochs without a lower commitment loss",
        Range::at_least(1)},
       {"schedule.freeze_epoch", &schedule.freeze_epoch,
        "freeze: epoch: freeze at the end of this epoch", Range::at_least(0)},
+      {"schedule.earliest_epoch", &schedule.earliest_epoch,
+       "plateau: freeze at the end of this epoch at the earliest, and compare no epochs before it",
+       Range::at_least(0)},
       {"schedule.latest_epoch", &schedule.latest_epoch,
        "plateau: freeze at the end of this epoch at the latest; 0: no limit", Range::at_least(0)},
       {"schedule.warmup_epochs", &schedule.warmup_epochs, "epochs of the warmup phase",
@@ -89,6 +144,9 @@ std::vector<Option> train_options(TrainConfig& train) {
       {"train.steps", &train.steps, "steps to train, in place of train.epochs; 0: by epochs",
        Range::at_least(0), kNoEffect},
       {"train.batch_size", &train.batch_size, "images in a step, per process", Range::at_least(1)},
+      {"train.init_from", &train.init_from,
+       "a run or model whose encoder and decoder to start with; codes start from its latents",
+       Range::any_text("a path"), kNoEffect},
       {"train.on_nonfinite", &train.on_nonfinite,
        "what to do with a step whose loss or gradient is non-finite",
        Range::one_of({"stop", "skip"}), kNoEffect},
