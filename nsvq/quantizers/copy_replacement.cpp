@@ -20,7 +20,11 @@ std::vector<Option> copy_options(ReplacementConfig& config) {
   auto& copy = config.of<CopyReplacementConfig>();
   return {
       {"replacement.exempt_epochs", &copy.exempt_epochs,
-       "copy: first epochs, in which no code is replaced", Range::at_least(0)},
+       "copy: first epochs, in which no code is replaced, if replacement.every_steps is 0",
+       Range::at_least(0)},
+      {"replacement.exempt_steps", &copy.exempt_steps,
+       "copy: first steps, in which no code is replaced, if replacement.every_steps is not 0",
+       Range::at_least(0)},
       {"replacement.sigma", &copy.sigma, "copy: noise added to the copy of the source code",
        Range::at_least(0)},
       {"replacement.source", &copy.source,
@@ -40,9 +44,14 @@ ReplacementKind copy_replacement_kind() {
           .options = copy_options};
 }
 
-torch::Tensor CopyReplacement::after_epoch(torch::Tensor codebook, const torch::Tensor& usage,
-                                           int64_t epoch, uint64_t seed) {
-  if (epoch <= settings_.exempt_epochs) return {};
+bool CopyReplacement::exempt(const WindowEnd& end) const {
+  if (every_steps_ > 0) return end.step <= settings_.exempt_steps;
+  return end.epoch <= settings_.exempt_epochs;
+}
+
+torch::Tensor CopyReplacement::after_window(torch::Tensor codebook, const torch::Tensor& usage,
+                                            const WindowEnd& end, uint64_t seed) {
+  if (exempt(end)) return {};
   const torch::NoGradGuard no_grad;
   const auto counts = usage.to(at::kCPU);
   // A code that nothing chose is no source, even where the threshold is 0.

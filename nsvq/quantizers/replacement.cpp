@@ -24,6 +24,9 @@ std::vector<Option> replacement_options(ReplacementConfig& config) {
        "unused codes in stage1: copy active ones after an epoch, restart at latents or move to "
        "anchors after a step; auto: as the quantizer's method has it",
        Range::one_of(policies)},
+      {"replacement.every_steps", &config.every_steps,
+       "copy: steps between replacements, over which usage is counted; 0: an epoch",
+       Range::at_least(0)},
       {"replacement.threshold", &config.threshold,
        "a code used less often than this is replaced: copy: in an epoch; restart: in a step, as a "
        "running mean",

@@ -14,6 +14,12 @@
 
 namespace nsvq {
 
+/// Where a run is when a window of usage ends.
+struct WindowEnd {
+  int64_t step;   ///< steps done
+  int64_t epoch;  ///< epochs finished
+};
+
 /// What becomes of codes that (almost) nothing chooses, for any quantizer with a codebook. Policies
 /// act on the codebook [K, d] in place and return which rows they overwrote, [K] of booleans on its
 /// device, or nothing. Equal seeds give equal codes on every rank.
@@ -27,9 +33,10 @@ class Replacement {
   }
   /// Whether it acts after steps, on the codebook and on its own state.
   virtual bool acts_after_steps() const { return false; }
-  /// After an epoch of such a phase, counted from 1; `usage` [K] counts it over all ranks.
-  virtual torch::Tensor after_epoch(torch::Tensor /*codebook*/, const torch::Tensor& /*usage*/,
-                                    int64_t /*epoch*/, uint64_t /*seed*/) {
+  /// After a window of such a phase: replacement.every_steps steps or, if that is 0, an epoch;
+  /// `usage` [K] counts it over all ranks.
+  virtual torch::Tensor after_window(torch::Tensor /*codebook*/, const torch::Tensor& /*usage*/,
+                                     const WindowEnd& /*end*/, uint64_t /*seed*/) {
     return {};
   }
   /// The tensors a checkpoint keeps, to be read and overwritten.

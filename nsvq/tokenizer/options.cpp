@@ -123,7 +123,8 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
       {"schedule.freeze_epoch", &schedule.freeze_epoch,
        "freeze: epoch: freeze at the end of this epoch", Range::at_least(0)},
       {"schedule.earliest_epoch", &schedule.earliest_epoch,
-       "plateau: freeze at the end of this epoch at the earliest, and compare no epochs before it",
+       "plateau: freeze at the end of this epoch at the earliest; epochs more than patience before "
+       "it do not count",
        Range::at_least(0)},
       {"schedule.latest_epoch", &schedule.latest_epoch,
        "plateau: freeze at the end of this epoch at the latest; 0: no limit", Range::at_least(0)},
@@ -229,7 +230,11 @@ OptionTable tokenizer_options(Config& config) {
         alarm_options(config.alarm), checkpoint_options(config.checkpoint)}) {
     for (auto& row : section) table.rows.push_back(std::move(row));
   }
-  table.dependent_defaults = [&config] { return quantizer_kind(config.quantizer.type).defaults; };
+  table.dependent_defaults = [&config] {
+    auto defaults = quantizer_kind(config.quantizer.type).defaults;
+    if (!config.train.init_from.empty()) defaults.emplace_back("quantizer.init=kmeans");
+    return defaults;
+  };
   table.check = [&config] { check_settings(config); };
   table.help = "`nsvq config --reference` lists all keys";
   return table;

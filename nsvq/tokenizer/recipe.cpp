@@ -32,20 +32,16 @@ void check_schedule(const ScheduleConfig& schedule) {
   if (schedule.freeze == "epoch" && schedule.freeze_epoch < 1) {
     throw UserError("schedule.freeze is epoch, so schedule.freeze_epoch must name one, from 1 on");
   }
+  if (schedule.latest_epoch > 0 && schedule.earliest_epoch > schedule.latest_epoch) {
+    throw UserError("schedule.earliest_epoch is {}, after schedule.latest_epoch {}",
+                    schedule.earliest_epoch, schedule.latest_epoch);
+  }
   const auto stage2 = std::find(phases.begin(), phases.end(), "stage2");
   if (schedule.stage2_epochs == 0 && stage2 != phases.end() && stage2 + 1 != phases.end()) {
     throw UserError(
         "schedule.phases: stage2 lasts to the end of the budget, so {} is not reached; set "
         "schedule.stage2_epochs or name stage2 last",
         *(stage2 + 1));
-  }
-  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
-  if (schedule.freeze == "never" && stage1 != phases.end() && stage1 + 1 != phases.end()) {
-    throw UserError(
-        "schedule.freeze is never, so stage1 does not end and {} is not reached; use plateau or "
-        "epoch, or "
-        "end schedule.phases with stage1",
-        *(stage1 + 1));
   }
 }
 
@@ -55,6 +51,10 @@ void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
   check_schedule(config.schedule);
+  if (config.schedule.commitment == "validation" && config.drift.images == 0) {
+    throw UserError(
+        "schedule.commitment is validation, so drift.images must say on how many images");
+  }
   if (config.loss.of<L1LossConfig>().weight == 0 && config.loss.of<L2LossConfig>().weight == 0) {
     throw UserError(
         "loss.l1 and loss.l2 are both 0, so nothing asks for reconstruction; set one above 0");

@@ -4,14 +4,34 @@
 
 namespace nsvq {
 
-Adam::Adam(Named parameters, const OptimizerConfig& config, const WeightAverage* average)
-    : config_(config), average_decay_(average ? average->decay() : 0) {
-  for (auto& [name, parameter] : parameters) {
-    const auto like = parameter.detach();
-    slots_.push_back({name, parameter, at::zeros_like(like), at::zeros_like(like),
+namespace {
+
+/// As torch.nn.utils.clip_grad_norm_ has it: keeps the L2 norm of all gradients at most `most`.
+torch::Tensor clipping_factor(const std::vector<torch::Tensor>& gradients, double most) {
+  const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
+  return (most / (norm + 1e-6)).clamp_max(1).to(at::kFloat);
+}
+
+}  // namespace
+
+Adam::Adam(const Parameters& parameters, const OptimizerConfig& config,
+           const WeightAverage* average)
+    : config_(config),
+      lr_factor_(at::ones({}, at::kDouble)),
+      average_decay_(average ? average->decay() : 0) {
+  for (const auto& [name, tensor, lr_scale] : parameters) {
+    const auto like = tensor.detach();
+    slots_.push_back({name, tensor, at::zeros_like(like), at::zeros_like(like),
                       at::zeros({}, like.options().dtype(at::kFloat)),
-                      average ? average->of(parameter) : torch::Tensor()});
+                      average ? average->of(tensor) : torch::Tensor(), lr_scale});
   }
+  if (!slots_.empty()) lr_factor_ = lr_factor_.to(slots_[0].parameter.device());
+}
+
+void Adam::set_lr_factor(double factor) {
+  if (factor == last_lr_factor_) return;
+  lr_factor_.fill_(factor);
+  last_lr_factor_ = factor;
 }
 
 void Adam::step(const torch::Tensor& skip) {
@@ -31,12 +51,18 @@ void Adam::step(const torch::Tensor& skip) {
     moving.moments2.push_back(slot.moment2);
     moving.steps.push_back(slot.steps);
     if (slot.average.defined()) moving.averages.push_back(slot.average);
+    moving.lr_scales.push_back(slot.lr_scale);
+  }
+  moving.lr_factor = lr_factor_;
+  if (config_.clip_norm > 0 && !moving.gradients.empty()) {
+    moving.gradient_factor = clipping_factor(moving.gradients, config_.clip_norm);
   }
   adam_step(moving,
             {.lr = config_.lr,
              .beta1 = config_.beta1,
              .beta2 = config_.beta2,
              .eps = config_.eps,
+             .weight_decay = config_.weight_decay,
              .average_decay = average_decay_},
             skip);
   average_step(still, averages_of_still, average_decay_, skip);
@@ -69,10 +95,10 @@ void Adam::load(const TensorMap& state, const std::string& from) {
   copy_tensors(this->state(), state, from);
 }
 
-Adam::Named named_parameters(const torch::nn::Module& module) {
-  Adam::Named parameters;
+Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_scale) {
+  Adam::Parameters parameters;
   for (const auto& item : module.named_parameters()) {
-    parameters.emplace_back(item.key(), item.value());
+    parameters.push_back({item.key(), item.value(), lr_scale});
   }
   return parameters;
 }

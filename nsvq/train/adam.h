@@ -18,11 +18,21 @@ namespace nsvq {
 /// alone and keeps its moments; its average still approaches it.
 class Adam {
  public:
-  using Named = std::vector<std::pair<std::string, torch::Tensor>>;
+  struct Parameter {
+    std::string name;
+    torch::Tensor tensor;
+    double lr_scale = 1;  ///< factor on the learning rate
+  };
+  using Parameters = std::vector<Parameter>;
 
   /// `average`, if given, is moved by every step.
-  Adam(Named parameters, const OptimizerConfig& config, const WeightAverage* average = nullptr);
+  Adam(const Parameters& parameters, const OptimizerConfig& config,
+       const WeightAverage* average = nullptr);
 
+  /// Factor on the learning rate from now on, also in CUDA graphs that were captured before.
+  void set_lr_factor(double factor);
+  /// The learning rate without the parameters' own factors, fp32 on the device.
+  torch::Tensor lr() const { return (lr_factor_ * config_.lr).to(at::kFloat); }
   /// Changes nothing if `skip`, a boolean on the device or undefined, is true.
   void step(const torch::Tensor& skip = {});
   /// Sets the gradients to nothing.
@@ -39,14 +49,17 @@ class Adam {
   struct Slot {
     std::string name;
     torch::Tensor parameter, moment1, moment2, steps, average;
+    double lr_scale;
   };
   std::vector<Slot> slots_;
   OptimizerConfig config_;
+  torch::Tensor lr_factor_;  ///< fp64 on the parameters' device
+  double last_lr_factor_ = 1;
   double average_decay_ = 0;
 };
 
 /// A module's parameters with the names that its files use.
-Adam::Named named_parameters(const torch::nn::Module& module);
+Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_scale = 1);
 
 /// The gradients that a module's parameters have.
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);

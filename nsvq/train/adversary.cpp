@@ -26,7 +26,8 @@ Adversary::Adversary(const Config& config, c10::Device device)
       device_(device),
       discriminator_(make_discriminator(config, device)),
       lecam_(std::make_shared<Lecam>()),
-      optimizer_(named_parameters(*discriminator_), config.optimizer) {
+      optimizer_(named_parameters(*discriminator_, config.optimizer.scale.discriminator),
+                 config.optimizer) {
   lecam_->to(device);
 }
 

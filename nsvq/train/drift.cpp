@@ -36,6 +36,20 @@ DriftMeter::DriftMeter(torch::Tensor images, int64_t batch_size, double tau)
   TORCH_CHECK(batch_size > 0, "drift: batch_size must be positive, but it is ", batch_size);
 }
 
+double DriftMeter::commitment(Tokenizer& model) const {
+  const torch::NoGradGuard no_grad;
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& images : images_.split(batch_size_)) {
+    const auto latents = model->to_latents(images);
+    if (!at::isfinite(latents).all().item<bool>()) return NAN;
+    const auto error = latents - model->quantizer->decode(model->quantizer->encode(latents));
+    sum += error.to(at::kDouble).square().sum().item<double>();
+    count += latents.numel();
+  }
+  return sum / static_cast<double>(count);
+}
+
 std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> latent_batches, index_batches, error_batches;

@@ -26,6 +26,10 @@ class DriftMeter {
   /// next measurement then compares with the last finite one.
   std::map<std::string, double> measure(Tokenizer& model);
 
+  /// Mean squared distance per element of the images' latents to their codes; NaN with non-finite
+  /// latents. Later measurements do not notice it.
+  double commitment(Tokenizer& model) const;
+
   /// Latents and indices that the next measurement compares with, for checkpoints; empty before the
   /// first.
   std::map<std::string, torch::Tensor> state() const;

@@ -96,9 +96,8 @@ void Loop::finish_epoch() {
   if (options_.checkpoint.every_steps == 0 || state_.finished) save_checkpoint();
 }
 
-int64_t Loop::total_steps() const {
-  const auto& train = options_.train;
-  return train.steps > 0 ? train.steps : train.epochs * steps_per_epoch();
+int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch) {
+  return train.steps > 0 ? train.steps : train.epochs * steps_per_epoch;
 }
 
 std::string Loop::graphs_disabled_reason() const {

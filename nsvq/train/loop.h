@@ -32,6 +32,9 @@ struct LoopOptions {
   std::string settings;  ///< as text, for the start of the log
 };
 
+/// Steps of a run by its budget.
+int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch);
+
 /// Trains any task: epochs, budget, interrupts, checkpoints, logs, progress and report. What a step
 /// does is the task's; how it runs is the step runner's.
 class Loop {
@@ -61,7 +64,7 @@ class Loop {
 
   const RunState& state() const { return state_; }
   int64_t steps_per_epoch() const { return batches_.batches_per_epoch(); }
-  int64_t total_steps() const;
+  int64_t total_steps() const { return nsvq::total_steps(options_.train, steps_per_epoch()); }
   /// Means of the epoch's scalars over its steps and ranks.
   std::map<std::string, double> epoch_means();
   /// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by

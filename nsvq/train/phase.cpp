@@ -63,10 +63,35 @@ bool on_plateau(const std::vector<double>& commitment, int64_t patience) {
   return least(split, commitment.end()) >= least(commitment.begin(), split);
 }
 
+std::vector<double> smoothed(std::vector<double> values, double decay) {
+  double mean = NAN;
+  for (auto& value : values) {
+    if (!std::isnan(value)) {
+      mean = std::isnan(mean) ? value : decay * mean + (1 - decay) * value;
+    }
+    value = mean;
+  }
+  return values;
+}
+
+namespace {
+
+/// What the plateau is looked for in: early epochs, in which latents still grow, do not count.
+std::vector<double> compared(const ScheduleConfig& schedule, std::vector<double> commitment) {
+  if (schedule.smoothing > 0) commitment = smoothed(std::move(commitment), schedule.smoothing);
+  const int64_t ignored = std::max<int64_t>(0, schedule.earliest_epoch - schedule.patience - 1);
+  commitment.erase(commitment.begin(),
+                   commitment.begin() + std::min(ignored, std::ssize(commitment)));
+  return commitment;
+}
+
+}  // namespace
+
 std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
                                          const std::vector<double>& commitment) {
   const auto epoch = static_cast<int64_t>(commitment.size());
-  if (schedule.freeze == "plateau" && on_plateau(commitment, schedule.patience)) {
+  if (schedule.freeze == "plateau" &&
+      on_plateau(compared(schedule, commitment), schedule.patience)) {
     return fmt::format("commitment loss has not decreased for {} epochs", schedule.patience);
   }
   if (schedule.freeze == "epoch" && epoch >= schedule.freeze_epoch) {

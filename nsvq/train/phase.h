@@ -23,7 +23,7 @@ struct Phase {
   bool ns_loss;        ///< the quantizer's loss terms for codes other than the nearest
   bool adversarial;    ///< the discriminator trains, and the generator against it
   bool ramp;           ///< adversarial terms ramp up from 0 over schedule.ramp_epochs
-  bool replacement;    ///< unused codes are replaced at the end of each epoch
+  bool replacement;    ///< unused codes are replaced
   PhaseEnd end;
 };
 
@@ -33,13 +33,16 @@ const Phase& phase_by_name(const std::string& name);
 /// Factor in [0, 1] of the adversarial terms in step `step` of a phase, counted from 0.
 double adversarial_factor(const Phase& phase, int64_t step, double ramp_steps);
 
-/// The reason to freeze the encoder after epoch `commitment.size()`, or nothing if it stays
-/// trainable. `commitment` is the mean commitment loss of each epoch so far.
+/// The reason to freeze the encoder after epoch `commitment.size()` of the schedule, or nothing if
+/// it stays trainable. `commitment` is the commitment loss of each epoch so far.
 std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
                                          const std::vector<double>& commitment);
 
 /// The paper's plateau criterion: the minimum of the last `patience` values is not below the
 /// minimum of the values before them. NaN counts as no improvement.
 bool on_plateau(const std::vector<double>& commitment, int64_t patience);
+
+/// Running means m <- decay * m + (1 - decay) * value; NaN leaves the mean as it is.
+std::vector<double> smoothed(std::vector<double> values, double decay);
 
 }  // namespace nsvq

@@ -51,6 +51,10 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
   inputs_.seed.fill_(static_cast<int64_t>(seed));
   inputs_.rank_seed.fill_(static_cast<int64_t>(rank_seed));
   inputs_.share.fill_(plan.share);
+  const auto optimizers = task_.optimizers();
+  for (size_t i = 0; i < plan.lr_factors.size(); ++i) {
+    optimizers.at(i)->set_lr_factor(plan.lr_factors[i]);
+  }
   graph_.run(plan.kind, batch, [this](const TensorBatch& given) { run_eagerly(given); });
   const int64_t samples = batch.front().size(0);
   step_meter_.add_samples(samples);

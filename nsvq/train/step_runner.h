@@ -25,6 +25,7 @@ using TensorBatch = std::vector<torch::Tensor>;
 struct StepPlan {
   std::string kind;  ///< steps of one kind run the same kernels, so they share one CUDA graph
   double share = 1;  ///< weight of what the task ramps up, between 0 and 1
+  std::vector<double> lr_factors = {};  ///< on the optimizers' learning rates; empty: 1
 };
 
 /// What varies from step to step: scalars on the device, which a captured CUDA graph reads.

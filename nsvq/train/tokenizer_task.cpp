@@ -1,14 +1,16 @@
-// The training strategy of the paper's section 4.
+// The training strategy of the paper's section 4: steps and replacement. Its phases are in
+// tokenizer_task_schedule.cpp.
 
 #include "nsvq/train/tokenizer_task.h"
 
-#include <cmath>
+#include <utility>
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/loop.h"
+#include "nsvq/train/lr_schedule.h"
 
 namespace nsvq {
 
@@ -28,6 +30,7 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   const auto reconstructions = model_->to_images(quantized.latents);  // G(c_q)
 
   auto scalars = quantized.terms;
+  if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
   step.backward(objective(images, reconstructions, quantized, step, scalars), *model_);
   if (adversarial) {
     scalars.merge(
@@ -38,7 +41,13 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
   update_statistics(latents.detach(), quantized.indices, step.inputs(), skip);
   step.rollback();  // before buffers are copied
   average_.copy_buffers();
-  usage_ += code_usage(quantized.indices, usage_.size(0)).masked_fill(skip, 0);
+  const auto usage = code_usage(quantized.indices, usage_.size(0)).masked_fill(skip, 0);
+  usage_ += usage;
+  if (config_.replacement.every_steps > 0) window_usage_ += usage;
+  if (config_.schedule.epoch_steps > 0) {
+    const auto& commitment = quantized.terms.at("commitment").to(at::kDouble);
+    window_commitment_ += at::stack({commitment, at::ones_like(commitment)}).masked_fill(skip, 0);
+  }
 }
 
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
@@ -103,83 +112,38 @@ void TokenizerTask::forget_replaced(const torch::Tensor& rows) {
   replaced_ += rows.sum();
 }
 
-/// At the end of an epoch of stage 1 codes that nothing chose are replaced.
-void TokenizerTask::end_epoch(Loop& loop, bool whole) {
-  const int64_t epoch = loop.state().epoch;
-  group_->sum({usage_});
-  const auto means = loop.epoch_means();
-  state_.commitment.push_back(means.contains("commitment") ? means.at("commitment") : NAN);
-  if (replacement_ && phase_.replacement && whole) {
-    forget_replaced(replacement_->after_epoch(model_->quantizer->codebook(), usage_, epoch,
-                                              seed_for(config_.seed, Draw::replacement, epoch)));
+/// Codes that nothing chose in a window of stage 1 are replaced.
+void TokenizerTask::replace_unused(Loop& loop, const torch::Tensor& usage) {
+  if (!replacement_ || !phase_.replacement) return;
+  const auto& [step, epoch] = std::pair(loop.state().step, loop.state().epoch);
+  const int64_t window = config_.replacement.every_steps > 0 ? step : epoch;
+  forget_replaced(replacement_->after_window(model_->quantizer->codebook(), usage, {step, epoch},
+                                             seed_for(config_.seed, Draw::replacement, window)));
+}
+
+/// Windows that are counted in steps end within epochs.
+void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
+  const auto due = [&](int64_t every) { return every > 0 && loop.state().step % every == 0; };
+  if (due(config_.replacement.every_steps)) {
+    loop.check_skipped_steps();
+    group_->sum({window_usage_});
+    replace_unused(loop, window_usage_);
+    window_usage_.zero_();
   }
+  if (due(config_.drift.every_steps)) measure_drift(loop);
+  if (due(config_.train.check)) check_operators(loop, batch.front());
+  if (due(config_.schedule.epoch_steps)) {
+    loop.check_skipped_steps();
+    advance_schedule(loop, window_commitment());
+  }
+}
+
+void TokenizerTask::end_epoch(Loop& loop, bool whole) {
+  group_->sum({usage_});
+  if (config_.replacement.every_steps == 0 && whole) replace_unused(loop, usage_);
   if (config_.drift.every_steps == 0) measure_drift(loop);
   log_epoch(loop);
   raise_alarms(loop);
-}
-
-void TokenizerTask::start_next_epoch(Loop& loop) {
-  if (const auto reason = reason_to_leave_phase(loop.state())) {
-    enter_phase(loop, state_.phase + 1, *reason);
-  }
-  usage_.zero_();
-  replaced_.zero_();
-}
-
-/// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of
-/// the schedule lasts as long as the budget.
-std::optional<std::string> TokenizerTask::reason_to_leave_phase(const RunState& state) const {
-  const auto& schedule = config_.schedule;
-  const bool last = state_.phase + 1 == std::ssize(schedule.phases);
-  if (last || state.finished) return std::nullopt;
-  const int64_t epochs = state.epoch - state_.phase_start;
-  switch (phase_.end) {
-    case PhaseEnd::freeze:
-      if (const auto reason = freeze_reason(schedule, state_.commitment)) {
-        return "encoder frozen: " + *reason;
-      }
-      return std::nullopt;
-    case PhaseEnd::warmup:
-      if (epochs < schedule.warmup_epochs) return std::nullopt;
-      return fmt::format("the warm-up has had its epochs ({})", epochs);
-    case PhaseEnd::budget:
-      if (epochs < schedule.stage2_epochs) return std::nullopt;
-      return fmt::format("stage 2 has had its epochs ({})", epochs);
-  }
-  return std::nullopt;
-}
-
-/// A phase changes what trains and on which terms, and nothing else: weights, moments, learning
-/// rates and the discriminator stay.
-void TokenizerTask::enter_phase(Loop& loop, int64_t position, const std::string& reason) {
-  const auto& state = loop.state();
-  state_.phase_start = state.epoch;
-  state_.phase_start_step = state.step;
-  set_phase(position);
-  log("phase {} from epoch {}: {}", phase_.name, state.epoch + 1, reason);
-  loop.record_phase(reason);
-}
-
-void TokenizerTask::set_phase(int64_t position) {
-  state_.phase = position;
-  phase_ = phase_by_name(config_.schedule.phases.at(position));
-  for (auto& parameter : model_->encoder->parameters()) {
-    parameter.set_requires_grad(phase_.train_encoder);
-  }
-}
-
-/// A step differs from another in its phase and in whether it is adversarial.
-StepPlan TokenizerTask::plan(const RunState& state) {
-  const double share = adversarial_share(state);
-  return {fmt::format("{} {}", phase_.name, share > 0), share};
-}
-
-/// Between 0 (no adversarial training now) and 1.
-double TokenizerTask::adversarial_share(const RunState& state) const {
-  if (!adversary_ || state.step < config_.adversarial.start_step) return 0;
-  const double ramp_steps =
-      config_.schedule.ramp_epochs * static_cast<double>(batches_.batches_per_epoch());
-  return adversarial_factor(phase_, state.step - state_.phase_start_step, ramp_steps);
 }
 
 }  // namespace nsvq

@@ -27,9 +27,9 @@ namespace nsvq {
 /// Where a tokenizer's training is, apart from tensors.
 struct TokenizerTaskState {
   int64_t phase = 0;                    ///< position in schedule.phases
-  int64_t phase_start = 0;              ///< epochs finished when the phase began
+  int64_t phase_start = 0;              ///< epochs of the schedule before the phase
   int64_t phase_start_step = 0;         ///< steps done when the phase began
-  std::vector<double> commitment;       ///< mean commitment loss of each epoch
+  std::vector<double> commitment;       ///< commitment loss of each epoch of the schedule
   std::vector<HealthSigns> health;      ///< of each epoch
   std::set<std::string> alarms;         ///< signs of collapse that were reported and still hold
   std::map<std::string, double> drift;  ///< its last measurement
@@ -51,13 +51,15 @@ class TokenizerTask : public Task {
   /// The state at which a phase is in full swing, for benchmarks; enters the phase.
   RunState state_for_benchmark(int64_t phase);
 
-  // Section 4 of the paper (tokenizer_task.cpp).
-  StepPlan plan(const RunState& state) override;
+  // Section 4 of the paper: steps and replacement (tokenizer_task.cpp).
   void step(const TensorBatch& batch, Step& step) override;
+  void after_step(Loop& loop, const TensorBatch& batch) override;
   void end_epoch(Loop& loop, bool whole) override;
+  // Its phases (tokenizer_task_schedule.cpp).
+  StepPlan plan(const RunState& state) override;
   void start_next_epoch(Loop& loop) override;
 
-  // How its steps run.
+  // How its steps run (tokenizer_task_setup.cpp).
   std::vector<Adam*> optimizers() override;
   std::vector<torch::Tensor> state_outside_optimizers() override;
   std::string graphs_disabled_reason() const override;
@@ -69,7 +71,6 @@ class TokenizerTask : public Task {
   std::string sample_name() const override { return "images"; }
   std::string phase() const override { return phase_.name; }
   void begin(Loop& loop) override;
-  void after_step(Loop& loop, const TensorBatch& batch) override;
   std::map<std::string, double> evaluate(const RunState& state) override;
   std::string describe_evaluation(const std::map<std::string, double>& values) const override;
   std::optional<Image> sample_picture() override;
@@ -89,11 +90,20 @@ class TokenizerTask : public Task {
   QuantizerStep quantizer_terms(const StepInputs& inputs) const;
   double adversarial_share(const RunState& state) const;
   std::vector<Step::Part> trained_parts(bool adversarial) const;
+  TensorMap counts() const;
   void update_statistics(const torch::Tensor& latents, const torch::Tensor& indices,
                          const StepInputs& inputs, const torch::Tensor& skip);
   void forget_replaced(const torch::Tensor& rows);
-  std::optional<std::string> reason_to_leave_phase(const RunState& state) const;
+  void replace_unused(Loop& loop, const torch::Tensor& usage);
+  void advance_schedule(Loop& loop, double commitment);
+  std::optional<std::string> reason_to_leave_phase() const;
+  int64_t schedule_epoch_steps() const;
+  /// Mean commitment loss of the epoch, and of schedule.epoch_steps steps, of which counting
+  /// starts anew; NaN if all steps were skipped.
+  static double epoch_commitment(Loop& loop);
+  double window_commitment();
 
+  std::string note_on_freeze(int64_t total_steps) const;
   void initialise_codebook();
   void log_epoch(Loop& loop);
   void measure_drift(Loop& loop);
@@ -119,8 +129,10 @@ class TokenizerTask : public Task {
 
   TokenizerTaskState state_;
   Phase phase_;
-  torch::Tensor usage_;     ///< [K], how often each code won in the epoch under way
-  torch::Tensor replaced_;  ///< codes overwritten in the epoch under way
+  torch::Tensor usage_;              ///< [K], how often each code won in the epoch under way
+  torch::Tensor window_usage_;       ///< [K], since the last replacement (replacement.every_steps)
+  torch::Tensor window_commitment_;  ///< sum and steps, in the schedule's epoch under way
+  torch::Tensor replaced_;           ///< codes overwritten in the epoch under way
 };
 
 }  // namespace nsvq

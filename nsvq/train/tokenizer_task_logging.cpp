@@ -25,15 +25,21 @@ std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
           adversary_ ? fmt::format(", discriminator {}", parameter_count(adversary_->module()))
                      : ""),
       fmt::format("codes        {}", model_->quantizer->codes())};
-  const auto& schedule = config_.schedule;
-  if (schedule.freeze == "epoch" && schedule.phases.front() == "stage1" &&
-      schedule.phases.size() > 1 &&
-      schedule.freeze_epoch * loop.steps_per_epoch() >= loop.total_steps()) {
-    lines.push_back(fmt::format(
-        "note         stage1 lasts to the end: schedule.freeze_epoch is {}, so {} is not reached",
-        schedule.freeze_epoch, schedule.phases[1]));
-  }
+  if (const auto note = note_on_freeze(loop.total_steps()); !note.empty()) lines.push_back(note);
   return lines;
+}
+
+/// Phases of the recipe that the run does not come to.
+std::string TokenizerTask::note_on_freeze(int64_t total_steps) const {
+  const auto& schedule = config_.schedule;
+  if (schedule.phases.front() != "stage1" || schedule.phases.size() == 1) return "";
+  const bool late =
+      schedule.freeze == "epoch" && schedule.freeze_epoch * schedule_epoch_steps() >= total_steps;
+  if (schedule.freeze != "never" && !late) return "";
+  return fmt::format("note         stage1 lasts to the end: {}, so {} is not reached",
+                     late ? fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch)
+                          : "schedule.freeze is never",
+                     schedule.phases[1]);
 }
 
 void TokenizerTask::begin(Loop& loop) {
@@ -58,12 +64,6 @@ void TokenizerTask::initialise_codebook() {
   // Every rank saw other images.
   for (const auto& [name, tensor] : named_tensors(*model_->quantizer)) group_->broadcast({tensor});
   average_.copy_all();
-}
-
-void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
-  const auto due = [&](int64_t every) { return every > 0 && loop.state().step % every == 0; };
-  if (due(config_.drift.every_steps)) measure_drift(loop);
-  if (due(config_.train.check)) check_operators(loop, batch.front());
 }
 
 /// The quantizer on latents of the step's batch by its fast path and by plain operators. Nothing of
@@ -92,7 +92,7 @@ void TokenizerTask::measure_drift(Loop& loop) {
 
 void TokenizerTask::log_epoch(Loop& loop) {
   const double used = utilisation(usage_);
-  const double commitment = state_.commitment.back();
+  const double commitment = epoch_commitment(loop);
   const auto replaced = replaced_.item<int64_t>();
   const auto measured = [&](const char* name) {
     return state_.drift.contains(name) ? state_.drift.at(name) : NAN;

@@ -88,6 +88,22 @@ void expect_as_on_the_cpu(AdamTensors ours, AdamTensors plain) {
   expect_near(ours, plain);
 }
 
+/// Factors of their own for some tensors, a scheduled rate, clipped gradients and weight decay.
+AdamTensors with_factors(AdamTensors t) {
+  for (size_t i = 0; i < t.parameters.size(); ++i) t.lr_scales.push_back(i % 3 == 1 ? 10 : 0.5);
+  const auto device = t.parameters[0].device();
+  t.lr_factor = at::full({}, 0.25, at::device(device).dtype(at::kDouble));
+  t.gradient_factor = at::full({}, 0.125, at::device(device).dtype(at::kFloat));
+  return t;
+}
+
+constexpr AdamOptions kDecaying{.lr = 3e-3,
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .eps = 1e-8,
+                                .weight_decay = 0.1,
+                                .average_decay = 0.99};
+
 /// As golden/adam.py has it.
 torch::Tensor formula(at::IntArrayRef shape, int64_t phase) {
   const auto i = at::arange(c10::multiply_integers(shape));
@@ -165,6 +181,32 @@ TEST(Adam, TakesGradientsInAnotherOrderOfMemory) {
   expect_equal(ours, plain);
 }
 
+/// Each tensor by itself, at its own rate, by torch's AdamW.
+TEST(Adam, TakesFactorsAndWeightDecay) {
+  const auto plain = drawn_like(shapes());
+  const auto ours = with_factors(copies(plain, at::kCPU));
+  adam_step(ours, kDecaying, {});
+  for (size_t i = 0; i < plain.parameters.size(); ++i) {
+    const auto steps = plain.steps[i] + 1;
+    const double lr = kDecaying.lr * ours.lr_scales[i] * 0.25;
+    at::_fused_adamw_({plain.parameters[i]}, {plain.gradients[i] * 0.125}, {plain.moments1[i]},
+                      {plain.moments2[i]}, {}, {steps}, lr, kDecaying.beta1, kDecaying.beta2,
+                      kDecaying.weight_decay, kDecaying.eps, false, false);
+    EXPECT_TRUE(at::equal(ours.parameters[i], plain.parameters[i])) << i;
+    EXPECT_TRUE(at::equal(ours.moments2[i], plain.moments2[i])) << i;
+  }
+}
+
+TEST(Adam, FactorsOfOneChangeNothing) {
+  const auto plain = drawn_like(shapes());
+  auto ours = copies(plain, at::kCPU);
+  ours.lr_scales.assign(ours.parameters.size(), 1);
+  ours.lr_factor = at::ones({}, at::kDouble);
+  adam_step(ours, kOptions, {});
+  adam_step(plain, kOptions, {});
+  expect_equal(ours, plain);
+}
+
 TEST(Adam, AveragesAlone) {
   const auto ours = drawn_like(shapes()), plain = copies(ours, at::kCPU);
   average_step(ours.parameters, ours.averages, 0.9, {});
@@ -216,6 +258,9 @@ TEST(Adam, RefusesWhatDoesNotFit) {
   expect_refused([](AdamTensors& t) { t.steps[0] = at::zeros({2}); });
   expect_refused([](AdamTensors& t) { t.averages[0] = at::zeros({3, 4}).t(); });
   expect_refused([](AdamTensors& t) { t.moments2[0] = t.moments2[0].to(at::kDouble); });
+  expect_refused([](AdamTensors& t) { t.lr_scales = {1, 2}; });
+  expect_refused([](AdamTensors& t) { t.lr_factor = at::ones({}); });
+  expect_refused([](AdamTensors& t) { t.gradient_factor = at::ones({2}); });
   expect_refused([](AdamTensors& t) { t.parameters[0] = at::zeros({4, 6}).slice(1, 0, 6, 2); });
   const auto t = drawn_like({at::empty({4})});
   EXPECT_THROW(adam_step(t, kOptions, at::zeros({})), c10::Error);
@@ -227,6 +272,30 @@ TEST(Adam, EqualsTheCpuOnTheGpu) {
   expect_as_on_the_cpu(copies(plain, at::kCUDA), plain);
 }
 
+TEST(Adam, TakesFactorsAndWeightDecayOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  auto plain = drawn_like(shapes());
+  const auto ours = with_factors(copies(plain, at::kCUDA));
+  plain = with_factors(plain);
+  for (int step = 0; step < 3; ++step) {
+    adam_step(ours, kDecaying, {});
+    adam_step_reference(plain, kDecaying, {});
+  }
+  expect_near(ours, plain);
+}
+
+TEST(Adam, FactorsOfOneChangeNothingOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto plain = copies(drawn_like(shapes()), at::kCUDA);
+  auto ours = copies(plain, at::kCUDA);
+  ours.lr_scales.assign(ours.parameters.size(), 1);
+  ours.lr_factor = at::ones({}, at::device(at::kCUDA).dtype(at::kDouble));
+  ours.gradient_factor = at::ones({}, at::device(at::kCUDA).dtype(at::kFloat));
+  adam_step(ours, kOptions, {});
+  adam_step(plain, kOptions, {});
+  expect_equal(ours, plain);
+}
+
 TEST(Adam, WithoutAveragesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   auto plain = drawn_like(shapes());
@@ -236,7 +305,7 @@ TEST(Adam, WithoutAveragesOnTheGpu) {
 
 TEST(Adam, OfManyTensorsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  for (const int64_t count : {300, 512, 513, 1100}) {
+  for (const int64_t count : {300, 480, 481, 1100}) {
     Tensors many;
     for (int64_t i = 0; i < count; ++i) many.push_back(at::empty({(i * 37) % 5000}));
     const auto plain = drawn_like(many);

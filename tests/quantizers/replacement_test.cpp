@@ -14,8 +14,8 @@ torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& us
                                  const ReplacementConfig& config, uint64_t seed) {
   CopyReplacement policy(config);
   const int64_t exempt = config.of<CopyReplacementConfig>().exempt_epochs;
-  EXPECT_FALSE(policy.after_epoch(codebook, usage, exempt, seed).defined());
-  const auto rows = policy.after_epoch(codebook, usage, exempt + 1, seed);
+  EXPECT_FALSE(policy.after_window(codebook, usage, {0, exempt}, seed).defined());
+  const auto rows = policy.after_window(codebook, usage, {0, exempt + 1}, seed);
   return rows.defined() ? rows.nonzero().flatten() : at::empty({0}, at::kLong);
 }
 
@@ -55,6 +55,17 @@ TEST(Replacement, SourcesAreDrawnInProportionToUsage) {
   for (const auto& [source, share] : {std::pair{0, 0.1}, {1, 0.3}, {2, 0.6}}) {
     EXPECT_NEAR(origin.eq(source).to(at::kDouble).mean().item<double>(), share, 0.015);
   }
+}
+
+TEST(Replacement, WindowsOfStepsHaveAnExemptionInSteps) {
+  ReplacementConfig config;
+  config.every_steps = 10;
+  config.of<CopyReplacementConfig>().exempt_steps = 20;
+  CopyReplacement policy(config);
+  const auto usage = at::tensor({5, 0}, at::kLong);
+  auto codebook = rows_numbered(2);
+  EXPECT_FALSE(policy.after_window(codebook, usage, {.step = 20, .epoch = 9}, 1).defined());
+  EXPECT_TRUE(policy.after_window(codebook, usage, {.step = 30, .epoch = 0}, 1).defined());
 }
 
 TEST(Replacement, MostUsedIsTheOtherSource) {

@@ -1,6 +1,7 @@
 #include "nsvq/train/adam.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 
 namespace nsvq {
@@ -16,7 +17,7 @@ std::vector<torch::Tensor> parameters() {
           at::randn({2, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_()};
 }
 
-Adam::Named named(const std::vector<torch::Tensor>& p) {
+Adam::Parameters named(const std::vector<torch::Tensor>& p) {
   return {{"a", p[0]}, {"b", p[1]}, {"c", p[2]}};
 }
 
@@ -39,6 +40,42 @@ TEST(Adam, FollowsTorchsAdam) {
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), 1e-5) << i;
   }
+}
+
+TEST(Adam, ClipsByTheNormOfAllGradientsAsTorchDoes) {
+  OptimizerConfig config;
+  config.lr = 0.05;
+  config.clip_norm = 2;
+  auto ours = parameters(), theirs = parameters();
+  Adam adam(named(ours), config);
+  torch::optim::Adam reference(
+      theirs,
+      torch::optim::AdamOptions(config.lr).betas({config.beta1, config.beta2}).eps(config.eps));
+  for (int step = 0; step < 30; ++step) {
+    adam.clear_gradients();
+    objective(ours).backward();
+    adam.step();
+    reference.zero_grad();
+    objective(theirs).backward();
+    torch::nn::utils::clip_grad_norm_(theirs, config.clip_norm);
+    reference.step();
+  }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), 1e-5) << i;
+  }
+}
+
+/// The first step of Adam moves a number by the rate, whatever its gradient.
+TEST(Adam, MovesEachParameterAtItsOwnRate) {
+  const auto p = parameters();
+  const auto before = p[0].detach().clone(), other = p[1].detach().clone();
+  Adam adam({{"a", p[0], 10}, {"b", p[1]}}, {.lr = 1e-3});
+  adam.set_lr_factor(0.5);
+  EXPECT_NEAR(adam.lr().item<double>(), 5e-4, 1e-9);
+  objective(p).backward();
+  adam.step();
+  EXPECT_NEAR((p[0] - before).abs().max().item<double>(), 5e-3, 1e-6);
+  EXPECT_NEAR((p[1] - other).abs().max().item<double>(), 5e-4, 1e-6);
 }
 
 TEST(Adam, LeavesFrozenParametersAndTheirMomentsAlone) {

@@ -110,6 +110,28 @@ TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
   }
 }
 
+TEST(TrainerGraphs, SettingsThatVaryByTheStepOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const TemporaryFolder folder;
+  auto config = gpu_config("nsvq", folder.path());
+  vary_by_the_step(config);
+  config.checkpoint = {.every_steps = 7, .keep = 100};
+  train_anew(config, folder / "graphs");
+  std::filesystem::copy(folder / "graphs", folder / "parts",
+                        std::filesystem::copy_options::recursive);
+  for (const auto* later : {"step-14", "step-21", "step-24"}) {
+    std::filesystem::remove_all(folder / "parts" / "checkpoints" / later);
+  }
+  Trainer(config, folder / "parts", make_group(), Start::resume).train();
+  config.train.graphs = false;
+  train_anew(config, folder / "plain");
+  const auto graphs = last_state(folder / "graphs"), parts = last_state(folder / "parts");
+  for (const auto& [name, tensor] : last_state(folder / "plain")) {
+    EXPECT_TRUE(at::equal(tensor, graphs.at(name))) << name;
+    EXPECT_TRUE(at::equal(tensor, parts.at(name))) << name << " resumed";
+  }
+}
+
 TEST(TrainerGraphs, ABadStepIsFoundLaterAndChangedNothingOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const TemporaryFolder folder;

@@ -43,6 +43,31 @@ TEST(Freeze, EachRuleGivesItsReason) {
   EXPECT_EQ(freeze_reason(schedule, {1, 2}), "schedule.freeze_epoch is 2");
 }
 
+TEST(Freeze, EarlyEpochsDoNotCount) {
+  ScheduleConfig schedule;
+  schedule.patience = 2;
+  const std::vector<double> growing = {1, 5, 6, 5, 4, 3};  // latents grow at first
+  EXPECT_NE(freeze_reason(schedule, growing), std::nullopt);
+  schedule.earliest_epoch = 5;
+  EXPECT_EQ(freeze_reason(schedule, growing), std::nullopt);
+  EXPECT_EQ(freeze_reason(schedule, {1, 5, 6, 7}), std::nullopt) << "before the earliest epoch";
+  EXPECT_NE(freeze_reason(schedule, {1, 5, 6, 7, 7}), std::nullopt) << "at the earliest epoch";
+}
+
+TEST(Freeze, OnASmoothedLoss) {
+  ScheduleConfig schedule;
+  schedule.patience = 3;
+  const std::vector<double> noisy = {4, 1, 4, 3, 3};  // one low value among falling ones
+  EXPECT_NE(freeze_reason(schedule, noisy), std::nullopt);
+  schedule.smoothing = 0.9;
+  EXPECT_EQ(freeze_reason(schedule, noisy), std::nullopt);
+  const auto means = smoothed({NAN, 4, NAN, 2}, 0.5);
+  EXPECT_TRUE(std::isnan(means[0]));
+  EXPECT_EQ(means[1], 4);
+  EXPECT_EQ(means[2], 4);
+  EXPECT_EQ(means[3], 3);
+}
+
 TEST(Phases, AreThePapers) {
   const auto& first = phase_by_name("stage1");
   EXPECT_TRUE(first.train_encoder && first.commitment && first.ns_loss && first.replacement);

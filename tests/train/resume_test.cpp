@@ -116,6 +116,19 @@ TEST_F(ResumeTest, OfEveryQuantizer) {
   }
 }
 
+TEST_F(ResumeTest, OfSettingsThatVaryByTheStep) {
+  auto config = full_config();
+  vary_by_the_step(config);
+  const auto straight = folder_->path() / "varying";
+  run(config, straight, Start::fresh);
+  for (const int64_t step : {3, 5, 8, 9, 11, 15}) {
+    const auto path = folder_->path() / fmt::format("varying-{}", step);
+    EXPECT_THROW(run(config, path, Start::fresh, step), Crash);
+    run(config, path, Start::resume);
+    expect_same_runs(straight, path);
+  }
+}
+
 TEST_F(ResumeTest, FromSeveralCrashes) {
   const auto path = crashed(5);
   for (const int64_t step : {6, 11, 12, 16}) {

@@ -99,4 +99,16 @@ inline void expect_same_runs(const std::filesystem::path& a, const std::filesyst
   EXPECT_EQ(state_a, state_b);
 }
 
+/// Lines of metrics.jsonl of one kind.
+inline std::vector<nlohmann::json> lines_of_kind(const std::filesystem::path& run,
+                                                 const std::string& kind) {
+  std::ifstream in(run / "metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string text; std::getline(in, text);) {
+    auto line = nlohmann::json::parse(text);
+    if (line.at("kind") == kind) lines.push_back(line);
+  }
+  return lines;
+}
+
 }  // namespace nsvq

@@ -30,6 +30,20 @@ inline Config tiny_config() {
   return config;
 }
 
+/// What varies by the step in `config`: rates of parts, schedules, clipping, windows of replacement
+/// and of the schedule that do not end with epochs.
+inline void vary_by_the_step(Config& config) {
+  auto& optimizer = config.optimizer;
+  optimizer.scale = {.encoder = 0.5, .decoder = 2, .quantizer = 10, .discriminator = 0.25};
+  optimizer.schedule = {.shape = "cosine", .warmup_steps = 3, .final_share = 0.1};
+  optimizer.discriminator_schedule = {.shape = "linear", .warmup_steps = 2};
+  optimizer.weight_decay = 0.01;
+  optimizer.clip_norm = 0.5;
+  config.replacement.every_steps = 4;
+  config.schedule.epoch_steps = 5;
+  config.schedule.freeze_epoch = 2;
+}
+
 /// A small quantizer of another type with the defaults of its kind.
 inline Config tiny_config_of(const std::string& type) {
   auto config = tiny_config();

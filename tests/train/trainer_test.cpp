@@ -18,6 +18,7 @@
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
 #include "tests/train/every_quantizer.h"
+#include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"
 
@@ -26,16 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
-  std::ifstream in(run / "metrics.jsonl");
-  std::vector<json> lines;
-  for (std::string text; std::getline(in, text);) {
-    auto line = json::parse(text);
-    if (line.at("kind") == kind) lines.push_back(line);
-  }
-  return lines;
-}
 
 std::map<std::string, double> train(const Config& config, const fs::path& run) {
   return Trainer(config, run, make_group()).train().evaluation;

@@ -3,6 +3,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
+#include <set>
+
 #include "nsvq/ops/common/dispatch.h"
 
 namespace nsvq {
@@ -11,8 +13,10 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 using Flag = std::optional<torch::Tensor>;
+using Scalar = std::optional<torch::Tensor>;
 using Step = void(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                  at::TensorList, const Flag&, double, double, double, double, double);
+                  at::TensorList, const Flag&, const Scalar&, const Scalar&, at::ArrayRef<double>,
+                  double, double, double, double, double, double);
 using Average = void(at::TensorList, at::TensorList, const Flag&, double);
 
 /// Whether numbers follow one another alike in memory; the stride of a single one means nothing.
@@ -57,6 +61,15 @@ Flag checked_flag(const torch::Tensor& bad, c10::Device device) {
   return bad;
 }
 
+Scalar checked_scalar(const torch::Tensor& scalar, const char* name, at::ScalarType type,
+                      c10::Device device) {
+  if (!scalar.defined()) return {};
+  TORCH_CHECK(scalar.scalar_type() == type && scalar.numel() == 1 && scalar.device() == device,
+              "adam_step: ", name, " must be one ", type, " on ", device, ", but it is ",
+              scalar.scalar_type(), " ", scalar.sizes(), " on ", scalar.device());
+  return scalar;
+}
+
 /// Gradients in the parameters' order in memory.
 Tensors ordered(const Tensors& gradients, const Tensors& parameters) {
   TORCH_CHECK(gradients.size() == parameters.size(), "adam_step: ", parameters.size(),
@@ -70,18 +83,44 @@ Tensors ordered(const Tensors& gradients, const Tensors& parameters) {
   return result;
 }
 
+/// Tensors i of a list for which keep[i].
+Tensors chosen(const Tensors& list, const std::vector<bool>& keep) {
+  Tensors result;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (keep[i]) result.push_back(list[i]);
+  }
+  return result;
+}
+
 /// Autograd then sees that values it may have saved are others now.
 void mark_changed(const Tensors& tensors) {
   for (const auto& one : tensors) one.unsafeGetTensorImpl()->bump_version();
 }
 
+void adam(const Tensors& parameters, const Tensors& gradients, const Tensors& moments1,
+          const Tensors& moments2, const Tensors& steps, double lr, const AdamOptions& options) {
+  at::_fused_adam_(parameters, gradients, moments1, moments2, /*max_exp_avg_sqs=*/{}, steps, lr,
+                   options.beta1, options.beta2, /*weight_decay=*/0, options.eps,
+                   /*amsgrad=*/false, /*maximize=*/false);
+}
+
+void adamw(const Tensors& parameters, const Tensors& gradients, const Tensors& moments1,
+           const Tensors& moments2, const Tensors& steps, double lr, const AdamOptions& options) {
+  at::_fused_adamw_(parameters, gradients, moments1, moments2, /*max_exp_avg_sqs=*/{}, steps, lr,
+                    options.beta1, options.beta2, options.weight_decay, options.eps,
+                    /*amsgrad=*/false, /*maximize=*/false);
+}
+
 void adam_step_cpu(at::TensorList parameters, at::TensorList gradients, at::TensorList moments1,
                    at::TensorList moments2, at::TensorList steps, at::TensorList averages,
-                   const Flag& bad, double lr, double beta1, double beta2, double eps,
-                   double decay) {
-  adam_step_reference({parameters.vec(), gradients.vec(), moments1.vec(), moments2.vec(),
-                       steps.vec(), averages.vec()},
-                      {lr, beta1, beta2, eps, decay}, bad.value_or(torch::Tensor()));
+                   const Flag& bad, const Scalar& lr_factor, const Scalar& gradient_factor,
+                   at::ArrayRef<double> lr_scales, double lr, double beta1, double beta2,
+                   double eps, double weight_decay, double average_decay) {
+  adam_step_reference(
+      {parameters.vec(), gradients.vec(), moments1.vec(), moments2.vec(), steps.vec(),
+       averages.vec(), lr_scales.vec(), lr_factor.value_or(torch::Tensor()),
+       gradient_factor.value_or(torch::Tensor())},
+      {lr, beta1, beta2, eps, weight_decay, average_decay}, bad.value_or(torch::Tensor()));
 }
 
 void average_step_cpu(at::TensorList parameters, at::TensorList averages, const Flag& bad,
@@ -101,12 +140,19 @@ void adam_step(const AdamTensors& tensors, const AdamOptions& options, const tor
   check_like_parameters(parameters, "moments2", tensors.moments2);
   check_steps(parameters, tensors.steps);
   if (!tensors.averages.empty()) check_like_parameters(parameters, "averages", tensors.averages);
+  TORCH_CHECK(tensors.lr_scales.empty() || tensors.lr_scales.size() == parameters.size(),
+              "adam_step: ", parameters.size(), " parameters, but ", tensors.lr_scales.size(),
+              " lr_scales");
   if (parameters.empty()) return;
+  const auto device = parameters[0].device();
   static const auto op = operator_named<Step>("nsvq::adam_step");
   const at::AutoDispatchBelowADInplaceOrView guard;
   op.call(parameters, gradients, tensors.moments1, tensors.moments2, tensors.steps,
-          tensors.averages, checked_flag(bad, parameters[0].device()), options.lr, options.beta1,
-          options.beta2, options.eps, options.average_decay);
+          tensors.averages, checked_flag(bad, device),
+          checked_scalar(tensors.lr_factor, "lr_factor", at::kDouble, device),
+          checked_scalar(tensors.gradient_factor, "gradient_factor", at::kFloat, device),
+          tensors.lr_scales, options.lr, options.beta1, options.beta2, options.eps,
+          options.weight_decay, options.average_decay);
   mark_changed(parameters);
   mark_changed(tensors.averages);
 }
@@ -128,9 +174,20 @@ void adam_step_reference(const AdamTensors& tensors, const AdamOptions& options,
   const torch::NoGradGuard no_grad;
   if (bad.defined() && bad.item<bool>()) return;
   at::_foreach_add_(tensors.steps, 1);
-  at::_fused_adam_(tensors.parameters, tensors.gradients, tensors.moments1, tensors.moments2,
-                   /*max_exp_avg_sqs=*/{}, tensors.steps, options.lr, options.beta1, options.beta2,
-                   /*weight_decay=*/0, options.eps, /*amsgrad=*/false, /*maximize=*/false);
+  const double factor = tensors.lr_factor.defined() ? tensors.lr_factor.item<double>() : 1;
+  const auto gradients = tensors.gradient_factor.defined()
+                             ? at::_foreach_mul(tensors.gradients, tensors.gradient_factor)
+                             : tensors.gradients;
+  auto scales = tensors.lr_scales;
+  scales.resize(tensors.parameters.size(), 1);
+  for (const double scale : std::set<double>(scales.begin(), scales.end())) {
+    std::vector<bool> keep;
+    for (const double one : scales) keep.push_back(one == scale);
+    const auto update = options.weight_decay > 0 ? adamw : adam;
+    update(chosen(tensors.parameters, keep), chosen(gradients, keep),
+           chosen(tensors.moments1, keep), chosen(tensors.moments2, keep),
+           chosen(tensors.steps, keep), options.lr * scale * factor, options);
+  }
   if (!tensors.averages.empty()) {
     at::_foreach_lerp_(tensors.averages, tensors.parameters, 1 - options.average_decay);
   }
@@ -146,8 +203,9 @@ void average_step_reference(const Tensors& parameters, const Tensors& averages, 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def(
       "adam_step(Tensor(a!)[] parameters, Tensor[] gradients, Tensor(b!)[] moments1, Tensor(c!)[] "
-      "moments2, Tensor(d!)[] steps, Tensor(e!)[] averages, Tensor? bad, float lr, float beta1, "
-      "float beta2, float eps, float average_decay) -> ()");
+      "moments2, Tensor(d!)[] steps, Tensor(e!)[] averages, Tensor? bad, Tensor? lr_factor, "
+      "Tensor? gradient_factor, float[] lr_scales, float lr, float beta1, float beta2, float eps, "
+      "float weight_decay, float average_decay) -> ()");
   m.def("average_step(Tensor[] parameters, Tensor(a!)[] averages, Tensor? bad, float decay) -> ()");
 }
 

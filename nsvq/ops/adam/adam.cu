@@ -26,12 +26,20 @@ constexpr int kThreads = 256;
 enum class Work { adam, adam_and_average, average };
 
 struct Rates {
-  float lr, eps, beta2, share1, share2, share_of_average;
+  double lr;
+  float eps, beta2, share1, share2, weight_decay, share_of_average;
   float log_beta1, log_beta2;
 };
 
+/// Scalars on the GPU; null where they are not given.
+struct Inputs {
+  const bool* bad;
+  const double* lr_factor;
+  const float* gradient_factor;
+};
+
 constexpr size_t kMostParameterBytes = 32764;
-static_assert(sizeof(Table) + sizeof(Rates) + 2 * sizeof(void*) <= kMostParameterBytes);
+static_assert(sizeof(Table) + sizeof(Rates) + sizeof(Inputs) <= kMostParameterBytes);
 
 /// As at::lerp: exact for shares 0 and 1.
 __device__ float lerp(float from, float to, float share) {
@@ -58,9 +66,10 @@ struct Chunk {
   float *parameter, *moment1, *moment2, *average;
   const float* gradient;
   int size;
-  float step_size = 0, root_of_correction2 = 1;
+  float step_size = 0, root_of_correction2 = 1, shrinking = 0, gradient_factor = 1;
 
-  __device__ Chunk(const Table& table, const Rates& rates, int tensor, int64_t begin)
+  __device__ Chunk(const Table& table, const Rates& rates, const Inputs& inputs, int tensor,
+                   int64_t begin)
       : parameter(table.parameters[tensor] + begin),
         moment1(table.moments1[tensor] + begin),
         moment2(table.moments2[tensor] + begin),
@@ -70,8 +79,12 @@ struct Chunk {
     if constexpr (kWork == Work::average) return;
     // 1 - beta^steps without cancellation. The count is written once all blocks have read it.
     const float steps = *table.steps.of[tensor] + 1;
-    step_size = rates.lr / -expm1f(steps * rates.log_beta1);
+    const double factor = inputs.lr_factor != nullptr ? *inputs.lr_factor : 1;
+    const auto lr = static_cast<float>(rates.lr * table.lr_scales[tensor] * factor);
+    step_size = lr / -expm1f(steps * rates.log_beta1);
     root_of_correction2 = sqrtf(-expm1f(steps * rates.log_beta2));
+    shrinking = lr * rates.weight_decay;
+    if (inputs.gradient_factor != nullptr) gradient_factor = *inputs.gradient_factor;
   }
 };
 
@@ -86,9 +99,11 @@ __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
     v = load<V>(chunk.moment2 + at);
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      m.values[i] = lerp(m.values[i], g.values[i], rates.share1);
-      v.values[i] = rates.beta2 * v.values[i] + rates.share2 * g.values[i] * g.values[i];
+      const float gradient = chunk.gradient_factor * g.values[i];
+      m.values[i] = lerp(m.values[i], gradient, rates.share1);
+      v.values[i] = rates.beta2 * v.values[i] + rates.share2 * gradient * gradient;
       const float divisor = sqrtf(v.values[i]) / chunk.root_of_correction2 + rates.eps;
+      p.values[i] -= chunk.shrinking * p.values[i];
       p.values[i] -= chunk.step_size * m.values[i] / divisor;
     }
     store(m, chunk.moment1 + at);
@@ -107,11 +122,11 @@ __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
 template <Work kWork>
 __global__ void __launch_bounds__(kThreads)
     update_chunks(const __grid_constant__ Table table, const __grid_constant__ Rates rates,
-                  const bool* bad) {
-  if (bad != nullptr && *bad) return;
+                  const Inputs inputs) {
+  if (inputs.bad != nullptr && *inputs.bad) return;
   const int tensor = tensor_of(table, blockIdx.x);
   const int64_t begin = static_cast<int64_t>(blockIdx.x - table.first[tensor]) * kChunk;
-  const Chunk<kWork> chunk(table, rates, tensor, begin);
+  const Chunk<kWork> chunk(table, rates, inputs, tensor, begin);
   const int vectors = table.aligned[tensor] ? chunk.size / kVector : 0;
   for (int i = threadIdx.x; i < vectors; i += kThreads) {
     update<kWork, kVector>(chunk, rates, i * kVector);
@@ -128,42 +143,58 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <Work kWork>
-void run(const Lists& lists, const Rates& rates, const std::optional<at::Tensor>& bad) {
+void run(const Lists& lists, const Rates& rates, const Inputs& inputs) {
   const c10::cuda::CUDAGuard guard(lists.parameters[0].device());
   const auto stream = at::cuda::getCurrentCUDAStream();
-  const bool* flag = bad ? bad->const_data_ptr<bool>() : nullptr;
   const size_t count = lists.parameters.size();
   for (size_t begin = 0; begin < count; begin += kMost) {
     const auto table = table_of(lists, begin, std::min(count, begin + kMost));
     const int blocks = table.first[table.steps.count];
     if (blocks > 0) {
-      update_chunks<kWork><<<blocks, kThreads, 0, stream>>>(table, rates, flag);
+      update_chunks<kWork><<<blocks, kThreads, 0, stream>>>(table, rates, inputs);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     }
     if (kWork == Work::average) continue;
-    count_steps<<<1, kThreads, 0, stream>>>(table.steps, flag);
+    count_steps<<<1, kThreads, 0, stream>>>(table.steps, inputs.bad);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 }
 
+template <typename T>
+const T* pointer_to(const std::optional<at::Tensor>& scalar) {
+  return scalar ? scalar->const_data_ptr<T>() : nullptr;
+}
+
 void adam_step_cuda(at::TensorList parameters, at::TensorList gradients, at::TensorList moments1,
                     at::TensorList moments2, at::TensorList steps, at::TensorList averages,
-                    const std::optional<at::Tensor>& bad, double lr, double beta1, double beta2,
-                    double eps, double decay) {
+                    const std::optional<at::Tensor>& bad,
+                    const std::optional<at::Tensor>& lr_factor,
+                    const std::optional<at::Tensor>& gradient_factor,
+                    at::ArrayRef<double> lr_scales, double lr, double beta1, double beta2,
+                    double eps, double weight_decay, double average_decay) {
   const auto narrow = [](double value) { return static_cast<float>(value); };
-  const Rates rates{
-      narrow(lr),        narrow(eps),       narrow(beta2),           narrow(1 - beta1),
-      narrow(1 - beta2), narrow(1 - decay), narrow(std::log(beta1)), narrow(std::log(beta2))};
-  const Lists lists{parameters, gradients, moments1, moments2, steps, averages};
-  if (averages.empty()) return run<Work::adam>(lists, rates, bad);
-  run<Work::adam_and_average>(lists, rates, bad);
+  const Rates rates{lr,
+                    narrow(eps),
+                    narrow(beta2),
+                    narrow(1 - beta1),
+                    narrow(1 - beta2),
+                    narrow(weight_decay),
+                    narrow(1 - average_decay),
+                    narrow(std::log(beta1)),
+                    narrow(std::log(beta2))};
+  const Lists lists{parameters, gradients, moments1, moments2, steps, averages, lr_scales};
+  const Inputs inputs{pointer_to<bool>(bad), pointer_to<double>(lr_factor),
+                      pointer_to<float>(gradient_factor)};
+  if (averages.empty()) return run<Work::adam>(lists, rates, inputs);
+  run<Work::adam_and_average>(lists, rates, inputs);
 }
 
 void average_step_cuda(at::TensorList parameters, at::TensorList averages,
                        const std::optional<at::Tensor>& bad, double decay) {
   Rates rates{};
   rates.share_of_average = static_cast<float>(1 - decay);
-  run<Work::average>({parameters, {}, {}, {}, {}, averages}, rates, bad);
+  run<Work::average>({parameters, {}, {}, {}, {}, averages}, rates,
+                     {pointer_to<bool>(bad), nullptr, nullptr});
 }
 
 }  // namespace

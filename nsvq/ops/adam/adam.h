@@ -11,19 +11,25 @@ namespace nsvq {
 /// scalars on the parameters' device. `averages` may be empty.
 struct AdamTensors {
   std::vector<torch::Tensor> parameters, gradients, moments1, moments2, steps, averages;
+  std::vector<double> lr_scales = {};  ///< factors on the learning rate; empty: 1
+  // What varies from step to step, scalars on the parameters' device; undefined: 1.
+  torch::Tensor lr_factor = {};        ///< fp64, on the learning rate
+  torch::Tensor gradient_factor = {};  ///< fp32, on all gradients
 };
 
 struct AdamOptions {
   double lr, beta1, beta2, eps;
+  double weight_decay = 0;
   double average_decay = 0;
 };
 
-/// One step of Adam with bias correction, without weight decay, as at::_fused_adam_ computes it on
-/// a CPU, `steps` counted up by it; then average <- decay * average + (1 - decay) * parameter.
-/// Nothing changes where `bad`, a boolean on the parameters' device or undefined, is true. A GPU
-/// does it in two launches for 512 tensors, and the host neither waits nor copies: pointers and
-/// options are arguments of the launches, so a captured CUDA graph keeps those it was captured
-/// with.
+/// One step of Adam with bias correction, as at::_fused_adam_ computes it on a CPU, `steps` counted
+/// up by it; with a weight decay, AdamW's: parameters first shrink by the rate times that share.
+/// Then average <- decay * average + (1 - decay) * parameter. Nothing changes where `bad`, a
+/// boolean on the parameters' device or undefined, is true. A GPU does it in two launches for 480
+/// tensors, and the host neither waits nor copies: pointers and options are arguments of the
+/// launches, so a captured CUDA graph keeps those it was captured with and reads lr_factor and
+/// gradient_factor anew.
 void adam_step(const AdamTensors& tensors, const AdamOptions& options, const torch::Tensor& bad);
 
 /// average <- decay * average + (1 - decay) * parameter, for parameters without gradients.

@@ -13,7 +13,7 @@ namespace nsvq::adam_cuda {
 
 constexpr int kChunk = 4096;  // numbers of a block
 constexpr int kVector = 4;    // numbers of 16 bytes
-constexpr int kMost = 512;    // tensors of a launch
+constexpr int kMost = 480;    // tensors of a launch
 static_assert(kChunk % kVector == 0, "a chunk begins where its tensor is aligned");
 
 struct Steps {
@@ -28,12 +28,14 @@ struct Table {
   int64_t sizes[kMost];
   Steps steps;
   int first[kMost + 1];
+  float lr_scales[kMost];
   bool aligned[kMost];  // all of a tensor's pointers, for vectors
 };
 
 /// Lists of tensors; those that the work has no need of are empty.
 struct Lists {
   at::TensorList parameters, gradients, moments1, moments2, steps, averages;
+  at::ArrayRef<double> lr_scales = {};
 };
 
 /// Fills a table's column for tensors [begin, end).
@@ -59,6 +61,8 @@ inline Table table_of(const Lists& lists, size_t begin, size_t end) {
   table.steps.count = static_cast<int>(end - begin);
   table.first[0] = 0;
   for (int i = 0; i < table.steps.count; ++i) {
+    const auto& scales = lists.lr_scales;
+    table.lr_scales[i] = scales.empty() ? 1 : static_cast<float>(scales[begin + i]);
     table.sizes[i] = lists.parameters[begin + i].numel();
     table.first[i + 1] = table.first[i] + static_cast<int>(divided(table.sizes[i], kChunk));
   }

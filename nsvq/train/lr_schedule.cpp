@@ -1,0 +1,32 @@
+#include "nsvq/train/lr_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace nsvq {
+
+double lr_factor(const LrScheduleConfig& schedule, int64_t step, int64_t steps) {
+  const auto warmup = static_cast<double>(schedule.warmup_steps);
+  const auto at = static_cast<double>(step);
+  if (at < warmup) return (at + 1) / warmup;
+  if (schedule.shape == "constant") return 1;
+  const auto end = static_cast<double>(schedule.steps > 0 ? schedule.steps : steps);
+  const double progress = end > warmup ? std::min(1.0, (at - warmup) / (end - warmup)) : 1;
+  const double left =
+      schedule.shape == "linear" ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return schedule.final_share + (1 - schedule.final_share) * left;
+}
+
+double discriminator_lr_factor(const Config& config, int64_t step, int64_t steps) {
+  const auto& schedule = config.optimizer.discriminator_schedule;
+  if (schedule.shape == "same") return lr_factor(config.optimizer.schedule, step, steps);
+  const int64_t start = config.adversarial.start_step;
+  return lr_factor(schedule, std::max<int64_t>(0, step - start), steps - start);
+}
+
+bool is_constant(const LrScheduleConfig& schedule) {
+  return schedule.shape == "constant" && schedule.warmup_steps == 0;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Trains rows of the paper's Table 1 at one equal budget and prints the table:
+#   table1.sh FOLDER TRAIN_IMAGES VAL_IMAGES [ROW...]
+# Rows are lines of configs/table1/rows.txt (all if none is named). Each is trained at the better, by PSNR on the
+# validation images, of two learning rates, tried in pilots. What is finished in FOLDER is never repeated, and a run
+# that was stopped goes on, so the same command continues where the last one ended. Environment:
+#   NSVQ      the program (build/release/nsvq)      STEPS  of a row (5000)   PILOT_STEPS  of a pilot (1500)
+#   LRS       learning rates to try ("4e-4 1e-3")   SEED   (0)               MINUTES      no run begins later (0: no limit)
+#   FEATURES  codes of vqgan-lc (nsvq codebook features); without them that row is left out
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+[ $# -ge 3 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+folder=$1 train=$2 val=$3
+shift 3
+nsvq=${NSVQ:-build/release/nsvq} steps=${STEPS:-5000} pilot_steps=${PILOT_STEPS:-1500} seed=${SEED:-0} minutes=${MINUTES:-0}
+read -ra lrs <<<"${LRS:-4e-4 1e-3}"
+metrics=psnr,ssim,lpips-vgg,utilisation
+"$nsvq" weights list 2>/dev/null | grep -q '^inception.*sha256' && metrics+=,fid
+
+# figure FILE KEY: a number of a JSON file, rounded by its precision.
+figure() { grep -o "\"$2\": *[-0-9.e+]*" "$1" | tail -n 1 | sed 's/.*: *//'; }
+
+out_of_time() { [ "$minutes" -gt 0 ] && [ $((SECONDS / 60)) -ge "$minutes" ]; }
+
+# run DIR STEPS LR RECIPE OVERRIDES...: trains and evaluates. The schedule is in hundredths of the budget.
+run() {
+  local dir=$1 budget=$2 lr=$3 recipe=$4
+  shift 4
+  [ -f "$dir/eval.json" ] && return 0
+  out_of_time && { echo "table1: out of time before $dir; the same command goes on" >&2; exit 0; }
+  local resume=()
+  [ -f "$dir/run/config.yaml" ] && resume=(--resume)
+  mkdir -p "$dir"
+  "$nsvq" train "configs/table1/$recipe.yaml" $(cat configs/table1/gpu.txt) "data.train=$train" "data.val=$val" \
+    "train.steps=$budget" "optimizer.lr=$lr" "seed=$seed" "schedule.epoch_steps=$((budget / 100))" \
+    schedule.freeze_epoch=80 schedule.warmup_epochs=8 schedule.ramp_epochs=4 \
+    adversarial.weight=0.1 "adversarial.start_step=$((budget * 2 / 5))" "optimizer.schedule.warmup_steps=$((budget / 50))" \
+    drift.images=64 "$@" --run "$dir/run" "${resume[@]}" >>"$dir/log.txt" 2>&1 ||
+    { tail -n 1 "$dir/log.txt" >&2; echo "table1: training $dir failed (log: $dir/log.txt)" >&2; return 1; }
+  "$nsvq" eval "$dir/run" --data "$val" --metrics "$metrics" --json "$dir/eval.tmp" >>"$dir/log.txt" 2>&1 &&
+    cp "$dir/run/metrics.jsonl" "$dir/" && mv "$dir/eval.tmp" "$dir/eval.json" && rm -rf "$dir/run/checkpoints"
+}
+
+# best NAME: the learning rate whose pilot has the higher PSNR.
+best() {
+  for lr in "${lrs[@]}"; do echo "$(figure "$folder/pilot-$1-$lr/eval.json" psnr) $lr"; done | sort -g | tail -n 1 | cut -d' ' -f2
+}
+
+row() {
+  local name=$1 recipe=$2
+  shift 2
+  if [ "$recipe" = vqgan-lc ]; then
+    [ -n "${FEATURES:-}" ] || return 0
+    set -- "$@" "quantizer.features.file=$FEATURES" quantizer.features.dim=512
+  fi
+  for lr in "${lrs[@]}"; do run "$folder/pilot-$name-$lr" "$pilot_steps" "$lr" "$recipe" "$@" || return; done
+  run "$folder/$name" "$steps" "$(best "$name")" "$recipe" "$@" || return
+  local last eval=$folder/$name/eval.json
+  last=$folder/$name/last-epoch.json
+  grep '"kind":"epoch"' "$folder/$name/metrics.jsonl" | tail -n 1 >"$last"
+  grep '"kind":"step"' "$folder/$name/metrics.jsonl" | tail -n 1 >"$folder/$name/last-step.json"
+  printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.0f | %.2f |\n' "$name" "$(best "$name")" \
+    "$(awk "BEGIN{print 100*$(figure "$last" utilisation)}")" "$(awk "BEGIN{print 100*$(figure "$eval" utilisation)}")" \
+    "$(figure "$eval" psnr)" "$(figure "$eval" ssim)" "$(figure "$eval" lpips-vgg)" "$(figure "$eval" fid)" \
+    "$(figure "$folder/$name/last-step.json" images_per_second)" "$(figure "$folder/$name/last-step.json" peak_memory_gib)"
+}
+
+echo "| row | lr | codes used: last epoch | validation | PSNR | SSIM | LPIPS-VGG | rFID | images/s | peak GiB |"
+echo "|---|---|---|---|---|---|---|---|---|---|"
+while read -r name recipe overrides; do
+  [[ $name == \#* || -z $name ]] && continue
+  [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
+  # shellcheck disable=SC2086  # overrides are words
+  row "$name" "$recipe" $overrides
+done <configs/table1/rows.txt

@@ -1,0 +1,51 @@
+#include "nsvq/train/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace nsvq {
+namespace {
+
+TEST(LrSchedule, IsConstantUnlessToldOtherwise) {
+  EXPECT_TRUE(is_constant({}));
+  for (const int64_t step : {0, 5, 99, 1000}) EXPECT_EQ(lr_factor({}, step, 100), 1);
+}
+
+TEST(LrSchedule, RisesOverTheWarmUp) {
+  const LrScheduleConfig schedule{.warmup_steps = 4};
+  EXPECT_FALSE(is_constant(schedule));
+  EXPECT_EQ(lr_factor(schedule, 0, 100), 0.25);
+  EXPECT_EQ(lr_factor(schedule, 3, 100), 1);
+  EXPECT_EQ(lr_factor(schedule, 4, 100), 1);
+}
+
+TEST(LrSchedule, FallsToItsFinalShare) {
+  LrScheduleConfig schedule{.shape = "linear", .warmup_steps = 20, .final_share = 0.1};
+  EXPECT_EQ(lr_factor(schedule, 20, 120), 1);
+  EXPECT_NEAR(lr_factor(schedule, 70, 120), 0.55, 1e-12);
+  EXPECT_NEAR(lr_factor(schedule, 120, 120), 0.1, 1e-12);
+  EXPECT_NEAR(lr_factor(schedule, 500, 120), 0.1, 1e-12) << "a grown budget";
+  schedule.shape = "cosine";
+  EXPECT_NEAR(lr_factor(schedule, 70, 120), 0.55, 1e-12);
+  EXPECT_GT(lr_factor(schedule, 40, 120), 0.9);
+  EXPECT_NEAR(lr_factor(schedule, 120, 120), 0.1, 1e-12);
+  schedule.steps = 60;
+  EXPECT_NEAR(lr_factor(schedule, 60, 120), 0.1, 1e-12) << "before the end of the run";
+}
+
+TEST(LrSchedule, ARunShorterThanItsWarmUpOnlyRises) {
+  const LrScheduleConfig schedule{.shape = "cosine", .warmup_steps = 10};
+  EXPECT_NEAR(lr_factor(schedule, 4, 5), 0.5, 1e-12);
+}
+
+TEST(LrSchedule, OfTheDiscriminatorCountsFromItsFirstStep) {
+  Config config;
+  config.adversarial.start_step = 50;
+  config.optimizer.schedule = {.shape = "linear"};
+  EXPECT_EQ(discriminator_lr_factor(config, 75, 100), 0.25) << "the generator's";
+  config.optimizer.discriminator_schedule = {.shape = "linear"};
+  EXPECT_EQ(discriminator_lr_factor(config, 50, 100), 1);
+  EXPECT_EQ(discriminator_lr_factor(config, 75, 100), 0.5);
+}
+
+}  // namespace
+}  // namespace nsvq
