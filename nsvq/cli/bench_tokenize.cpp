@@ -193,6 +193,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
   require_writable(arguments.json);
   const torch::NoGradGuard no_grad;
   Subject subject(arguments);
+  subject.session.require_tokens();
   BenchJson json = {{"device", describe(subject.session.device())},
                     {"precision", name_of(subject.session.tokenizer()->precision)},
                     {"batch_size", subject.loader.batch_size}};

@@ -10,6 +10,7 @@
 #include "nsvq/quantizers/gumbel.h"
 #include "nsvq/quantizers/ibq.h"
 #include "nsvq/quantizers/lfq.h"
+#include "nsvq/quantizers/none.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/simvq.h"
@@ -25,7 +26,7 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
       vq_kind(),       ema_kind(),   factorised_kind(), fsq_kind(),         lfq_kind(),
       vqgan_lc_kind(), simvq_kind(), fvq_kind(),        simvq_ns_kind(),    nsvq_kind(),
       affine_kind(),   cvq_kind(),   jukebox_kind(),    soundstream_kind(), sqvae_kind(),
-      gumbel_kind(),   ibq_kind(),
+      gumbel_kind(),   ibq_kind(),   none_kind(),
   };
   return kinds;
 }

@@ -23,7 +23,8 @@ void check_sizes(const Config& config) {
       stride, config.model.multipliers.size());
 }
 
-void check_schedule(const ScheduleConfig& schedule) {
+void check_schedule(const Config& config) {
+  const auto& schedule = config.schedule;
   const auto& phases = schedule.phases;
   for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
     if (std::find(phases.begin(), phase, *phase) == phase) continue;
@@ -47,6 +48,14 @@ void check_schedule(const ScheduleConfig& schedule) {
         "end schedule.phases with stage1",
         *(stage1 + 1));
   }
+  const auto& kind = quantizer_kind(config.quantizer.type);
+  if (schedule.freeze == "plateau" && !kind.tokens && stage1 != phases.end() &&
+      stage1 + 1 != phases.end()) {
+    throw UserError(
+        "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, "
+        "or end schedule.phases with stage1",
+        kind.name);
+  }
 }
 
 }  // namespace
@@ -54,7 +63,7 @@ void check_schedule(const ScheduleConfig& schedule) {
 void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
-  check_schedule(config.schedule);
+  check_schedule(config);
   if (config.loss.of<L1LossConfig>().weight == 0 && config.loss.of<L2LossConfig>().weight == 0) {
     throw UserError(
         "loss.l1 and loss.l2 are both 0, so nothing asks for reconstruction; set one above 0");

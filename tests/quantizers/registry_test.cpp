@@ -10,6 +10,7 @@
 namespace nsvq {
 namespace {
 
+/// Members without tokens have a test of their own.
 class EveryQuantizer : public testing::TestWithParam<std::string> {
  protected:
   Member member_ = member(GetParam());
@@ -186,7 +187,9 @@ TEST_P(EveryQuantizer, CodesDrawnFromDataAreLatents) {
 
 std::vector<std::string> names() {
   std::vector<std::string> result;
-  for (const auto& kind : quantizer_kinds()) result.push_back(kind.name);
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.tokens) result.push_back(kind.name);
+  }
   return result;
 }
 
