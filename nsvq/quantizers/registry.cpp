@@ -51,8 +51,11 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
        Range::one_of(names_of(quantizer_kinds()))},
       {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, 16777216)},
       {"quantizer.init", &config.init,
-       "first values of the codebook; data: latents of the first batches; kmeans: their clusters",
-       Range::one_of({"gaussian", "uniform", "data", "kmeans"})},
+       "first values of the codebook: gaussian N(0, 1/d), uniform U(-1/K, 1/K), normal "
+       "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",
+       Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans"})},
+      {"quantizer.init_scale", &config.init_scale,
+       "normal: standard deviation of the codebook's numbers", Range::above(0)},
       {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
       {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
        Range::at_least(0)},

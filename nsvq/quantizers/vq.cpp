@@ -11,7 +11,7 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim,
                                  MovedBy moved_by)
     : config_(config) {
-  const auto codes = initial_codebook(config.init, config.codes, latent_dim);
+  const auto codes = initial_codebook(config, latent_dim);
   codebook_ = moved_by == MovedBy::gradients ? register_parameter("codebook", codes)
                                              : register_buffer("codebook", codes);
 }

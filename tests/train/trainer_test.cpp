@@ -185,7 +185,7 @@ bool starts_otherwise(const Config& config, const Config& before) {
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
   for (const auto& kind : quantizer_kinds()) {
     std::optional<Config> before;
-    for (const auto* init : {"gaussian", "uniform", "data", "kmeans"}) {
+    for (const auto* init : {"gaussian", "uniform", "normal", "data", "kmeans"}) {
       SCOPED_TRACE(kind.name + " from " + init);
       auto config = tiny_config_with_files(kind.name, folder_.path());
       config.quantizer.init = init;
