@@ -53,6 +53,9 @@ struct StepOutputs {
   Group& group;
 };
 
+/// By which latents and codes are compared: the squared distance, or the angle between them.
+enum class Distance { l2, cosine };
+
 /// A tokenizer's bottleneck: latents to codes and back.
 class Quantizer : public torch::nn::Module {
  public:
@@ -88,6 +91,8 @@ class Quantizer : public torch::nn::Module {
   virtual torch::Tensor code_vectors() { return codebook(); }
   /// The codebook [K, d] whose rows a replacement may overwrite; undefined where there is none.
   virtual torch::Tensor codebook() { return {}; }
+  /// By which latents choose among the codebook's rows.
+  virtual Distance distance() const { return Distance::l2; }
   /// Called after rows were overwritten, [K] of booleans: statistics kept for them start anew.
   virtual void rows_replaced(const torch::Tensor& /*rows*/) {}
 

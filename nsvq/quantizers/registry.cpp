@@ -3,6 +3,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/quantizers/affine.h"
+#include "nsvq/quantizers/cvq.h"
 #include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/factorised.h"
 #include "nsvq/quantizers/fsq.h"

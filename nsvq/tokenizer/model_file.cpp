@@ -42,8 +42,10 @@ void add_setting(TensorFile& file, const std::string& type, const std::string& k
   if (of_type && !set) config->second += fmt::format("\n{}: {}\n", key, value);
 }
 
-/// Format 1: fvq had neither positions nor modulation, which were no setting.
+/// Format 1: cvq searched by squared distance, and fvq had neither positions nor modulation.
+/// Neither was a setting.
 void from_format_1(TensorFile& file) {
+  add_setting(file, "cvq", "quantizer.cvq.distance", "l2");
   add_setting(file, "fvq", "quantizer.bridge.variant", "vit");
 }
 

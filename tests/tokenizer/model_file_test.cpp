@@ -10,6 +10,7 @@
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/quantizers/code_bridge.h"
+#include "nsvq/quantizers/cvq.h"
 #include "nsvq/tokenizer/detokenize.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "tests/error_of.h"
@@ -52,6 +53,10 @@ TEST(StoredModels, OfEveryFormatOpen) {
 
 TEST(StoredModels, OfFormat1KeepWhatHasBecomeASetting) {
   EXPECT_EQ(load_model(kStored / "format-1").config.quantizer.of<BridgeConfig>().variant, "vit");
+  const auto cvq = load_model(kStored / "format-1-cvq").config.quantizer;
+  EXPECT_EQ(cvq.type, "cvq");
+  EXPECT_EQ(cvq.of<CvqConfig>().distance, "l2");
+  EXPECT_EQ(Config().quantizer.of<CvqConfig>().distance, "cosine");
   EXPECT_EQ(Config().quantizer.of<BridgeConfig>().variant, "dit");
 }
 
