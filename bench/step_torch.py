@@ -148,7 +148,7 @@ class Step:
 
 
 def measure(work, options):
-    """Milliseconds (a median) and GiB at most."""
+    """Milliseconds (a median) and GiB at most, allocated and reserved."""
     wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
     for _ in range(3):
         work()
@@ -161,8 +161,10 @@ def measure(work, options):
         work()
         wait()
         times.append(1e3 * (time.perf_counter() - start))
-    memory = torch.cuda.max_memory_allocated() / 2**30 if options.device == "cuda" else float("nan")
-    return statistics.median(times), memory
+    on_gpu = options.device == "cuda"
+    memory = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else float("nan")
+    reserved = torch.cuda.max_memory_reserved() / 2**30 if on_gpu else float("nan")
+    return statistics.median(times), memory, reserved
 
 
 def parse_options():
@@ -178,7 +180,7 @@ def main():
     options = parse_options()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    print("| PyTorch | ms | img/s | peak GiB |\n|---|---|---|---|")
+    print("| PyTorch | ms | img/s | peak GiB | reserved |\n|---|---|---|---|---|")
     for mode in ("eager", "compile"):
         step = Step(options)
         if mode == "compile":
@@ -187,9 +189,9 @@ def main():
         for name, one in work.items():
             if options.only not in name:
                 continue
-            milliseconds, memory = measure(one, options)
-            print(f"| {name}, {mode} | {milliseconds:.1f} | {1e3 * options.batch / milliseconds:.0f} | {memory:.2f} |",
-                  flush=True)
+            milliseconds, memory, reserved = measure(one, options)
+            print(f"| {name}, {mode} | {milliseconds:.1f} | {1e3 * options.batch / milliseconds:.0f} | {memory:.2f} | "
+                  f"{reserved:.2f} |", flush=True)
         del step, work
 
 

@@ -182,20 +182,23 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     const double flops = convolution_flops(step);
     for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-    const double memory =
-        peak_memory(device);  // of the eager steps: statistics exclude a graph's memory pool
+    // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
+    const double memory = peak_memory(device);
+    const auto reserved = peak_reserved_memory(device);
     const auto taken = time_work(step, device, arguments.rounds);
     if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
     const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
-    fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most\n",
+    fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
                describe(device), json["precision"].get<std::string>(), config.train.batch_size,
-               taken->milliseconds, rate, memory);
+               taken->milliseconds, rate, memory,
+               reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
     const double reached = flops / taken->milliseconds / 1e9;
     fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
                share_of_peak(reached, arguments.peak));
     json["milliseconds"] = taken->milliseconds;
     json["images_per_second"] = rate;
     json["peak_gib"] = memory;
+    if (reserved) json["peak_reserved_gib"] = *reserved;
     json["convolution_flop"] = flops;
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
     if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);

@@ -105,15 +105,18 @@ torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arg
   if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
   const double tflops = flops / taken->milliseconds / 1e9;
-  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most\n",
+  const auto reserved = peak_reserved_memory(subject.session.device());
+  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most{}\n",
              describe(subject.session.device()), name_of(subject.session.tokenizer()->precision),
-             batch, rate, peak_memory(subject.session.device()));
+             batch, rate, peak_memory(subject.session.device()),
+             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
   fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
              flops / static_cast<double>(batch) / 1e9, tflops,
              share_of_peak(tflops, arguments.peak_tflops));
   json["images_per_second"] = rate;
   json["milliseconds"] = taken->milliseconds;
   json["peak_gib"] = peak_memory(subject.session.device());
+  if (reserved) json["peak_reserved_gib"] = *reserved;
   json["convolution_flop"] = flops;
   if (arguments.peak_tflops > 0) json["share_of_peak"] = tflops / arguments.peak_tflops;
   return images;
@@ -193,6 +196,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
   require_writable(arguments.json);
   const torch::NoGradGuard no_grad;
   Subject subject(arguments);
+  subject.session.require_tokens();
   BenchJson json = {{"device", describe(subject.session.device())},
                     {"precision", name_of(subject.session.tokenizer()->precision)},
                     {"batch_size", subject.loader.batch_size}};

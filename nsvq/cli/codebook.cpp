@@ -101,6 +101,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
 void run_kmeans(const CodebookArguments& arguments) {
   require_writable(arguments.out);
   ModelOnData opened(arguments.model);
+  opened.session.require_tokens();
   auto& tokenizer = opened.session.tokenizer();
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
   const auto file = opened.session.file().string();

@@ -99,8 +99,9 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   ModelOnData opened(model);
   Compared result{opened.session.file().string(), {title, {}}, {}};
   const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
-  result.column.values = measure(opened.session, {model.data, opened.source, opened.options},
-                                 choice, {.title = title, .on_batch = keep});
+  const auto own = opened.session.codes() > 0 ? choice : without_tokens(choice);
+  result.column.values = measure(opened.session, {model.data, opened.source, opened.options}, own,
+                                 {.title = title, .on_batch = keep});
   return result;
 }
 

@@ -52,6 +52,7 @@ ResumableFolder::Settings picture_settings(const DetokenizeArguments& arguments,
 
 void run_detokenize(const DetokenizeArguments& arguments) {
   InferenceSession session(arguments.model, arguments.device);
+  session.require_tokens();
   const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force);
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;

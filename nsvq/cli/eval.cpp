@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
@@ -35,7 +36,7 @@ void write_json(const EvalArguments& arguments, const std::string& model,
 }
 
 void run_eval(const EvalArguments& arguments) {
-  const auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
+  auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
@@ -46,17 +47,23 @@ void run_eval(const EvalArguments& arguments) {
     opened.options.batch_size =
         std::min(kMostImages, opened.session.batch_size(opened.options.transform));
   }
+  if (!arguments.histogram.empty()) opened.session.require_tokens();
+  const bool tokens = opened.session.codes() > 0;
+  if (!tokens && arguments.metrics.metrics.empty()) choice = without_tokens(choice);
   const auto model = opened.session.file().string();
-  Usage usage(opened.session.codes(), utilisation);
-  const auto values =
-      measure(opened.session, {arguments.model.data, opened.source, opened.options}, choice,
-              {.on_batch = [&](const EvalBatch& batch) { usage.add(batch); }});
+  std::optional<Usage> usage;
+  if (tokens) usage.emplace(opened.session.codes(), utilisation);
+  const auto count = [&](const EvalBatch& batch) {
+    if (usage) usage->add(batch);
+  };
+  const auto values = measure(opened.session, {arguments.model.data, opened.source, opened.options},
+                              choice, {.on_batch = count});
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
              metric_table(values, choice.conventions));
   print_statistics(arguments.metrics);
   write_json(arguments, model, choice, values);
   if (arguments.histogram.empty()) return;
-  write_text(arguments.histogram, usage_chart(usage.hits()));
+  write_text(arguments.histogram, usage_chart(usage->hits()));
 }
 
 }  // namespace

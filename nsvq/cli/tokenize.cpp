@@ -63,6 +63,7 @@ int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData&
 
 void run_tokenize(const TokenizeArguments& arguments) {
   ModelOnData opened(arguments.model);
+  opened.session.require_tokens();
   TokenizeOptions options;
   options.out = arguments.out;
   options.source = arguments.model.data;

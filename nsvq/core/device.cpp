@@ -13,6 +13,12 @@
 
 namespace nsvq {
 
+namespace {
+
+double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
+
+}  // namespace
+
 c10::Device choose_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   if (gpu_count() > 0) return c10::Device(c10::kCUDA, 0);
@@ -29,11 +35,15 @@ std::string describe(c10::Device device) {
 }
 
 double peak_memory(c10::Device device) {
-  constexpr double gib = 1024. * 1024 * 1024;
-  if (device.is_cuda()) return static_cast<double>(gpu_peak_memory(device)) / gib;
+  if (device.is_cuda()) return in_gib(gpu_peak_memory(device));
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024 / gib;  // ru_maxrss is in KiB
+  return in_gib(usage.ru_maxrss * 1024);  // ru_maxrss is in KiB
+}
+
+std::optional<double> peak_reserved_memory(c10::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  return in_gib(gpu_peak_reserved_memory(device));
 }
 
 void wait_for(c10::Device device) {

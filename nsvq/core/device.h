@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace nsvq {
@@ -16,6 +17,9 @@ std::string describe(c10::Device device);
 
 /// Peak memory in GiB: of the process for a CPU, of allocated tensors for a GPU.
 double peak_memory(c10::Device device);
+/// Peak memory in GiB that the allocator has taken from a GPU, with what it keeps for later tensors
+/// and the pools of CUDA graphs. Nothing for a CPU, whose peak memory is the process's.
+std::optional<double> peak_reserved_memory(c10::Device device);
 
 /// Synchronises the host with a GPU, as torch.cuda.synchronize; returns at once for a CPU.
 void wait_for(c10::Device device);
@@ -36,5 +40,7 @@ std::string why_no_gpu();
 std::string gpu_name(c10::Device device);
 /// Peak memory of allocated tensors, in bytes.
 int64_t gpu_peak_memory(c10::Device device);
+/// Peak memory that the allocator has taken, in bytes.
+int64_t gpu_peak_reserved_memory(c10::Device device);
 
 }  // namespace nsvq

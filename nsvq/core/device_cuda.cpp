@@ -14,10 +14,20 @@ std::string gpu_name(c10::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;
 }
 
+namespace {
+
+constexpr auto kAllPools = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+}  // namespace
+
 int64_t gpu_peak_memory(c10::Device device) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
-      .peak;
+  return stats.allocated_bytes[kAllPools].peak;
+}
+
+int64_t gpu_peak_reserved_memory(c10::Device device) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return stats.reserved_bytes[kAllPools].peak;
 }
 
 }  // namespace nsvq

@@ -10,4 +10,6 @@ std::string gpu_name(c10::Device /*device*/) { return {}; }
 
 int64_t gpu_peak_memory(c10::Device /*device*/) { return 0; }
 
+int64_t gpu_peak_reserved_memory(c10::Device /*device*/) { return 0; }
+
 }  // namespace nsvq

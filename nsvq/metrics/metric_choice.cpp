@@ -45,6 +45,13 @@ MetricChoice choose_metrics(const MetricRequest& request, Measured measured) {
   return choice;
 }
 
+MetricChoice without_tokens(MetricChoice choice) {
+  std::erase_if(choice.names, [](const std::string& name) {
+    return metric_kind(name).input == MetricInput::tokens;
+  });
+  return choice;
+}
+
 bool is_frechet(const std::string& metric) {
   return metric_kind(metric).input == MetricInput::sets;
 }

@@ -31,6 +31,9 @@ struct MetricChoice {
 /// Throws UserError for unknown names and for statistics that cannot be read or serve nothing.
 MetricChoice choose_metrics(const MetricRequest& request, Measured measured);
 
+/// Without the figures of tokens, for a model that has none.
+MetricChoice without_tokens(MetricChoice choice);
+
 /// Whether it compares images as sets, so that they need no partners.
 bool is_frechet(const std::string& metric);
 

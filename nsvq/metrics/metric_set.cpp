@@ -12,7 +12,7 @@ MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions&
     const auto& kind = metric_kind(name);
     if (metrics_.contains(kind.name)) continue;
     if (kind.input == MetricInput::tokens && options.codes == 0) {
-      throw UserError("{} is a figure of tokens, and there are only images", kind.name);
+      throw UserError("{} is a figure of tokens, and there are none", kind.name);
     }
     metrics_[kind.name] = kind.make(options);
   }

@@ -18,6 +18,31 @@ std::shared_ptr<torch::nn::LinearImpl> make_xavier_linear(int64_t inputs, int64_
   return layer;
 }
 
+std::shared_ptr<torch::nn::LinearImpl> make_zero_linear(int64_t inputs, int64_t outputs) {
+  auto layer = std::make_shared<torch::nn::LinearImpl>(inputs, outputs);
+  torch::nn::init::zeros_(layer->weight);
+  torch::nn::init::zeros_(layer->bias);
+  return layer;
+}
+
+torch::Tensor modulated_layer_norm(const torch::Tensor& x, const torch::Tensor& shift,
+                                   const torch::Tensor& scale) {
+  return plain_layer_norm(x) * (1 + scale) + shift;
+}
+
+torch::Tensor sincos_positions(int64_t side, int64_t width, const torch::TensorOptions& options) {
+  TORCH_CHECK(width % 4 == 0, "sincos_positions: the width must be a multiple of 4, but it is ",
+              width);
+  const auto wide = options.dtype(at::kDouble);
+  const int64_t waves = width / 4;
+  const auto frequencies = at::pow(1e-4, at::arange(waves, wide) / static_cast<double>(waves));
+  const auto angles = at::outer(at::arange(side, wide), frequencies);
+  const auto along = at::cat({angles.sin(), angles.cos()}, 1);  // [side, width / 2]
+  const auto columns = along.unsqueeze(0).expand({side, side, -1});
+  const auto rows = along.unsqueeze(1).expand({side, side, -1});
+  return at::cat({columns, rows}, 2).reshape({side * side, width}).to(options.dtype());
+}
+
 // Parameter names are those of timm.
 VitBlockImpl::VitBlockImpl(const VitBlockShape& shape) : heads_(shape.heads) {
   TORCH_CHECK(shape.heads > 0 && shape.width % shape.heads == 0, "VitBlock: ", shape.heads,
@@ -39,12 +64,25 @@ torch::Tensor VitBlockImpl::attention(const torch::Tensor& tokens) {
   return proj_->forward(shares.matmul(parts[2]).transpose(0, 1).reshape({count, width}));
 }
 
+torch::Tensor VitBlockImpl::mlp(const torch::Tensor& tokens) {
+  return fc2_->forward(at::gelu(fc1_->forward(tokens), "tanh"));
+}
+
 torch::Tensor VitBlockImpl::forward(const torch::Tensor& tokens) {
   TORCH_CHECK(tokens.dim() == 2, "VitBlock: tokens must be [T, width], but they are ",
               tokens.sizes());
   const auto attended = tokens + attention(plain_layer_norm(tokens));
-  const auto hidden = at::gelu(fc1_->forward(plain_layer_norm(attended)), "tanh");
-  return attended + fc2_->forward(hidden);
+  return attended + mlp(plain_layer_norm(attended));
+}
+
+torch::Tensor VitBlockImpl::forward(const torch::Tensor& tokens, const torch::Tensor& modulation) {
+  TORCH_CHECK(tokens.dim() == 2 && modulation.dim() == 2 && modulation.size(0) == 6,
+              "VitBlock: tokens must be [T, width] and modulation [6, width], but they are ",
+              tokens.sizes(), " and ", modulation.sizes());
+  const auto part = modulation.unbind(0);
+  const auto attended =
+      tokens + part[2] * attention(modulated_layer_norm(tokens, part[0], part[1]));
+  return attended + part[5] * mlp(modulated_layer_norm(attended, part[3], part[4]));
 }
 
 }  // namespace nsvq

@@ -42,8 +42,7 @@ AffineQuantizer::AffineQuantizer(const QuantizerConfig& config, int64_t latent_d
     : MappedQuantizer(config),
       settings_(config.of<AffineConfig>()),
       weight_(config.beta),
-      codes_(
-          register_parameter("codebook", initial_codebook(config.init, config.codes, latent_dim))) {
+      codes_(register_parameter("codebook", initial_codebook(config, latent_dim))) {
   if (config.beta <= 0 || config.beta > 1) {
     throw UserError(
         "quantizer.beta: affine weights the commitment 1 - beta and the codes beta, so it must be "

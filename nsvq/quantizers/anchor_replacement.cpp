@@ -10,11 +10,22 @@ namespace nsvq {
 
 namespace {
 
+torch::Tensor closest(const torch::Tensor& codebook, const torch::Tensor& latents,
+                      Distance distance) {
+  if (distance == Distance::cosine) return most_similar(codebook, latents);
+  return nearest_indices(codebook, latents, {}, NonFinite::ignore);
+}
+
 torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
-                             const std::string& choice, const torch::Tensor& seed) {
-  if (choice == "closest") return latents.index_select(0, most_similar(codebook, latents));
-  if (choice == "random") return sample_rows(latents, codebook.size(0), seed);
-  return latents.index_select(0, sample_by_cosine(codebook, latents, seed));
+                             const AnchorReplacementConfig& settings, const torch::Tensor& seed) {
+  if (settings.anchor == "random") return sample_rows(latents, codebook.size(0), seed);
+  if (settings.anchor == "closest") {
+    return latents.index_select(0, closest(codebook, latents, settings.distance));
+  }
+  const auto drawn = settings.distance == Distance::cosine
+                         ? sample_by_cosine(codebook, latents, seed)
+                         : sample_by_distance(codebook, latents, seed);
+  return latents.index_select(0, drawn);
 }
 
 std::vector<Option> anchor_options(ReplacementConfig& config) {
@@ -54,7 +65,7 @@ torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const StepOu
   const double slope = 10 * static_cast<double>(codes) / (1 - decay_);
   const auto way = (share_ * -slope - 1e-3).exp();
   const auto latents = step.latents.to(codebook.scalar_type());
-  auto anchors = choose_anchors(codebook, latents, settings_.anchor, step.seed);
+  auto anchors = choose_anchors(codebook, latents, settings_, step.seed);
   step.group.broadcast({anchors});
   codebook.copy_(at::lerp(codebook, anchors, way.to(codebook.scalar_type()).unsqueeze(1)));
   return way.gt(0.01);

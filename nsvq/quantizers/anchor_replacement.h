@@ -6,13 +6,15 @@ namespace nsvq {
 
 struct AnchorReplacementConfig {
   std::string anchor = "sampled";
+  Distance distance = Distance::l2;  ///< no setting: make_replacement takes the quantizer's
 };
 
 /// As in CVQ-VAE (clustering VQ): after each step, every code moves towards an anchor, a latent of
 /// rank 0's batch, the further the less it is used: c <- (1 - a) c + a anchor, where
 /// a = exp(-10 K p / (1 - decay) - 1e-3) and p is the running share of latents that chose the code.
-/// Anchors (replacement.anchor) are drawn by the softmax of cosine similarity over the batch
-/// ("sampled"), the most similar latent ("closest"), or any latent ("random").
+/// Anchors (replacement.anchor) are drawn by the softmax over the batch of cosine similarity, or of
+/// squared distances with a minus ("sampled"), the closest latent ("closest"), or any latent
+/// ("random").
 class AnchorReplacement : public Replacement {
  public:
   AnchorReplacement(const ReplacementConfig& config, const torch::Tensor& codebook);

@@ -1,6 +1,5 @@
 #include "nsvq/quantizers/code_bridge.h"
 
-#include <torch/nn/init.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 
@@ -28,6 +27,12 @@ int64_t patches_along(const BridgeConfig& config, int64_t codes) {
     throw UserError("quantizer.bridge.heads is {}, which does not divide quantizer.bridge.width {}",
                     config.heads, config.width);
   }
+  if (config.variant == "dit" && config.width % 4 != 0) {
+    throw UserError(
+        "quantizer.bridge.width is {}, but positions take a multiple of 4; change it, or set "
+        "quantizer.bridge.variant to vit",
+        config.width);
+  }
   return patches;
 }
 
@@ -43,9 +48,18 @@ CodeBridgeImpl::CodeBridgeImpl(const BridgeConfig& config, int64_t codes, int64_
         VitBlockShape{.width = config.width, .heads = config.heads}));
     blocks->push_back(blocks_.back());
   }
-  last_ = register_module("last", std::make_shared<torch::nn::LinearImpl>(config.width, numbers));
-  torch::nn::init::zeros_(last_->weight);
-  torch::nn::init::zeros_(last_->bias);
+  last_ = register_module("last", make_zero_linear(config.width, numbers));
+  if (config.variant == "dit") add_modulation(config.width);
+}
+
+void CodeBridgeImpl::add_modulation(int64_t width) {
+  condition_ = register_parameter("condition", at::randn({width}).mul_(0.02));
+  const auto layers = register_module("modulation", torch::nn::ModuleList());
+  for (size_t i = 0; i <= blocks_.size(); ++i) {
+    const int64_t rows = i < blocks_.size() ? 6 : 2;  // the last norm has shift and scale alone
+    modulation_.push_back(make_zero_linear(width, rows * width));
+    layers->push_back(modulation_.back());
+  }
 }
 
 /// Code r * side + c lies in row r, column c; a patch is flattened as (row, column, channel).
@@ -63,8 +77,22 @@ torch::Tensor CodeBridgeImpl::from_patches(const torch::Tensor& patches) const {
 
 torch::Tensor CodeBridgeImpl::forward(const torch::Tensor& codebook) {
   auto tokens = embed_->forward(to_patches(codebook));
+  if (condition_.defined()) return from_patches(last_->forward(modulated(tokens)));
   for (const auto& block : blocks_) tokens = block->forward(tokens);
   return from_patches(last_->forward(plain_layer_norm(tokens)));
+}
+
+/// Positions are made anew each time: some 10 small operators beside products of all codes, and
+/// nothing fixed in the model file.
+torch::Tensor CodeBridgeImpl::modulated(torch::Tensor tokens) {
+  const int64_t width = tokens.size(1);
+  const auto given = at::silu(condition_);
+  tokens = tokens + sincos_positions(patches_, width, tokens.options());
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    tokens = blocks_[i]->forward(tokens, modulation_[i]->forward(given).view({6, width}));
+  }
+  const auto last = modulation_.back()->forward(given).view({2, width});
+  return modulated_layer_norm(tokens, last[0], last[1]);
 }
 
 }  // namespace nsvq

@@ -33,9 +33,14 @@ class LookUp : public torch::autograd::Function<LookUp> {
 
 }  // namespace
 
-torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim) {
+torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim, double scale) {
   if (init == "uniform") return at::rand({codes, dim}).mul_(2).sub_(1).div_(codes);
+  if (init == "normal") return at::randn({codes, dim}).mul_(scale);
   return at::randn({codes, dim}).mul_(1 / std::sqrt(static_cast<double>(dim)));
+}
+
+torch::Tensor initial_codebook(const QuantizerConfig& config, int64_t dim) {
+  return initial_codebook(config.init, config.codes, dim, config.init_scale);
 }
 
 void sample_codes(torch::Tensor codebook, const torch::Tensor& latents, uint64_t seed) {

@@ -4,12 +4,17 @@
 
 #include <string>
 
+#include "nsvq/core/config.h"
+
 namespace nsvq {
 
 /// A fresh codebook [codes, dim]: "gaussian" is N(0, 1/dim), the scale at which the paper's tau =
-/// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "data" and
-/// "kmeans" start gaussian and are overwritten by codes_from_data.
-torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim);
+/// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "normal" is
+/// N(0, scale^2); "data" and "kmeans" start gaussian and are overwritten by codes_from_data.
+torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim,
+                               double scale = 1);
+/// The codebook of a recipe.
+torch::Tensor initial_codebook(const QuantizerConfig& config, int64_t dim);
 
 /// Overwrites the codebook's rows with latents [N, dim] drawn without replacement where N allows
 /// it. Drawn twice, a latent gets a little noise, so that the copies can part.

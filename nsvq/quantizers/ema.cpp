@@ -64,7 +64,8 @@ QuantizerKind ema_kind() {
   return {.name = "ema",
           .summary = "codes as running means of their latents, as in VQ-VAE",
           .make = make_member<EmaQuantizer>,
-          .options = running_means_options};
+          .options = running_means_options,
+          .defaults = {"quantizer.init=normal"}};
 }
 
 QuantizerKind jukebox_kind() {

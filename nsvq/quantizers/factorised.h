@@ -12,6 +12,7 @@ class FactorisedQuantizer : public VectorQuantizer {
 
   torch::Tensor decode(const torch::Tensor& indices) override;
   torch::Tensor code_vectors() override;
+  Distance distance() const override { return Distance::cosine; }
   void initialise_from(const torch::Tensor& latents, uint64_t seed) override;
 
  protected:

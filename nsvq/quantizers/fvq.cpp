@@ -15,6 +15,9 @@ std::vector<Option> bridge_options(QuantizerConfig& config) {
       {"quantizer.bridge.width", &bridge.width, "channels of its blocks", Range::between(1, 8192)},
       {"quantizer.bridge.heads", &bridge.heads, "heads of their attention", Range::between(1, 256)},
       {"quantizer.bridge.blocks", &bridge.blocks, "number of blocks", Range::between(1, 64)},
+      {"quantizer.bridge.variant", &bridge.variant,
+       "dit: with fixed positions and modulated norms, as the authors train; vit: with neither",
+       Range::one_of({"dit", "vit"})},
   };
 }
 

@@ -37,8 +37,7 @@ torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor
 GumbelQuantizer::GumbelQuantizer(const QuantizerConfig& config, int64_t latent_dim)
     : settings_(config.of<GumbelConfig>()),
       projection_(register_module("projection", torch::nn::Linear(latent_dim, config.codes))),
-      codebook_(register_parameter("codebook",
-                                   initial_codebook(config.init, config.codes, latent_dim))) {}
+      codebook_(register_parameter("codebook", initial_codebook(config, latent_dim))) {}
 
 Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
@@ -72,6 +71,7 @@ QuantizerKind gumbel_kind() {
           .summary = "codes drawn by Gumbel noise, straight through",
           .make = make_member<GumbelQuantizer>,
           .options = gumbel_options,
+          .defaults = {"quantizer.init=normal"},
           .rotates = false,
           .small = {"quantizer.gumbel.anneal_steps=30"},
           .straight_through = false};

@@ -74,6 +74,7 @@ QuantizerKind ibq_kind() {
           .summary = "every code has a gradient through its index",
           .make = make_member<IndexBackpropagationQuantizer>,
           .options = ibq_options,
+          .defaults = {"quantizer.init=normal"},
           .rotates = false,
           .straight_through = false};
 }

@@ -24,4 +24,16 @@ torch::Tensor Quantizer::encode_without_waiting(const torch::Tensor& latents) {
   return encode_wide(at_least_fp32(latents));
 }
 
+Assignment Quantizer::assign(const torch::Tensor& latents) {
+  auto assigned = assign_without_waiting(latents);
+  if (!assigned.indices.is_cpu()) throw_if_marked(assigned.indices);
+  return assigned;
+}
+
+Assignment Quantizer::assign_without_waiting(const torch::Tensor& latents) {
+  const torch::NoGradGuard no_grad;
+  const auto indices = encode_without_waiting(latents);
+  return {decode(indices.clamp_min(0)), indices};
+}
+
 }  // namespace nsvq

@@ -32,9 +32,15 @@ struct QuantizerStep {
 /// What quantizing a batch of latents gives.
 struct Quantized {
   torch::Tensor latents;  ///< [B, d, h, w], codes with straight-through gradients
-  torch::Tensor indices;  ///< [B, h, w] int64
+  torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
   torch::Tensor loss;     ///< scalar, the weighted sum of the terms asked for
   std::map<std::string, torch::Tensor> terms;  ///< detached scalars; "commitment" is always there
+};
+
+/// What a trained quantizer makes of latents.
+struct Assignment {
+  torch::Tensor latents;  ///< [B, d, h, w] that the decoder is given
+  torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
 };
 
 /// What an optimizer step leaves for statistics and replacement policies.
@@ -46,6 +52,9 @@ struct StepOutputs {
   torch::Tensor seed;
   Group& group;
 };
+
+/// By which latents and codes are compared: the squared distance, or the angle between them.
+enum class Distance { l2, cosine };
 
 /// A tokenizer's bottleneck: latents to codes and back.
 class Quantizer : public torch::nn::Module {
@@ -61,8 +70,15 @@ class Quantizer : public torch::nn::Module {
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
-  /// Number of distinct indices.
+  /// Number of distinct indices; 0 of a member without tokens, which neither encodes nor decodes.
   virtual int64_t codes() const = 0;
+
+  /// Latents [B, d, h, w] through quantization, without gradients or losses: what `decode` gives
+  /// for `encode`, and of a member without tokens all the same. Changes no state. Throws if a
+  /// latent has no nearest code.
+  Assignment assign(const torch::Tensor& latents);
+  /// The same, but no GPU is waited for: there such a latent has index -1 and the latent of code 0.
+  virtual Assignment assign_without_waiting(const torch::Tensor& latents);
 
   /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Not
   /// called for skipped steps.
@@ -75,6 +91,8 @@ class Quantizer : public torch::nn::Module {
   virtual torch::Tensor code_vectors() { return codebook(); }
   /// The codebook [K, d] whose rows a replacement may overwrite; undefined where there is none.
   virtual torch::Tensor codebook() { return {}; }
+  /// By which latents choose among the codebook's rows.
+  virtual Distance distance() const { return Distance::l2; }
   /// Called after rows were overwritten, [K] of booleans: statistics kept for them start anew.
   virtual void rows_replaced(const torch::Tensor& /*rows*/) {}
 
@@ -108,6 +126,7 @@ struct QuantizerKind {
   std::vector<std::string> defaults = {};
   std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
   bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
+  bool tokens = true;                ///< gives indices and a commitment loss
 
   // For the tests that go through all kinds.
   std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"

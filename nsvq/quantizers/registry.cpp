@@ -3,6 +3,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/quantizers/affine.h"
+#include "nsvq/quantizers/cvq.h"
 #include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/factorised.h"
 #include "nsvq/quantizers/fsq.h"
@@ -10,6 +11,7 @@
 #include "nsvq/quantizers/gumbel.h"
 #include "nsvq/quantizers/ibq.h"
 #include "nsvq/quantizers/lfq.h"
+#include "nsvq/quantizers/none.h"
 #include "nsvq/quantizers/nsvq.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/simvq.h"
@@ -25,7 +27,7 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
       vq_kind(),       ema_kind(),   factorised_kind(), fsq_kind(),         lfq_kind(),
       vqgan_lc_kind(), simvq_kind(), fvq_kind(),        simvq_ns_kind(),    nsvq_kind(),
       affine_kind(),   cvq_kind(),   jukebox_kind(),    soundstream_kind(), sqvae_kind(),
-      gumbel_kind(),   ibq_kind(),
+      gumbel_kind(),   ibq_kind(),   none_kind(),
   };
   return kinds;
 }
@@ -50,8 +52,11 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
        Range::one_of(names_of(quantizer_kinds()))},
       {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, 16777216)},
       {"quantizer.init", &config.init,
-       "first values of the codebook; data: latents of the first batches; kmeans: their clusters",
-       Range::one_of({"gaussian", "uniform", "data", "kmeans"})},
+       "first values of the codebook: gaussian N(0, 1/d), uniform U(-1/K, 1/K), normal "
+       "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",
+       Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans"})},
+      {"quantizer.init_scale", &config.init_scale,
+       "normal: standard deviation of the codebook's numbers", Range::above(0)},
       {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
       {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
        Range::at_least(0)},

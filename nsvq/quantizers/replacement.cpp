@@ -55,7 +55,9 @@ std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& q
         policy, config.quantizer.type);
   }
   const auto& kind = find_named(replacement_kinds(), "policy", policy, "replacement.policy");
-  return kind.make(config.replacement, codebook);
+  auto settings = config.replacement;
+  settings.of<AnchorReplacementConfig>().distance = quantizer.distance();
+  return kind.make(settings, codebook);
 }
 
 }  // namespace nsvq

@@ -9,4 +9,10 @@ namespace nsvq {
 /// differ. The seed is one of nsvq/ops/random/seeded_random.h, on the rows' device.
 torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed);
 
+/// Samples one row of latents [N, d] for each code of codebook [K, d], with probabilities
+/// proportional to exp(-|z - c|^2): row numbers [K] int64, by some codes at a time, so that no
+/// K x N matrix is held. Unlike cosines, distances have no bound by which to accept or reject.
+torch::Tensor sample_by_distance(const torch::Tensor& codebook, const torch::Tensor& latents,
+                                 const torch::Tensor& seed);
+
 }  // namespace nsvq

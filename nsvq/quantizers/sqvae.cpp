@@ -64,6 +64,7 @@ QuantizerKind sqvae_kind() {
           .summary = "a soft choice of codes that hardens (SQ-VAE)",
           .make = make_member<StochasticQuantizer>,
           .options = sqvae_options,
+          .defaults = {"quantizer.init=normal"},
           .rotates = false,
           .small = {"quantizer.sqvae.anneal=0.05"}};
 }

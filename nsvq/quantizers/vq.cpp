@@ -1,6 +1,5 @@
 #include "nsvq/quantizers/vq.h"
 
-#include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
@@ -11,21 +10,22 @@ VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_d
 VectorQuantizer::VectorQuantizer(const QuantizerConfig& config, int64_t latent_dim,
                                  MovedBy moved_by)
     : config_(config) {
-  const auto codes = initial_codebook(config.init, config.codes, latent_dim);
+  const auto codes = initial_codebook(config, latent_dim);
   codebook_ = moved_by == MovedBy::gradients ? register_parameter("codebook", codes)
                                              : register_buffer("codebook", codes);
 }
 
 Quantized VectorQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found =
-      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
-  const auto indices = to_grid(found, latents);
+  const auto indices = to_grid(search(flatten_latents(latents), NonFinite::ignore), latents);
   return fit_codes(look_up(codebook_, indices), indices, latents, config_, step);
 }
 
 torch::Tensor VectorQuantizer::encode_wide(const torch::Tensor& latents) {
-  return to_grid(nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::mark),
-                 latents);
+  return to_grid(search(flatten_latents(latents), NonFinite::mark), latents);
+}
+
+torch::Tensor VectorQuantizer::search(const torch::Tensor& rows, NonFinite policy) {
+  return nearest_indices(rows, codebook_, config_, policy);
 }
 
 torch::Tensor VectorQuantizer::decode(const torch::Tensor& indices) {
@@ -40,14 +40,6 @@ QuantizerKind vq_kind() {
   return {.name = "vq",
           .summary = "plain vector quantization, as in VQGAN",
           .make = make_member<VectorQuantizer>};
-}
-
-QuantizerKind cvq_kind() {
-  return {.name = "cvq",
-          .summary = "plain vector quantization, unused codes moved to anchors",
-          .make = make_member<VectorQuantizer>,
-          .defaults = {"quantizer.init=uniform", "replacement.reset_moments=false"},
-          .replacement = "anchor"};
 }
 
 }  // namespace nsvq

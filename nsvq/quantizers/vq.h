@@ -2,6 +2,7 @@
 
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -26,11 +27,12 @@ class VectorQuantizer : public Quantizer {
 
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
+  /// Index [N] of the code of each latent [N, d].
+  virtual torch::Tensor search(const torch::Tensor& rows, NonFinite policy);
   QuantizerConfig config_;
   torch::Tensor codebook_;  ///< [K, d]
 };
 
 QuantizerKind vq_kind();
-QuantizerKind cvq_kind();
 
 }  // namespace nsvq

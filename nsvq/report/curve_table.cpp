@@ -102,19 +102,23 @@ CurveTopic adversary() {
 }
 
 CurveTopic resources() {
-  return {"Gradients and speed",
-          {
-              {"Gradient norms",
-               "L2 norm",
-               {{"step", "gradient_norm_encoder", "encoder"},
-                {"step", "gradient_norm_decoder", "decoder"},
-                {"step", "gradient_norm_quantizer", "quantizer"},
-                {"step", "gradient_norm_discriminator", "discriminator"}},
-               true},
-              {"Steps skipped as not finite", "steps", {{"epoch", "skipped", "skipped"}}, true},
-              {"Speed", "images per second", {{"step", "images_per_second", "images per second"}}},
-              {"Peak memory", "GiB", {{"step", "peak_memory_gib", "peak memory"}}, true},
-          }};
+  return {
+      "Gradients and speed",
+      {
+          {"Gradient norms",
+           "L2 norm",
+           {{"step", "gradient_norm_encoder", "encoder"},
+            {"step", "gradient_norm_decoder", "decoder"},
+            {"step", "gradient_norm_quantizer", "quantizer"},
+            {"step", "gradient_norm_discriminator", "discriminator"}},
+           true},
+          {"Steps skipped as not finite", "steps", {{"epoch", "skipped", "skipped"}}, true},
+          {"Speed", "images per second", {{"step", "images_per_second", "images per second"}}},
+          {"Peak memory",
+           "GiB",
+           {{"step", "peak_memory_gib", "peak memory"}, {"step", "peak_reserved_gib", "reserved"}},
+           true},
+      }};
 }
 
 }  // namespace

@@ -17,10 +17,9 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
   loader.start(0);
   for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
     const auto images = batch->images.to(device);
-    const auto found = tokenizer->encode_without_waiting(images);
-    lowest = at::minimum(lowest, found.min());
-    const auto indices = found.clamp_min(0);
-    const EvalBatch seen = {images, tokenizer->decode(indices), indices};
+    const auto made = tokenizer->reconstruct_without_waiting(images);
+    if (made.indices.numel() > 0) lowest = at::minimum(lowest, made.indices.min());
+    const EvalBatch seen = {images, made.images, made.indices.clamp_min(0)};
     metrics.add(seen);
     if (options.on_batch) options.on_batch(seen);
     count += images.size(0);
@@ -38,7 +37,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
 
 Image sample_grid(Tokenizer& tokenizer, const torch::Tensor& images) {
   const torch::NoGradGuard no_grad;
-  const auto reconstructions = tokenizer->decode(tokenizer->encode(images));
+  const auto reconstructions = tokenizer->reconstruct(images).images;
   std::vector<std::vector<Image>> rows(2);
   for (int64_t i = 0; i < images.size(0); ++i) {
     rows[0].push_back(to_image(images[i]));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/tokenizer/loader_options.h"
 
@@ -41,6 +42,18 @@ torch::Tensor InferenceSession::encode(const torch::Tensor& images) {
 torch::Tensor InferenceSession::decode(const torch::Tensor& indices) {
   const torch::NoGradGuard no_grad;
   return model_.tokenizer->decode(indices.to(device_));
+}
+
+torch::Tensor InferenceSession::reconstruct(const torch::Tensor& images) {
+  return model_.tokenizer->reconstruct(images.to(device_)).images;
+}
+
+void InferenceSession::require_tokens() const {
+  if (codes() > 0) return;
+  throw UserError(
+      "{}: quantizer.type is {}, a continuous autoencoder without tokens and codebook; name a "
+      "model with another quantizer",
+      model_.file.empty() ? "the recipe" : model_.file.string(), model_.config.quantizer.type);
 }
 
 LoaderOptions InferenceSession::loader_options() const {

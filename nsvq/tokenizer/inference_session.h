@@ -27,11 +27,13 @@ class InferenceSession {
   InferenceSession(LoadedModel model, c10::Device device);
 
   /// Images [B, 3, H, W] in [-1, 1], from any device, to indices [B, h, w] on the session's device.
-  /// H and W are multiples of stride(). Throws c10::Error for non-finite latents.
+  /// H and W are multiples of stride(). Throws c10::Error for non-finite latents, UserError if the
+  /// model has no tokens.
   torch::Tensor encode(const torch::Tensor& images);
   /// Indices [B, h, w] to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
-  torch::Tensor reconstruct(const torch::Tensor& images) { return decode(encode(images)); }
+  /// Images as they come back; also of a model without tokens (quantizer.type: none).
+  torch::Tensor reconstruct(const torch::Tensor& images);
 
   Tokenizer& tokenizer() { return model_.tokenizer; }
   const Config& config() const { return model_.config; }
@@ -40,7 +42,10 @@ class InferenceSession {
   const std::filesystem::path& file() const { return model_.file; }
   /// Pixels per token along each side.
   int64_t stride() const { return model_.config.model.stride(); }
+  /// 0 of a model without tokens.
   int64_t codes() const { return model_.tokenizer->quantizer->codes(); }
+  /// Throws UserError, naming the model, if it has no tokens.
+  void require_tokens() const;
 
   /// A loader's options for this model: images in order, short side resized, centre crop, delivered
   /// on the session's device in batches as in training.

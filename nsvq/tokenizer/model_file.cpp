@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/version.h"
+#include "nsvq/core/yaml.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr auto kModelName = "model.safetensors";
 constexpr auto kFormatKey = "nsvq.format";
+constexpr auto kConfigKey = "nsvq.config";
 
 /// Makes a file of one format a file of the next.
 using Conversion = void (*)(TensorFile&);
@@ -26,8 +28,29 @@ using Conversion = void (*)(TensorFile&);
 /// format 1.
 void from_format_0(TensorFile&) {}
 
+/// Adds a setting to a model's configuration where the quantizer is of a type and nothing sets it.
+void add_setting(TensorFile& file, const std::string& type, const std::string& key,
+                 const std::string& value) {
+  const auto config = file.metadata.find(kConfigKey);
+  if (config == file.metadata.end()) return;
+  bool of_type = false, set = false;
+  for (const auto& setting : parse_yaml(config->second, kConfigKey)) {
+    const auto& scalars = setting.value.scalars;
+    if (setting.key == "quantizer.type") of_type = scalars.size() == 1 && scalars[0].text == type;
+    set = set || setting.key == key;
+  }
+  if (of_type && !set) config->second += fmt::format("\n{}: {}\n", key, value);
+}
+
+/// Format 1: cvq searched by squared distance, and fvq had neither positions nor modulation.
+/// Neither was a setting.
+void from_format_1(TensorFile& file) {
+  add_setting(file, "cvq", "quantizer.cvq.distance", "l2");
+  add_setting(file, "fvq", "quantizer.bridge.variant", "vit");
+}
+
 /// At position n, the conversion from format n to n + 1.
-constexpr Conversion kConversions[kModelFormat] = {from_format_0};
+constexpr Conversion kConversions[kModelFormat] = {from_format_0, from_format_1};
 
 int format_of(const TensorFile& file, const fs::path& path) {
   const auto found = file.metadata.find(kFormatKey);
@@ -83,7 +106,7 @@ TensorFile model_contents(const TensorMap& tensors, const Config& config,
                    {{"format", "pt"},
                     {kFormatKey, std::to_string(kModelFormat)},
                     {"nsvq.version", kVersion},
-                    {"nsvq.config", to_yaml(config)}}};
+                    {kConfigKey, to_yaml(config)}}};
   model.metadata.insert(metadata.begin(), metadata.end());
   return model;
 }
@@ -95,17 +118,21 @@ void write_model(const fs::path& file, const TensorMap& tensors, const Config& c
 
 TensorFile read_model_file(const fs::path& path) {
   auto file = read_safetensors(path);
+  convert_to_present_format(file, path);
+  return file;
+}
+
+void convert_to_present_format(TensorFile& file, const fs::path& path) {
   for (int format = format_of(file, path); format < kModelFormat; ++format) {
     kConversions[format](file);
   }
-  return file;
 }
 
 LoadedModel load_model(const fs::path& run_or_checkpoint) {
   LoadedModel loaded;
   loaded.file = find_model(run_or_checkpoint);
   auto file = read_model_file(loaded.file);
-  const auto config = file.metadata.find("nsvq.config");
+  const auto config = file.metadata.find(kConfigKey);
   if (config == file.metadata.end()) {
     throw UserError(
         "{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",

@@ -13,7 +13,7 @@ namespace nsvq {
 
 /// Format of the model files that this program writes (metadata "nsvq.format"). Files of every
 /// earlier format open too: read_model_file converts them.
-constexpr int kModelFormat = 1;
+constexpr int kModelFormat = 2;
 
 /// A model as its file holds it: weights with the configuration that describes them. `metadata` is
 /// added to the file's own.
@@ -25,6 +25,8 @@ void write_model(const std::filesystem::path& file, const TensorMap& tensors, co
 /// A model file in the present format, whatever format it was written in. Throws UserError for a
 /// file that was written by a later version of the program.
 TensorFile read_model_file(const std::filesystem::path& file);
+/// Makes a file that was read as it is one of the present format; errors call it `path`.
+void convert_to_present_format(TensorFile& file, const std::filesystem::path& path);
 
 /// A model with the configuration it was trained with, on the CPU, in evaluation mode.
 struct LoadedModel {

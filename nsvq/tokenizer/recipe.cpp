@@ -23,7 +23,8 @@ void check_sizes(const Config& config) {
       stride, config.model.multipliers.size());
 }
 
-void check_schedule(const ScheduleConfig& schedule) {
+void check_schedule(const Config& config) {
+  const auto& schedule = config.schedule;
   const auto& phases = schedule.phases;
   for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
     if (std::find(phases.begin(), phase, *phase) == phase) continue;
@@ -43,6 +44,15 @@ void check_schedule(const ScheduleConfig& schedule) {
         "schedule.stage2_epochs or name stage2 last",
         *(stage2 + 1));
   }
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  const auto& kind = quantizer_kind(config.quantizer.type);
+  if (schedule.freeze == "plateau" && !kind.tokens && stage1 != phases.end() &&
+      stage1 + 1 != phases.end()) {
+    throw UserError(
+        "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, "
+        "or end schedule.phases with stage1",
+        kind.name);
+  }
 }
 
 }  // namespace
@@ -50,7 +60,7 @@ void check_schedule(const ScheduleConfig& schedule) {
 void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
-  check_schedule(config.schedule);
+  check_schedule(config);
   if (config.schedule.commitment == "validation" && config.drift.images == 0) {
     throw UserError(
         "schedule.commitment is validation, so drift.images must say on how many images");

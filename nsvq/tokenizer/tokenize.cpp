@@ -206,6 +206,7 @@ class TokenFolder {
 TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> source,
                        const TokenizeOptions& options) {
   const torch::NoGradGuard no_grad;
+  session.require_tokens();
   const auto settings = settings_for(session, *source, options);
   std::error_code error;
   fs::create_directories(options.out, error);

@@ -25,6 +25,19 @@ torch::Tensor TokenizerImpl::decode(const torch::Tensor& indices) {
   return to_images(quantizer->decode(indices));
 }
 
+TokenizerImpl::Reconstruction TokenizerImpl::reconstruct(const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const auto assigned = quantizer->assign(to_latents(images));
+  return {to_images(assigned.latents), assigned.indices};
+}
+
+TokenizerImpl::Reconstruction TokenizerImpl::reconstruct_without_waiting(
+    const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const auto assigned = quantizer->assign_without_waiting(to_latents(images));
+  return {to_images(assigned.latents), assigned.indices};
+}
+
 torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
   const AutocastGuard autocast(precision, images.device());
   return at_least_fp32(encoder->forward(images));

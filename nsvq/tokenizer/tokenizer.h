@@ -27,6 +27,15 @@ struct TokenizerImpl : torch::nn::Module {
   /// Indices [B, h, w] to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
 
+  /// Images through encoder, quantizer and decoder, without gradients, and the indices [B, h, w]
+  /// on the way ([B, 0, 0] without tokens). Throws if a latent has no nearest code.
+  struct Reconstruction {
+    torch::Tensor images, indices;
+  };
+  Reconstruction reconstruct(const torch::Tensor& images);
+  /// As reconstruct, but without a host synchronisation, indices as in encode_without_waiting.
+  Reconstruction reconstruct_without_waiting(const torch::Tensor& images);
+
   /// The encoder and the decoder alone, under autocast to `precision`, with gradients if they are
   /// enabled: images to latents [B, d, h, w] and back, both in fp32 at least.
   torch::Tensor to_latents(const torch::Tensor& images);

@@ -88,8 +88,8 @@ std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
   auto found = watch(*model, [&] { latents = model->to_latents(images); });
   if (!found.empty()) return found;
   // Not watched: the search uses infinite distances internally.
-  const auto indices = model->quantizer->encode(latents);
-  found = watch(*model, [&] { model->decode(indices); });
+  const auto given = model->quantizer->assign(latents).latents;
+  found = watch(*model, [&] { model->to_images(given); });
   if (!found.empty()) return found;
   const auto parameters = model->named_parameters();
   for (auto i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {

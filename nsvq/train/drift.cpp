@@ -43,7 +43,7 @@ double DriftMeter::commitment(Tokenizer& model) const {
   for (const auto& images : images_.split(batch_size_)) {
     const auto latents = model->to_latents(images);
     if (!at::isfinite(latents).all().item<bool>()) return NAN;
-    const auto error = latents - model->quantizer->decode(model->quantizer->encode(latents));
+    const auto error = latents - model->quantizer->assign(latents).latents;
     sum += error.to(at::kDouble).square().sum().item<double>();
     count += latents.numel();
   }
@@ -57,25 +57,28 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
     const auto latents = model->to_latents(images);
     // Non-finite latents have no nearest code; the trainer decides how to react.
     if (!at::isfinite(latents).all().item<bool>()) return {{"latent_norm", NAN}};
-    const auto indices = model->quantizer->encode(latents);
-    const auto error = latents - model->quantizer->decode(indices);
+    const auto assigned = model->quantizer->assign(latents);
+    const auto error = latents - assigned.latents;
     latent_batches.push_back(latents);
-    index_batches.push_back(indices);
+    index_batches.push_back(assigned.indices);
     error_batches.push_back(error.to(at::kDouble).square().sum());
   }
   const auto latents = at::cat(latent_batches).contiguous();
   const auto indices = at::cat(index_batches);
   const auto rows = flatten_latents(latents);
+  const bool tokens = indices.numel() > 0;
 
   std::map<std::string, double> values;
   if (latents_.defined() && latents_.sizes() == latents.sizes() &&
       indices_.sizes() == indices.sizes()) {
     values["drift"] = root_mean_square(latents - latents_);
-    values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
+    if (tokens) values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
   }
   values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
-  values["quantization_error"] =
-      (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
+  if (tokens) {
+    values["quantization_error"] =
+        (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
+  }
   if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
     values["neighbours"] = effective_neighbours(spread_rows(rows, kMostForNeighbours), codes, tau_)
                                .to(at::kDouble)

@@ -62,6 +62,7 @@ void Loop::log_step() {
                       values.contains("loss") ? values.at("loss") : NAN);
   values[task_.sample_name() + "_per_second"] = meter.samples_per_second() * group_->size();
   values["peak_memory_gib"] = peak_memory(device_);
+  if (const auto reserved = peak_reserved_memory(device_)) values["peak_reserved_gib"] = *reserved;
   auto state = state_;
   ++state.epoch;  // The epoch under way, counted from one like the finished ones.
   write([&] { run_->record("step", state, task_.phase(), values); });

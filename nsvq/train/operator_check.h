@@ -21,7 +21,7 @@ struct PathResult {
 };
 
 /// How far the fast path is from the plain one, each figure 0 where they are equal:
-///   index_mismatch           share of latents with another index
+///   index_mismatch           share of latents with another index; absent without tokens
 ///   code_distance_gap        largest relative difference, among those, of the squared distances to
 ///                            the two codes: near 0 for a tie. Absent without `codes` [K, d]
 ///   loss_error               relative

@@ -24,7 +24,8 @@ std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
           parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
           adversary_ ? fmt::format(", discriminator {}", parameter_count(adversary_->module()))
                      : ""),
-      fmt::format("codes        {}", model_->quantizer->codes())};
+      model_->quantizer->codes() > 0 ? fmt::format("codes        {}", model_->quantizer->codes())
+                                     : "codes        none: a continuous autoencoder"};
   if (const auto note = note_on_freeze(loop.total_steps()); !note.empty()) lines.push_back(note);
   return lines;
 }
@@ -91,6 +92,10 @@ void TokenizerTask::measure_drift(Loop& loop) {
 }
 
 void TokenizerTask::log_epoch(Loop& loop) {
+  if (model_->quantizer->codes() == 0) {
+    state_.health.push_back({NAN, NAN, NAN});  // all signs are of latents and codes that part
+    return loop.log_epoch({}, "");
+  }
   const double used = utilisation(usage_);
   const double commitment = epoch_commitment(loop);
   const auto replaced = replaced_.item<int64_t>();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "nsvq/core/error.h"
+#include "nsvq/metrics/metric_choice.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
@@ -38,13 +39,16 @@ torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& c
   return batch->images;
 }
 
-/// What train.metrics names, with networks loaded. Throws UserError naming the key for an unknown
-/// metric, missing weights, and images that are too few or too small for one.
+/// What train.metrics names, with networks loaded; figures of tokens only where there are codes.
+/// Throws UserError naming the key for an unknown metric, missing weights, and images that are too
+/// few or too small for one.
 MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10::Device device) {
   try {
-    MetricSet metrics(config.train.metrics, {.conventions = {}, .codes = codes, .device = device});
+    MetricChoice choice{config.train.metrics, {}, nullptr};
+    if (codes == 0) choice = without_tokens(choice);
+    MetricSet metrics(choice.names, {.conventions = {}, .codes = codes, .device = device});
     bool networks = false;
-    for (const auto& name : config.train.metrics) {
+    for (const auto& name : choice.names) {
       const auto& kind = metric_kind(name);
       networks = networks || kind.needs_weights;
       if (kind.input == MetricInput::sets && images < 2) {

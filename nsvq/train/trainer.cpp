@@ -7,6 +7,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
@@ -37,6 +38,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::p
     return std::nullopt;
   }
   auto checkpoint = load_checkpoint(*folder);
+  convert_to_present_format(checkpoint.model, *folder / "model.safetensors");
   require_same_recipe(config, checkpoint, folder->string());
   log("resuming {} from {}", run.string(), folder->string());
   return checkpoint;

@@ -16,7 +16,7 @@ namespace {
 // made_codes.py computed these in PyTorch with autograd.
 TEST(MadeCodes, LossesAndGradientsEqualPyTorchs) {
   const auto cases = golden("made_codes");
-  ASSERT_EQ(cases.size(), 2u);
+  ASSERT_EQ(cases.size(), 3u);
   for (const auto& expected : cases) {
     const auto shape = expected.at("shape").get<std::vector<int64_t>>();
     const auto& settings = expected.at("config");
@@ -26,7 +26,7 @@ TEST(MadeCodes, LossesAndGradientsEqualPyTorchs) {
     config.codes = settings.at("codes");
     if (config.type == "fvq") {
       config.of<BridgeConfig>() = {settings.at("patch"), settings.at("width"), settings.at("heads"),
-                                   settings.at("blocks")};
+                                   settings.at("blocks"), settings.at("variant")};
     } else {
       config.of<FeaturesConfig>().dim = settings.at("features");
     }
@@ -78,13 +78,32 @@ TEST(Fvq, AllCodesAreZeroAtTheStartAndTiesGoToTheFirst) {
   EXPECT_FALSE(quantizer->codebook().defined());
 }
 
-TEST(Fvq, HasThePapersSize) {
+TEST(Fvq, HasTheAuthorsSizes) {
   QuantizerConfig config;
   config.type = "fvq";
   const int64_t width = 256, numbers = 8 * 8 * 128;
   const int64_t block = (3 + 1 + 2 + 2) * width * width + (3 + 1 + 2 + 1) * width;
-  EXPECT_EQ(parameter_count(*make_quantizer(config, 128)),
-            65536 * 128 + numbers * width + width + 2 * block + width * numbers + numbers);
+  const int64_t plain =
+      65536 * 128 + numbers * width + width + 2 * block + width * numbers + numbers;
+  const int64_t modulation = width + (6 + 6 + 2) * (width * width + width);
+  EXPECT_EQ(parameter_count(*make_quantizer(config, 128)), plain + modulation);
+  config.of<BridgeConfig>().variant = "vit";
+  EXPECT_EQ(parameter_count(*make_quantizer(config, 128)), plain);
+}
+
+// Of equal codes at one place of all patches, positions alone can make different ones.
+TEST(Fvq, PositionsPartThePatches) {
+  for (const std::string variant : {"dit", "vit"}) {
+    auto one = member("fvq");
+    one.config.of<BridgeConfig>().variant = variant;
+    const auto quantizer = make(one);
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : quantizer->parameters()) parameter.normal_(0, 0.3);
+    quantizer->named_parameters()["embedding"].fill_(0.1);
+    const auto codes = quantizer->code_vectors();
+    EXPECT_EQ(at::allclose(codes[0], codes[2]), variant == "vit");   // a patch to the right
+    EXPECT_EQ(at::allclose(codes[0], codes[12]), variant == "vit");  // and one below
+  }
 }
 
 TEST(Fvq, SaysWhatDoesNotFit) {
@@ -101,6 +120,8 @@ TEST(Fvq, SaysWhatDoesNotFit) {
   config.codes = 1024;
   config.of<BridgeConfig>().heads = 7;
   EXPECT_NE(message().find("quantizer.bridge.heads is 7"), std::string::npos);
+  config.of<BridgeConfig>() = {.width = 6, .heads = 2};
+  EXPECT_NE(message().find("quantizer.bridge.width is 6"), std::string::npos);
 }
 
 class FeaturesTest : public testing::Test {

@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/cvq.h"
 #include "nsvq/quantizers/restart_replacement.h"
 #include "nsvq/quantizers/sample_rows.h"
 #include "tests/quantizers/golden.h"
@@ -196,19 +197,81 @@ TEST(Anchor, StepsEqualTheEquations) {
   for (const auto& expected : golden("anchor")) {
     const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
     SCOPED_TRACE(fmt::format("{} codes", codes));
-    auto config = restart(1, expected.at("decay"));
-    config.of<AnchorReplacementConfig>().anchor = "closest";
-    auto codebook = formula({codes, dim}, 0.6, 1.7).to(at::kFloat);
-    AnchorReplacement policy(config, codebook);
+    Config config;
+    config.quantizer.type = "cvq";
+    config.quantizer.codes = codes;
+    config.quantizer.of<CvqConfig>().distance = expected.at("distance");
+    config.replacement = restart(1, expected.at("decay"));
+    config.replacement.of<AnchorReplacementConfig>().anchor = "closest";
+    const auto quantizer = make_quantizer(config.quantizer, dim);
+    const torch::NoGradGuard no_grad;
+    auto codebook = quantizer->codebook();
+    codebook.copy_(formula({codes, dim}, 0.6, 1.7));
+    const auto policy = make_replacement(config, *quantizer);
     double number = 0;
     for (const auto& step : expected.at("steps")) {
       const auto z = formula({n, dim}, 0.8, 0.1 + number++).to(at::kFloat);
-      const auto indices = (z.unsqueeze(1) - codebook.unsqueeze(0)).square().sum(2).argmin(1);
-      policy.after_step(codebook, {z, indices, seed_of(0), *group});
-      EXPECT_LE(farthest(policy.state().at("share"), step.at("share")), 1e-7);
+      const auto indices = quantizer->encode(z.t().unsqueeze(0).unsqueeze(2)).flatten();
+      policy->after_step(codebook, {z, indices, seed_of(0), *group});
+      EXPECT_LE(farthest(policy->state().at("share"), step.at("share")), 1e-7);
       EXPECT_LE(farthest(codebook.norm(2, 1), step.at("codebook_norms")), 1e-5);
       if (step.contains("codebook")) EXPECT_LE(farthest(codebook, step.at("codebook")), 1e-5);
     }
+  }
+}
+
+TEST(Anchor, TheDistanceIsTheQuantizers) {
+  Config config;
+  config.replacement.policy = "anchor";
+  config.replacement.of<AnchorReplacementConfig>().anchor = "closest";
+  config.quantizer.codes = 1;
+  const auto group = make_group();
+  const torch::NoGradGuard no_grad;
+  // The first is nearer, the second has the smaller angle.
+  const auto z = at::tensor({1.0, 0.5, 9.0, 0.1}).view({2, 2}).to(at::kFloat);
+  for (const auto& [type, distance, anchor] :
+       {std::tuple{"cvq", "cosine", 1}, {"cvq", "l2", 0}, {"factorised", "l2", 1}, {"vq", "", 0}}) {
+    SCOPED_TRACE(fmt::format("{} {}", type, distance));
+    config.quantizer.type = type;
+    config.quantizer.of<CvqConfig>().distance = distance;
+    const auto quantizer = make_quantizer(config.quantizer, 2);
+    auto codebook = quantizer->codebook();
+    codebook.copy_(at::tensor({1.0, 0.0}).view({1, 2}));
+    const auto none = at::empty({0}, at::kLong);  // so that the code is unused
+    make_replacement(config, *quantizer)->after_step(codebook, {z, none, seed_of(0), *group});
+    EXPECT_TRUE(at::allclose(codebook[0], z[anchor], 0.01)) << codebook;
+  }
+}
+
+TEST(Anchor, SamplesAreByDistance) {
+  torch::manual_seed(3);
+  const int64_t draws = 20000;
+  const auto z = at::randn({7, 3}), code = at::randn({1, 3});
+  const auto rows = sample_by_distance(code.expand({draws, 3}).contiguous(), z, seed_of(5));
+  const auto shares = at::bincount(rows, {}, 7).to(at::kDouble) / draws;
+  const auto expected = at::softmax(-(z - code).square().sum(1), 0).to(at::kDouble);
+  EXPECT_LT((shares - expected).abs().max().item<double>(), 0.015) << shares << expected;
+  EXPECT_TRUE(
+      at::equal(rows, sample_by_distance(code.expand({draws, 3}).contiguous(), z, seed_of(5))));
+}
+
+TEST(Cvq, SearchesByItsDistanceAndDecodesToTheCodeItself) {
+  auto one = member("cvq");
+  const auto z = latents_for(one) * 3;
+  const auto flat = flatten_latents(z);
+  for (const std::string distance : {"cosine", "l2"}) {
+    one.config.of<CvqConfig>().distance = distance;
+    const auto quantizer = make(one);
+    const torch::NoGradGuard no_grad;
+    quantizer->codebook().normal_().mul_(at::rand({37, 1}).add_(0.1));
+    const auto codes = quantizer->codebook();
+    const auto expected = distance == "l2"
+                              ? (flat.unsqueeze(1) - codes.unsqueeze(0)).square().sum(2).argmin(1)
+                              : at::mm(flat, (codes / codes.norm(2, 1, true)).t()).argmax(1);
+    const auto result = quantizer->quantize(z, {});
+    EXPECT_TRUE(at::equal(result.indices.flatten(), expected)) << distance;
+    EXPECT_TRUE(at::equal(quantizer->encode(z), result.indices)) << distance;
+    EXPECT_TRUE(at::equal(flatten_latents(result.latents), codes.index_select(0, expected)));
   }
 }
 

@@ -9,6 +9,8 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/quantizers/code_bridge.h"
+#include "nsvq/quantizers/cvq.h"
 #include "nsvq/tokenizer/detokenize.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "tests/error_of.h"
@@ -32,11 +34,9 @@ torch::Tensor images_of(const std::string& spec, int side) {
 }
 
 TEST(StoredModels, OfEveryFormatOpen) {
-  int formats = 0;
   for (const auto& format : fs::directory_iterator(kStored)) {
     if (!format.is_directory()) continue;
     SCOPED_TRACE(format.path().string());
-    ++formats;
     InferenceSession session(format.path(), "cpu");
     const auto manifest = open_tokens(format.path() / "tokens", session.tokenizer(), false);
     const auto stored =
@@ -46,7 +46,18 @@ TEST(StoredModels, OfEveryFormatOpen) {
     EXPECT_GE(tokens.eq(stored.tokens).to(at::kDouble).mean().item<double>(), 0.97);
     EXPECT_EQ(session.decode(stored.tokens).sizes(), at::IntArrayRef({3, 3, 16, 16}));
   }
-  EXPECT_EQ(formats, kModelFormat) << "a folder for each format before the present one";
+  for (int format = 0; format < kModelFormat; ++format) {
+    EXPECT_TRUE(fs::exists(kStored / fmt::format("format-{}", format))) << format;
+  }
+}
+
+TEST(StoredModels, OfFormat1KeepWhatHasBecomeASetting) {
+  EXPECT_EQ(load_model(kStored / "format-1").config.quantizer.of<BridgeConfig>().variant, "vit");
+  const auto cvq = load_model(kStored / "format-1-cvq").config.quantizer;
+  EXPECT_EQ(cvq.type, "cvq");
+  EXPECT_EQ(cvq.of<CvqConfig>().distance, "l2");
+  EXPECT_EQ(Config().quantizer.of<CvqConfig>().distance, "cosine");
+  EXPECT_EQ(Config().quantizer.of<BridgeConfig>().variant, "dit");
 }
 
 TEST(StoredModels, OfALaterFormatAreRefused) {

@@ -217,6 +217,11 @@ TEST(DefaultsOfKinds, HoldUnlessTheirKeyIsSet) {
   const auto soundstream = load_config("", {"quantizer.type=soundstream"});
   EXPECT_EQ(soundstream.replacement.threshold, 2);
   EXPECT_EQ(soundstream.quantizer.init, "kmeans");
+  for (const auto* type : {"ema", "ibq", "gumbel", "sqvae"}) {
+    const std::string chosen = std::string("quantizer.type=") + type;
+    EXPECT_EQ(load_config("", {chosen}).quantizer.init, "normal") << type;
+    EXPECT_EQ(load_config("", {chosen, "quantizer.init=uniform"}).quantizer.init, "uniform");
+  }
   EXPECT_EQ(load_config("", {"quantizer.type=affine"}).quantizer.beta, 0.95);
   EXPECT_EQ(load_config("", {"quantizer.type=affine", "quantizer.beta=0.25"}).quantizer.beta, 0.25);
   EXPECT_NE(config_reference().find("quantizer.init=kmeans replacement.threshold=2"),

@@ -40,6 +40,7 @@ const std::map<std::string, Row> kRows = {
     {"ablation-stage1", {"nsvq", 128, 65536}},
     {"ablation-stage1-warmup", {"nsvq", 128, 65536}},
     {"ablation-stage1-stage2", {"nsvq", 128, 65536}},
+    {"ablation-freeze-only", {"nsvq", 128, 65536}},
 };
 
 std::vector<std::string> small_overrides() {
@@ -83,6 +84,15 @@ TEST(Table1, AblationsDifferInWhatTheyName) {
     EXPECT_EQ(quantizer_kind(config.quantizer.type).replacement, "copy") << "what auto stands for";
     EXPECT_EQ(config.schedule.phases, Phases{"stage1"}) << name;
   }
+  const auto freeze = of("ablation-freeze-only");
+  EXPECT_EQ(freeze.schedule.phases, full.schedule.phases);
+  EXPECT_EQ(freeze.quantizer.alpha, 0);
+  EXPECT_EQ(freeze.replacement.policy, "none");
+  EXPECT_EQ(of("ablation-stage1-warmup").schedule.phases, (Phases{"stage1", "warmup"}));
+  const auto no_warmup = of("ablation-stage1-stage2");
+  EXPECT_EQ(no_warmup.schedule.phases, (Phases{"stage1", "stage2"}));
+  EXPECT_EQ(no_warmup.schedule.ramp_epochs, 0);
+  EXPECT_EQ(full.schedule.ramp_epochs, 2);
   EXPECT_EQ(of("simvq-ns").schedule.phases, full.schedule.phases);
   EXPECT_EQ(of("simvq").schedule.phases, Phases{"stage1"});
 }

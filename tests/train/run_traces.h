@@ -24,8 +24,8 @@ inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path&
   std::ifstream in(run / "metrics.jsonl");
   for (std::string text; std::getline(in, text);) {
     auto line = nlohmann::json::parse(text);
-    for (const auto* key :
-         {"images_per_second", "samples_per_second", "peak_memory_gib", "seconds"})
+    for (const auto* key : {"images_per_second", "samples_per_second", "peak_memory_gib",
+                            "peak_reserved_gib", "seconds"})
       line.erase(key);
     lines.push_back(line);
   }
@@ -44,8 +44,8 @@ inline std::vector<std::string> timeless_events(const std::filesystem::path& run
       auto record = text.substr(at + 12 + 9, length - 9);  // behind the field of the wall time
       at += 16 + length;
       bool timed = false;
-      for (const auto* key :
-           {"images_per_second", "samples_per_second", "peak_memory_gib", "seconds"}) {
+      for (const auto* key : {"images_per_second", "samples_per_second", "peak_memory_gib",
+                              "peak_reserved_gib", "seconds"}) {
         timed = timed || record.find(key) != std::string::npos;
       }
       if (!timed) records.push_back(std::move(record));
