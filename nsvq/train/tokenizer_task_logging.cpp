@@ -5,6 +5,7 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric_weights.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
@@ -25,6 +26,9 @@ std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
           adversary_ ? fmt::format(", discriminator {}", parameter_count(adversary_->module()))
                      : ""),
       fmt::format("codes        {}", model_->quantizer->codes())};
+  for (const auto& line : describe_weights(config_.train.metrics)) {
+    lines.push_back("weights      " + line);
+  }
   const auto& schedule = config_.schedule;
   if (schedule.freeze == "epoch" && schedule.phases.front() == "stage1" &&
       schedule.phases.size() > 1 &&
