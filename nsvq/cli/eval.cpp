@@ -30,7 +30,7 @@ void write_json(const EvalArguments& arguments, const std::string& model,
   if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data}};
   add_figures(json, values);
-  add_statistics(json, arguments.metrics);
+  add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
   write_text(arguments.metrics.json, json.dump(2) + "\n");
 }
@@ -60,7 +60,7 @@ void run_eval(const EvalArguments& arguments) {
                               choice, {.on_batch = count});
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
              metric_table(values, choice.conventions));
-  print_statistics(arguments.metrics);
+  print_origins(arguments.metrics, choice);
   write_json(arguments, model, choice, values);
   if (arguments.histogram.empty()) return;
   write_text(arguments.histogram, usage_chart(usage->hits()));

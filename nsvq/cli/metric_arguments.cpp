@@ -5,6 +5,7 @@
 
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/metric_weights.h"
 
 namespace nsvq {
 
@@ -33,13 +34,20 @@ MetricChoice choose_and_check(const MetricArguments& arguments, Measured measure
   return choice;
 }
 
-void print_statistics(const MetricArguments& arguments) {
+void print_weights(const std::vector<std::string>& metrics) {
+  for (const auto& line : describe_weights(metrics)) fmt::print("  weights {}\n", line);
+}
+
+void print_origins(const MetricArguments& arguments, const MetricChoice& choice) {
+  print_weights(choice.names);
   if (arguments.statistics.empty()) return;
   fmt::print("  Fréchet distances are from the statistics in {}\n", arguments.statistics);
 }
 
-void add_statistics(nlohmann::ordered_json& json, const MetricArguments& arguments) {
+void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
+                 const MetricChoice& choice) {
   if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
+  if (auto weights = weights_as_json(choice.names); !weights.empty()) json["weights"] = weights;
 }
 
 void require_writable(const std::string& file) {

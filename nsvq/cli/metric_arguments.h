@@ -23,9 +23,13 @@ void declare_statistics_argument(CLI::App& app, MetricArguments& arguments);
 /// Throws UserError as choose_metrics does, and RunError where `arguments.json` cannot be written.
 MetricChoice choose_and_check(const MetricArguments& arguments, Measured measured);
 
-/// Say that Fréchet distances are from a file of statistics, if they are.
-void print_statistics(const MetricArguments& arguments);
-void add_statistics(nlohmann::ordered_json& json, const MetricArguments& arguments);
+/// Say which weights the figures are from, and that Fréchet distances are from a file of
+/// statistics, if they are.
+void print_origins(const MetricArguments& arguments, const MetricChoice& choice);
+void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
+                 const MetricChoice& choice);
+/// A line for each file of weights behind these metrics.
+void print_weights(const std::vector<std::string>& metrics);
 
 /// Throws RunError where no file can be made under this name; nothing for an empty one.
 void require_writable(const std::string& file);

@@ -29,9 +29,11 @@ void run_metrics(const MetricsArguments& arguments) {
   const auto values = compare_images(reference, other, choice, choose_device(arguments.device));
   fmt::print("{} against {}, as {}\n{}", other.spec, reference.spec, choice.conventions.name,
              metric_table(values, choice.conventions));
+  print_origins(arguments.metrics, choice);
   if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"reference", reference.spec}, {"other", other.spec}};
   add_figures(json, values);
+  add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
   write_text(arguments.metrics.json, json.dump(2) + "\n");
 }

@@ -49,6 +49,7 @@ void run_statistics(const StatisticsArguments& arguments) {
   write_gaussian(arguments.out, metric.images());
   fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, source->size(),
              arguments.data);
+  print_weights({arguments.metric});
 }
 
 }  // namespace

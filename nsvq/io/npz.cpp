@@ -95,8 +95,13 @@ std::vector<std::byte> read_member(zip_t* archive, uint64_t index) {
   return bytes;
 }
 
+/// Below zero if there is none.
+zip_int64_t find_array(zip_t* archive, const std::string& name) {
+  return zip_name_locate(archive, (name + ".npy").c_str(), 0);
+}
+
 torch::Tensor read_array(zip_t* archive, const std::string& name) {
-  const auto index = zip_name_locate(archive, (name + ".npy").c_str(), 0);
+  const auto index = find_array(archive, name);
   if (index < 0) throw UserError("no array '{}' (there are: {})", name, names_in(archive));
   try {
     return parse_npy(read_member(archive, static_cast<uint64_t>(index)));
@@ -152,12 +157,17 @@ void write_npz(const std::filesystem::path& path, const TensorMap& arrays) {
   write_file(path, zip_of(members));
 }
 
-TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names) {
+TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names,
+                   const std::vector<std::string>& optional) {
   const InputFile regular(path);  // libzip would wait for the other end of a pipe
   try {
     const auto archive = open_archive(path);
     TensorMap arrays;
     for (const auto& name : names) arrays[name] = read_array(archive.get(), name);
+    for (const auto& name : optional) {
+      if (find_array(archive.get(), name) < 0) continue;
+      arrays[name] = read_array(archive.get(), name);
+    }
     return arrays;
   } catch (const UserError& error) {
     throw UserError("cannot read {}: {}", path.string(), error.what());

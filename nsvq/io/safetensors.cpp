@@ -93,6 +93,11 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   return file;
 }
 
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
+  uint64_t data_start = 0;
+  return read_header(InputFile(path), data_start);
+}
+
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
   SafetensorsHeader header;
   std::string text;

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct SafetensorsHeader {
 /// Checks everything against the `data_bytes` that follow the header. Throws UserError, without the
 /// file's name.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes);
+
+/// Of a file, without reading its tensors. Throws UserError as read_safetensors does.
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 /// The header's JSON, padded with spaces to a multiple of 8. Throws RunError.
 std::string format_safetensors_header(const SafetensorsHeader& header);

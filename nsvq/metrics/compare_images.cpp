@@ -10,9 +10,13 @@ namespace nsvq {
 
 namespace {
 
+bool compares_sets(const MetricChoice& choice) {
+  return std::all_of(choice.names.begin(), choice.names.end(), is_frechet);
+}
+
 std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& other,
                            const MetricChoice& choice) {
-  const bool sets = std::all_of(choice.names.begin(), choice.names.end(), is_frechet);
+  const bool sets = compares_sets(choice);
   if (choice.reference && !sets) {
     throw UserError("{}: statistics are for Fréchet distances alone; the other metrics need images",
                     reference.spec);
@@ -35,7 +39,9 @@ std::map<std::string, double> compare_images(const NamedSource& reference, const
       [&](const EvalBatch& batch) { metrics.add(batch); });
   auto values = metrics.values();
   require_all(choice, values);
-  values["images"] = static_cast<double>((reference.source ? reference : other).source->size());
+  values["images"] = static_cast<double>(other.source->size());
+  const auto known = reference.source ? reference.source->size() : choice.reference->count;
+  if (known > 0 && compares_sets(choice)) values["reference_images"] = static_cast<double>(known);
   return values;
 }
 

@@ -23,8 +23,9 @@ const FeatureExtractorKind& extractor_kind(const std::string& name) {
 void check_official(const FeatureExtractorKind& kind, const Weights& weights) {
   if (weights.official) return;
   if (kind.name == "fid") {
-    throw UserError("fid: the stored {} ({}) are not the official values; run `{}`", kind.weights,
-                    weights.source, weights_kind(kind.weights).command);
+    throw UserError("fid: the stored {} ({}) are not the official values; remove {} and run `{}`",
+                    kind.weights, weights.source, weights_path(kind.weights).string(),
+                    weights_kind(kind.weights).command);
   }
   log("{}: the stored {} ({}) are not the official values; distances differ from theirs", kind.name,
       kind.weights, weights.source);
@@ -65,8 +66,8 @@ Features last_activation(const FeatureExtractorKind& kind, const Weights& weight
 
 const std::vector<FeatureExtractorKind>& feature_extractor_kinds() {
   static const std::vector<FeatureExtractorKind> kinds = {
-      {"fid", "Fréchet Inception distance, as pytorch-fid has it", Inception::kFeatures,
-       "inception"},
+      {"fid", "Fréchet Inception distance, resized (bilinear, 299x299) as in pytorch-fid",
+       Inception::kFeatures, "inception"},
       {"fd-vgg16", "Fréchet distance of the mean of VGG16's last activation", 512, "vgg16"},
       {"fd-alexnet", "Fréchet distance of the mean of AlexNet's last activation", 256, "alexnet"},
       {"fd-squeezenet1_1", "Fréchet distance of the mean of SqueezeNet 1.1's last activation", 512,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/metrics/pixels.h"
 
 namespace nsvq {
@@ -27,6 +28,8 @@ void FrechetMetric::add(const EvalBatch& batch) {
 
 void FrechetMetric::add(const torch::Tensor& images, FrechetStatistics& to) {
   if (!images.defined() || images.size(0) == 0) return;
+  // fp32, also where nothing around has said so: statistics are kept and compared with others.
+  const Tf32Guard exact(Tf32Work::convolutions, false);
   to.add(extractor_.features(to_network_input(images.to(device_), pixels_).contiguous()));
 }
 
@@ -54,7 +57,7 @@ std::vector<MetricKind> frechet_kinds() {
         .display =
             {.title = title, .chart = title, .axis = "", .unit = "", .better = Better::lower},
         .input = MetricInput::sets,
-        .needs_weights = true,
+        .weights = {extractor.weights},
         .choices = [summary = extractor.summary](
                        const Conventions& c) { return summary + "; " + describe(c.network); },
         .make =

@@ -38,7 +38,7 @@ std::vector<MetricKind> lpips_kinds() {
                                    .unit = "",
                                    .better = Better::lower},
                        .input = MetricInput::pairs,
-                       .needs_weights = true,
+                       .weights = {net.weights, "lpips-" + net.name},
                        .choices =
                            [](const Conventions& c) {
                              return "LPIPS 0.1, mean over images; " + describe(c.network);

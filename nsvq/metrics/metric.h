@@ -78,7 +78,7 @@ struct MetricKind {
   std::string summary;
   MetricDisplay display;
   MetricInput input;
-  bool needs_weights = false;  ///< of a network, from the store (nsvq/io/weights.h)
+  std::vector<std::string> weights = {};  ///< files of the store (nsvq/io/weights.h) it needs
   /// The choices behind the figure, for outputs.
   std::function<std::string(const Conventions&)> choices;
   /// Throws UserError where weights are missing, saying how to get them.

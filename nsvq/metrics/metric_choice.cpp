@@ -25,7 +25,7 @@ std::vector<std::string> default_metrics(Measured measured) {
   std::vector<std::string> names;
   for (const auto& kind : metric_kinds()) {
     const bool fits = kind.input != MetricInput::tokens || measured == Measured::images_and_tokens;
-    if (fits && !kind.needs_weights) names.push_back(kind.name);
+    if (fits && kind.weights.empty()) names.push_back(kind.name);
   }
   return names;
 }
@@ -63,7 +63,7 @@ void require_all(const MetricChoice& choice, const std::map<std::string, double>
 }
 
 void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values) {
-  for (const auto& name : {"images", "broken_images"}) {
+  for (const auto& name : {"images", "reference_images", "broken_images"}) {
     const auto count = values.find(name);
     if (count != values.end()) json[name] = std::llround(count->second);
   }

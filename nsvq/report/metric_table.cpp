@@ -35,6 +35,9 @@ std::vector<Row> rows_of(const std::vector<MetricColumn>& columns, const Convent
     }
   }
   if (names.erase("images") > 0) rows.push_back(count_row("images", "images"));
+  if (names.erase("reference_images") > 0) {
+    rows.push_back(count_row("reference_images", "reference images"));
+  }
   if (names.erase("broken_images") > 0) rows.push_back(count_row("broken_images", "broken images"));
   for (const auto& name : names) rows.push_back({name, name, {}, ""});
   return rows;

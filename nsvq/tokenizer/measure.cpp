@@ -20,6 +20,9 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
     throw UserError("{}: {}", images.name, error.what());
   }
   require_all(choice, values);
+  if (choice.reference && choice.reference->count > 0) {
+    values["reference_images"] = static_cast<double>(choice.reference->count);
+  }
   values["broken_images"] = static_cast<double>(loader.broken());
   return values;
 }

@@ -17,7 +17,8 @@ struct MeasuredImages {
   LoaderOptions options;  ///< images in order, as the model sees them
 };
 
-/// The chosen figures of a model, with `images` and `broken_images`. Throws UserError where weights
+/// The chosen figures of a model, with `images` and `broken_images`, and `reference_images`
+/// for statistics that say of how many they are. Throws UserError where weights
 /// are missing, no image is usable or they are too few for a figure.
 std::map<std::string, double> measure(InferenceSession& session, const MeasuredImages& images,
                                       const MetricChoice& choice,

@@ -5,6 +5,7 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric_weights.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/codebook.h"
@@ -26,6 +27,9 @@ std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
                      : ""),
       model_->quantizer->codes() > 0 ? fmt::format("codes        {}", model_->quantizer->codes())
                                      : "codes        none: a continuous autoencoder"};
+  for (const auto& line : describe_weights(config_.train.metrics)) {
+    lines.push_back("weights      " + line);
+  }
   if (const auto note = note_on_freeze(loop.total_steps()); !note.empty()) lines.push_back(note);
   return lines;
 }

@@ -50,7 +50,7 @@ MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10:
     bool networks = false;
     for (const auto& name : choice.names) {
       const auto& kind = metric_kind(name);
-      networks = networks || kind.needs_weights;
+      networks = networks || !kind.weights.empty();
       if (kind.input == MetricInput::sets && images < 2) {
         throw UserError("{} needs at least two images in data.val", kind.name);
       }

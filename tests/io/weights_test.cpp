@@ -63,6 +63,21 @@ TEST_F(WeightsStore, RoundTrip) {
   }
 }
 
+TEST_F(WeightsStore, TheirOriginIsToldWithoutReadingThem) {
+  EXPECT_THROW(weights_origin("vgg16"), UserError);
+  save_weights("vgg16", {tensors_, "a file", true});
+  auto bytes = read_file(weights_path("vgg16"));
+  bytes.back() ^= std::byte{1};
+  write_file(weights_path("vgg16"), bytes);
+  const auto origin = weights_origin("vgg16");
+  EXPECT_EQ(origin.source, "a file");
+  EXPECT_TRUE(origin.official);
+  EXPECT_EQ(origin.sha256, tensors_sha256(tensors_));
+  EXPECT_EQ(describe_values(origin.official, origin.source), "official values, from a file");
+  save_weights("vgg16", {tensors_, "another", false});
+  EXPECT_FALSE(weights_origin("vgg16").official);
+}
+
 TEST_F(WeightsStore, HalfPrecisionComesBackAsFp32) {
   for (const auto type : {torch::kHalf, torch::kBFloat16, torch::kDouble}) {
     save_weights("vgg16", {{{"a", tensors_["b"].to(type)}}, "test", false});
@@ -92,8 +107,7 @@ TEST_F(WeightsStore, MissingWeightsNameTheCommand) {
   expect_error("lpips-squeeze", {"`nsvq weights get lpips-squeeze`"});
   expect_error("squeezenet1_1",
                {"`nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1`"});
-  expect_error("inception",
-               {"`nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception`"});
+  expect_error("inception", {"`nsvq weights get inception`"});
   expect_error("vgg61", {"vgg61", "did you mean 'vgg16'", "lpips-alex"});
 }
 

@@ -98,7 +98,7 @@ TEST_F(FeatureExtractors, MissingWeightsNameTheCommand) {
     const auto error = error_of(name);
     EXPECT_NE(error.find("`" + command + "`"), std::string::npos) << error;
   };
-  expect("fid", "nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception");
+  expect("fid", "nsvq weights get inception");
   expect("fd-vgg16", "nsvq weights get lpips-vgg");
   expect("fd-alexnet", "nsvq weights get lpips-alex");
   expect("fd-squeezenet1_1", "nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1");
@@ -110,6 +110,7 @@ TEST_F(FeatureExtractors, FidIsOfOfficialValuesAlone) {
   const auto error = error_of("fid");
   EXPECT_NE(error.find("mine.pth"), std::string::npos) << error;
   EXPECT_NE(error.find("not the official values"), std::string::npos) << error;
+  EXPECT_NE(error.find("remove " + weights_path("inception").string()), std::string::npos) << error;
   const auto vgg = feature_net_kind("vgg").make();
   save_weights("vgg16", {random_weights(*vgg), "mine.pth", false});
   EXPECT_EQ(error_of("fd-vgg16"), "");

@@ -120,6 +120,33 @@ TEST(FrechetStatistics, SumOverProcesses) {
   EXPECT_LT(largest_difference(second.mean(), x.narrow(0, 31, 59).mean(0)), 1e-12);
 }
 
+TEST(FrechetStatistics, AnySplitGivesTheWhole) {
+  // Parts of uneven sizes, one vector and none among them, each about a mean of its own.
+  const auto x = features("x", 211, 9, 50);
+  const auto expected = plain_covariance(x);
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{211}, {210, 1}, {1, 0, 210}, {31, 59, 2, 119}, {71, 70, 70}}) {
+    SCOPED_TRACE(sizes.size());
+    FrechetStatistics whole(9);
+    auto sums = whole.sums();
+    for (const auto& part : x.split_with_sizes(sizes)) {
+      auto own = statistics(part);
+      const auto theirs = own.sums();
+      for (size_t i = 0; i < sums.size(); ++i) sums[i].add_(theirs[i]);
+    }
+    EXPECT_EQ(whole.count(), 211);
+    EXPECT_LT(largest_difference(whole.mean(), x.mean(0)), 1e-12);
+    EXPECT_LT(largest_difference(whole.covariance(), expected), 1e-10);
+    EXPECT_LT(frechet_distance(whole, statistics(x)), 1e-9);
+  }
+  // Batches within one process keep all digits.
+  for (const int64_t size : {1, 2, 64, 211}) {
+    FrechetStatistics batches(9);
+    for (const auto& batch : x.split(size)) batches.add(batch);
+    EXPECT_LT(largest_difference(batches.covariance(), expected), 1e-12) << size;
+  }
+}
+
 TEST(FrechetStatistics, TakesAnyTypeAndLayout) {
   const auto x = features("x", 40, 8, 0).to(torch::kFloat);
   auto whole = statistics(x.to(torch::kDouble));
@@ -157,6 +184,10 @@ TEST(FrechetFile, RoundTrip) {
   const auto read = read_gaussian(folder / "statistics.npz");
   EXPECT_TRUE(torch::equal(read.mean, gaussian.mean));
   EXPECT_TRUE(torch::equal(read.covariance, gaussian.covariance));
+  EXPECT_EQ(read.count, 40);
+  // As pytorch-fid writes it.
+  write_npz(folder / "theirs.npz", {{"mu", gaussian.mean}, {"sigma", gaussian.covariance}});
+  EXPECT_EQ(read_gaussian(folder / "theirs.npz").count, 0);
 }
 
 TEST(FrechetFile, RefusesOtherContents) {
@@ -174,6 +205,11 @@ TEST(FrechetFile, RefusesOtherContents) {
   refused({{"mu", torch::zeros({3, 1})}, {"sigma", torch::zeros({3, 3})}}, "[3, 1]");
   refused({{"mu", torch::zeros({0})}, {"sigma", torch::zeros({0, 0})}}, "[0]");
   refused({{"mu", torch::full({1}, NAN)}, {"sigma", torch::ones({1, 1})}}, "'mu'");
+  for (const auto& count : {torch::full({1}, -1.0), torch::full({1}, 2.5), torch::ones({2}),
+                            torch::full({1}, NAN), torch::full({1}, 1e30)}) {
+    refused({{"mu", torch::ones({1})}, {"sigma", torch::ones({1, 1})}, {"image_count", count}},
+            "'image_count'");
+  }
 }
 
 }  // namespace

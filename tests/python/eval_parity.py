@@ -3,7 +3,8 @@
     run.sh eval_parity.py NSVQ                   ctest: a small model on pictures made here
     run.sh eval_parity.py NSVQ MODEL TAR_FILE    by hand: any model with a codebook, any shard of pictures
 
-Agreement is asked for to three digits. LPIPS-VGG takes part when the store holds its weights and MODEL was given.
+Agreement is asked for to three digits. FID has random weights in the small case; by hand, it and LPIPS-VGG take part
+when the store holds their weights.
 """
 
 import io
@@ -29,6 +30,7 @@ except ImportError:
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "nn" / "golden"))
 from autoencoder import Autoencoder
+from plain_fid import features, frechet_distance, store_random
 
 BATCH = 50
 RECIPE = """
@@ -120,8 +122,11 @@ def figures(weights, config, pixels, store):
         "entropy": -(share * np.log2(share)).sum(),
         "perplexity": 2 ** -(share * np.log2(share)).sum(),
     }
-    if store:
+    if (store / "vgg16.safetensors").exists() and (store / "lpips-vgg.safetensors").exists():
         result["lpips-vgg"] = lpips_vgg(store, pixels, outs)
+    if (store / "inception.safetensors").exists():
+        inception = load_file(store / "inception.safetensors")
+        result["fid"] = frechet_distance(*(features(inception, images, BATCH) for images in (pixels, outs)))
     return result
 
 
@@ -130,7 +135,8 @@ def compare(nsvq, model, shard, store, folder):
     config = json.loads((folder / "model.json").read_text())
     theirs = figures(load_file(folder / "model.safetensors"), config, pictures(shard, config["data"]["size"]), store)
     command = [nsvq, "eval", model, "--data", shard, "--json", folder / "eval.json", "--metrics", ",".join(theirs)]
-    subprocess.run(command, check=True, capture_output=True)
+    environment = {**os.environ, "NSVQ_WEIGHTS": str(store)}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     ours = json.loads((folder / "eval.json").read_text())
     print(f"{ours['images']} images\n{'':12} {'nsvq eval':>12} {'Python':>12} {'difference':>12}")
     worst = 0
@@ -155,15 +161,19 @@ def small_case(nsvq, folder):
 
 def weights_store():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    store = pathlib.Path(os.environ.get("NSVQ_WEIGHTS") or cache / "nsvq" / "weights")
-    return store if (store / "vgg16.safetensors").exists() and (store / "lpips-vgg.safetensors").exists() else None
+    return pathlib.Path(os.environ.get("NSVQ_WEIGHTS") or cache / "nsvq" / "weights")
 
 
 def main(nsvq, *given):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        model, shard = given if given else small_case(nsvq, folder)
-        compare(nsvq, model, shard, weights_store() if given else None, folder)
+        if given:
+            store, (model, shard) = weights_store(), given
+        else:
+            store, (model, shard) = folder / "store", small_case(nsvq, folder)
+            store_random(store / "inception.safetensors")
+        compare(nsvq, model, shard, store, folder)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

