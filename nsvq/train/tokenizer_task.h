@@ -116,7 +116,7 @@ class TokenizerTask : public Task {
   c10::Device device_;
   std::shared_ptr<const Source> val_source_;
   Loader val_loader_;
-  Tokenizer model_, averaged_;
+  Tokenizer model_, averaged_model_;
   WeightAverage average_;
   Adam optimizer_;
   std::vector<WeightedLoss> losses_;

@@ -129,7 +129,8 @@ void TokenizerTask::raise_alarms(Loop& loop) {
 
 std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
   metrics_->reset();
-  auto values = nsvq::evaluate(averaged_, val_loader_, device_, *metrics_, {.group = group_.get()});
+  auto values =
+      nsvq::evaluate(averaged_model_, val_loader_, device_, *metrics_, {.group = group_.get()});
   const auto psnr = values.find("psnr");
   if (psnr != values.end() && (psnr->second > state_.best_psnr || state_.best_epoch == 0)) {
     state_.best_psnr = psnr->second;
@@ -145,7 +146,7 @@ std::string TokenizerTask::describe_evaluation(const std::map<std::string, doubl
 }
 
 std::optional<Image> TokenizerTask::sample_picture() {
-  return sample_grid(averaged_, fixed_images_);
+  return sample_grid(averaged_model_, fixed_images_);
 }
 
 std::string TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {

@@ -20,7 +20,7 @@ double number(const json& value) { return value.is_null() ? NAN : value.get<doub
 
 TensorFile TokenizerTask::model(const RunState& state) {
   return model_contents(
-      named_tensors(*averaged_), config_,
+      named_tensors(*averaged_model_), config_,
       {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
 }
 
@@ -80,7 +80,7 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
     throw UserError("{}: not a tokenizer's training state ({})", from, error.what());
   }
   load_tensors(*model_, with_prefix(training, "model."), from);
-  load_tensors(*averaged_, model, from);
+  load_tensors(*averaged_model_, model, from);
   optimizer_.load(with_prefix(training, "adam."), from);
   if (adversary_) adversary_->load(with_prefix(training, "discriminator."), from);
   if (drift_) drift_->load(with_prefix(training, "drift."));
