@@ -27,6 +27,9 @@ std::vector<std::string> wrap(const std::string& text, size_t width) {
     lines.back() += piece;
     at = end;
   }
+  for (auto& line : lines) {
+    if (line.ends_with(' ')) line.pop_back();  // it may be one too many for the column
+  }
   return lines;
 }
 

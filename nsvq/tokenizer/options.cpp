@@ -92,14 +92,10 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
       scale("quantizer", &optimizer.scale.quantizer),
       scale("discriminator", &optimizer.scale.discriminator),
   };
-  const auto add = [&](std::vector<Option> more) {
-    for (auto& row : more) rows.push_back(std::move(row));
-  };
-  add(lr_schedule_options("optimizer.schedule", "generator", optimizer.schedule,
-                          {"constant", "linear", "cosine"}));
-  add(lr_schedule_options("optimizer.discriminator_schedule", "discriminator",
-                          optimizer.discriminator_schedule,
-                          {"same", "constant", "linear", "cosine"}));
+  for (auto& row : lr_schedule_options("optimizer.schedule", "generator", optimizer.schedule,
+                                       {"constant", "linear", "cosine"})) {
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 
@@ -225,6 +221,9 @@ OptionTable tokenizer_options(Config& config) {
        {run_options(config), data_options(config.data), model_options(config.model),
         quantizer_options(config.quantizer), loss_options(config.loss),
         adversarial_options(config.adversarial), discriminator_options(config.adversarial),
+        lr_schedule_options("adversarial.schedule", "discriminator",
+                            config.optimizer.discriminator_schedule,
+                            {"same", "constant", "linear", "cosine"}),
         optimizer_options(config.optimizer), replacement_options(config.replacement),
         schedule_options(config.schedule), train_options(config.train), drift_options(config.drift),
         alarm_options(config.alarm), checkpoint_options(config.checkpoint)}) {

@@ -23,8 +23,7 @@ void check_sizes(const Config& config) {
       stride, config.model.multipliers.size());
 }
 
-void check_schedule(const Config& config) {
-  const auto& schedule = config.schedule;
+void check_schedule(const ScheduleConfig& schedule) {
   const auto& phases = schedule.phases;
   for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
     if (std::find(phases.begin(), phase, *phase) == phase) continue;
@@ -44,15 +43,6 @@ void check_schedule(const Config& config) {
         "schedule.stage2_epochs or name stage2 last",
         *(stage2 + 1));
   }
-  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
-  const auto& kind = quantizer_kind(config.quantizer.type);
-  if (schedule.freeze == "plateau" && !kind.tokens && stage1 != phases.end() &&
-      stage1 + 1 != phases.end()) {
-    throw UserError(
-        "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, "
-        "or end schedule.phases with stage1",
-        kind.name);
-  }
 }
 
 }  // namespace
@@ -60,7 +50,7 @@ void check_schedule(const Config& config) {
 void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
-  check_schedule(config);
+  check_schedule(config.schedule);
   if (config.schedule.commitment == "validation" && config.drift.images == 0) {
     throw UserError(
         "schedule.commitment is validation, so drift.images must say on how many images");

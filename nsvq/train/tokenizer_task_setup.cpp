@@ -66,6 +66,19 @@ MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10:
   }
 }
 
+/// Throws UserError where stage 1 is to end by a loss that the quantizer does not have.
+void check_freeze(const Config& config) {
+  const auto& kind = quantizer_kind(config.quantizer.type);
+  const auto& phases = config.schedule.phases;
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  if (kind.tokens || config.schedule.freeze != "plateau" || stage1 == phases.end()) return;
+  if (stage1 + 1 == phases.end()) return;
+  throw UserError(
+      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
+      "end schedule.phases with stage1",
+      kind.name);
+}
+
 /// The generator's parameters, each with its part's factor on the learning rate.
 Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConfig& scale) {
   const std::map<std::string, double> scales = {
@@ -110,6 +123,7 @@ TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
       window_usage_(at::zeros_like(usage_)),
       window_commitment_(at::zeros({2}, usage_.options().dtype(at::kDouble))),
       replaced_(at::zeros({}, usage_.options())) {
+  check_freeze(config_);
   if (config_.adversarial.weight > 0) adversary_.emplace(config_, device_);
   if (config_.drift.images > 0) {
     const auto images = first_images(val_source_, config_, *group_, config_.drift.images);
