@@ -69,5 +69,48 @@ TEST(CrowdedCodes, OfFewLatentsOnTheGpu) {
   for (const int64_t dimension : {31, 128, 256}) expect_right(40, 80000, dimension, 1, at::kCUDA);
 }
 
+/// Values with few digits, so that codes of a crowd are equal by the thousand: the lowest index
+/// wins.
+TEST(CrowdedCodes, EqualCodesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const int64_t dimension : {40, 128}) {
+    const std::string family = "crowded copies";
+    const auto drawn = draw({family, 1500, 30000, dimension, family}, 6, at::kCUDA);
+    const auto z = (drawn.latents * 64).round() / 64, codebook = (drawn.codebook * 64).round() / 64;
+    const auto expected = std::get<0>(nearest_codes_fp64(z, codebook)).to(at::kCUDA);
+    for (const auto& place : places_on(at::kCUDA)) {
+      const Environment path("NSVQ_GPU_PATH", place.path);
+      const auto found = std::get<0>(nearest_codes(z, codebook));
+      EXPECT_EQ(found.ne(expected).sum().item<int64_t>(), 0) << place.name << ", d = " << dimension;
+    }
+  }
+}
+
+/// Twice the same, though the order in which latents come into crowds is not.
+TEST(CrowdedCodes, RepeatThemselvesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const std::string family = "crowded copies";
+  const auto drawn = draw({family, 2600, 40000, 96, family}, 7, at::kCUDA);
+  const auto first = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
+  for (int i = 0; i < 3; ++i) {
+    const auto again = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
+    EXPECT_TRUE(at::equal(again.indices, first.indices));
+    EXPECT_TRUE(at::equal(again.loss, first.loss));
+  }
+}
+
+/// Temperatures at which the winner has all the weight, or all codes the same.
+TEST(CrowdedCodes, ExtremeTemperaturesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const std::string family = "crowded copies";
+  const auto drawn = draw({family, 600, 40000, 64, family}, 8, at::kCUDA);
+  const auto expected = std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook));
+  for (const double tau : {1e-7, 1e-3, 1e3}) {
+    const auto found = ns_quantize(drawn.latents, drawn.codebook, tau);
+    EXPECT_EQ(found.indices.to(at::kCPU).ne(expected).sum().item<int64_t>(), 0) << tau;
+    EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << tau;
+  }
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -1,5 +1,10 @@
 // What the four threads of a quad keep of a latent during the first pass: the list of its
 // candidates, and sums over all other codes.
+//
+// As a rule a tile has no candidate for a thread or one, which is found in its registers. Where
+// some thread has several, or a closed list is to be opened, the scores go through shared memory,
+// where a loop can reach them, 64 codes at a time, and the warp takes its latents one after the
+// other, two codes to a lane: so much code for each register would not fit the instruction cache.
 #pragma once
 
 #include "nsvq/ops/code_search/tile_ring.cuh"
@@ -8,8 +13,17 @@ namespace nsvq::sm90 {
 
 struct State {
   float floor = -1e38f, sum = 0, moment = 0;
-  int count = 0;
+  int places = 0;  ///< of the list that are taken; ~ of it if the list is closed
   Slack slack;
+
+  __device__ bool closed() const { return places < 0; }
+  __device__ int count() const { return closed() ? ~places : places; }
+  __device__ void open() { places = count(); }
+  /// The score from which on a code of a tile calls for attention: a candidate's or, if the list is
+  /// closed, one that raises the floor.
+  __device__ float call(float tile_slack) const {
+    return floor + __uint_as_float(__float_as_uint(tile_slack) ^ (~places & 0x80000000u));
+  }
 };
 
 /// Moves the sums of a latent to a higher floor.
@@ -20,141 +34,185 @@ __device__ inline void raise_floor(State& state, float floor) {
   state.floor = floor;
 }
 
-/// Moves what cannot be the nearest any more from a quad's list to its sums.
-template <int kPanels, bool kSums>
-__device__ void prune(State& state, Candidate* list, const uint8_t* codes, float rate) {
-  const int lane = threadIdx.x % 32, place = lane % 4;
-  const uint32_t quad = 0xfu << (lane - place);
-  int kept = 0;
-  for (int first = 0; first < state.count; first += 4) {
-    const bool there = first + place < state.count;
-    const Candidate one = there ? list[first + place] : Candidate{0, kNothing};
-    const float slack = slack_for<kPanels>(codes, one.code, state.slack, rate);
-    const bool keep = there && one.score >= state.floor - slack;
-    if (kSums && there && !keep) {
-      const float x = one.score - state.floor, e = power_of_two(x);
-      state.sum += e;
-      state.moment = fmaf(e, x, state.moment);
-    }
-    const uint32_t votes = __ballot_sync(quad, keep) >> (lane - place);
-    if (keep) list[kept + __popc(votes & ((1u << place) - 1))] = one;
-    kept += __popc(votes & 0xfu);
-    __syncwarp(quad);
+/// Scores of 8 latents by 64 codes, for a warp. Lanes of a quad write 8 floats of a row; with this
+/// pitch no two rows meet in a bank.
+struct Board {
+  static constexpr int kCodes = 64, kPitch = 72;
+  float scores[8][kPitch];
+
+  /// Where a lane keeps the scores 2 i and 2 i + 1 of its latent.
+  __device__ float2& own(int i) {
+    return *reinterpret_cast<float2*>(&scores[threadIdx.x % 32 / 4][8 * i + threadIdx.x % 4 * 2]);
   }
-  state.count = kept;
-}
+};
 
 struct Lists {
   const SearchPass* pass;
-  int64_t row;  ///< of the thread's first latent
+  int row;  ///< of the thread's first latent
   int split;
-
-  /// The list of the latent `offset` rows on, and its room: none for rows past the last.
-  __device__ Candidate* of(int offset, int& room) const {
-    room = row + offset < pass->count ? pass->capacity : 0;
-    return pass->candidates + ((row + offset) * pass->splits + split) * pass->capacity;
-  }
 };
 
-/// The place of a lane's candidates among those of its quad.
-struct Share {
-  int before, total;
-};
-
-__device__ inline Share share_of(int own, bool several) {
-  const int lane = threadIdx.x % 32, place = lane % 4;
-  if (!several) {
-    const uint32_t quad = __ballot_sync(~0u, own > 0) >> (lane - place) & 0xfu;
-    return {__popc(quad & ((1u << place) - 1)), __popc(quad)};
-  }
-  int up_to = own;
-  int other = __shfl_up_sync(~0u, up_to, 1, 4);
-  if (place >= 1) up_to += other;
-  other = __shfl_up_sync(~0u, up_to, 2, 4);
-  if (place >= 2) up_to += other;
-  return {up_to - own, __shfl_sync(~0u, up_to, 3, 4)};
-}
-
-/// A tile of codes as the first pass reads it: biases and bounds.
-struct Biases {
-  const float* bias;
+/// What is known of 64 codes of a tile: two norms a word.
+struct Bounds {
   const Header& header;
+  const uint32_t* norms;
   float rate;
-
-  /// Of the i-th code of a thread.
-  __device__ float of(int i) const { return bias[threadIdx.x % 4 * 2 + i / 2 * 8 + i % 2]; }
 };
 
-/// The lane's candidates among a latent's scores, one bit each.
-struct Hits {
-  float floor;
-  uint32_t bits;
-  bool several;  ///< some lane of the warp has more than one
-};
-
-/// By the bound of the tile, which holds for each of its codes; by the bounds of the codes, which
-/// take longer, where that leaves several.
-template <int kFirst, int kCount>
-__device__ Hits find_hits(const float (&scores)[kCount], float top, float tile_slack,
-                          const Biases& biases, const State& state) {
-  Hits hits{fmaxf(state.floor, quad_max(top) - tile_slack), 0, false};
-  const float limit = fmaxf(hits.floor - tile_slack, kLeast);
-#pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) {
-    if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) hits.bits |= 1u << i;
-  }
-  hits.several = __any_sync(~0u, __popc(hits.bits) > 1);
-  if (!hits.several) return hits;
-  const CodeSlack slack = state.slack.each(biases.header, biases.rate);
-  float highest = kNothing;
-#pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) {
-    highest = fmaxf(highest, scores[kFirst + i / 2 * 4 + i % 2] - slack.of(biases.of(i)));
-  }
-  hits.floor = fmaxf(hits.floor, quad_max(highest));
-#pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) {
-    const float reach = scores[kFirst + i / 2 * 4 + i % 2] + slack.of(biases.of(i));
-    if (reach < hits.floor) hits.bits &= ~(1u << i);
-  }
-  return hits;
+__device__ inline float warp_max(float value) {
+  const int bits =
+      __float_as_int(value);  // with the signs turned they have the order of the values
+  const int most = __reduce_max_sync(~0u, bits ^ (bits >> 31 & 0x7fffffff));
+  return __int_as_float(most ^ (most >> 31 & 0x7fffffff));
 }
 
-/// Takes candidates out of a latent's scores: every second pair of `scores`, from kFirst on. `top`
-/// is the lane's highest. As a rule no lane has two.
-template <int kPanels, bool kSums, int kFirst, int kCount>
-__device__ void collect_candidates(float (&scores)[kCount], float top, float tile_slack,
-                                   const Biases& biases, int first_code, const Lists& lists,
-                                   int offset, State& state) {
-  const Hits hits = find_hits<kFirst>(scores, top, tile_slack, biases, state);
-  if constexpr (kSums) raise_floor(state, hits.floor);
-  state.floor = hits.floor;
-  const Share share = share_of(__popc(hits.bits), hits.several);
-  int room;
-  Candidate* list = lists.of(offset, room);
-  if (state.count <= room && state.count + share.total > room) {
-    prune<kPanels, kSums>(state, list, lists.pass->codes, biases.rate);
+/// A latent as the whole warp sees it.
+struct Seen {
+  float floor;
+  int places;
+  Slack slack;
+
+  __device__ Seen(const State& state, int owner)
+      : floor(__shfl_sync(~0u, state.floor, owner)),
+        places(__shfl_sync(~0u, state.places, owner)),
+        slack{__shfl_sync(~0u, state.slack.alpha, owner),
+              __shfl_sync(~0u, state.slack.beta, owner)} {}
+};
+
+/// Whether no code that went to the sums of a closed list, and none in the list, can be the nearest
+/// any more. They had scores of at most the floor + the bound of their tile, and are off by as
+/// much.
+template <bool kSums>
+__device__ bool all_left_behind(const SearchPass& pass, const Seen& seen, float risen) {
+  const float widest = seen.slack.of(*pass.widest);
+  return seen.floor + 2.02f * widest < risen && (!kSums || widest <= kMostSlack);
+}
+
+/// Sums over a list that is given up.
+__device__ inline float2 sums_of(const Candidate* list, int count, float floor) {
+  float sum = 0, moment = 0;
+  for (int i = threadIdx.x % 32; i < count; i += 32) {
+    const float x = list[i].score - floor, e = power_of_two(x);
+    sum += e;
+    moment = e > 0 ? fmaf(e, x, moment) : moment;
   }
-  int at = state.count + share.before;
-  state.count += share.total;
-  const int first = first_code + threadIdx.x % 4 * 2;
-  if (!hits.several) {
-    const int i = __ffs(hits.bits) - 1;
-    if (i >= 0 && at < room) list[at] = {first + i / 2 * 8 + i % 2, top};
-  } else {
-#pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      if ((hits.bits >> i & 1) == 0) continue;
-      if (at < room) list[at] = {first + i / 2 * 8 + i % 2, scores[kFirst + i / 2 * 4 + i % 2]};
+  for (int step = 16; step > 0; step /= 2) {
+    sum += __shfl_xor_sync(~0u, sum, step);
+    moment += __shfl_xor_sync(~0u, moment, step);
+  }
+  return {sum, moment};
+}
+
+/// Takes a latent's candidates among 64 codes out of the scores of the board. A list without room
+/// for all of them is closed, and stays it until the floor has risen above all that it missed.
+template <bool kSums>
+__device__ void collect_several(Board& board, int owner, const Bounds& bounds, int first_code,
+                                const Lists& lists, int offset, State& state) {
+  const int lane = threadIdx.x % 32;
+  const SearchPass& pass = *lists.pass;
+  const Seen seen(state, owner);
+  const CodeSlack slack = seen.slack.each(bounds.header, bounds.rate);
+  float2& cells = *reinterpret_cast<float2*>(&board.scores[owner / 4][2 * lane]);
+  const float2 scores = cells;
+  const uint32_t pair = bounds.norms[lane];
+  const float2 off{slack.of(low_norm(pair)), slack.of(high_norm(pair))};
+  const float risen = fmaxf(seen.floor, warp_max(fmaxf(scores.x - off.x, scores.y - off.y)));
+  bool closed = seen.places < 0;
+  if (closed && !(risen > seen.floor)) return;
+  const bool own = lane / 4 == owner / 4;
+  if (own) {
+    if constexpr (kSums) raise_floor(state, risen);
+    state.floor = risen;
+  }
+  const int latent = lists.row - lane / 4 + owner / 4 + offset;
+  const int room = latent < pass.count ? pass.capacity : 0;
+  Candidate* list = pass.candidates + (int64_t{latent} * pass.splits + lists.split) * pass.capacity;
+  int count = closed ? ~seen.places : seen.places;
+  if (closed && all_left_behind<kSums>(pass, seen, risen)) {
+    if constexpr (kSums) {
+      const float2 sums = sums_of(list, count, risen);
+      if (lane == owner) {
+        state.sum += sums.x;
+        state.moment += sums.y;
+      }
+    }
+    __syncwarp();
+    closed = false;
+    count = 0;
+  }
+  if (!closed) {
+    const float limit = fmaxf(risen, kLeast);
+    const uint32_t first = __ballot_sync(~0u, scores.x + off.x >= limit);
+    const uint32_t second = __ballot_sync(~0u, scores.y + off.y >= limit);
+    const uint32_t below = (1u << lane) - 1;
+    int at = count + __popc(first & below) + __popc(second & below);
+    const auto take = [&](float& cell, float score, int code) {
+      if (at < room) {
+        list[at] = {code, score};
+        if constexpr (kSums) cell = kNothing;
+      }
       ++at;
-    }
+    };
+    if (first >> lane & 1) take(cells.x, scores.x, first_code + 2 * lane);
+    if (second >> lane & 1) take(cells.y, scores.y, first_code + 2 * lane + 1);
+    count += __popc(first) + __popc(second);
+    closed = count > room;
   }
-  if constexpr (kSums) {
+  if (own) state.places = closed ? ~min(count, room) : count;
+  __syncwarp();
+}
+
+/// Looks after the latents that call, on 64 codes.
+template <bool kSums>
+__device__ void attend(Board& board, bool calls, const Bounds& bounds, int first_code,
+                       const Lists& lists, int offset, State& state) {
+  __syncwarp();
+  uint32_t owners = __ballot_sync(~0u, calls);
+  owners |= owners >> 1;
+  owners = (owners | owners >> 2) & 0x11111111u;  // the first lane of a quad of which any calls
+  for (; owners; owners &= owners - 1) {
+    collect_several<kSums>(board, __ffs(owners) - 1, bounds, first_code, lists, offset, state);
+  }
+  __syncwarp();
+}
+
+/// Takes candidates out of a latent's scores, every second pair of `scores` from kFirst on, if no
+/// lane has two of them; `top` is the lane's highest. False: some lane has, and nothing is done.
+template <bool kSums, int kFirst, int kCount>
+__device__ bool collect_single(float (&scores)[kCount], float top, const Header& header,
+                               int first_code, const Lists& lists, int offset, State& state) {
+  const int lane = threadIdx.x % 32, place = lane % 4;
+  const float slack = state.slack.of(header), risen = fmaxf(state.floor, quad_max(top) - slack);
+  const bool woken = state.closed() && risen > state.floor;
+  const float limit = state.closed() ? -kNothing : fmaxf(risen - slack, kLeast);
+  uint32_t bits = 0;
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      if (hits.bits >> i & 1) scores[kFirst + i / 2 * 4 + i % 2] = kNothing;
+  for (int i = 0; i < kCount / 2; ++i) {
+    if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) bits |= 1u << i;
+  }
+  if (__any_sync(~0u, woken || __popc(bits) > 1)) return false;
+  const uint32_t quad = __ballot_sync(~0u, bits > 0) >> (lane - place) & 0xfu;
+  if constexpr (kSums) raise_floor(state, risen);
+  state.floor = risen;
+  const SearchPass& pass = *lists.pass;
+  const int latent = lists.row + offset, room = latent < pass.count ? pass.capacity : 0;
+  const int at = state.places + __popc(quad & ((1u << place) - 1));
+  if (bits && at < room) {
+    const int i = __ffs(bits) - 1;
+    pass.candidates[(int64_t{latent} * pass.splits + lists.split) * pass.capacity + at] = {
+        first_code + place * 2 + i / 2 * 8 + i % 2, top};
+    if constexpr (kSums) {
+#pragma unroll
+      for (int k = 0; k < kCount / 2; ++k) {
+        if (bits >> k & 1) scores[kFirst + k / 2 * 4 + k % 2] = kNothing;
+      }
     }
   }
+  if (!state.closed()) {
+    state.places += __popc(quad);
+    if (state.places > room) state.places = ~room;
+  }
+  return true;
 }
 
 }  // namespace nsvq::sm90

@@ -22,22 +22,20 @@ __device__ inline Unit unit_of(const ValueRange* range, double tau) {
 template <int kPanels>
 constexpr float kKappa = (20.0f * 4 * kPanels + 4) * 0x1p-23f;
 
-__device__ inline float rough_root(float x) {
-  float root;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));  // off by 2^-23 of it
-  return root;
+/// Where the norms of a tile's codes follow its header: two in a word.
+__device__ inline const uint32_t* norms_of(const Header& header) {
+  return reinterpret_cast<const uint32_t*>(&header + 1);
 }
+__device__ inline float low_norm(uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ inline float high_norm(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
-/// The error bounds of a tile's codes for a latent, each by the code's own bias -rate |B|^2: where
-/// norms in a tile are very different, the largest says little of the others. fp16 is off by 2^-11
-/// of a value, or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256).
+/// The error bounds of a tile's codes for a latent, each by the code's own norm: where norms in a
+/// tile are very different, the largest says little of the others. fp16 is off by 2^-11 of a value,
+/// or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256); and |B|^2, for
+/// gamma, is at most |B| times the largest norm of the tile.
 struct CodeSlack {
   float slope, base, most;
-  __device__ float of(float bias) const {
-    constexpr float kGamma = 24.5f * 0x1p-24f;
-    const float square = fmaxf(-bias, 0.0f);
-    return fminf(most, fmaf(slope, rough_root(square), fmaf(kGamma, square, base)));
-  }
+  __device__ float of(float norm) const { return fminf(most, fmaf(slope, norm, base)); }
 };
 
 /// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
@@ -47,10 +45,11 @@ struct Slack {
     return fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma));
   }
   __device__ CodeSlack each(const Header& codes, float rate) const {
+    constexpr float kGamma = 24.5f * 0x1p-24f;
     const float most = of(codes);
     if (codes.residual > 1e9f) return {0, most, most};  // centring overflowed
-    const float slope = 1.0003f * fmaf(beta, 0x1.01p-11f, alpha) * rsqrtf(rate);
-    return {slope, fmaf(alpha + beta, 0x1p-20f, 1e-30f * rate), most};
+    const float slope = fmaf(beta, 0x1.01p-11f, alpha) + kGamma * rate * codes.norm;
+    return {1.0003f * slope, fmaf(alpha + beta, 0x1p-20f, 1.01e-30f * rate), most};
   }
 };
 
@@ -58,16 +57,22 @@ struct Slack {
 template <int kPanels>
 __device__ inline float slack_for(const uint8_t* codes, int32_t code, const Slack& slack,
                                   float rate) {
-  const int64_t tile = code / tile_rows(kPanels);
+  constexpr int kRows = tile_rows(kPanels);
+  const int64_t tile = code / kRows;
   const auto* bias =
       reinterpret_cast<const float*>(codes + tile * tile_bytes(kPanels) + body_bytes(kPanels));
-  const auto& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
-  return slack.each(header, rate).of(bias[code % tile_rows(kPanels)]);
+  const auto& header = *reinterpret_cast<const Header*>(bias + kRows);
+  const uint32_t pair = norms_of(header)[code % kRows / 2];
+  return slack.each(header, rate).of(code % 2 == 0 ? low_norm(pair) : high_norm(pair));
 }
 
 template <int kPanels>
 __device__ inline Slack slack_of(const Row& row, float rate) {
   return {2.002f * rate * (row.residual + kKappa<kPanels> * row.norm), 2.002f * rate * row.norm};
 }
+
+/// Weights in closed lists are relative to a floor that scores exceed by up to twice the error
+/// bound; fp32 holds them as long as that is no more than this, in powers of two.
+constexpr float kMostSlack = 32;
 
 }  // namespace nsvq

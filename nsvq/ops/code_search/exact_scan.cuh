@@ -1,25 +1,34 @@
-// What kernels by differences share: a block has some latents in shared memory and visits codes.
+// Search and NS loss by differences, for latents that nothing faster decides: a block has some of
+// them in shared memory and visits all codes.
 #pragma once
 
 #include "nsvq/ops/code_search/exact_distance.cuh"
 
 namespace nsvq::scans {
 
+struct Sums {
+  double weights, losses;
+};
+
 constexpr int kThreads = 128;
 constexpr int kRows = 8;  ///< latents that may share a load of the codes
 
-/// The latents of a block, at most `most`: copied to shared memory, [kRows, d].
-struct Group {
-  int64_t first, count;
-  int most;
+/// Latents and codes.
+struct Scan {
+  Matrix latents, codes;
+  int64_t dimension;
+};
 
-  __device__ int rows() const { return static_cast<int>(min(count - first, int64_t{most})); }
-  __device__ int64_t row(const Scan& scan, int r) const { return scan.rows[1 + first + r]; }
+/// The latents of a block, at most kRows: copied to shared memory, [kRows, d].
+struct Group {
+  const int32_t* latents;
+  int rows;
+
   __device__ void load(const Scan& scan, float* shared) const {
     __syncthreads();
-    for (int64_t i = threadIdx.x; i < rows() * scan.dimension; i += kThreads) {
-      const auto r = static_cast<int>(i / scan.dimension);
-      shared[i] = scan.latents.values[row(scan, r) * scan.dimension + i % scan.dimension];
+    for (int64_t i = threadIdx.x; i < rows * scan.dimension; i += kThreads) {
+      const int64_t latent = latents[i / scan.dimension];
+      shared[i] = scan.latents.values[latent * scan.dimension + i % scan.dimension];
     }
     __syncthreads();
   }
@@ -127,14 +136,14 @@ __device__ inline void find_nearest(const Scan& scan, const float* latents, int 
 __device__ inline void find_sums(const Scan& scan, const Group& group, const float* latents,
                                  float rate, const Results& results, Sums* sums_of_all) {
   __shared__ Sums found[kThreads];
-  const int rows = group.rows();
+  const int rows = group.rows;
   Sums sums[kRows] = {};
   float winners[kRows];
   int64_t indices[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    winners[r] = r < rows ? results.distances[group.row(scan, r)] : 0;
-    indices[r] = r < rows ? results.indices[group.row(scan, r)] : -1;
+    winners[r] = r < rows ? results.distances[group.latents[r]] : 0;
+    indices[r] = r < rows ? results.indices[group.latents[r]] : -1;
   }
   each_code(scan, latents, rows, [&](int64_t code, const float(&distances)[kRows]) {
 #pragma unroll
@@ -175,6 +184,22 @@ __device__ inline void write_sums(const Sums& all, const Results& results, int64
   const double nan = __longlong_as_double(0x7ff8000000000000);
   results.losses[row] = static_cast<float>(none ? nan : all.losses / (1 + all.weights));
   results.denominators[row] = static_cast<float>(none ? nan : 1 + all.weights);
+}
+
+/// Everything for the latents of a block, [kRows, d] in shared memory: exact indices and distances,
+/// losses and denominators where there is room for them.
+__device__ inline void scan(const Scan& scan, const Group& group, float rate,
+                            const ValueRange* range, const Results& results, float* shared) {
+  __shared__ Nearest nearest[kRows];
+  __shared__ Sums sums[kRows];
+  const auto r = static_cast<int>(threadIdx.x);
+  group.load(scan, shared);
+  find_nearest(scan, shared, group.rows, nearest);
+  if (r < group.rows) write_nearest(nearest[r], range, results, group.latents[r]);
+  if (!results.losses) return;
+  __syncthreads();
+  find_sums(scan, group, shared, rate, results, sums);
+  if (r < group.rows) write_sums(sums[r], results, group.latents[r]);
 }
 
 }  // namespace nsvq::scans

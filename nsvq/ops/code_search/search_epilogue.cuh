@@ -1,6 +1,8 @@
 // The epilogue of the first pass: from the products of a tile to candidates and softmax sums.
 #pragma once
 
+#include <type_traits>
+
 #include "nsvq/ops/code_search/candidate_lists.cuh"
 
 namespace nsvq::sm90 {
@@ -40,24 +42,118 @@ __device__ void score(float (&scores)[kCount], const float* bias, float twice_ra
   top[1] = fmaxf(highest[2], highest[3]);
 }
 
+/// Scores of one of the thread's latents to the board, 64 codes of the tile; the highest of them.
+template <int kRow, int kPart, int kCount>
+__device__ float write_board(const float (&scores)[kCount], Board& board) {
+  float top = kNothing;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float2 two{scores[kPart * 32 + 4 * i + 2 * kRow],
+                     scores[kPart * 32 + 4 * i + 2 * kRow + 1]};
+    board.own(i) = two;
+    top = fmaxf(top, fmaxf(two.x, two.y));
+  }
+  return top;
+}
+template <int kRow, int kPart, int kCount>
+__device__ void read_board(float (&scores)[kCount], Board& board) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float2 two = board.own(i);
+    scores[kPart * 32 + 4 * i + 2 * kRow] = two.x;
+    scores[kPart * 32 + 4 * i + 2 * kRow + 1] = two.y;
+  }
+}
+
+/// Calls visit(row, part as constants) for the one at hand.
+template <int kParts, typename Visit>
+__device__ void at_place(int place, Visit visit) {
+  using std::integral_constant;
+  if (place == 0) visit(integral_constant<int, 0>(), integral_constant<int, 0>());
+  if (place == 1 && kParts == 1) visit(integral_constant<int, 1>(), integral_constant<int, 0>());
+  if constexpr (kParts == 2) {
+    if (place == 1) visit(integral_constant<int, 0>(), integral_constant<int, 1>());
+    if (place == 2) visit(integral_constant<int, 1>(), integral_constant<int, 0>());
+    if (place == 3) visit(integral_constant<int, 1>(), integral_constant<int, 1>());
+  }
+}
+
+/// Takes the candidates of the rows (one bit each) by way of the board.
+template <bool kSums, int kCount>
+__device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const bool (&calls)[2],
+                                 const Header& header, float rate, int first_code,
+                                 const Lists& lists, int offset, Board& board, State (&states)[2]) {
+  constexpr int kParts = kCount / 32;
+#pragma unroll 1
+  for (int place = 0; place < 2 * kParts; ++place) {
+    const int r = place / kParts, part = place % kParts;
+    if ((rows >> r & 1) == 0) continue;
+    State state = r == 0 ? states[0] : states[1];
+    float top = kNothing;
+    at_place<kParts>(place,
+                     [&](auto row, auto half) { top = write_board<row, half>(scores, board); });
+    const bool own = (r == 0 ? calls[0] : calls[1]) && top >= state.call(state.slack.of(header));
+    if (!__any_sync(~0u, own)) continue;
+    const Bounds bounds{header, norms_of(header) + part * (Board::kCodes / 2), rate};
+    attend<kSums>(board, own, bounds, first_code + part * Board::kCodes, lists, offset + 8 * r,
+                  state);
+    if constexpr (kSums) {
+      at_place<kParts>(place, [&](auto row, auto half) { read_board<row, half>(scores, board); });
+    }
+    states[0] = r == 0 ? state : states[0];
+    states[1] = r == 0 ? states[1] : state;
+  }
+}
+
+/// Where norms in a tile differ much: withdraws the calls that the tile's bound makes and the
+/// bounds of its codes do not.
+template <int kCount>
+__device__ void judge_calls(const float (&scores)[kCount], const Header& header, float rate,
+                            const State (&states)[2], bool (&calls)[2]) {
+  const CodeSlack slack[2] = {states[0].slack.each(header, rate),
+                              states[1].slack.each(header, rate)};
+  float reach[2] = {kNothing, kNothing};
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) {
+    const uint32_t pair = norms_of(header)[threadIdx.x % 4 + i];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float low = fmaf(slack[r].slope, low_norm(pair), scores[i + 2 * r]);
+      const float high = fmaf(slack[r].slope, high_norm(pair), scores[i + 2 * r + 1]);
+      reach[r] = fmaxf(reach[r], fmaxf(low, high));
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) calls[r] = calls[r] && reach[r] + slack[r].base >= states[r].floor;
+}
+
 /// Reads the products of a tile: candidates to their lists, all other scores to the sums.
 template <int kPanels, bool kSums, int kCount>
 __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
-                                int first_code, const Lists& lists, int offset,
+                                int first_code, const Lists& lists, int offset, Board& board,
                                 State (&states)[2]) {
   const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
   const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
-  const Biases biases{bias, header, 0.5f * twice_rate};
   float top[2];
   score(scores, bias, twice_rate, top);
-  const float slack[2] = {states[0].slack.of(header), states[1].slack.of(header)};
-  if (__any_sync(~0u, top[0] >= states[0].floor - slack[0])) {
-    collect_candidates<kPanels, kSums, 0>(scores, top[0], slack[0], biases, first_code, lists,
-                                          offset, states[0]);
-  }
-  if (__any_sync(~0u, top[1] >= states[1].floor - slack[1])) {
-    collect_candidates<kPanels, kSums, 2>(scores, top[1], slack[1], biases, first_code, lists,
-                                          offset + 8, states[1]);
+  bool calls[2] = {top[0] >= states[0].call(states[0].slack.of(header)),
+                   top[1] >= states[1].call(states[1].slack.of(header))};
+  if (__any_sync(~0u, calls[0] || calls[1])) {
+    const float rate = 0.5f * twice_rate;
+    if (header.least < 0.25f * header.norm) judge_calls(scores, header, rate, states, calls);
+    uint32_t left = 0;
+    if (__any_sync(~0u, calls[0]) &&
+        !collect_single<kSums, 0>(scores, top[0], header, first_code, lists, offset, states[0])) {
+      left = 1;
+    }
+    if (__any_sync(~0u, calls[1]) && !collect_single<kSums, 2>(scores, top[1], header, first_code,
+                                                               lists, offset + 8, states[1])) {
+      left |= 2;
+    }
+    if (left) {
+      collect_by_board<kSums>(scores, left, calls, header, rate, first_code, lists, offset, board,
+                              states);
+    }
   }
   if constexpr (kSums) {
     // Weights below 2^-127 of the best are 0 in fp32.

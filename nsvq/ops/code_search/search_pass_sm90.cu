@@ -9,7 +9,9 @@
 // A score within the error bounds (tile_layout.h) of the best so far makes its code a candidate;
 // all others go to the sums. Since the bound on the best score only rises, the nearest code is
 // among the candidates, and since no candidate is in the sums, nothing need be taken out of them
-// later: the winner's weight, which may be all there is, never hides the others'.
+// later: the winner's weight, which may be all there is, never hides the others'. A latent near
+// more codes than its list holds is left to crowds.h; then the winner may be in the sums, among
+// many.
 
 #include <c10/cuda/CUDAException.h>
 
@@ -32,18 +34,19 @@ template <bool kSums>
 __device__ void write_partial(const State& state, const SearchPass& pass, int64_t row, int split) {
   const float sum = kSums ? quad_sum(state.sum) : 0, moment = kSums ? quad_sum(state.moment) : 0;
   if (threadIdx.x % 4 == 0 && row < pass.count) {
-    pass.partials[row * pass.splits + split] = {state.floor, sum, moment, state.count};
+    pass.partials[row * pass.splits + split] = {state.floor, sum, moment, state.places};
   }
 }
 
 /// The part of a warpgroup: 128 latents against the tiles [first, last) of the codes.
 template <int kPanels, bool kSums, int kStages>
 __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint8_t* resident,
-                       uint8_t* ring, int first, int last) {
+                       uint8_t* ring, Board* boards, int first, int last) {
   constexpr int kRows = tile_rows(kPanels);
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   const int row = group * 128 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  const Lists lists{&pass, blockIdx.x * int64_t{kBlockLatents} + row, static_cast<int>(blockIdx.y)};
+  const Lists lists{&pass, static_cast<int>(blockIdx.x) * kBlockLatents + row,
+                    static_cast<int>(blockIdx.y)};
   const float rate = unit_of(pass.range, pass.tau).rate;
   State states[2][2];
   uint32_t halves[2];
@@ -53,10 +56,11 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint
     halves[h] = shared_address(resident) + at / kRows * body_bytes(kPanels) + at % kRows * 128;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int64_t latent = lists.row + h * 64 + r * 8;
+      const int latent = lists.row + h * 64 + r * 8;
       states[h][r].slack = slack_of<kPanels>(latent < pass.count ? pass.rows[latent] : Row{}, rate);
     }
   }
+  Board& board = boards[threadIdx.x / 32];
   float left[kRows / 2], right[kRows / 2];
   Place<kStages> place;
   const Turn turn(group);
@@ -70,10 +74,10 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint
     mma_wait<1>();
     pin(left);
     turn.pass(t + 1 < last);
-    search_epilogue<kPanels, kSums>(left, tile, 2 * rate, t * kRows, lists, 0, states[0]);
+    search_epilogue<kPanels, kSums>(left, tile, 2 * rate, t * kRows, lists, 0, board, states[0]);
     mma_wait<0>();
     pin(right);
-    search_epilogue<kPanels, kSums>(right, tile, 2 * rate, t * kRows, lists, 64, states[1]);
+    search_epilogue<kPanels, kSums>(right, tile, 2 * rate, t * kRows, lists, 64, board, states[1]);
     __syncwarp();
     if (lane == 0) barrier_arrive(&barriers.empty[place.stage]);
   }
@@ -101,7 +105,8 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
   const auto last = static_cast<int>(int64_t{pass.code_tiles} * (blockIdx.y + 1) / pass.splits);
   if (threadIdx.x < kReaders) {
     take_registers();
-    search<kPanels, kSums>(pass, barriers, resident, ring, first, last);
+    auto* boards = reinterpret_cast<Board*>(ring + kStages * tile_bytes(kPanels));
+    search<kPanels, kSums>(pass, barriers, resident, ring, boards, first, last);
   } else {
     give_registers();
     if (threadIdx.x > kReaders) return;
@@ -120,7 +125,8 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
 template <int kPanels, bool kSums>
 void launch(const SearchPass& pass, cudaStream_t stream) {
   constexpr int kBytes = 1024 + kBlockLatents / tile_rows(kPanels) * body_bytes(kPanels) +
-                         stages_for(kPanels) * tile_bytes(kPanels);
+                         stages_for(kPanels) * tile_bytes(kPanels) +
+                         sm90::kReaders / 32 * sizeof(sm90::Board);
   const auto kernel = search_pass_kernel<kPanels, kSums>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const dim3 grid(static_cast<unsigned>((pass.count + kBlockLatents - 1) / kBlockLatents),
@@ -161,7 +167,9 @@ SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, i
       best = splits;
     }
   }
-  return {static_cast<int>(best), static_cast<int>(std::clamp<int64_t>(1024 / best, 64, 256))};
+  // Longer lists take longer to fill and to measure; shorter ones send latents to crowds.h that are
+  // near some dozens of codes, each with another crowd.
+  return {static_cast<int>(best), static_cast<int>(std::max<int64_t>(256 / best, 32))};
 }
 
 void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream) {

@@ -6,7 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "nsvq/ops/code_search/exact_scan.h"
+#include "nsvq/ops/code_search/crowds.h"
 
 namespace nsvq::code_search_cuda {
 
@@ -18,16 +18,15 @@ struct Inputs {
   Matrix codes() const { return {c.const_data_ptr<float>(), c.size(0)}; }
   const float* centre_values() const { return centre.const_data_ptr<float>(); }
   ValueRange* range() const { return reinterpret_cast<ValueRange*>(counters.data_ptr<int>()); }
-  /// Latents with too many candidates, which are compared with every code: their number, then
-  /// their rows.
-  int* missing() const { return counters.data_ptr<int>() + kRangeInts; }
+  /// The widest header (tile_layout.h), and what Crowds wants to be zero: counts, then [2, K] ints.
+  Header* widest() const { return reinterpret_cast<Header*>(counters.data_ptr<int>() + 4); }
+  int* crowd_counts() const { return counters.data_ptr<int>() + 8; }
   /// Room for so many values of a type.
   template <typename T>
   at::Tensor room(int64_t count) const {
     return at::empty({count * static_cast<int64_t>(sizeof(T))}, z.options().dtype(at::kByte));
   }
 
-  static constexpr int64_t kRangeInts = sizeof(ValueRange) / sizeof(int);
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
   bool packed;  ///< whether the kernels for Hopper are used

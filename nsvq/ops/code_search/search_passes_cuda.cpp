@@ -40,9 +40,48 @@ struct Tiles {
         rows(in.room<Row>(in.z.size(0))) {
     const Matrix to_pack{in.latents().values, with_latents ? in.z.size(0) : 0};
     pack_search_tiles(in.codes(), to_pack, in.dimension, in.centre_values(), in.range(), tau,
-                      data<uint8_t>(codes), data<uint8_t>(latents), data<Row>(rows), in.stream);
+                      data<uint8_t>(codes), data<uint8_t>(latents), data<Row>(rows), in.widest(),
+                      in.stream);
   }
   at::Tensor codes, latents, rows;
+};
+
+/// One piece of memory for all that crowds need, since each piece takes the host a microsecond.
+struct CrowdRoom {
+  explicit CrowdRoom(const Inputs& in)
+      : n(in.z.size(0)),
+        k(in.c.size(0)),
+        row(int64_t{panels_for(in.dimension)} * kPanelColumns),
+        bytes(in.room<uint8_t>(n * (2 * row + sizeof(crowds::Difference) +
+                                    kMostHits * sizeof(Candidate) + sizeof(CrowdMember) +
+                                    4 * sizeof(int32_t)) +
+                               k * sizeof(int32_t) + kPieces * kAlignment)) {
+    const int64_t counts = Crowds::kCounts;
+    crowds.counts = in.crowd_counts();
+    crowds.sizes = crowds.counts + counts;
+    crowds.limits = crowds.sizes + k;
+    crowds.firsts = take<int32_t>(k);
+    crowds.centres = take<int32_t>(n);
+    crowds.members = take<CrowdMember>(n);
+    crowds.latents = take<int32_t>(n);
+    crowds.rows = take<uint16_t>(n * row);
+    crowds.differences = take<crowds::Difference>(n);
+    crowds.floors = take<int32_t>(n);
+    crowds.hit_counts = take<int32_t>(n);
+    crowds.hits = take<Candidate>(n * kMostHits);
+  }
+
+  template <typename T>
+  T* take(int64_t count) {
+    auto* piece = data<uint8_t>(bytes) + used;
+    used += (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    return reinterpret_cast<T*>(piece);
+  }
+
+  static constexpr int64_t kPieces = 9, kAlignment = 256;
+  int64_t n, k, row, used = 0;
+  at::Tensor bytes;
+  Crowds crowds;
 };
 
 void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Results& results) {
@@ -55,6 +94,7 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
                         data<uint8_t>(tiles.codes),
                         data<Row>(tiles.rows),
                         in.range(),
+                        in.widest(),
                         tau,
                         n,
                         static_cast<int>((k + tile - 1) / tile),
@@ -63,9 +103,11 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
                         data<Candidate>(candidates),
                         data<Partial>(partials)};
   run_search_pass(pass, d, in.stream);
-  rerank_candidates(pass, in.latents(), in.codes(), d, results, in.missing(), in.stream);
-  const Scan rest{in.latents(), in.codes(), d, in.missing()};
-  scan_rest(rest, tau, in.range(), results, in.stream);
+  const CrowdRoom room(in);
+  const Problem problem{pass, in.latents(), in.codes(), d, results, room.crowds};
+  rerank_candidates(problem, in.stream);
+  multiply_crowds(problem, in.processors, in.stream);
+  finish_crowds(problem, in.stream);
 }
 
 /// The second pass, on tiles of latents whose softmax denominators are known.
@@ -93,7 +135,8 @@ Inputs::Inputs(const char* op, const at::Tensor& given_latents, const at::Tensor
       stream(at::cuda::getCurrentCUDAStream()),
       processors(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),
       centre(at::empty({dimension}, z.options())),
-      counters(at::zeros({kRangeInts + 1 + z.size(0)}, z.options().dtype(at::kInt))) {
+      counters(at::zeros({packed ? 8 + Crowds::kCounts + 2 * c.size(0) : 8},
+                         z.options().dtype(at::kInt))) {
   measure_values(latents(), codes(), dimension, centre.mutable_data_ptr<float>(), range(),
                  processors, stream);
 }

@@ -3,15 +3,16 @@
 //   pack_search_tiles.cu      tiles for the first pass
 //   search_pass_sm90.cu       first pass: candidates and softmax sums of each latent
 //   rerank.cu                 exact nearest code among the candidates, losses, denominators
+//   crowd_products.cu         latents near more codes than their lists hold (crowds.h)
+//   finish_crowds.cu          their nearest codes, losses, denominators
 //   pack_grad_tiles.cu        tiles for the second pass
 //   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
 //   add_parts.cu              sum of its parts, where latents were split
-//   exact_scan.cu             latents with too many candidates, by differences with every code
 //
 // Values are centred on (a sample of) the codes, which leaves distances alone, scaled by a power of
 // two common to latents and codes, and rounded to fp16. A tile holds some rows as panels of 64
 // columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk copy brings it:
-//   of codes:    bias [rows] fp32, then a Header
+//   of codes:    bias [rows] fp32, a Header, norm [rows] bf16 (rounded up)
 //   of latents:  bias [rows] fp32, winner [rows] int32 (for the second pass alone)
 //
 // Scores: y_ij = -rate (|B_j|^2 - 2 A_i.B_j) = rate (|A_i|^2 - D_ij), A and B the centred and
@@ -30,7 +31,7 @@
 //   alpha = 2 rate (|a| + kappa |A|),  beta = 2 rate |A|,  gamma = rate (24 2^-24 |B|^2 + 1e-30),
 //   kappa = (20 d / 16 + 4) 2^-23,
 // the norms being upper bounds. Those of a tile of codes, the largest (Header), tell whether it may
-// hold a candidate; those of a code, by its bias, whether it is one.
+// hold a candidate; those of a code, by its norm, whether it is one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -55,9 +56,9 @@ __host__ __device__ constexpr int tile_bytes(int panels) {
   return body_bytes(panels) + kExtraBytes;
 }
 
-/// Largest norm and rounding error of a tile's codes, and gamma.
+/// Largest norm and rounding error of a tile's codes, gamma, and their least norm.
 struct alignas(16) Header {
-  float norm, residual, gamma, unused;
+  float norm, residual, gamma, least;
 };
 
 /// What is known of a latent: |A|^2, upper bounds of the norms of A and of its rounding error.
@@ -74,10 +75,14 @@ struct alignas(8) Candidate {
 
 /// A latent's state after some of the codes. `floor` is a lower bound of the best score; sum = sum
 /// of 2^(y - floor) and moment = sum of 2^(y - floor) (y - floor) run over the codes that are not
-/// candidates. More candidates than there is room for: count > capacity.
+/// in the list. A list that was full is closed (`places` is negative): from then on candidates go
+/// to the sums, none with a score above floor + the latent's bound for the tile.
 struct alignas(16) Partial {
   float floor, sum, moment;
-  int count;
+  int places;
+
+  __host__ __device__ bool closed() const { return places < 0; }
+  __host__ __device__ int count() const { return places < 0 ? ~places : places; }
 };
 
 struct Matrix {
@@ -109,10 +114,11 @@ struct Results {
 };
 
 /// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
-/// latents, a multiple of 256 of them, and their rows [N].
+/// latents, a multiple of 256 of them, and their rows [N]. `widest` (zero on entry) gets the
+/// largest of each number in the tiles' headers, but for the least norm.
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
-                       uint8_t* latent_tiles, Row* rows, cudaStream_t stream);
+                       uint8_t* latent_tiles, Row* rows, Header* widest, cudaStream_t stream);
 
 /// Tiles of latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
 void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
@@ -138,6 +144,7 @@ struct SearchPass {
   const uint8_t* codes;
   const Row* rows;
   const ValueRange* range;
+  const Header* widest;
   double tau;
   int64_t count;  ///< latents
   int code_tiles, splits, capacity;
@@ -147,11 +154,6 @@ struct SearchPass {
 
 /// The first pass: candidates of each latent and, with tau > 0, sums over all other codes.
 void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream);
-
-/// Finds the nearest among the candidates by fp64 distances and completes the sums. The rows of
-/// latents with too many candidates are appended to `missing`, [0] being their number.
-void rerank_candidates(const SearchPass& pass, Matrix latents, Matrix codes, int64_t dimension,
-                       Results results, int32_t* missing, cudaStream_t stream);
 
 /// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] parts of it, each over
 /// some of the latents.

@@ -1,0 +1,75 @@
+// Latents near more codes than the lists of the first pass hold, as after a replacement that copies
+// much-used codes: thousands of codes 0.001 apart are all within the error bounds of each other.
+//
+// Such a latent z names a code m that it is near, its centre (rerank.cu). Latents with one centre
+// are a crowd, and are compared once more with the codes about it, in differences to m: with
+// X = z - m and Y = c - m,
+//   |z - c|^2 = |X|^2 - (2 X.Y - |Y|^2),
+// so that the nearest code has the highest score 2 X.Y - |Y|^2, and rounding to fp16 costs 2^-11 of
+// |X| |Y|, not of the products of the values themselves. Y is as small as the crowd.
+//
+// Which codes: m is a code, so the nearest code c has |z - c| <= |z - m|, and by the triangle
+// inequality |c - m| <= 2 |z - m|. Codes within twice the largest |z - m| of a crowd are its
+// members; no other can be the nearest of any of its latents, whatever the first pass made of it. A
+// code with the very values of m loses to it unless its index is lower, and is left out.
+//
+// Scores have a proven error (crowd_bound.h). The centre's own score is 0, exactly, and the listed
+// code of the highest score has one known in fp64: from these on the floor of a latent rises to the
+// highest score less its error. Codes within their bound of the floor are the latent's hits, of
+// which fp64 differences find the nearest.
+//
+// Sums for the NS loss are those of the first pass: list and sums together hold every code once.
+#pragma once
+
+#include "nsvq/ops/code_search/crowd_bound.h"
+#include "nsvq/ops/code_search/tile_layout.h"
+
+namespace nsvq {
+
+constexpr int kMostHits = 128;
+
+/// A latent as it joins a crowd: the rank is its place among the crowd's latents.
+struct CrowdMember {
+  int32_t latent, centre, rank;
+};
+
+/// On the GPU; what is indexed by centre has room for every code.
+struct Crowds {
+  int32_t*
+      counts;  ///< latents, crowds; blocks that have begun, whether all is sorted: zero on entry
+  int32_t* sizes;        ///< [K] latents of a centre: zero on entry
+  int32_t* limits;       ///< [K] bits of the largest 4 |z - m|^2 of a centre: zero on entry
+  int32_t* firsts;       ///< [K] where the latents of a centre begin in `latents`
+  int32_t* centres;      ///< [crowds]
+  CrowdMember* members;  ///< [latents] as they joined
+  int32_t* latents;      ///< [latents] crowd by crowd
+  uint16_t* rows;        ///< [N, panels * 64] differences to the centre, fp16
+  crowds::Difference* differences;  ///< [N]
+  int32_t* floors;                  ///< [N] bits of lower bounds of the best score, 0 or above
+  int32_t* hit_counts;              ///< [N]
+  Candidate* hits;                  ///< [N, kMostHits] codes, and scores with their error added
+
+  static constexpr int kCounts = 4;
+};
+
+/// The first pass and what comes of it.
+struct Problem {
+  SearchPass pass;
+  Matrix latents, codes;
+  int64_t dimension;
+  Results results;
+  Crowds crowds;
+};
+
+/// Finds the nearest among the candidates by fp64 distances and completes the sums. Latents whose
+/// lists were too short for that are put into crowds.
+void rerank_candidates(const Problem& problem, cudaStream_t stream);
+
+/// The hits of the latents in crowds.
+void multiply_crowds(const Problem& problem, int processors, cudaStream_t stream);
+
+/// Results of the latents in crowds: by their hits or, where these are too many, by differences
+/// with every code.
+void finish_crowds(const Problem& problem, cudaStream_t stream);
+
+}  // namespace nsvq

@@ -1,0 +1,70 @@
+// How latents come into crowds (crowds.h).
+#pragma once
+
+#include "nsvq/ops/code_search/crowd_rows.cuh"
+#include "nsvq/ops/code_search/latent_candidates.cuh"
+
+namespace nsvq::crowds {
+
+/// Two of a latent's codes, of the first 32 in each of its lists, which have them in the order of
+/// tiles: the hopeful one of lowest index, which latents near the same codes have in common as a
+/// rule, and the one of the highest score.
+struct Listed {
+  int32_t centre, best;
+};
+
+template <int kPanels>
+__device__ Listed choose_listed(const Candidates<kPanels>& candidates) {
+  uint32_t lowest = ~0u;
+  Candidate best{0, kNothing};
+  candidates.first_of_each([&](const Candidate& one) {
+    if (candidates.hopeful(one)) lowest = min(lowest, static_cast<uint32_t>(one.code));
+    if (one.code >= 0 && one.score > best.score) best = one;
+  });
+  lowest = __reduce_min_sync(~0u, lowest);
+  for (int step = 16; step > 0; step /= 2) {
+    const Candidate other{__shfl_xor_sync(~0u, best.code, step),
+                          __shfl_xor_sync(~0u, best.score, step)};
+    if (other.score > best.score || (other.score == best.score && other.code < best.code)) {
+      best = other;
+    }
+  }
+  return {lowest == ~0u ? best.code : static_cast<int32_t>(lowest), best.code};
+}
+
+/// The score of the best listed code relative to the centre, rounded down.
+__device__ inline float first_floor(double to_centre, double to_best, float scale) {
+  const double square = static_cast<double>(scale) * scale;
+  const double score = ((to_centre - to_best) - 1e-12 * (to_centre + to_best)) * square;
+  return score > 0 && score < 1e30 ? static_cast<float>(score) * (1 - 0x1p-22f) : 0.0f;
+}
+
+/// A latent joins the crowd of its centre, by a warp. Not inlined, since few do.
+template <int kPanels>
+__device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> candidates,
+                                  Unit unit) {
+  const Crowds& crowds = problem.crowds;
+  const int64_t d = problem.dimension, latent = candidates.row;
+  const Listed listed = choose_listed(candidates);
+  const float* values = problem.latents.values + latent * d;
+  const float* centre = problem.codes.values + listed.centre * d;
+  packing::Lane<kPanels> own, other;
+  own.load(values, d);
+  other.load(centre, d);
+  const Difference difference = pack_difference<kPanels>(
+      own, other, unit.scale, crowds.rows + latent * (kPanels * kPanelColumns));
+  const double to_centre = shared_distance(values, centre, d);
+  const double to_best = shared_distance(values, problem.codes.values + listed.best * d, d);
+  if (threadIdx.x % 32 > 0) return;
+  crowds.differences[latent] = difference;
+  crowds.floors[latent] = __float_as_int(first_floor(to_centre, to_best, unit.scale));
+  crowds.hit_counts[latent] = 0;
+  // Enlarged for the rounding of sums in fp32; of numbers above zero the bits have their order.
+  const float limit = static_cast<float>(4 * to_centre) * 1.0002f + 1e-36f;
+  atomicMax(crowds.limits + listed.centre, __float_as_int(limit));
+  const int rank = atomicAdd(crowds.sizes + listed.centre, 1);
+  if (rank == 0) crowds.centres[atomicAdd(crowds.counts + 1, 1)] = listed.centre;
+  crowds.members[atomicAdd(crowds.counts, 1)] = {static_cast<int32_t>(latent), listed.centre, rank};
+}
+
+}  // namespace nsvq::crowds
