@@ -177,41 +177,54 @@ __device__ void attend(Board& board, bool calls, const Bounds& bounds, int first
 }
 
 /// Takes candidates out of a latent's scores, every second pair of `scores` from kFirst on, if no
-/// lane has two of them; `top` is the lane's highest. False: some lane has, and nothing is done.
+/// lane has more than a few of them, or than one where the tile's bound is not that of its codes;
+/// `top` is the lane's highest. False: some lane has, and nothing is done.
 template <bool kSums, int kFirst, int kCount>
-__device__ bool collect_single(float (&scores)[kCount], float top, const Header& header,
-                               int first_code, const Lists& lists, int offset, State& state) {
+__device__ bool collect_few(float (&scores)[kCount], float top, const Header& header,
+                            int first_code, const Lists& lists, int offset, State& state) {
   const int lane = threadIdx.x % 32, place = lane % 4;
+  const int few = header.least < 0.25f * header.norm ? 1 : 4;
   const float slack = state.slack.of(header), risen = fmaxf(state.floor, quad_max(top) - slack);
   const bool woken = state.closed() && risen > state.floor;
   const float limit = state.closed() ? -kNothing : fmaxf(risen - slack, kLeast);
-  uint32_t bits = 0;
+  uint32_t bits = 0, written = 0;
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) {
     if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) bits |= 1u << i;
   }
-  if (__any_sync(~0u, woken || __popc(bits) > 1)) return false;
-  const uint32_t quad = __ballot_sync(~0u, bits > 0) >> (lane - place) & 0xfu;
+  if (__any_sync(~0u, woken || __popc(bits) > few)) return false;
   if constexpr (kSums) raise_floor(state, risen);
   state.floor = risen;
   const SearchPass& pass = *lists.pass;
   const int latent = lists.row + offset, room = latent < pass.count ? pass.capacity : 0;
-  const int at = state.places + __popc(quad & ((1u << place) - 1));
-  if (bits && at < room) {
-    const int i = __ffs(bits) - 1;
-    pass.candidates[(int64_t{latent} * pass.splits + lists.split) * pass.capacity + at] = {
-        first_code + place * 2 + i / 2 * 8 + i % 2, top};
-    if constexpr (kSums) {
+  Candidate* list = pass.candidates + (int64_t{latent} * pass.splits + lists.split) * pass.capacity;
+  const bool several = __any_sync(~0u, __popc(bits) > 1);
+  int count = state.places;
+#pragma unroll 1
+  do {
+    const uint32_t quad = __ballot_sync(~0u, bits > 0) >> (lane - place) & 0xfu;
+    const int at = count + __popc(quad & ((1u << place) - 1)), i = __ffs(bits) - 1;
+    float score = top;
+    if (several) {
 #pragma unroll
       for (int k = 0; k < kCount / 2; ++k) {
-        if (bits >> k & 1) scores[kFirst + k / 2 * 4 + k % 2] = kNothing;
+        if (i == k) score = scores[kFirst + k / 2 * 4 + k % 2];
       }
     }
+    if (bits && at < room) {
+      list[at] = {first_code + place * 2 + i / 2 * 8 + i % 2, score};
+      written |= 1u << i;
+    }
+    count += __popc(quad);
+    bits &= bits - 1;
+  } while (several && __any_sync(~0u, bits > 0));
+  if constexpr (kSums) {
+#pragma unroll
+    for (int k = 0; k < kCount / 2; ++k) {
+      if (written >> k & 1) scores[kFirst + k / 2 * 4 + k % 2] = kNothing;
+    }
   }
-  if (!state.closed()) {
-    state.places += __popc(quad);
-    if (state.places > room) state.places = ~room;
-  }
+  if (!state.closed()) state.places = count > room ? ~room : count;
   return true;
 }
 

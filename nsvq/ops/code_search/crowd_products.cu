@@ -1,9 +1,10 @@
 // Products of the latents in crowds with the codes about their centres (crowds.h).
 //
 // A block has every so-many-th code, a thread one code at a time. It compares its codes with the
-// centres of all crowds, 32 at a time: by eight columns first, which most fail. Codes that belong
-// to a crowd are rounded, as differences to its centre, into shared memory, ordered by crowd; then
-// the warps take 16 latents of a crowd at a time against its codes there, with the tensor cores.
+// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail. Codes
+// that belong to a crowd are rounded, as differences to its centre, into shared memory, ordered by
+// crowd; then the warps take 16 latents of a crowd at a time against its codes there, with the
+// tensor cores.
 
 #include "nsvq/ops/code_search/crowd_mma.cuh"
 #include "nsvq/ops/code_search/sort_crowds.cuh"
@@ -14,35 +15,42 @@ namespace {
 
 using namespace crowds;
 
+constexpr int kColumns = 16;
+
 /// The centres of some crowds.
 struct Centres {
-  float columns[kCentres][8];
+  float columns[kCentres][kColumns];
   float limits[kCentres];
   int32_t codes[kCentres], sizes[kCentres], starts[kCentres];  ///< latents, and where they are
 
   __device__ void load(const Problem& problem, int first, int count) {
     const Crowds& crowds = problem.crowds;
-    for (int i = threadIdx.x; i < kCentres * 8; i += blockDim.x) {
-      const bool there = first + i / 8 < count;
-      const int32_t code = there ? crowds.centres[first + i / 8] : -1;
-      columns[i / 8][i % 8] = there ? problem.codes.values[code * problem.dimension + i % 8] : 0.0f;
-      if (i % 8 > 0) continue;
-      codes[i / 8] = code;
-      limits[i / 8] = there ? __int_as_float(crowds.limits[code]) : -1.0f;
-      sizes[i / 8] = there ? crowds.sizes[code] : 0;
-      starts[i / 8] = there ? __ldcg(crowds.firsts + code) : 0;
+    const int64_t d = problem.dimension;
+    for (int i = threadIdx.x; i < kCentres * kColumns; i += blockDim.x) {
+      const int crowd = i / kColumns, column = i % kColumns;
+      const bool there = first + crowd < count;
+      const int32_t code = there ? crowds.centres[first + crowd] : -1;
+      columns[crowd][column] = there && column < d ? problem.codes.values[code * d + column] : 0.0f;
+      if (column > 0) continue;
+      codes[crowd] = code;
+      limits[crowd] = there ? __int_as_float(crowds.limits[code]) : -1.0f;
+      sizes[crowd] = there ? crowds.sizes[code] : 0;
+      starts[crowd] = there ? __ldcg(crowds.firsts + code) : 0;
     }
   }
 
   /// The crowds to which a code may belong, by its first columns.
-  __device__ uint32_t near(const float (&code)[8]) const {
+  __device__ uint32_t near(const float* code, int64_t d) const {
+    float own[kColumns];
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) own[k] = k < d ? code[k] : 0.0f;
     uint32_t bits = 0;
 #pragma unroll 4
     for (int i = 0; i < kCentres; ++i) {
       float sum = 0;
 #pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        const float difference = code[k] - columns[i][k];
+      for (int k = 0; k < kColumns; ++k) {
+        const float difference = own[k] - columns[i][k];
         sum = fmaf(difference, difference, sum);
       }
       if (sum <= limits[i]) bits |= 1u << i;
@@ -165,15 +173,13 @@ __global__ void __launch_bounds__(threads_for(kPanels), 1)
   for (int64_t first = 0; first < problem.codes.rows; first += step) {
     const int64_t code = first + int64_t{gridDim.x} * threadIdx.x + blockIdx.x;
     const bool there = code < problem.codes.rows;
-    float columns[8];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) columns[k] = there ? problem.codes.values[code * d + k] : 0.0f;
+    const float* values = problem.codes.values + (there ? code : 0) * d;
     for (int c = 0; c < crowds; c += kCentres) {
       __syncthreads();
       centres.load(problem, c, crowds);
       __syncthreads();
       take_codes<kPanels>(problem, centres, scale, static_cast<int32_t>(there ? code : 0),
-                          there ? centres.near(columns) : 0, shares, rows);
+                          there ? centres.near(values, d) : 0, shares, rows);
     }
   }
 }

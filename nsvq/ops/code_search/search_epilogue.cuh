@@ -143,11 +143,11 @@ __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, fl
     if (header.least < 0.25f * header.norm) judge_calls(scores, header, rate, states, calls);
     uint32_t left = 0;
     if (__any_sync(~0u, calls[0]) &&
-        !collect_single<kSums, 0>(scores, top[0], header, first_code, lists, offset, states[0])) {
+        !collect_few<kSums, 0>(scores, top[0], header, first_code, lists, offset, states[0])) {
       left = 1;
     }
-    if (__any_sync(~0u, calls[1]) && !collect_single<kSums, 2>(scores, top[1], header, first_code,
-                                                               lists, offset + 8, states[1])) {
+    if (__any_sync(~0u, calls[1]) &&
+        !collect_few<kSums, 2>(scores, top[1], header, first_code, lists, offset + 8, states[1])) {
       left |= 2;
     }
     if (left) {
