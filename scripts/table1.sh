@@ -15,10 +15,10 @@ shift 3
 nsvq=${NSVQ:-build/release/nsvq} steps=${STEPS:-5000} pilot_steps=${PILOT_STEPS:-1500} seed=${SEED:-0} minutes=${MINUTES:-0}
 read -ra lrs <<<"${LRS:-4e-4 1e-3}"
 metrics=psnr,ssim,lpips-vgg,utilisation
-"$nsvq" weights list 2>/dev/null | grep -q '^inception.*sha256' && metrics+=,fid
+"$nsvq" weights list | grep ' inception ' | grep -qv missing && metrics+=,fid
 
 # figure FILE KEY: a number of a JSON file, rounded by its precision.
-figure() { grep -o "\"$2\": *[-0-9.e+]*" "$1" | tail -n 1 | sed 's/.*: *//'; }
+figure() { grep -oE "\"$2\": *[-0-9][-0-9.e+]*" "$1" | head -n 1 | sed 's/.*: *//'; }
 
 out_of_time() { [ "$minutes" -gt 0 ] && [ $((SECONDS / 60)) -ge "$minutes" ]; }
 
@@ -34,7 +34,7 @@ run() {
   "$nsvq" train "configs/table1/$recipe.yaml" $(cat configs/table1/gpu.txt) "data.train=$train" "data.val=$val" \
     "train.steps=$budget" "optimizer.lr=$lr" "seed=$seed" "schedule.epoch_steps=$((budget / 100))" \
     schedule.freeze_epoch=80 schedule.warmup_epochs=8 schedule.ramp_epochs=4 \
-    adversarial.weight=0.1 "adversarial.start_step=$((budget * 2 / 5))" "optimizer.schedule.warmup_steps=$((budget / 50))" \
+    adversarial.weight=0.1 "adversarial.start_step=$((budget * 2 / 5))" \
     drift.images=64 "$@" --run "$dir/run" "${resume[@]}" >>"$dir/log.txt" 2>&1 ||
     { tail -n 1 "$dir/log.txt" >&2; echo "table1: training $dir failed (log: $dir/log.txt)" >&2; return 1; }
   "$nsvq" eval "$dir/run" --data "$val" --metrics "$metrics" --json "$dir/eval.tmp" >>"$dir/log.txt" 2>&1 &&

@@ -34,6 +34,7 @@ const std::map<std::string, Row> kRows = {
     {"fvq", {"fvq", 128, 65536}},
     {"simvq-ns", {"simvq_ns", 128, 65536}},
     {"nsvq", {"nsvq", 128, 65536}},
+    {"nsvq-tracking", {"nsvq", 128, 65536}},
     {"ablation-neither", {"nsvq", 128, 65536}},
     {"ablation-ns-only", {"nsvq", 128, 65536}},
     {"ablation-replacement-only", {"nsvq", 128, 65536}},
