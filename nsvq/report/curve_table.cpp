@@ -112,6 +112,7 @@ CurveTopic resources() {
             {"step", "gradient_norm_quantizer", "quantizer"},
             {"step", "gradient_norm_discriminator", "discriminator"}},
            true},
+          {"Learning rate", "rate", {{"step", "lr", "generator"}}, true},
           {"Steps skipped as not finite", "steps", {{"epoch", "skipped", "skipped"}}, true},
           {"Speed", "images per second", {{"step", "images_per_second", "images per second"}}},
           {"Peak memory",
