@@ -30,6 +30,7 @@ struct ModelConfig {
   int64_t latent_dim = 128;
   std::vector<int64_t> attention;
   bool mid_attention = false;
+  std::string colors = "rgb";
 
   /// Pixels per latent along each side.
   int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }

@@ -27,8 +27,8 @@ LossKind chroma_loss_kind() {
           .weight = [](const LossConfig& config) { return config.of<ChromaLossConfig>().weight; },
           .options = [](LossConfig& config) -> std::vector<Option> {
             return {{"loss.chroma", &config.of<ChromaLossConfig>().weight,
-                     "weight of the squared error of the colours: of each channel less the mean of "
-                     "the three",
+                     "weight of the absolute error of the colours: of red less blue and of green "
+                     "less both",
                      Range::at_least(0)}};
           },
           .make = [](const Config&, c10::Device) { return std::make_unique<ChromaLoss>(); }};

@@ -20,6 +20,10 @@ std::vector<Option> model_options(ModelConfig& model) {
        Range::list(0, 8, Range::between(0, 7))},
       {"model.mid_attention", &model.mid_attention, "attention between the two middle blocks",
        Range::yes_no()},
+      {"model.colors", &model.colors,
+       "channels that the networks see and make; opponent: brightness and two enlarged differences "
+       "of colours, which short runs learn sooner",
+       Range::one_of({"rgb", "opponent"})},
   };
 }
 

@@ -4,11 +4,13 @@
 
 #include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/nn/opponent_colors.h"
 
 namespace nsvq {
 
 TokenizerImpl::TokenizerImpl(const Config& config)
-    : encoder(register_module("encoder", Encoder(config.model))),
+    : opponent_colors(config.model.colors == "opponent"),
+      encoder(register_module("encoder", Encoder(config.model))),
       quantizer(
           register_module("quantizer", make_quantizer(config.quantizer, config.model.latent_dim))),
       decoder(register_module("decoder", Decoder(config.model))) {}
@@ -40,12 +42,13 @@ TokenizerImpl::Reconstruction TokenizerImpl::reconstruct_without_waiting(
 
 torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
   const AutocastGuard autocast(precision, images.device());
-  return at_least_fp32(encoder->forward(images));
+  return at_least_fp32(encoder->forward(opponent_colors ? to_opponent_colors(images) : images));
 }
 
 torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
   const AutocastGuard autocast(precision, latents.device());
-  return at_least_fp32(decoder->forward(latents));
+  const auto made = at_least_fp32(decoder->forward(latents));
+  return opponent_colors ? from_opponent_colors(made) : made;
 }
 
 Precision precision_on(const Config& config, c10::Device device) {

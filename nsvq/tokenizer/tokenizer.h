@@ -42,6 +42,7 @@ struct TokenizerImpl : torch::nn::Module {
   torch::Tensor to_images(const torch::Tensor& latents);
 
   Precision precision = Precision::fp32;  ///< of encoder and decoder
+  bool opponent_colors;                   ///< model.colors
   Encoder encoder;
   std::shared_ptr<Quantizer> quantizer;
   Decoder decoder;
