@@ -181,8 +181,8 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
   EXPECT_EQ(error_of_text("lr: 1\n"), "a.yaml:1: unknown key 'lr'; did you mean 'optimizer.lr'?");
   EXPECT_EQ(error_of_text("trian: {epochs: 1}\n"),
             "a.yaml:1: unknown key 'trian.epochs'; did you mean 'train.epochs'?");
-  EXPECT_EQ(error_of_text("colour: 1\n"),
-            "a.yaml:1: unknown key 'colour'; `nsvq config --reference` lists all keys");
+  EXPECT_EQ(error_of_text("zebra: 1\n"),
+            "a.yaml:1: unknown key 'zebra'; `nsvq config --reference` lists all keys");
   EXPECT_EQ(error_of_text("loss: 1\n"),
             "a.yaml:1: 'loss' is a section, not a setting; its keys are loss.l1, loss.l2, "
             "loss.chroma, loss.perceptual, loss.perceptual_net, loss.vq");
