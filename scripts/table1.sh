@@ -17,7 +17,7 @@ read -ra lrs <<<"${LRS:-4e-4 1e-3}"
 metrics=psnr,ssim,lpips-vgg,utilisation
 "$nsvq" weights list | grep ' inception ' | grep -qv missing && metrics+=,fid
 
-# figure FILE KEY: a number of a JSON file, rounded by its precision.
+# figure FILE KEY: the first number of that name in a JSON file.
 figure() { grep -oE "\"$2\": *[-0-9][-0-9.e+]*" "$1" | head -n 1 | sed 's/.*: *//'; }
 
 out_of_time() { [ "$minutes" -gt 0 ] && [ $((SECONDS / 60)) -ge "$minutes" ]; }
@@ -41,9 +41,12 @@ run() {
     cp "$dir/run/metrics.jsonl" "$dir/" && mv "$dir/eval.tmp" "$dir/eval.json" && rm -rf "$dir/run/checkpoints"
 }
 
+# Folders of a pilot and of a row carry what was chosen outside of rows.txt.
+pilot() { echo "$folder/pilot-$1-$pilot_steps-lr$2-seed$seed"; }
+
 # best NAME: the learning rate whose pilot has the higher PSNR.
 best() {
-  for lr in "${lrs[@]}"; do echo "$(figure "$folder/pilot-$1-$lr/eval.json" psnr) $lr"; done | sort -g | tail -n 1 | cut -d' ' -f2
+  for lr in "${lrs[@]}"; do echo "$(figure "$(pilot "$1" "$lr")/eval.json" psnr) $lr"; done | sort -g | tail -n 1 | cut -d' ' -f2
 }
 
 row() {
@@ -53,16 +56,16 @@ row() {
     [ -n "${FEATURES:-}" ] || return 0
     set -- "$@" "quantizer.features.file=$FEATURES" quantizer.features.dim=512
   fi
-  for lr in "${lrs[@]}"; do run "$folder/pilot-$name-$lr" "$pilot_steps" "$lr" "$recipe" "$@" || return; done
-  run "$folder/$name" "$steps" "$(best "$name")" "$recipe" "$@" || return
-  local last eval=$folder/$name/eval.json
-  last=$folder/$name/last-epoch.json
-  grep '"kind":"epoch"' "$folder/$name/metrics.jsonl" | tail -n 1 >"$last"
-  grep '"kind":"step"' "$folder/$name/metrics.jsonl" | tail -n 1 >"$folder/$name/last-step.json"
+  for lr in "${lrs[@]}"; do run "$(pilot "$name" "$lr")" "$pilot_steps" "$lr" "$recipe" "$@" || return; done
+  local dir=$folder/$name-$steps-seed$seed
+  run "$dir" "$steps" "$(best "$name")" "$recipe" "$@" || return
+  local eval=$dir/eval.json last=$dir/last-epoch.json step=$dir/last-step.json
+  grep '"kind":"epoch"' "$dir/metrics.jsonl" | tail -n 1 >"$last"
+  grep '"kind":"step"' "$dir/metrics.jsonl" | tail -n 1 >"$step"
   printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.0f | %.2f |\n' "$name" "$(best "$name")" \
     "$(awk "BEGIN{print 100*$(figure "$last" utilisation)}")" "$(awk "BEGIN{print 100*$(figure "$eval" utilisation)}")" \
     "$(figure "$eval" psnr)" "$(figure "$eval" ssim)" "$(figure "$eval" lpips-vgg)" "$(figure "$eval" fid)" \
-    "$(figure "$folder/$name/last-step.json" images_per_second)" "$(figure "$folder/$name/last-step.json" peak_memory_gib)"
+    "$(figure "$step" images_per_second)" "$(figure "$step" peak_memory_gib)"
 }
 
 echo "| row | lr | codes used: last epoch | validation | PSNR | SSIM | LPIPS-VGG | rFID | images/s | peak GiB |"

@@ -21,14 +21,13 @@ std::vector<Option> replacement_options(ReplacementConfig& config) {
   for (const auto& kind : replacement_kinds()) policies.push_back(kind.name);
   std::vector<Option> rows = {
       {"replacement.policy", &config.policy,
-       "unused codes in stage1: copy active ones after an epoch, restart at latents or move to "
+       "unused codes in stage1: copy active ones after a window, restart at latents or move to "
        "anchors after a step; auto: as the quantizer's method has it",
        Range::one_of(policies)},
       {"replacement.every_steps", &config.every_steps,
-       "copy: steps between replacements, over which usage is counted; 0: an epoch",
-       Range::at_least(0)},
+       "copy: steps of the window after which codes are replaced; 0: an epoch", Range::at_least(0)},
       {"replacement.threshold", &config.threshold,
-       "a code used less often than this is replaced: copy: in an epoch; restart: in a step, as a "
+       "a code used less often than this is replaced: copy: in a window; restart: in a step, as a "
        "running mean",
        Range::at_least(0)},
       {"replacement.decay", &config.decay, "restart, anchor: decay of the running usage",

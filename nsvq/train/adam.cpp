@@ -6,10 +6,14 @@ namespace nsvq {
 
 namespace {
 
+/// L2 norm of all tensors together.
+torch::Tensor common_norm(const std::vector<torch::Tensor>& tensors) {
+  return at::stack(at::_foreach_norm(tensors)).norm();
+}
+
 /// As torch.nn.utils.clip_grad_norm_ has it: keeps the L2 norm of all gradients at most `most`.
 torch::Tensor clipping_factor(const std::vector<torch::Tensor>& gradients, double most) {
-  const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
-  return (most / (norm + 1e-6)).clamp_max(1).to(at::kFloat);
+  return (most / (common_norm(gradients) + 1e-6)).clamp_max(1).to(at::kFloat);
 }
 
 }  // namespace
@@ -115,7 +119,7 @@ torch::Tensor gradient_norm(const torch::nn::Module& module, c10::Device device)
   const torch::NoGradGuard no_grad;
   const auto gradients = gradients_of(module);
   if (gradients.empty()) return at::zeros({}, at::device(device).dtype(at::kFloat));
-  return at::stack(at::_foreach_norm(gradients)).norm();
+  return common_norm(gradients);
 }
 
 }  // namespace nsvq
