@@ -18,8 +18,8 @@ bool same_shapes(const std::vector<torch::Tensor>& a, const std::vector<torch::T
 
 }  // namespace
 
-void GraphedStep::run(const std::string& kind, const Batch& batch, const Work& step) {
-  if (!enabled_) return step(batch);
+bool StepGraph::replay(const std::string& kind, const Batch& batch, const Work& step) {
+  if (!enabled_) return false;
   if (kind != kind_ || (graph_ && !same_shapes(batch, batch_))) {
     graph_.reset();
     eager_steps_ = 0;
@@ -27,7 +27,7 @@ void GraphedStep::run(const std::string& kind, const Batch& batch, const Work& s
   }
   if (!graph_ && eager_steps_ < kEagerSteps) {
     ++eager_steps_;
-    return step(batch);
+    return false;
   }
   if (!graph_) {
     batch_.clear();
@@ -36,6 +36,7 @@ void GraphedStep::run(const std::string& kind, const Batch& batch, const Work& s
   }
   for (size_t i = 0; i < batch.size(); ++i) batch_[i].copy_(batch[i], /*non_blocking=*/true);
   graph_->replay();
+  return true;
 }
 
 void InFlightLimit::step() {

@@ -38,17 +38,18 @@ class CudaGraph {
 /// can do little else.
 std::unique_ptr<CudaGraph> capture_graph(const std::function<void()>& work, c10::Device device);
 
-/// Runs the first 3 steps of a kind eagerly, since cuDNN and cuBLAS choose algorithms then, and
-/// replays a captured CUDA graph for the others.
-class GraphedStep {
+/// The CUDA graph of the steps of one kind. The first 3 steps of a kind run eagerly, since cuDNN and
+/// cuBLAS choose algorithms then; the next one is captured.
+class StepGraph {
  public:
   /// Without `enabled` every step is eager.
-  GraphedStep(c10::Device device, bool enabled) : device_(device), enabled_(enabled) {}
+  StepGraph(c10::Device device, bool enabled) : device_(device), enabled_(enabled) {}
 
   using Batch = std::vector<torch::Tensor>;
   using Work = std::function<void(const Batch&)>;
-  /// A new kind, or a batch of other shapes, is captured anew.
-  void run(const std::string& kind, const Batch& batch, const Work& step);
+  /// Replays the step on a batch, captured from `step` if need be; false if this step is to run
+  /// eagerly. A new kind, or a batch of other shapes, is captured anew.
+  bool replay(const std::string& kind, const Batch& batch, const Work& step);
 
  private:
   c10::Device device_;

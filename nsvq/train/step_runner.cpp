@@ -55,7 +55,8 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
   for (size_t i = 0; i < plan.lr_factors.size(); ++i) {
     optimizers.at(i)->set_lr_factor(plan.lr_factors[i]);
   }
-  graph_.run(plan.kind, batch, [this](const TensorBatch& given) { run_eagerly(given); });
+  const auto captured = [this](const TensorBatch& given) { run_eagerly(given); };
+  if (!graph_.replay(plan.kind, batch, captured)) run_eagerly(batch);
   const int64_t samples = batch.front().size(0);
   step_meter_.add_samples(samples);
   epoch_meter_.add_samples(samples);

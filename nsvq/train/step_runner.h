@@ -113,7 +113,7 @@ class StepRunner {
   StepInputs inputs_;
   LossScale loss_scale_;
   StepGuard guard_;
-  GraphedStep graph_;
+  StepGraph graph_;
   GatheredScalars scalars_;  ///< of the step under way; no values in an abandoned step
   Meter step_meter_, epoch_meter_;
   int64_t steps_since_check_ = 0;
