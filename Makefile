@@ -15,8 +15,8 @@ quickstart: setup
 
 test:
 	@scripts/setup.sh test
-	@scripts/build.sh $(PRESET)
 	@scripts/check.sh
+	@scripts/build.sh $(PRESET)
 	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
 
 # What needs a GPU, also under compute-sanitizer.

@@ -2,8 +2,8 @@
 # Trains rows of the paper's Table 1 at one equal budget and prints the table:
 #   table1.sh FOLDER TRAIN_IMAGES VAL_IMAGES [ROW...]
 # Rows are lines of configs/table1/rows.txt (all if none is named). Each is trained at the better, by PSNR on the
-# validation images, of two learning rates, tried in pilots. What is finished in FOLDER is never repeated, and a run
-# that was stopped goes on, so the same command continues where the last one ended. Environment:
+# validation images, of two learning rates, tried in pilots. "ms a step" is the median over a run. What is finished in FOLDER is
+# never repeated, and a run that was stopped goes on, so the same command continues where the last one ended. Environment:
 #   NSVQ      the program (build/release/nsvq)      STEPS  of a row (5000)   PILOT_STEPS  of a pilot (1500)
 #   LRS       learning rates to try ("4e-4 1e-3")   SEED   (0)               MINUTES      no run begins later (0: no limit)
 #   FEATURES  codes of vqgan-lc (nsvq codebook features); without them that row is left out
@@ -62,14 +62,18 @@ row() {
   local eval=$dir/eval.json last=$dir/last-epoch.json step=$dir/last-step.json
   grep '"kind":"epoch"' "$dir/metrics.jsonl" | tail -n 1 >"$last"
   grep '"kind":"step"' "$dir/metrics.jsonl" | tail -n 1 >"$step"
-  printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.0f | %.2f |\n' "$name" "$(best "$name")" \
+  local batch ms
+  batch=$(sed -n 's/^train.batch_size=//p' configs/table1/gpu.txt)
+  ms=$(grep -oE '"images_per_second": *[0-9.e+]+' "$dir/metrics.jsonl" | sed 's/.*: *//' | sort -g |
+    awk -v batch="$batch" '{ rate[NR] = $1 } END { print 1000 * batch / rate[int((NR + 1) / 2)] }')
+  printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.1f | %.2f | %.2f |\n' "$name" "$(best "$name")" \
     "$(awk "BEGIN{print 100*$(figure "$last" utilisation)}")" "$(awk "BEGIN{print 100*$(figure "$eval" utilisation)}")" \
     "$(figure "$eval" psnr)" "$(figure "$eval" ssim)" "$(figure "$eval" lpips-vgg)" "$(figure "$eval" fid)" \
-    "$(figure "$step" images_per_second)" "$(figure "$step" peak_memory_gib)"
+    "$ms" "$(figure "$step" peak_memory_gib)" "$(figure "$step" peak_reserved_gib)"
 }
 
-echo "| row | lr | codes used: last epoch | validation | PSNR | SSIM | LPIPS-VGG | rFID | images/s | peak GiB |"
-echo "|---|---|---|---|---|---|---|---|---|---|"
+echo "| row | lr | codes used: last epoch | validation | PSNR | SSIM | LPIPS-VGG | rFID | ms a step | GiB | reserved |"
+echo "|---|---|---|---|---|---|---|---|---|---|---|"
 while read -r name recipe overrides; do
   [[ $name == \#* || -z $name ]] && continue
   [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue

@@ -38,8 +38,8 @@ class CudaGraph {
 /// can do little else.
 std::unique_ptr<CudaGraph> capture_graph(const std::function<void()>& work, c10::Device device);
 
-/// The CUDA graph of the steps of one kind. The first 3 steps of a kind run eagerly, since cuDNN and
-/// cuBLAS choose algorithms then; the next one is captured.
+/// The CUDA graph of the steps of one kind. The first 3 steps of a kind run eagerly, since cuDNN
+/// and cuBLAS choose algorithms then; the next one is captured.
 class StepGraph {
  public:
   /// Without `enabled` every step is eager.
