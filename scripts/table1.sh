@@ -28,14 +28,15 @@ run() {
   shift 4
   [ -f "$dir/eval.json" ] && return 0
   out_of_time && { echo "table1: out of time before $dir; the same command goes on" >&2; exit 0; }
+  [[ $* == *warmup_steps=* ]] || set -- "$@" optimizer.schedule.warmup_steps=0
   local resume=()
   [ -f "$dir/run/config.yaml" ] && resume=(--resume)
   mkdir -p "$dir"
   "$nsvq" train "configs/table1/$recipe.yaml" $(cat configs/table1/gpu.txt) "data.train=$train" "data.val=$val" \
     "train.steps=$budget" "optimizer.lr=$lr" "seed=$seed" "schedule.epoch_steps=$((budget / 100))" \
-    schedule.freeze_epoch=80 schedule.warmup_epochs=8 schedule.ramp_epochs=4 \
+    schedule.freeze=epoch schedule.freeze_epoch=80 schedule.warmup_epochs=8 schedule.ramp_epochs=4 replacement.exempt_epochs=2 \
     adversarial.weight=0.1 "adversarial.start_step=$((budget * 2 / 5))" \
-    drift.images=64 "$@" --run "$dir/run" "${resume[@]}" >>"$dir/log.txt" 2>&1 ||
+    drift.images=64 train.deterministic=false "$@" --run "$dir/run" "${resume[@]}" >>"$dir/log.txt" 2>&1 ||
     { tail -n 1 "$dir/log.txt" >&2; echo "table1: training $dir failed (log: $dir/log.txt)" >&2; return 1; }
   "$nsvq" eval "$dir/run" --data "$val" --metrics "$metrics" --json "$dir/eval.tmp" >>"$dir/log.txt" 2>&1 &&
     cp "$dir/run/metrics.jsonl" "$dir/" && mv "$dir/eval.tmp" "$dir/eval.json" && rm -rf "$dir/run/checkpoints"

@@ -27,7 +27,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchStepArguments {
-  std::string recipe, json, data;
+  Sources data;
+  std::string recipe, json;
   std::vector<std::string> overrides;
   std::string phase;
   int rounds = 10;
@@ -172,7 +173,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);
   std::shared_ptr<const Source> source;
-  if (!arguments.data.empty()) source = open_source(arguments.data);
+  if (!arguments.data.items.empty()) source = open_source(arguments.data);
   Json json = {{"device", describe(device)},
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
@@ -213,7 +214,7 @@ void declare_bench_step(CLI::App& app) {
   const auto arguments = std::make_shared<BenchStepArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  app.add_option("--data", arguments->data,
+  app.add_option("--data", arguments->data.items,
                  "SOURCE: also time the loader on these images, and steps on its batches");
   app.add_option("--phase", arguments->phase,
                  "phase of the recipe's schedule to time (default: the first)");

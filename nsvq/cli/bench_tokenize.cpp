@@ -29,7 +29,8 @@ namespace {
 using BenchJson = nlohmann::ordered_json;
 
 struct BenchTokenizeArguments {
-  std::string model, data, json, device = "auto";
+  Sources data;
+  std::string model, json, device = "auto";
   std::vector<std::string> overrides;
   int64_t batch_size = 0, limit = 0;
   int rounds = 10;
@@ -171,7 +172,7 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
                 return images;
               }));
   TokenizeOptions options;
-  options.source = arguments.data;
+  options.source = arguments.data.text();
   options.loader = subject.loader;
   figures.add("writing", writing_rate(subject, options.shard_size));
   const TemporaryFolder folder;
@@ -184,8 +185,8 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
     return images;
   });
   fmt::print("\n{} images of {}, tokenize from beginning to end: {:.1f} images/s\n", source->size(),
-             arguments.data, rate);
-  json["data"] = {{"source", arguments.data},
+             arguments.data.text(), rate);
+  json["data"] = {{"source", arguments.data.text()},
                   {"images", source->size()},
                   {"threads", subject.loader.threads},
                   {"loader_per_thread", loaded / subject.loader.threads},
@@ -211,7 +212,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
     figures.time(
         "search", [&] { subject.session.tokenizer()->quantizer->encode_without_waiting(latents); },
         subject.session.device(), arguments.rounds);
-    if (!arguments.data.empty()) bench_data(subject, arguments, figures, json);
+    if (!arguments.data.items.empty()) bench_data(subject, arguments, figures, json);
   }
   if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
 }
@@ -224,8 +225,8 @@ void declare_bench_tokenize(CLI::App& app) {
                  "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
       ->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  app.add_option("--data", arguments->data,
-                 "also time `tokenize` on these images (to a temporary folder): a folder, tar "
+  app.add_option("--data", arguments->data.items,
+                 "also time `tokenize` on these images (to a temporary folder): folders, tar "
                  "shards or builtin");
   app.add_option("--limit", arguments->limit, "use only the first N images of --data")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));

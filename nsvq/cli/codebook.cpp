@@ -71,8 +71,8 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
       "codes        {}\n"
       "k-means      {} iterations on at most {} vectors, seed {}\n"
       "device       {}\n",
-      of, arguments.model.data, source.size(), codes, arguments.iterations, arguments.vectors,
-      arguments.seed, device.str());
+      of, arguments.model.data.text(), source.size(), codes, arguments.iterations,
+      arguments.vectors, arguments.seed, device.str());
   std::fflush(stdout);  // before the progress bar
 }
 
@@ -89,7 +89,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
   const auto used = std::get<0>(at::_unique(indices)).numel();
   metadata.insert({{"format", "pt"},
                    {"nsvq.version", kVersion},
-                   {"nsvq.data", arguments.model.data},
+                   {"nsvq.data", arguments.model.data.text()},
                    {"nsvq.vectors", std::to_string(vectors.size(0))},
                    {"nsvq.iterations", std::to_string(arguments.iterations)},
                    {"nsvq.seed", std::to_string(arguments.seed)}});

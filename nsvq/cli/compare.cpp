@@ -100,15 +100,15 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   Compared result{opened.session.file().string(), {title, {}}, {}};
   const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
   const auto own = opened.session.codes() > 0 ? choice : without_tokens(choice);
-  result.column.values = measure(opened.session, {model.data, opened.source, opened.options}, own,
-                                 {.title = title, .on_batch = keep});
+  result.column.values = measure(opened.session, {model.data.text(), opened.source, opened.options},
+                                 own, {.title = title, .on_batch = keep});
   return result;
 }
 
 void write_json(const CompareArguments& arguments, const MetricChoice& choice,
                 const std::vector<Compared>& results) {
   if (arguments.metrics.json.empty()) return;
-  nlohmann::ordered_json json = {{"data", arguments.common.data},
+  nlohmann::ordered_json json = {{"data", arguments.common.data.text()},
                                  {"conventions", describe_choice(choice)}};
   add_origins(json, arguments.metrics, choice);
   for (const auto& result : results) {
@@ -146,7 +146,7 @@ void run_compare(const CompareArguments& arguments) {
     results.push_back(compare_one(arguments, i, titles[i], choice));
     columns.push_back(results.back().column);
   }
-  fmt::print("on {}, as {}\n{}", arguments.common.data, choice.conventions.name,
+  fmt::print("on {}, as {}\n{}", arguments.common.data.text(), choice.conventions.name,
              metric_table(columns, choice.conventions));
   print_origins(arguments.metrics, choice);
   write_json(arguments, choice, results);

@@ -28,7 +28,7 @@ struct EvalArguments {
 void write_json(const EvalArguments& arguments, const std::string& model,
                 const MetricChoice& choice, const std::map<std::string, double>& values) {
   if (arguments.metrics.json.empty()) return;
-  nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data}};
+  nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data.text()}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
@@ -56,9 +56,10 @@ void run_eval(const EvalArguments& arguments) {
   const auto count = [&](const EvalBatch& batch) {
     if (usage) usage->add(batch);
   };
-  const auto values = measure(opened.session, {arguments.model.data, opened.source, opened.options},
-                              choice, {.on_batch = count});
-  fmt::print("{} on {}, as {}\n{}", model, arguments.model.data, choice.conventions.name,
+  const auto values =
+      measure(opened.session, {arguments.model.data.text(), opened.source, opened.options}, choice,
+              {.on_batch = count});
+  fmt::print("{} on {}, as {}\n{}", model, arguments.model.data.text(), choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
   write_json(arguments, model, choice, values);

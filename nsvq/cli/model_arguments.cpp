@@ -12,10 +12,13 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
   declare_data_arguments(app, arguments);
 }
 
+CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help) {
+  return app.add_option("--data", data.items, help);
+}
+
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
-  app.add_option(
-         "--data", arguments.data,
-         "images: a folder, a file, tar shards (photos-{00..03}.tar) or builtin:dead-leaves")
+  declare_data(app, arguments.data,
+               "images: folders, files, tar shards ('photos-{00..03}.tar') or builtin:dead-leaves")
       ->required();
   app.add_option("--device", arguments.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))

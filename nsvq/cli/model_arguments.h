@@ -8,19 +8,22 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace nsvq {
 
 /// Arguments of every command that runs a trained model on images.
 struct ModelArguments {
   std::string model;
-  std::string data;
+  Sources data;
   std::string device = "auto";
   int64_t batch_size = 0;  ///< 0 if not given: the command chooses
 };
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
+/// Declares --data, which takes several sources.
+CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help);
 /// Declares the arguments other than the model.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 

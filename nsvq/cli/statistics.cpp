@@ -2,6 +2,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/transform.h"
@@ -16,7 +17,8 @@ namespace nsvq {
 namespace {
 
 struct StatisticsArguments {
-  std::string data, out;
+  Sources data;
+  std::string out;
   std::string metric = "fid";
   std::string device = "auto";
   int size = 0;
@@ -36,7 +38,7 @@ void run_statistics(const StatisticsArguments& arguments) {
   const auto device = choose_device(arguments.device);
   const auto source = open_source(arguments.data);
   if (source->size() < 2) {
-    throw UserError("{}: a covariance needs at least two images", arguments.data);
+    throw UserError("{}: a covariance needs at least two images", arguments.data.text());
   }
   FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
                        PixelRule::rounded);
@@ -48,7 +50,7 @@ void run_statistics(const StatisticsArguments& arguments) {
       [&](const EvalBatch& batch) { metric.add(batch); });
   write_gaussian(arguments.out, metric.images());
   fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, source->size(),
-             arguments.data);
+             arguments.data.text());
   print_weights({arguments.metric});
 }
 
@@ -58,7 +60,7 @@ void declare_statistics(CLI::App& app) {
   const auto arguments = std::make_shared<StatisticsArguments>();
   std::vector<std::string> metrics;
   for (const auto& kind : feature_extractor_kinds()) metrics.push_back(kind.name);
-  app.add_option("--data", arguments->data, "images: a folder, tar shards or builtin:dead-leaves")
+  declare_data(app, arguments->data, "images: folders, tar shards or builtin:dead-leaves")
       ->required();
   app.add_option("--out", arguments->out,
                  "FILE.npz: mean and covariance (mu, sigma) in pytorch-fid's format")

@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/limited_source.h"
+#include "nsvq/data/named_classes.h"
 #include "nsvq/tokenizer/tokenize.h"
 
 namespace nsvq {
@@ -18,7 +19,7 @@ namespace {
 
 struct TokenizeArguments {
   ModelArguments model;
-  std::string out, crop;
+  std::string out, crop, classes;
   int64_t limit = 0;
   int64_t shard_size = 4096;
 };
@@ -66,7 +67,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   opened.session.require_tokens();
   TokenizeOptions options;
   options.out = arguments.out;
-  options.source = arguments.model.data;
+  options.source = arguments.model.data.text();
   options.shard_size = arguments.shard_size;
   options.loader = opened.options;
   options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
@@ -74,6 +75,9 @@ void run_tokenize(const TokenizeArguments& arguments) {
   check_stride(options.loader.transform, opened.session.stride());
   options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
   auto source = opened.source;
+  if (!arguments.classes.empty()) {
+    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes));
+  }
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
 
   const auto manifest = tokenize(opened.session, source, options);
@@ -101,6 +105,9 @@ void declare_tokenize(CLI::App& app) {
       ->required();
   app.add_option("--limit", arguments->limit, "use only the first N images of the source")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.add_option("--classes", arguments->classes,
+                 "text file of class names, one a line: a folder's class number is its line, from "
+                 "0 (default: the sorted folders that are there)");
   app.add_option("--crop", arguments->crop,
                  "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
                  "square the model was trained on)");

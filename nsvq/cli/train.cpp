@@ -38,7 +38,8 @@ std::string resume_command(const std::filesystem::path& run) {
 }
 
 void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
-  fmt::print("\n{} on {}\n{}", run.string(), config.data.val, metric_table(outcome.evaluation));
+  fmt::print("\n{} on {}\n{}", run.string(), config.data.val.text(),
+             metric_table(outcome.evaluation));
   if (const auto samples = newest_samples(run); !samples.empty()) {
     fmt::print("  reconstructions (below their images): {}\n", samples.string());
   }

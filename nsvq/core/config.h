@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nsvq/core/member_settings.h"
+#include "nsvq/core/sources.h"
 
 namespace nsvq {
 
@@ -13,12 +14,13 @@ namespace nsvq {
 // nsvq/nn/options.cpp, all others in nsvq/tokenizer/options.cpp.
 
 struct DataConfig {
-  std::string train = "builtin:dead-leaves?size=64&count=2048";
-  std::string val = "builtin:dead-leaves?size=64&count=256&seed=1";
+  Sources train = "builtin:dead-leaves?size=64&count=2048";
+  Sources val = "builtin:dead-leaves?size=64&count=256&seed=1";
   int64_t size = 128;
   std::string crop = "random";
   bool flip = false;
   std::string on_error = "skip";
+  int64_t max_pixels = 1 << 27;
   int64_t threads = 0;
   int64_t prefetch = 4;
 };
@@ -153,6 +155,7 @@ struct AlarmConfig {
 struct CheckpointConfig {
   int64_t every_steps = 0;
   int64_t keep = 3;
+  std::string keep_best;
   std::string on_error = "stop";
 };
 

@@ -69,6 +69,23 @@ bool assign_to(std::vector<T>& field, const YamlValue& value, const Range& range
   return true;
 }
 
+/// One text is a list of one.
+bool assign_to(Sources& field, const YamlValue& value, const Range& range) {
+  if (value.kind == YamlValue::Kind::kScalar) {
+    std::string item;
+    if (!assign_to(item, value, range)) return false;
+    field = std::move(item);
+    return true;
+  }
+  return assign_to(field.items, value, range);
+}
+
+std::string yaml_list(const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  for (const auto& name : names) texts.push_back(yaml_text(name));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
 }  // namespace
 
 std::string Option::section() const {
@@ -86,6 +103,7 @@ std::string Option::type() const {
                         [&](const std::string*) { return range.choices.empty() ? "text" : "name"; },
                         [](const std::vector<int64_t>*) { return "integers"; },
                         [](const std::vector<std::string>*) { return "names"; },
+                        [](const Sources*) { return "sources"; },
                     },
                     field);
 }
@@ -93,10 +111,10 @@ std::string Option::type() const {
 std::string Option::value() const {
   return std::visit(Overloaded{
                         [](const std::string* text) { return yaml_text(*text); },
-                        [](const std::vector<std::string>* names) {
-                          std::vector<std::string> texts;
-                          for (const auto& name : *names) texts.push_back(yaml_text(name));
-                          return fmt::format("[{}]", fmt::join(texts, ", "));
+                        [](const std::vector<std::string>* names) { return yaml_list(*names); },
+                        [](const Sources* sources) {
+                          const auto& items = sources->items;
+                          return items.size() == 1 ? yaml_text(items[0]) : yaml_list(items);
                         },
                         [](const std::vector<int64_t>* numbers) {
                           return fmt::format("[{}]", fmt::join(*numbers, ", "));
@@ -115,7 +133,7 @@ std::string Option::assign(const YamlValue& value) const {
   for (const auto& scalar : value.scalars)
     if (!range.choices.empty() && !range.contains(scalar.text) && hint.empty())
       hint = did_you_mean(scalar.text, range.choices);
-  const bool list = type().back() == 's';
+  const bool list = type() == "integers" || type() == "names";
   return fmt::format("expected {}{} ({}), got {}{}", list ? "a list of " : "", type(), range.text,
                      value.shown(), hint);
 }

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "nsvq/core/range.h"
+#include "nsvq/core/sources.h"
 #include "nsvq/core/yaml.h"
 
 namespace nsvq {
 
 using Field = std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*,
-                           std::vector<std::string>*>;
+                           std::vector<std::string>*, Sources*>;
 
 /// Whether another value of a setting gives another result. A checkpoint is continued only with
 /// equal values of the settings that do; paths, logs and the budget do not.
@@ -28,7 +29,7 @@ struct Option {
   /// The key's part before the last dot, empty without one, and the part after it.
   std::string section() const;
   std::string name() const;
-  /// boolean, integer, number, text, name, integers or names.
+  /// boolean, integer, number, text, name, integers, names or sources.
   std::string type() const;
   /// The field's value as YAML.
   std::string value() const;

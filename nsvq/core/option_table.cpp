@@ -27,7 +27,7 @@ std::string yaml_of(const OptionTable& table, const std::function<bool(size_t)>&
 void OptionTable::load(const std::string& path, const std::vector<std::string>& overrides) const {
   SettingsReader reader(*this);
   if (!path.empty()) reader.read_file(path);
-  for (const auto& text : overrides) reader.read_override(text);
+  reader.read_overrides(overrides);
   // What does not fit together may come from either place.
   const char* both = overrides.empty() ? ": " : " with the command line: ";
   reader.finish(path.empty() ? "" : path + both);

@@ -116,7 +116,31 @@ void SettingsReader::read_text(const std::string& text, const std::string& sourc
   for (const auto& setting : parse_yaml(text, source)) apply(setting);
 }
 
-void SettingsReader::read_override(const std::string& text, const std::string& source) {
+/// A second value of a key on the command line.
+void SettingsReader::apply_again(const YamlSetting& setting) {
+  const Option* option = row(setting.key);
+  auto* const* sources = option ? std::get_if<Sources*>(&option->field) : nullptr;
+  if (sources == nullptr) {
+    throw UserError("{}: {} is given twice; give it once", setting.where, setting.key);
+  }
+  auto all = (*sources)->items;
+  apply(setting);
+  const auto& more = (*sources)->items;
+  all.insert(all.end(), more.begin(), more.end());
+  **sources = std::move(all);
+}
+
+void SettingsReader::read_overrides(const std::vector<std::string>& texts) {
+  std::set<std::string> given;
+  for (const auto& text : texts) {
+    for (const auto& setting : parse_override(text, "command line")) {
+      given.insert(setting.key).second ? apply(setting) : apply_again(setting);
+    }
+  }
+}
+
+std::vector<YamlSetting> SettingsReader::parse_override(const std::string& text,
+                                                        const std::string& source) const {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || text.find_first_of(" \t\r\n") < equals) {
     throw UserError("{}: expected key=value, got {}", source, quote(text));
@@ -129,19 +153,21 @@ void SettingsReader::read_override(const std::string& text, const std::string& s
   // quoting.
   const Option* option = row(key);
   const bool is_text = option && std::holds_alternative<std::string*>(option->field);
+  const bool is_sources = option && std::holds_alternative<Sources*>(option->field);
   const bool in_quotes = !value.empty() && (value[0] == '"' || value[0] == '\'');
-  if (is_text && !in_quotes) {
-    apply({key, {YamlValue::Kind::kScalar, {{value, false}}}, source});
-    return;
+  const bool in_brackets = value.starts_with('[') && value.ends_with(']');
+  if ((is_text && !in_quotes) || (is_sources && !in_quotes && !in_brackets)) {
+    return {{key, {YamlValue::Kind::kScalar, {{value, false}}}, source}};
   }
-  for (const auto& setting : parse_yaml_value(key, value, source)) apply(setting);
+  return parse_yaml_value(key, value, source);
 }
 
 void SettingsReader::finish(const std::string& where) {
   if (table_.dependent_defaults) {
     const auto set = set_;  // a default does not keep a later one from holding
     for (const auto& text : table_.dependent_defaults()) {
-      if (!set.contains(text.substr(0, text.find('=')))) read_override(text, "default");
+      if (set.contains(text.substr(0, text.find('=')))) continue;
+      for (const auto& setting : parse_override(text, "default")) apply(setting);
     }
   }
   try {

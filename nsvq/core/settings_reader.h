@@ -19,7 +19,9 @@ class SettingsReader {
   /// came from.
   void read_file(const std::string& path, const std::string& named = "");
   void read_text(const std::string& text, const std::string& source);
-  void read_override(const std::string& text, const std::string& source = "command line");
+  /// The key=value words of a command line. A key given twice is refused, except that sources are
+  /// taken together: a shell makes two words of data.train=a-{0,1}.tar.
+  void read_overrides(const std::vector<std::string>& texts);
   /// Defaults that depend on other settings, then the check across settings; its errors begin with
   /// `where`.
   void finish(const std::string& where);
@@ -27,6 +29,8 @@ class SettingsReader {
  private:
   const Option* row(const std::string& key) const;  ///< null if there is none
   void apply(const YamlSetting& setting);
+  void apply_again(const YamlSetting& setting);
+  std::vector<YamlSetting> parse_override(const std::string& text, const std::string& source) const;
 
   const OptionTable& table_;
   std::set<std::string> set_;

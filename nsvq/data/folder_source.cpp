@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 
@@ -60,12 +59,12 @@ FolderSource::FolderSource(const fs::path& folder) : folder_(folder), keys_(find
         "no .jpg, .jpeg or .png file below {}{}", folder.string(),
         holds_shards(folder) ? "; for its tar shards give " + (folder / "*.tar").string() : "");
   }
-  labels_ = folder_labels(keys_);
+  classes_ = folder_classes(keys_);
 }
 
-FolderSource::FolderSource(std::vector<fs::path> files)
-    : files_(std::move(files)), labels_(files_.size(), -1) {
+FolderSource::FolderSource(std::vector<fs::path> files) : files_(std::move(files)) {
   for (const auto& file : files_) keys_.push_back(file.filename().string());
+  classes_ = folder_classes(keys_);
 }
 
 Image FolderSource::load(int64_t index) const {

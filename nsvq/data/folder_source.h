@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "nsvq/data/image_names.h"
 #include "nsvq/data/source.h"
 
 namespace nsvq {
@@ -17,14 +18,15 @@ class FolderSource : public Source {
 
   int64_t size() const override { return std::ssize(keys_); }
   std::string key(int64_t index) const override { return keys_.at(index); }
-  int64_t label(int64_t index) const override { return labels_.at(index); }
+  int64_t label(int64_t index) const override { return classes_.labels.at(index); }
+  std::vector<std::string> classes() const override { return classes_.names; }
   Image load(int64_t index) const override;
 
  private:
   std::filesystem::path folder_;              // empty when files_ is used
   std::vector<std::filesystem::path> files_;  // only if files were listed
   std::vector<std::string> keys_;
-  std::vector<int64_t> labels_;
+  FolderClasses classes_;
 };
 
 }  // namespace nsvq

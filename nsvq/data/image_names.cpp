@@ -30,19 +30,20 @@ bool is_image_name(std::string_view name) {
   return ends_with(name, ".jpg") || ends_with(name, ".jpeg") || ends_with(name, ".png");
 }
 
-std::vector<int64_t> folder_labels(const std::vector<std::string>& keys) {
+FolderClasses folder_classes(const std::vector<std::string>& keys) {
   std::set<std::string> folders;
   for (const auto& key : keys) folders.insert(first_folder(key));
   folders.erase("");
-  const std::vector<std::string> sorted(folders.begin(), folders.end());
-  std::vector<int64_t> labels;
-  labels.reserve(keys.size());
+  FolderClasses classes;
+  classes.names.assign(folders.begin(), folders.end());
+  const auto& names = classes.names;
+  classes.labels.reserve(keys.size());
   for (const auto& key : keys) {
     const std::string folder = first_folder(key);
-    const auto place = std::lower_bound(sorted.begin(), sorted.end(), folder) - sorted.begin();
-    labels.push_back(folder.empty() ? -1 : place);
+    const auto place = std::lower_bound(names.begin(), names.end(), folder) - names.begin();
+    classes.labels.push_back(folder.empty() ? -1 : place);
   }
-  return labels;
+  return classes;
 }
 
 }  // namespace nsvq

@@ -10,8 +10,11 @@ namespace nsvq {
 /// Whether the name ends in .jpg, .jpeg or .png (upper or lower case) and is not hidden.
 bool is_image_name(std::string_view name);
 
-/// Class number of each key: the rank of its top folder among all top folders, sorted by name; -1
-/// without a folder.
-std::vector<int64_t> folder_labels(const std::vector<std::string>& keys);
+/// Classes by top folders of keys.
+struct FolderClasses {
+  std::vector<std::string> names;  ///< of all top folders, sorted
+  std::vector<int64_t> labels;     ///< of each key: the place of its folder; -1 without a folder
+};
+FolderClasses folder_classes(const std::vector<std::string>& keys);
 
 }  // namespace nsvq

@@ -17,6 +17,7 @@ class LimitedSource : public Source {
   int64_t size() const override { return size_; }
   std::string key(int64_t index) const override { return source_->key(index); }
   int64_t label(int64_t index) const override { return source_->label(index); }
+  std::vector<std::string> classes() const override { return source_->classes(); }
   Image load(int64_t index) const override { return source_->load(index); }
 
  private:

@@ -12,6 +12,7 @@
 #include "nsvq/data/builtin_source.h"
 #include "nsvq/data/folder_source.h"
 #include "nsvq/data/image_names.h"
+#include "nsvq/data/joined_source.h"
 #include "nsvq/data/patterns.h"
 #include "nsvq/data/tar_source.h"
 #include "nsvq/io/sha256.h"
@@ -33,18 +34,7 @@ bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
 
 bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
 
-}  // namespace
-
-std::string keys_sha256(const Source& source) {
-  Sha256 hash;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const auto key = source.key(i);
-    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
-  }
-  return hash.hex();
-}
-
-std::unique_ptr<Source> open_source(const std::string& spec) {
+std::unique_ptr<Source> open_one(const std::string& spec) {
   if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
   if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
   const std::vector<fs::path> paths = expand_paths(spec);
@@ -63,6 +53,29 @@ std::unique_ptr<Source> open_source(const std::string& spec) {
   });
   if (odd == paths.end()) throw UserError("'{}' mixes tar shards and images", spec);
   throw UserError("{} is neither a folder nor a .jpg, .jpeg, .png or .tar file", odd->string());
+}
+
+}  // namespace
+
+std::string keys_sha256(const Source& source) {
+  Sha256 hash;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const auto key = source.key(i);
+    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
+  }
+  return hash.hex();
+}
+
+std::unique_ptr<Source> open_source(const Sources& sources) {
+  if (sources.items.empty()) return open_one("");
+  if (sources.items.size() == 1) return open_one(sources.items[0]);
+  std::vector<JoinedSource::Part> parts;
+  for (const auto& item : sources.items) {
+    const auto folder = fs::path(item).lexically_normal();
+    const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+    parts.push_back({open_one(item), is_folder(item) ? name.string() + "/" : ""});
+  }
+  return std::make_unique<JoinedSource>(std::move(parts));
 }
 
 }  // namespace nsvq

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "nsvq/core/sources.h"
 #include "nsvq/io/image.h"
 
 namespace nsvq {
@@ -18,14 +20,17 @@ class Source {
   virtual std::string key(int64_t index) const = 0;
   /// Class number (by sorted folder name), or -1 where there are no classes.
   virtual int64_t label(int64_t index) const = 0;
+  /// Names of the classes, by number; empty where there are none.
+  virtual std::vector<std::string> classes() const { return {}; }
   /// Throws UserError naming the image if it cannot be decoded.
   virtual Image load(int64_t index) const = 0;
 };
 
-/// Opens what `spec` describes: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of
-/// JPEG/PNG files, one image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several
-/// separated by commas). Throws UserError, saying what was looked for, if there are no images.
-std::unique_ptr<Source> open_source(const std::string& spec);
+/// Opens images: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of JPEG/PNG files, one
+/// image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several separated by commas),
+/// or several of these, one after another. Throws UserError, saying what was looked for, if there
+/// are no images.
+std::unique_ptr<Source> open_source(const Sources& sources);
 
 /// SHA-256 of the names of all images, each followed by a zero byte.
 std::string keys_sha256(const Source& source);

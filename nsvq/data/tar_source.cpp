@@ -6,7 +6,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/image_names.h"
 
 namespace nsvq {
 
@@ -43,7 +42,7 @@ TarSource::TarSource(const std::vector<std::filesystem::path>& shards) : paths_(
   if (entries_.empty()) {
     throw UserError("no .jpg, .jpeg or .png entry in {}", joined(shards));
   }
-  labels_ = folder_labels(keys_);
+  classes_ = folder_classes(keys_);
 }
 
 void TarSource::add_shard(int32_t shard) {
@@ -59,6 +58,7 @@ void TarSource::add_shard(int32_t shard) {
     const auto found = class_files.find(without_ending(name));
     entries_.push_back(
         {shard, static_cast<int32_t>(i), found == class_files.end() ? -1 : found->second});
+    numbered_ |= found != class_files.end();
     keys_.push_back(plain_name(name));
   }
 }
@@ -67,9 +67,13 @@ std::string TarSource::name_of(const Entry& entry, int32_t number) const {
   return paths_[entry.shard].string() + ":" + shards_[entry.shard].entries()[number].name;
 }
 
+std::vector<std::string> TarSource::classes() const {
+  return numbered_ ? std::vector<std::string>{} : classes_.names;
+}
+
 int64_t TarSource::label(int64_t index) const {
   const Entry& entry = entries_.at(index);
-  if (entry.class_file < 0) return labels_[index];
+  if (entry.class_file < 0) return classes_.labels[index];
   const TarReader& shard = shards_[entry.shard];
   const auto bytes = shard.read(shard.entries()[entry.class_file]);
   const auto text = trimmed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

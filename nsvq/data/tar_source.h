@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/data/image_names.h"
 #include "nsvq/data/source.h"
 #include "nsvq/io/tar.h"
 
@@ -20,6 +21,8 @@ class TarSource : public Source {
   int64_t size() const override { return std::ssize(entries_); }
   std::string key(int64_t index) const override { return keys_.at(index); }
   int64_t label(int64_t index) const override;
+  /// None if any image has a class number of its own.
+  std::vector<std::string> classes() const override;
   Image load(int64_t index) const override;
 
  private:
@@ -36,7 +39,8 @@ class TarSource : public Source {
   std::vector<TarReader> shards_;
   std::vector<Entry> entries_;
   std::vector<std::string> keys_;
-  std::vector<int64_t> labels_;  // class numbers by folder
+  FolderClasses classes_;
+  bool numbered_ = false;  ///< whether an image has a .cls entry
 };
 
 }  // namespace nsvq

@@ -38,27 +38,29 @@ Json to_json(const TokenManifest& manifest) {
     broken += std::ssize(shard.broken);
     shards.push_back(to_json(shard));
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"complete", manifest.complete},
-          {"images", images},
-          {"broken", broken},
-          {"dtype", token_type_name(settings.codes)},
-          {"grid", {settings.grid_height, settings.grid_width}},
-          {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
-          {"preprocessing",
-           {{"resize", "bilinear, antialiased, to cover"},
-            {"crop", "center"},
-            {"height", settings.image_height},
-            {"width", settings.image_width},
-            {"values", "x / 127.5 - 1"}}},
-          {"data",
-           {{"source", manifest.source},
-            {"images", settings.images},
-            {"keys_sha256", settings.keys_sha256}}},
-          {"shard_size", settings.shard_size},
-          {"batch_size", settings.batch_size},
-          {"shards", shards}};
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"complete", manifest.complete},
+               {"images", images},
+               {"broken", broken},
+               {"dtype", token_type_name(settings.codes)},
+               {"grid", {settings.grid_height, settings.grid_width}},
+               {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
+               {"preprocessing",
+                {{"resize", "bilinear, antialiased, to cover"},
+                 {"crop", "center"},
+                 {"height", settings.image_height},
+                 {"width", settings.image_width},
+                 {"values", "x / 127.5 - 1"}}},
+               {"data",
+                {{"source", manifest.source},
+                 {"images", settings.images},
+                 {"keys_sha256", settings.keys_sha256}}},
+               {"shard_size", settings.shard_size},
+               {"batch_size", settings.batch_size}};
+  if (!settings.classes.empty()) json["classes"] = settings.classes;
+  json["shards"] = shards;
+  return json;
 }
 
 /// A file beside the manifest: a name with a folder in it would lead elsewhere.
@@ -86,7 +88,8 @@ TokenManifest from_json(const Json& json) {
                        .images = json.at("data").at("images"),
                        .keys_sha256 = json.at("data").at("keys_sha256"),
                        .shard_size = json.at("shard_size"),
-                       .batch_size = json.at("batch_size")};
+                       .batch_size = json.at("batch_size"),
+                       .classes = json.value("classes", std::vector<std::string>{})};
   const auto& settings = manifest.settings;
   for (const int64_t number : {settings.codes, settings.grid_height, settings.grid_width,
                                settings.shard_size, settings.batch_size}) {
@@ -125,6 +128,23 @@ TokenManifest read_token_manifest(const fs::path& folder) {
   }
 }
 
+namespace {
+
+/// Manifests of earlier versions have no names, which says nothing about them.
+std::string compare_classes(const std::vector<std::string>& here,
+                            const std::vector<std::string>& there) {
+  if (here.empty() || there.empty() || here == there) return "";
+  const auto first = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first;
+  const auto name = [&](const auto& names) {
+    const size_t at = first - here.begin();
+    return at < names.size() ? quote(names[at]) : "none";
+  };
+  return fmt::format("names of classes (class {} is {} here, {} there)", first - here.begin(),
+                     name(here), name(there));
+}
+
+}  // namespace
+
 std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there) {
   const auto compare = [](const char* name, const auto& a, const auto& b) {
     return a == b ? std::string() : fmt::format("{} ({} here, {} there)", name, a, b);
@@ -141,6 +161,7 @@ std::optional<std::string> difference(const TokenSettings& here, const TokenSett
               size(there.grid_height, there.grid_width)),
       compare("number of images", here.images, there.images),
       compare("names of images", here.keys_sha256.substr(0, 12), there.keys_sha256.substr(0, 12)),
+      compare_classes(here.classes, there.classes),
       compare("shard size", here.shard_size, there.shard_size),
       compare("batch size", here.batch_size, there.batch_size)};
   const auto first = std::find_if(found.begin(), found.end(), std::not_fn(&std::string::empty));

@@ -18,6 +18,7 @@ struct TokenSettings {
   std::string keys_sha256;                    ///< of their names, a zero byte after each
   int64_t shard_size = 0;                     ///< images of the source in a shard
   int64_t batch_size = 0;  ///< convolutions of other batches may differ in the last bit
+  std::vector<std::string> classes = {};  ///< names by class number; empty if there are none
 };
 
 /// A finished shard.

@@ -178,6 +178,15 @@ std::string data_lines(const std::vector<Drawn>& drawn, const Frame& frame) {
   return out;
 }
 
+/// What a page's script needs to read values off the lines: the plot's rectangle and its axes.
+std::string pointer_area(const Frame& frame) {
+  return fmt::format(
+      R"(<rect class="chart-area" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="none" )"
+      R"(pointer-events="all" data-steps="{} {}" data-values="{} {}" data-log="{:d}"/>)",
+      frame.left, frame.top, frame.right - frame.left, frame.bottom - frame.top, frame.x.low,
+      frame.x.high, frame.y.low, frame.y.high, frame.y.log);
+}
+
 std::string axis_names(const Chart& chart, const Frame& frame, int height) {
   std::string out;
   if (!chart.x_label.empty())
@@ -212,7 +221,7 @@ std::string to_svg(const Chart& chart, int width, int height) {
     out += mark_lines(place_marks(chart.marks, frame), frame);
     frame.top += 4;
     out += grid_lines(frame) + data_lines(drawn, frame);
-    out += axis_names(chart, frame, height);
+    out += axis_names(chart, frame, height) + pointer_area(frame);
   } else {
     out += svg_text(width / 2.0, height / 2.0, "middle", "no data");
   }

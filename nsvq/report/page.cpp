@@ -1,6 +1,7 @@
 #include "nsvq/report/page.h"
 
 #include "nsvq/report/html.h"
+#include "nsvq/report/pointer_script.h"
 
 namespace nsvq {
 namespace {
@@ -66,16 +67,20 @@ summary { cursor: pointer; font-weight: 600; font-size: 17px; }
 details { margin-top: 40px; }
 pre { background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; padding: 12px 16px;
   overflow-x: auto; font: 13px/1.5 ui-monospace, SFMono-Regular, Consolas, monospace; }
+.values { position: absolute; white-space: pre; pointer-events: none; background: var(--page);
+  border: 1px solid var(--rule); border-radius: 6px; padding: 4px 8px; font-size: 13px;
+  font-variant-numeric: tabular-nums; }
 @media print { main { max-width: none; } .charts svg, figure { break-inside: avoid; } }
 )css";
 
 }  // namespace
 
-std::string html_page(const std::string& title, const std::string& body) {
+std::string html_page(const std::string& title, const std::string& body, bool reload) {
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n" +
+         std::string(reload ? "<meta http-equiv=\"refresh\" content=\"60\"/>\n" : "") + "<title>" +
          escape_html(title) + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<main>\n" +
-         body + "</main>\n</body>\n</html>\n";
+         body + "</main>\n<script>" + kPointerScript + "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace nsvq

@@ -124,7 +124,7 @@ std::string folder_name(const std::filesystem::path& run) {
 
 }  // namespace
 
-void write_report(const std::filesystem::path& run) {
+void write_report(const std::filesystem::path& run, bool goes_on) {
   if (!std::filesystem::is_directory(run))
     throw UserError("{}: no such run folder; give the folder that holds metrics.jsonl",
                     run.string());
@@ -143,7 +143,7 @@ void write_report(const std::filesystem::path& run) {
   body += check_section(log);
   if (!phases.empty()) body += "<h2>Phases</h2>\n" + phases;
   body += config_section(text_if_there(run / "config.yaml"));
-  write_text(run / "report.html", html_page(title, body));
+  write_text(run / "report.html", html_page(title, body, goes_on));
 }
 
 }  // namespace nsvq

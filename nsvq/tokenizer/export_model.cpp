@@ -14,6 +14,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
+template <typename T>
+nlohmann::ordered_json to_json_value(const T& value) {
+  if constexpr (std::is_same_v<T, Sources>) {
+    if (value.items.size() == 1) return value.items[0];
+    return value.items;
+  } else {
+    return value;
+  }
+}
+
 /// All settings as JSON, nested by section as in a recipe.
 nlohmann::ordered_json settings_to_json(Config config) {
   auto json = nlohmann::ordered_json::object();
@@ -24,7 +34,7 @@ nlohmann::ordered_json settings_to_json(Config config) {
       place = &(*place)[option.key.substr(start, dot - start)];
       start = dot == std::string::npos ? dot : dot + 1;
     }
-    std::visit([place](const auto* field) { *place = *field; }, option.field);
+    std::visit([place](const auto* field) { *place = to_json_value(*field); }, option.field);
   }
   return json;
 }

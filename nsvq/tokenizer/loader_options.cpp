@@ -32,9 +32,9 @@ LoaderOptions inference_loader_options(const Config& config, c10::Device device,
   return options;
 }
 
-std::shared_ptr<const Source> open_source_of(const std::string& key, const std::string& spec) {
+std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources) {
   try {
-    return open_source(spec);
+    return open_source(sources);
   } catch (const UserError& error) {
     throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
   }

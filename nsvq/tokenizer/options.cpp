@@ -28,9 +28,10 @@ std::vector<Option> run_options(Config& config) {
 
 std::vector<Option> data_options(DataConfig& data) {
   return {
-      {"data.train", &data.train, "training images: builtin:..., a folder or tar shards",
-       Range::not_empty(), kNoEffect},
-      {"data.val", &data.val, "evaluation images: builtin:..., a folder or tar shards",
+      {"data.train", &data.train,
+       "training images: builtin:..., folders, tar shards; one or a list", Range::not_empty(),
+       kNoEffect},
+      {"data.val", &data.val, "evaluation images: builtin:..., folders, tar shards; one or a list",
        Range::not_empty(), kNoEffect},
       {"data.size", &data.size, "side in pixels to which images are scaled and cropped",
        Range::between(8, 4096)},
@@ -39,6 +40,8 @@ std::vector<Option> data_options(DataConfig& data) {
       {"data.flip", &data.flip, "mirror half of the training images", Range::yes_no()},
       {"data.on_error", &data.on_error, "what to do about an unreadable image",
        Range::one_of({"skip", "stop"}), kNoEffect},
+      {"data.max_pixels", &data.max_pixels, "an image of more pixels counts as unreadable",
+       Range::between(1, 1e12), kNoEffect},
       {"data.threads", &data.threads,
        "threads that read and decode images; 0: two, and for a GPU all cores but two",
        Range::between(0, 256), kNoEffect},
@@ -207,6 +210,9 @@ std::vector<Option> checkpoint_options(CheckpointConfig& checkpoint) {
        Range::at_least(0), kNoEffect},
       {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", Range::at_least(1),
        kNoEffect},
+      {"checkpoint.keep_best", &checkpoint.keep_best,
+       "one of train.metrics: the checkpoint of its best evaluation is kept too; empty: none",
+       Range::any_text("a metric's name"), kNoEffect},
       {"checkpoint.on_error", &checkpoint.on_error,
        "what to do when one cannot be written (disk full)", Range::one_of({"stop", "continue"}),
        kNoEffect},

@@ -34,6 +34,7 @@ TokenSettings settings_for(InferenceSession& session, const Source& source,
   settings.images = source.size();
   settings.keys_sha256 = keys_sha256(source);
   settings.batch_size = batch;
+  settings.classes = source.classes();
   settings.shard_size = (options.shard_size + batch - 1) / batch * batch;
   return settings;
 }

@@ -89,7 +89,7 @@ void Loop::finish_epoch() {
   if (is_due(train.eval_every, state_.epoch) || state_.finished) run_evaluation();
   const bool last_samples = train.samples_every > 0 && state_.finished;
   if (is_due(train.samples_every, state_.epoch) || last_samples) save_samples();
-  write([&] { write_report(run_->path()); });
+  write([&] { write_report(run_->path(), !state_.finished); });
   for (const auto& hook : epoch_hooks_) hook(state_);
   task_.start_next_epoch(*this);
   steps_.epoch_meter().reset();

@@ -35,7 +35,7 @@ torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& c
   Loader loader(std::move(source), options);
   loader.start(0);
   const auto batch = loader.next();
-  if (!batch) throw UserError("data.val: {}: no usable image", config.data.val);
+  if (!batch) throw UserError("data.val: {}: no usable image", config.data.val.text());
   return batch->images;
 }
 

@@ -48,7 +48,7 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   EXPECT_NE(trained.out.find("report.html"), std::string::npos);
 
   const auto json = (folder_.path() / "figures.json").string();
-  const auto data = tiny_config().data.val;
+  const auto data = tiny_config().data.val.text();
   const auto evaluated = run({"eval", run_, "--data", data, "--json", json});
   ASSERT_EQ(evaluated.code, 0) << evaluated.error;
   const auto figures = nlohmann::json::parse(read_text(json));

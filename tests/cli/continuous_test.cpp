@@ -44,7 +44,7 @@ class Continuous : public testing::Test {
 
   TemporaryFolder folder_;
   std::string recipe_ = folder_ / "none.yaml", run_ = folder_ / "run";
-  std::string data_ = tiny_config().data.val;
+  std::string data_ = tiny_config().data.val.text();
 };
 
 TEST_F(Continuous, TrainsWithoutFiguresOfCodes) {

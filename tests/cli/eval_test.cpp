@@ -41,7 +41,7 @@ class Evaluation : public testing::Test {
   static inline std::unique_ptr<TemporaryFolder> models_;
   TemporaryFolder folder_;
   std::string json_ = folder_ / "figures.json";
-  std::string data_ = tiny_config().data.val;
+  std::string data_ = tiny_config().data.val.text();
 };
 
 std::set<std::string> keys_of(const json& object) {

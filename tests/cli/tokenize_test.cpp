@@ -170,6 +170,32 @@ TEST_F(Tokens, BrokenImagesAreNamedAndClassesKept) {
   expect_contains(none.error, {"0 of 1 images", "broken.jpg"});
 }
 
+TEST_F(Tokens, SeveralSourcesWithNamedClasses) {
+  const auto source = open_source("builtin:dead-leaves?size=16&count=5");
+  for (const auto* name : {"x/bee/0.png", "x/cat/0.png", "y/ant/0.png", "y/cat/0.png"})
+    write_image(folder_ / name, source->load(1));
+  const auto x = (folder_ / "x").string(), y = (folder_ / "y").string();
+  const auto classes_of = [&](const std::string& out) {
+    const auto part = shard(out, 0);
+    return std::pair(read_token_manifest(folder_ / out).settings.classes, part.classes);
+  };
+  using Numbers = std::vector<int64_t>;
+  using Names = std::vector<std::string>;
+  ASSERT_EQ(tokenize("both", {"--data", y}, x).code, 0);
+  EXPECT_EQ(classes_of("both"), std::pair(Names({"ant", "bee", "cat"}), Numbers({1, 2, 0, 2})));
+  EXPECT_EQ(shard("both", 0).keys,
+            Names({"x/bee/0.png", "x/cat/0.png", "y/ant/0.png", "y/cat/0.png"}));
+
+  write_text(folder_ / "names.txt", "ant\nbee\ncat\ndog\n");
+  const auto names = (folder_ / "names.txt").string();
+  ASSERT_EQ(tokenize("x-tokens", {"--classes", names}, x).code, 0);
+  EXPECT_EQ(classes_of("x-tokens"),
+            std::pair(Names({"ant", "bee", "cat", "dog"}), Numbers({1, 2})));
+  expect_failure(tokenize("x-tokens", {}, x), 2, {"names of classes", "'bee' here, 'ant' there"});
+  write_text(folder_ / "names.txt", "bee\n");
+  expect_failure(tokenize("z", {"--classes", names}, x), 2, {"'cat'", "not in the list"});
+}
+
 TEST_F(Tokens, DetokenizedEqualsReconstructed) {
   ASSERT_EQ(tokenize("t").code, 0);
   ASSERT_EQ(detokenize("t", "pictures").code, 0);

@@ -25,6 +25,7 @@ struct Kitchen : MemberSettings {
   std::vector<std::string> dishes = {"soup"};
   bool open = false;
   std::string note;
+  Sources sources = "market";
 };
 
 OptionTable kitchen_options(Kitchen& kitchen) {
@@ -37,6 +38,7 @@ OptionTable kitchen_options(Kitchen& kitchen) {
       {"plan.timers", &kitchen.timers, "minutes", Range::list(0, 3, Range::at_least(1))},
       {"plan.dishes", &kitchen.dishes, "in order", Range::list(1, 2, Range::not_empty())},
       {"plan.note", &kitchen.note, "for the cook", Range::any_text("text"), Effect::not_on_result},
+      {"plan.sources", &kitchen.sources, "where to buy", Range::not_empty(), Effect::not_on_result},
   };
   table.dependent_defaults = [&kitchen]() -> std::vector<std::string> {
     if (kitchen.stove == "electric") return {"stove.burners=2"};
@@ -115,12 +117,46 @@ TEST_F(OptionTableTest, ErrorsNamePlaceKeyAndNearestName) {
   }
 }
 
+TEST_F(OptionTableTest, AKeyGivenTwiceIsRefused) {
+  EXPECT_EQ(error_of_overrides({"stove.burners=2", "open=true", "stove.burners=2"}),
+            "command line: stove.burners is given twice; give it once");
+  EXPECT_EQ(error_of_overrides({"stove.kind=electric", "stove={kind: gas}"}),
+            "command line: stove.kind is given twice; give it once");
+  const auto path = write("a.yaml", "stove.burners: 3\n");
+  EXPECT_EQ(loaded(path, {"stove.burners=2"}).burners, 2) << "a recipe is overridden";
+}
+
+TEST_F(OptionTableTest, SourcesAreOneOrAList) {
+  using Items = std::vector<std::string>;
+  const auto items = [&](const std::vector<std::string>& overrides) {
+    return loaded("", overrides).sources.items;
+  };
+  EXPECT_EQ(items({}), Items{"market"});
+  EXPECT_EQ(items({"plan.sources=a-{00..03}.tar"}), Items{"a-{00..03}.tar"});
+  EXPECT_EQ(items({"plan.sources=[a, b c]"}), (Items{"a", "b c"}));
+  EXPECT_EQ(items({"plan.sources=[ab]*.tar"}), Items{"[ab]*.tar"}) << "a wildcard, not a list";
+  // As a shell expands plan.sources=s-{0,1}.tar without quotes.
+  EXPECT_EQ(items({"plan.sources=s-0.tar", "open=true", "plan.sources=s-1.tar"}),
+            (Items{"s-0.tar", "s-1.tar"}));
+  EXPECT_EQ(loaded(write("a.yaml", "plan.sources: [x, y]\n")).sources.items, (Items{"x", "y"}));
+  EXPECT_EQ(loaded(write("b.yaml", "plan.sources: x\n"), {"plan.sources=y"}).sources.items,
+            Items{"y"});
+  EXPECT_EQ(error_of_overrides({"plan.sources="}),
+            "command line: plan.sources: expected sources (not empty), got ''");
+  EXPECT_EQ(error_of_overrides({"plan.sources=[]"}),
+            "command line: plan.sources: expected sources (not empty), got '[]'");
+  auto kitchen = loaded("", {"plan.sources=[a, 'b, c']"});
+  const auto text = kitchen_options(kitchen).to_yaml();
+  EXPECT_EQ(loaded(write("c.yaml", text)).sources.items, (Items{"a", "b, c"}));
+}
+
 TEST_F(OptionTableTest, SavedSettingsReadBack) {
   auto kitchen = loaded("", {"open=true", "plan.note=\"x: \\\"y\\\"\"", "stove.kettle.volume=0.7"});
   const auto text = kitchen_options(kitchen).to_yaml();
-  EXPECT_EQ(text,
-            "open: true\n\nstove:\n  kind: gas\n  burners: 4\n\nstove.kettle:\n  volume: 0.7\n"
-            "\nplan:\n  timers: [3, 5]\n  dishes: [soup]\n  note: \"x: \\\"y\\\"\"\n");
+  EXPECT_EQ(
+      text,
+      "open: true\n\nstove:\n  kind: gas\n  burners: 4\n\nstove.kettle:\n  volume: 0.7\n"
+      "\nplan:\n  timers: [3, 5]\n  dishes: [soup]\n  note: \"x: \\\"y\\\"\"\n  sources: market\n");
   auto again = loaded(write("a.yaml", text));
   EXPECT_EQ(kitchen_options(again).to_yaml(), text);
 }

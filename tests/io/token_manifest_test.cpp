@@ -78,6 +78,23 @@ TEST(TokenManifest, DifferencesAreNamed) {
   EXPECT_EQ(difference(one, other)->substr(0, 5), "model");
 }
 
+TEST(TokenManifest, KeepsNamesOfClasses) {
+  const TemporaryFolder folder;
+  auto manifest = some_manifest();
+  manifest.settings.classes = {"bee", "cat"};
+  write_token_manifest(folder.path(), manifest);
+  const auto back = read_token_manifest(folder.path()).settings;
+  EXPECT_EQ(back.classes, manifest.settings.classes);
+
+  auto other = back;
+  other.classes = {"ant", "bee", "cat"};
+  EXPECT_EQ(difference(back, other), "names of classes (class 0 is 'bee' here, 'ant' there)");
+  other.classes = {"bee", "cat", "dog"};
+  EXPECT_EQ(difference(back, other), "names of classes (class 2 is none here, 'dog' there)");
+  other.classes = {};  // a manifest of an earlier version
+  EXPECT_EQ(difference(back, other), std::nullopt);
+}
+
 TEST(TokenManifest, DamagedFiles) {
   const TemporaryFolder folder;
   EXPECT_NE(error_of_reading(folder.path()).find("nsvq tokenize"), std::string::npos);

@@ -49,6 +49,13 @@ std::vector<std::vector<Point>> lines_of(const std::string& svg) {
   return lines;
 }
 
+TEST(Chart, SaysWhereValuesLie) {
+  const auto svg = draw(chart_of({0, 100}, {0.01, 10}, true));
+  EXPECT_EQ(count(svg, R"(data-steps="0 100" data-values="0.01 10" data-log="1"/>)"), 1) << svg;
+  EXPECT_EQ(count(draw(chart_of({0, 4}, {1, 2})), "data-log=\"0\""), 1);
+  EXPECT_EQ(count(draw(chart_of({}, {})), "chart-area"), 0);
+}
+
 TEST(Chart, ALineGoesUpWhereValuesDo) {
   const auto lines = lines_of(draw(chart_of({0, 1, 2}, {0, 1, 0.5})));
   ASSERT_EQ(lines.size(), 1u);

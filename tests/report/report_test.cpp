@@ -40,7 +40,7 @@ class Report : public ::testing::Test {
     write_report(run_);
     const std::string html = read_text(run_ / "report.html");
     EXPECT_EQ(test::markup_error(html), "");
-    EXPECT_EQ(count(html, "<script"), 0);
+    EXPECT_EQ(count(html, "<script"), 1) << "the page's own alone";
     EXPECT_EQ(count(html, "src=\"http") + count(html, "href="), 0);  // nothing to fetch
     return html;
   }
@@ -56,6 +56,16 @@ const char* metrics = R"({"kind":"phase","step":0,"epoch":1,"phase":"stage1","re
 {"kind":"phase","step":64,"epoch":3,"phase":"warmup","reason":"frozen: 1 < 2 & so on"}
 {"kind":"eval","step":96,"epoch":3,"phase":"warmup","psnr":16.75,"ssim":null,"utilisation":0.7,"odd":8}
 )";
+
+TEST_F(Report, ReloadsWhileTheRunGoesOn) {
+  put("metrics.jsonl", metrics);
+  const auto reloads = [&](bool goes_on) {
+    write_report(run_, goes_on);
+    return count(read_text(run_ / "report.html"), "http-equiv=\"refresh\"");
+  };
+  EXPECT_EQ(reloads(true), 1);
+  EXPECT_EQ(reloads(false), 0);
+}
 
 TEST_F(Report, ShowsTheRun) {
   put("config.yaml", "seed: 7\n");

@@ -48,6 +48,7 @@ std::vector<std::string> small_overrides() {
   std::ifstream in(kFolder / "small.txt");
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
+  lines.push_back("train.epochs=16");
   return lines;
 }
 
