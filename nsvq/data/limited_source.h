@@ -18,6 +18,7 @@ class LimitedSource : public Source {
   std::string key(int64_t index) const override { return source_->key(index); }
   int64_t label(int64_t index) const override { return source_->label(index); }
   Image load(int64_t index) const override { return source_->load(index); }
+  BrokenLog& broken_log() const override { return source_->broken_log(); }
 
  private:
   std::shared_ptr<const Source> source_;

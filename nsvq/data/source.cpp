@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/builtin_source.h"
 #include "nsvq/data/folder_source.h"
@@ -29,9 +32,54 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
+bool is_shard(const fs::path& path) { return is_shard_name(path.filename().string()); }
 
 bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
+
+/// The log of broken images of what `spec` names: one for all sources that are open at a time, such
+/// as the training and the validation images of a run on one folder. `first` tells whether there
+/// was none before.
+std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<BrokenLog>> logs;
+  const std::lock_guard lock(mutex);
+  std::erase_if(logs, [](const auto& entry) { return entry.second.expired(); });
+  auto log = logs[spec].lock();
+  first = !log;
+  if (!log) logs[spec] = log = std::make_shared<BrokenLog>();
+  return log;
+}
+
+/// `announce` says which files are passed over.
+std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
+                                    bool announce) {
+  auto source = std::make_unique<FolderSource>(folder, limits);
+  if (announce && !source->passed_over().empty()) {
+    log("{}: passed over {} (only {} files are read)", folder.string(), source->passed_over(),
+        kImageEndings);
+  }
+  return source;
+}
+
+std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std::string& spec,
+                                   const ImageLimits& limits) {
+  const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
+  if (folder != paths.end()) {
+    throw UserError("{} is a folder; give one folder alone, or a list of files", folder->string());
+  }
+  if (std::all_of(paths.begin(), paths.end(), is_shard)) {
+    return std::make_unique<TarSource>(paths, limits);
+  }
+  if (std::all_of(paths.begin(), paths.end(), is_image)) {
+    return std::make_unique<FolderSource>(paths, limits);
+  }
+  const auto odd = std::find_if(paths.begin(), paths.end(), [](const fs::path& path) {
+    return !is_shard(path) && !is_image(path);
+  });
+  if (odd == paths.end()) throw UserError("{} mixes tar shards and images", quote(spec, 200));
+  throw UserError("{} is neither a folder nor a {} or {} file; convert it or name another",
+                  odd->string(), kImageEndings, kShardEndings);
+}
 
 }  // namespace
 
@@ -44,25 +92,16 @@ std::string keys_sha256(const Source& source) {
   return hash.hex();
 }
 
-std::unique_ptr<Source> open_source(const std::string& spec) {
+std::unique_ptr<Source> open_source(const std::string& spec, const ImageLimits& limits) {
   if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
   if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
-  const std::vector<fs::path> paths = expand_paths(spec);
-  const bool single = paths.size() == 1;
-  if (single && is_folder(paths[0])) return std::make_unique<FolderSource>(paths[0]);
-  const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
-  if (folder != paths.end()) {
-    throw UserError("{} is a folder; give one folder alone, or a list of files", folder->string());
-  }
-  if (std::all_of(paths.begin(), paths.end(), is_shard)) return std::make_unique<TarSource>(paths);
-  if (std::all_of(paths.begin(), paths.end(), is_image)) {
-    return std::make_unique<FolderSource>(paths);
-  }
-  const auto odd = std::find_if(paths.begin(), paths.end(), [](const fs::path& path) {
-    return !is_shard(path) && !is_image(path);
-  });
-  if (odd == paths.end()) throw UserError("'{}' mixes tar shards and images", spec);
-  throw UserError("{} is neither a folder nor a .jpg, .jpeg, .png or .tar file", odd->string());
+  const auto paths = expand_paths(spec);
+  bool first = false;
+  const auto broken = shared_log(spec, first);
+  auto source = paths.size() == 1 && is_folder(paths[0]) ? open_folder(paths[0], limits, first)
+                                                         : open_files(paths, spec, limits);
+  source->set_broken_log(broken);
+  return source;
 }
 
 }  // namespace nsvq
