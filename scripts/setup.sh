@@ -27,6 +27,9 @@ missing_packages() {
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
   has_jpeg || echo libjpeg-dev
   has_header png.h || echo libpng-dev
+  has_header webp/decode.h || echo libwebp-dev
+  has_header zlib.h || echo zlib1g-dev
+  has_header zstd.h || echo libzstd-dev
   has_header openssl/evp.h || echo libssl-dev
   has_header zip.h || echo libzip-dev
   has_header gtest/gtest.h || echo libgtest-dev

@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
 
 namespace nsvq {
@@ -60,7 +59,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, LoaderOptions optio
         options.world > 1 ? fmt::format(" on each of {} processes", options.world) : "");
   }
   for (int i = 0; i < std::max(options.threads, 1); ++i) {
-    threads_.emplace_back([this](std::stop_token stop) { work(std::move(stop)); });
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 }
 
@@ -107,8 +106,9 @@ std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
     if (queue_.empty() && !open_slot()) return nullptr;
     pending = queue_.front();
     const auto done = [&] { return pending->missing == 0; };
-    if (!wait && (!done() || pending->error)) return nullptr;
-    finished_.wait(lock, done);
+    if (!wait && (!done() || pending->error || failure_)) return nullptr;
+    finished_.wait(lock, [&] { return done() || failure_; });
+    if (failure_) std::rethrow_exception(failure_);
     // A failed batch stays in the queue, so that the next call throws the same error.
     if (pending->error) std::rethrow_exception(pending->error);
     queue_.pop_front();
@@ -140,7 +140,19 @@ bool BatchMaker::open_slot() {
   return true;
 }
 
-void BatchMaker::work(std::stop_token stop) {
+/// A thread's life. What is not the fault of one image (no memory for a batch, say) is thrown by
+/// the next call of `take`: an exception that left the thread would end the program.
+void BatchMaker::work(const std::stop_token& stop) {
+  try {
+    work_until_stopped(stop);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    finished_.notify_all();
+  }
+}
+
+void BatchMaker::work_until_stopped(const std::stop_token& stop) {
   while (true) {
     std::shared_ptr<Pending> pending;
     int64_t slot = 0;
@@ -236,8 +248,11 @@ bool BatchMaker::known_broken(int64_t image) const {
 }
 
 void BatchMaker::report_broken(int64_t image, const UserError& error) {
-  const std::lock_guard lock(broken_mutex_);
-  if (broken_.insert(image).second) log("skipping a broken image: {}", error.what());
+  {
+    const std::lock_guard lock(broken_mutex_);
+    broken_.insert(image);
+  }
+  source_->broken_log().report(image, error.what());
 }
 
 void BatchMaker::throw_unusable() const {

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,7 +41,8 @@ class BatchMaker {
   struct Pending;
 
   static Batch finished(Pending& pending);
-  void work(std::stop_token stop);
+  void work(const std::stop_token& stop);
+  void work_until_stopped(const std::stop_token& stop);
   bool open_slot();
   std::shared_ptr<Pending> take(bool wait);
   torch::Tensor room_for(int64_t images) const;
@@ -62,6 +64,7 @@ class BatchMaker {
   std::mutex mutex_;                      // guards the members below
   std::condition_variable_any work_;      // notified when a slot may be unclaimed
   std::condition_variable_any finished_;  // notified when a batch is finished
+  std::exception_ptr failure_;            // of a thread that could not go on
   std::shared_ptr<const Epoch> epoch_;
   std::deque<std::shared_ptr<Pending>> queue_;  // batches in the order of delivery
   int64_t next_batch_ = 0;                      // number of the next batch to append

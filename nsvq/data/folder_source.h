@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "nsvq/data/image_names.h"
@@ -11,10 +12,10 @@ namespace nsvq {
 /// Image files on disk. Keys are paths relative to the folder, or file names if files were listed.
 class FolderSource : public Source {
  public:
-  /// Every JPEG and PNG below `folder`, sorted by name; hidden files and folders are ignored.
-  explicit FolderSource(const std::filesystem::path& folder);
+  /// Every image below `folder`, sorted by name; hidden files and folders are ignored.
+  explicit FolderSource(const std::filesystem::path& folder, const ImageLimits& limits = {});
   /// The listed files, in the given order, without class labels.
-  explicit FolderSource(std::vector<std::filesystem::path> files);
+  explicit FolderSource(std::vector<std::filesystem::path> files, const ImageLimits& limits = {});
 
   int64_t size() const override { return std::ssize(keys_); }
   std::string key(int64_t index) const override { return keys_.at(index); }
@@ -22,11 +23,17 @@ class FolderSource : public Source {
   std::vector<std::string> classes() const override { return classes_.names; }
   Image load(int64_t index) const override;
 
+  /// The files of the folder that are no images, by ending ("3 .gif, 1 .txt"); empty if there are
+  /// none.
+  const std::string& passed_over() const { return passed_over_; }
+
  private:
   std::filesystem::path folder_;              // empty when files_ is used
   std::vector<std::filesystem::path> files_;  // only if files were listed
   std::vector<std::string> keys_;
   FolderClasses classes_;
+  std::string passed_over_;
+  ImageLimits limits_;
 };
 
 }  // namespace nsvq

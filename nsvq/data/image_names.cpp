@@ -1,6 +1,7 @@
 #include "nsvq/data/image_names.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <set>
 
@@ -8,12 +9,21 @@ namespace nsvq {
 
 namespace {
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 bool ends_with(std::string_view name, std::string_view ending) {
   if (name.size() < ending.size()) return false;
-  const auto same = [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  };
+  const auto same = [](char a, char b) { return lower(a) == b; };
   return std::equal(name.end() - std::ssize(ending), name.end(), ending.begin(), same);
+}
+
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool ends_in_any(std::string_view path, std::initializer_list<std::string_view> endings) {
+  const std::string_view name = file_name(path);
+  if (name.empty() || name[0] == '.') return false;
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](std::string_view ending) { return ends_with(name, ending); });
 }
 
 std::string first_folder(const std::string& key) {
@@ -24,10 +34,22 @@ std::string first_folder(const std::string& key) {
 }  // namespace
 
 bool is_image_name(std::string_view name) {
-  const size_t slash = name.rfind('/');
-  if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
-  if (name.empty() || name[0] == '.') return false;
-  return ends_with(name, ".jpg") || ends_with(name, ".jpeg") || ends_with(name, ".png");
+  return ends_in_any(name, {".jpg", ".jpeg", ".png", ".webp"});
+}
+
+bool is_shard_name(std::string_view name) {
+  return ends_in_any(name, {".tar", ".tar.gz", ".tgz", ".tar.zst"});
+}
+
+std::string plain_ending(std::string_view name) {
+  constexpr size_t longest = 10;
+  name = file_name(name);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0 || name.size() - dot > longest) return "";
+  std::string ending(name.substr(dot));
+  std::transform(ending.begin(), ending.end(), ending.begin(), lower);
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return ending.size() > 1 && std::all_of(ending.begin() + 1, ending.end(), plain) ? ending : "";
 }
 
 FolderClasses folder_classes(const std::vector<std::string>& keys) {

@@ -22,6 +22,7 @@ class NamedClasses : public Source {
   int64_t label(int64_t index) const override;
   std::vector<std::string> classes() const override { return names_; }
   Image load(int64_t index) const override { return source_->load(index); }
+  BrokenLog& broken_log() const override { return source_->broken_log(); }
 
  private:
   std::shared_ptr<const Source> source_;

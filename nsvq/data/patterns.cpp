@@ -5,16 +5,21 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
 namespace {
 
-constexpr int64_t most_paths = 1'000'000;
+constexpr int64_t most_paths = 1'000'000, most_bytes = int64_t{1} << 28;
+constexpr int deepest_braces = 16;
+constexpr size_t longest_shown = 200, most_digits = 18;
 
 std::optional<int64_t> parse_number(std::string_view text) {
   int64_t value = 0;
@@ -26,14 +31,15 @@ std::optional<int64_t> parse_number(std::string_view text) {
 }
 
 /// "08..10" becomes 08, 09, 10; empty if `text` is not a range.
-std::vector<std::string> expand_range(std::string_view text, const std::string& pattern) {
+std::vector<std::string> expand_range(std::string_view text, std::string_view pattern) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return {};
   const std::string_view first = text.substr(0, dots), last = text.substr(dots + 2);
   const auto from = parse_number(first), to = parse_number(last);
-  if (!from || !to) return {};
+  if (!from || !to || std::max(first.size(), last.size()) > most_digits) return {};
   if (std::max(*from, *to) - std::min(*from, *to) >= most_paths) {
-    throw UserError("the range {{{}}} in '{}' has more than {} members", text, pattern, most_paths);
+    throw UserError("the range {{{}}} in {} has more than {} members", text,
+                    quote(pattern, longest_shown), most_paths);
   }
   const bool padded = (first.size() > 1 && first[0] == '0') || (last.size() > 1 && last[0] == '0');
   const size_t width = padded ? std::max(first.size(), last.size()) : 0;
@@ -45,13 +51,13 @@ std::vector<std::string> expand_range(std::string_view text, const std::string& 
 }
 
 /// Position of the brace that closes the one at `open`.
-size_t closing_brace(const std::string& pattern, size_t open) {
+size_t closing_brace(std::string_view pattern, size_t open) {
   int depth = 0;
   for (size_t i = open; i < pattern.size(); ++i) {
     if (pattern[i] == '{') ++depth;
     if (pattern[i] == '}' && --depth == 0) return i;
   }
-  throw UserError("'{{' without '}}' in '{}'", pattern);
+  throw UserError("'{{' without '}}' in {}", quote(pattern, longest_shown));
 }
 
 std::vector<std::filesystem::path> match_wildcards(const std::string& pattern) {
@@ -68,6 +74,60 @@ std::vector<std::filesystem::path> match_wildcards(const std::string& pattern) {
 bool exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
+}
+
+std::vector<std::string> expand(std::string_view pattern, std::string_view whole, int depth);
+
+/// What a pair of braces stands for.
+std::vector<std::string> expand_members(std::string_view inside, std::string_view whole,
+                                        int depth) {
+  if (auto range = expand_range(inside, whole); !range.empty()) return range;
+  const auto members = split_list(inside);
+  if (members.size() == 1) {
+    throw UserError("{{{}}} in {} is neither a list {{a,b}} nor a range {{00..03}}",
+                    inside.substr(0, longest_shown), quote(whole, longest_shown));
+  }
+  std::vector<std::string> expanded;
+  for (const auto& member : members) {
+    auto texts = expand(member, whole, depth);
+    std::move(texts.begin(), texts.end(), std::back_inserter(expanded));
+    if (std::ssize(expanded) > most_paths) break;  // the caller refuses so many
+  }
+  return expanded;
+}
+
+/// A part of the pattern `whole`, `depth` braces deep. The cap is tested before the paths are made.
+std::vector<std::string> expand(std::string_view pattern, std::string_view whole, int depth) {
+  if (depth > deepest_braces)
+    throw UserError("braces nested too deep in {}", quote(whole, longest_shown));
+  std::vector<std::string> paths = {""};
+  int64_t length = 0;  // of the longest path
+  const auto require_room = [&](int64_t count, int64_t longest) {
+    if (count > most_paths || count * longest > most_bytes)
+      throw UserError("{} names too many files", quote(whole, longest_shown));
+    length = longest;
+  };
+  while (!pattern.empty()) {
+    const size_t open = std::min(pattern.find('{'), pattern.size());
+    if (pattern.find('}') < open)
+      throw UserError("'}}' without '{{' in {}", quote(whole, longest_shown));
+    require_room(std::ssize(paths), length + static_cast<int64_t>(open));
+    for (auto& path : paths) path += pattern.substr(0, open);
+    if (open == pattern.size()) break;
+    const size_t close = closing_brace(pattern, open);
+    const auto members =
+        expand_members(pattern.substr(open + 1, close - open - 1), whole, depth + 1);
+    size_t longest = 0;
+    for (const auto& member : members) longest = std::max(longest, member.size());
+    require_room(std::ssize(paths) * std::ssize(members), length + static_cast<int64_t>(longest));
+    std::vector<std::string> longer;
+    for (const auto& path : paths) {
+      for (const auto& member : members) longer.push_back(path + member);
+    }
+    paths = std::move(longer);
+    pattern.remove_prefix(close + 1);
+  }
+  return paths;
 }
 
 }  // namespace
@@ -88,28 +148,7 @@ std::vector<std::string> split_list(std::string_view text) {
 }
 
 std::vector<std::string> expand_braces(const std::string& pattern) {
-  const size_t open = pattern.find('{');
-  if (pattern.find('}') < open) throw UserError("'}}' without '{{' in '{}'", pattern);
-  if (open == std::string::npos) return {pattern};
-  const size_t close = closing_brace(pattern, open);
-  const std::string inside = pattern.substr(open + 1, close - open - 1);
-  std::vector<std::string> members = expand_range(inside, pattern);
-  if (members.empty()) {
-    members = split_list(inside);
-    if (members.size() == 1) {
-      throw UserError("{{{}}} in '{}' is neither a list {{a,b}} nor a range {{00..03}}", inside,
-                      pattern);
-    }
-  }
-  std::vector<std::string> expanded;
-  const auto tails = expand_braces(pattern.substr(close + 1));
-  for (const auto& member : members) {
-    for (const auto& head : expand_braces(member)) {
-      for (const auto& tail : tails) expanded.push_back(pattern.substr(0, open) + head + tail);
-    }
-    if (std::ssize(expanded) > most_paths) throw UserError("'{}' names too many files", pattern);
-  }
-  return expanded;
+  return expand(pattern, pattern, 0);
 }
 
 std::vector<std::filesystem::path> expand_paths(const std::string& patterns) {

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/builtin_source.h"
 #include "nsvq/data/folder_source.h"
@@ -30,29 +33,63 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
+bool is_shard(const fs::path& path) { return is_shard_name(path.filename().string()); }
 
 bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
 
-std::unique_ptr<Source> open_one(const std::string& spec) {
-  if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
-  if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
-  const std::vector<fs::path> paths = expand_paths(spec);
-  const bool single = paths.size() == 1;
-  if (single && is_folder(paths[0])) return std::make_unique<FolderSource>(paths[0]);
+/// The log of broken images of what `spec` names: one for all sources that are open at a time, such
+/// as the training and the validation images of a run on one folder. `first` tells whether there
+/// was none before.
+std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<BrokenLog>> logs;
+  const std::lock_guard lock(mutex);
+  std::erase_if(logs, [](const auto& entry) { return entry.second.expired(); });
+  auto log = logs[spec].lock();
+  first = !log;
+  if (!log) logs[spec] = log = std::make_shared<BrokenLog>();
+  return log;
+}
+
+/// `announce` says which files are passed over.
+std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
+                                    bool announce) {
+  auto source = std::make_unique<FolderSource>(folder, limits);
+  if (announce && !source->passed_over().empty()) {
+    log("{}: passed over {} (only {} files are read)", folder.string(), source->passed_over(),
+        kImageEndings);
+  }
+  return source;
+}
+
+std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std::string& spec,
+                                   const ImageLimits& limits) {
   const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
   if (folder != paths.end()) {
     throw UserError("{} is a folder; give one folder alone, or a list of files", folder->string());
   }
-  if (std::all_of(paths.begin(), paths.end(), is_shard)) return std::make_unique<TarSource>(paths);
+  if (std::all_of(paths.begin(), paths.end(), is_shard)) {
+    return std::make_unique<TarSource>(paths, limits);
+  }
   if (std::all_of(paths.begin(), paths.end(), is_image)) {
-    return std::make_unique<FolderSource>(paths);
+    return std::make_unique<FolderSource>(paths, limits);
   }
   const auto odd = std::find_if(paths.begin(), paths.end(), [](const fs::path& path) {
     return !is_shard(path) && !is_image(path);
   });
-  if (odd == paths.end()) throw UserError("'{}' mixes tar shards and images", spec);
-  throw UserError("{} is neither a folder nor a .jpg, .jpeg, .png or .tar file", odd->string());
+  if (odd == paths.end()) throw UserError("{} mixes tar shards and images", quote(spec, 200));
+  throw UserError("{} is neither a folder nor a {} or {} file; convert it or name another",
+                  odd->string(), kImageEndings, kShardEndings);
+}
+
+/// `announce` says which files are passed over.
+std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& limits,
+                                 bool announce) {
+  if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
+  if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
+  const auto paths = expand_paths(spec);
+  if (paths.size() == 1 && is_folder(paths[0])) return open_folder(paths[0], limits, announce);
+  return open_files(paths, spec, limits);
 }
 
 }  // namespace
@@ -66,16 +103,24 @@ std::string keys_sha256(const Source& source) {
   return hash.hex();
 }
 
-std::unique_ptr<Source> open_source(const Sources& sources) {
-  if (sources.items.empty()) return open_one("");
-  if (sources.items.size() == 1) return open_one(sources.items[0]);
-  std::vector<JoinedSource::Part> parts;
-  for (const auto& item : sources.items) {
-    const auto folder = fs::path(item).lexically_normal();
-    const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-    parts.push_back({open_one(item), is_folder(item) ? name.string() + "/" : ""});
+std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits) {
+  bool first = false;
+  const auto broken = shared_log(sources.text(), first);
+  std::unique_ptr<Source> source;
+  if (sources.items.size() <= 1) {
+    source = open_one(sources.text(), limits, first);
+  } else {
+    std::vector<JoinedSource::Part> parts;
+    for (const auto& item : sources.items) {
+      const auto folder = fs::path(item).lexically_normal();
+      const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+      const auto prefix = is_folder(item) ? name.string() + "/" : "";
+      parts.push_back({open_one(item, limits, first), prefix});
+    }
+    source = std::make_unique<JoinedSource>(std::move(parts));
   }
-  return std::make_unique<JoinedSource>(std::move(parts));
+  source->set_broken_log(broken);
+  return source;
 }
 
 }  // namespace nsvq

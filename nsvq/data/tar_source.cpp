@@ -34,13 +34,14 @@ std::string joined(const std::vector<std::filesystem::path>& paths) {
 
 }  // namespace
 
-TarSource::TarSource(const std::vector<std::filesystem::path>& shards) : paths_(shards) {
+TarSource::TarSource(const std::vector<std::filesystem::path>& shards, const ImageLimits& limits)
+    : paths_(shards), limits_(limits) {
   for (const auto& path : shards) {
     shards_.emplace_back(path);
     add_shard(static_cast<int32_t>(shards_.size() - 1));
   }
   if (entries_.empty()) {
-    throw UserError("no .jpg, .jpeg or .png entry in {}", joined(shards));
+    throw UserError("no {} entry in {}", kImageEndings, joined(shards));
   }
   classes_ = folder_classes(keys_);
 }
@@ -75,7 +76,13 @@ int64_t TarSource::label(int64_t index) const {
   const Entry& entry = entries_.at(index);
   if (entry.class_file < 0) return classes_.labels[index];
   const TarReader& shard = shards_[entry.shard];
-  const auto bytes = shard.read(shard.entries()[entry.class_file]);
+  const TarEntry& file = shard.entries()[entry.class_file];
+  constexpr int64_t longest = 100;  // a number and blanks
+  if (file.size > longest) {
+    throw UserError("{}: expected a class number, found {} bytes", name_of(entry, entry.class_file),
+                    file.size);
+  }
+  const auto bytes = shard.read(file);
   const auto text = trimmed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   int64_t label = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
@@ -89,7 +96,10 @@ int64_t TarSource::label(int64_t index) const {
 Image TarSource::load(int64_t index) const {
   const Entry& entry = entries_.at(index);
   const TarReader& shard = shards_[entry.shard];
-  return decode_image(shard.read(shard.entries()[entry.image]), name_of(entry, entry.image));
+  const TarEntry& file = shard.entries()[entry.image];
+  const auto name = name_of(entry, entry.image);
+  check_image_bytes(static_cast<uint64_t>(file.size), limits_, name);
+  return decode_image(shard.read(file), name, limits_);
 }
 
 }  // namespace nsvq

@@ -11,12 +11,13 @@
 
 namespace nsvq {
 
-/// The JPEG and PNG entries of tar shards, in the order of the shards. In WebDataset shards an
+/// The images among the entries of tar shards, in the order of the shards. In WebDataset shards an
 /// entry `name.cls` beside `name.jpg` holds the class number; it takes precedence over the
 /// folder's.
 class TarSource : public Source {
  public:
-  explicit TarSource(const std::vector<std::filesystem::path>& shards);
+  explicit TarSource(const std::vector<std::filesystem::path>& shards,
+                     const ImageLimits& limits = {});
 
   int64_t size() const override { return std::ssize(entries_); }
   std::string key(int64_t index) const override { return keys_.at(index); }
@@ -41,6 +42,7 @@ class TarSource : public Source {
   std::vector<std::string> keys_;
   FolderClasses classes_;
   bool numbered_ = false;  ///< whether an image has a .cls entry
+  ImageLimits limits_;
 };
 
 }  // namespace nsvq

@@ -183,13 +183,20 @@ void append_line(const fs::path& path, std::string_view line) {
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
   struct stat info {};
+  const auto require_regular = [&] {
+    if (S_ISDIR(info.st_mode)) fail_read(path_, EISDIR);
+    if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path_.string());
+  };
+  // Asked before opening, which some devices answer by doing something, and again of what was
+  // opened: a pipe may have taken the file's place. Without O_NONBLOCK a pipe would wait for its
+  // other end.
   if (::stat(path_.c_str(), &info) != 0) fail_read(path_, errno);
-  if (S_ISDIR(info.st_mode)) fail_read(path_, EISDIR);
-  // Asked before opening, which would wait for the other end of a pipe.
-  if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path_.string());
-  descriptor_ = open_or(path_, O_RDONLY);
-  if (descriptor_ < 0) fail_read(path_, errno);
+  require_regular();
+  Descriptor file{open_or(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
+  if (file.value < 0 || ::fstat(file.value, &info) != 0) fail_read(path_, errno);
+  require_regular();
   size_ = static_cast<uint64_t>(info.st_size);
+  descriptor_ = std::exchange(file.value, -1);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }

@@ -9,6 +9,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/crc32c.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/json.h"
 
 namespace nsvq {
 
@@ -35,8 +36,8 @@ std::string compare(const fs::path& path, const json& expected) {
   if (!fs::exists(path)) return "is missing";
   const auto found = describe_file(path);
   if (found.at("bytes") != expected.at("bytes")) {
-    return fmt::format("has {} bytes where {} were written", found.at("bytes").dump(),
-                       expected.at("bytes").dump());
+    return fmt::format("has {} bytes where {} were written", shown_json(found.at("bytes")),
+                       shown_json(expected.at("bytes")));
   }
   return found == expected ? "" : "does not hold what was written";
 }
@@ -44,7 +45,7 @@ std::string compare(const fs::path& path, const json& expected) {
 /// Of the file of that name, or of all for an empty one.
 std::optional<std::string> damage_in(const fs::path& folder, const std::string& only) {
   try {
-    const auto manifest = json::parse(read_text(folder / kName));
+    const auto manifest = read_json(folder / kName);
     for (const auto& [name, expected] : manifest.at("files").items()) {
       if (!only.empty() && name != only) continue;
       const auto difference = compare(folder / fs::path(name).filename(), expected);

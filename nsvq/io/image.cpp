@@ -8,6 +8,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/png.h"
+#include "nsvq/io/webp.h"
 
 namespace nsvq {
 
@@ -24,6 +25,17 @@ std::string first_bytes(std::span<const std::byte> bytes) {
   return text;
 }
 
+/// The name of a format that phones and browsers write and this program does not read: an ISO media
+/// file, whose first box names its kind. Null for anything else.
+const char* unread_format(std::span<const std::byte> bytes) {
+  if (bytes.size() < 12 || !begins_with(bytes.subspan(4), "ftyp")) return nullptr;
+  const auto brand = bytes.subspan(8);
+  if (begins_with(brand, "avif") || begins_with(brand, "avis")) return "AVIF";
+  for (const char* heic : {"heic", "heix", "hevc", "hevx", "heim", "heis", "mif1", "msf1"})
+    if (begins_with(brand, heic)) return "HEIC";
+  return nullptr;
+}
+
 }  // namespace
 
 void check_image(const Image& image, std::string_view name) {
@@ -34,12 +46,18 @@ void check_image(const Image& image, std::string_view name) {
                     image.pixels.size(), image.width, image.height);
 }
 
-Image decode_image(std::span<const std::byte> bytes, const std::string& name) {
+Image decode_image(std::span<const std::byte> bytes, const std::string& name,
+                   const ImageLimits& limits) {
   if (bytes.empty()) throw UserError("{}: is empty; replace or remove the file", name);
-  if (begins_with(bytes, "\xff\xd8\xff")) return decode_jpeg(bytes, name);
-  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return decode_png(bytes, name);
-  throw UserError("{}: neither JPEG nor PNG (begins with{}); convert or remove the file", name,
-                  first_bytes(bytes));
+  check_image_bytes(bytes.size(), limits, name);
+  if (begins_with(bytes, "\xff\xd8\xff")) return decode_jpeg(bytes, name, limits);
+  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return decode_png(bytes, name, limits);
+  if (is_webp(bytes)) return decode_webp(bytes, name, limits);
+  if (const char* format = unread_format(bytes))
+    throw UserError("{}: {} images are not read; convert it to JPEG or PNG (heif-convert does)",
+                    name, format);
+  throw UserError("{}: neither JPEG, PNG nor WebP (begins with{}); convert or remove the file",
+                  name, first_bytes(bytes));
 }
 
 void write_image(const std::filesystem::path& path, const Image& image) {
@@ -56,8 +74,12 @@ void write_image(const std::filesystem::path& path, const Image& image) {
                     path.string());
 }
 
-Image read_image(const std::filesystem::path& path) {
-  return decode_image(read_file(path), path.string());
+Image read_image(const std::filesystem::path& path, const ImageLimits& limits) {
+  const InputFile file(path);
+  check_image_bytes(file.size(), limits, path.string());
+  std::vector<std::byte> bytes(file.size());
+  file.read(0, bytes);
+  return decode_image(bytes, path.string(), limits);
 }
 
 }  // namespace nsvq

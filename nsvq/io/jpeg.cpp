@@ -69,14 +69,6 @@ void skip_input(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= static_cast<size_t>(count);
 }
 
-/// Each scan of a progressive file costs a pass over the image; a small file can hold thousands.
-void limit_scans(j_common_ptr info) {
-  constexpr int kMostScans = 500;
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
-  info->err->msg_code = JERR_BAD_PROGRESSION;
-  fail(info);
-}
-
 struct Decoder {
   Decoder() { std::memset(&info, 0, sizeof(info)); }
   ~Decoder() { jpeg_destroy_decompress(&info); }
@@ -87,7 +79,27 @@ struct Decoder {
   ErrorTrap trap;
   jpeg_source_mgr source;
   jpeg_progress_mgr progress;
+  int most_scans = 1;
+  bool too_many_scans = false;
 };
+
+/// Called now and then while scans are read.
+void limit_scans(j_common_ptr info) {
+  auto* decoder = static_cast<Decoder*>(info->client_data);
+  if (decoder->info.input_scan_number <= decoder->most_scans) return;
+  decoder->too_many_scans = true;
+  fail(info);
+}
+
+/// Each scan costs a pass over the image, and a small file can hold thousands. Progressive files
+/// have about ten.
+int scans_allowed(const jpeg_decompress_struct& info, const ImageLimits& limits) {
+  constexpr uint64_t kMostScans = 500, kScansOfLargest = 16;
+  const uint64_t pixels = uint64_t{info.image_width} * info.image_height;
+  return static_cast<int>(
+      std::clamp(kScansOfLargest * limits.pixels / std::max<uint64_t>(pixels, 1), kScansOfLargest,
+                 kMostScans));
+}
 
 bool read_header(Decoder& decoder, const uint8_t* data, size_t size) {
   jpeg_decompress_struct* info = &decoder.info;
@@ -103,6 +115,7 @@ bool read_header(Decoder& decoder, const uint8_t* data, size_t size) {
                     jpeg_resync_to_restart,  // resync_to_restart
                     [](j_decompress_ptr) {}};
   info->src = &decoder.source;
+  info->client_data = &decoder;
   std::memset(&decoder.progress, 0, sizeof(decoder.progress));
   decoder.progress.progress_monitor = limit_scans;
   info->progress = &decoder.progress;
@@ -140,6 +153,9 @@ bool read_pixels(Decoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
 }
 
 [[noreturn]] void report(const Decoder& decoder, const std::string& name) {
+  if (decoder.too_many_scans)
+    throw UserError("{}: JPEG of more than {} scans; replace or remove the file", name,
+                    decoder.most_scans);
   switch (decoder.trap.manager.msg_code) {
     case JERR_INPUT_EOF:
     case JWRN_HIT_MARKER:
@@ -153,14 +169,14 @@ bool read_pixels(Decoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
   }
 }
 
-void check_size(const jpeg_decompress_struct& info, size_t bytes, const std::string& name) {
-  const uint64_t pixels = uint64_t{info.image_width} * info.image_height;
-  if (pixels > kMaxImagePixels)
-    throw UserError("{}: JPEG of {} x {} pixels, more than the limit of {}; make it smaller", name,
-                    info.image_width, info.image_height, kMaxImagePixels);
+void check_header(const jpeg_decompress_struct& info, size_t bytes, const ImageLimits& limits,
+                  const std::string& name) {
+  if (info.arith_code)
+    throw UserError("{}: arithmetic-coded JPEG, which is not read; convert it (jpegtran does)",
+                    name);
+  check_picture_size(info.image_width, info.image_height, limits, "JPEG", name);
   // A block of at most 32 x 32 pixels takes a bit or more, so a far larger size is a broken header.
-  // (Arithmetic coding has no such bound.)
-  if (!info.arith_code && pixels / (32 * 32) > uint64_t{bytes} * 8)
+  if (uint64_t{info.image_width} * info.image_height / (32 * 32) > uint64_t{bytes} * 8)
     throw UserError(
         "{}: truncated JPEG ({} bytes cannot hold {} x {} pixels); replace or remove the file",
         name, bytes, info.image_width, info.image_height);
@@ -179,12 +195,14 @@ int orientation(const jpeg_decompress_struct& info) {
 
 }  // namespace
 
-Image decode_jpeg(std::span<const std::byte> bytes, const std::string& name) {
+Image decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
+                  const ImageLimits& limits) {
   Decoder decoder;
   if (!read_header(decoder, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))
     report(decoder, name);
   const jpeg_decompress_struct& info = decoder.info;
-  check_size(info, bytes.size(), name);
+  check_header(info, bytes.size(), limits, name);
+  decoder.most_scans = scans_allowed(info, limits);
   Image image{static_cast<int>(info.image_width), static_cast<int>(info.image_height), {}};
   image.pixels.resize(size_t{3} * info.image_width * info.image_height);
   std::vector<uint8_t> cmyk_row(info.num_components == 4 ? size_t{4} * info.image_width : 0);

@@ -9,6 +9,7 @@
 namespace nsvq {
 
 /// Decodes a PNG to upright RGB; transparency is dropped, not blended. Throws UserError.
-Image decode_png(std::span<const std::byte> bytes, const std::string& name);
+Image decode_png(std::span<const std::byte> bytes, const std::string& name,
+                 const ImageLimits& limits = {});
 
 }  // namespace nsvq

@@ -7,6 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/json.h"
 
 namespace nsvq {
 
@@ -91,17 +92,21 @@ ResumableFolder::~ResumableFolder() {
 
 void ResumableFolder::load_record() {
   Settings settings;
+  bool readable = false;
   try {
-    const auto json = RecordJson::parse(read_text(record_));
-    if (json.at("format") != kRecordFormat || json.at("version") != kRecordVersion) {
-      throw UserError("{}: of another version of this program", record_.string());
+    const auto json = read_json(record_);
+    readable = json.at("format") == kRecordFormat && json.at("version") == kRecordVersion;
+    if (readable) {
+      settings = json.at("settings").get<Settings>();
+      done_ = whole_number(json.at("done"), "done");
+      for (const auto& position : json.at("left_out")) {
+        left_out_.push_back(whole_number(position, "left_out"));
+      }
     }
-    settings = json.at("settings").get<Settings>();
-    done_ = json.at("done");
-    left_out_ = json.at("left_out").get<std::vector<int64_t>>();
-  } catch (const RecordJson::exception&) {
+  } catch (const std::exception&) {
     throw UserError("{}: is damaged; choose another folder, or remove this one", record_.string());
   }
+  if (!readable) throw UserError("{}: of another version of this program", record_.string());
   if (const auto other = different_setting(settings_, settings)) {
     throw UserError(
         "{}: was begun otherwise: {}; complete it by the command that began it, or "

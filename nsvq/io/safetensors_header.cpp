@@ -4,11 +4,11 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/json.h"
 
 namespace nsvq {
 
@@ -37,27 +37,13 @@ constexpr std::array<Dtype, 11> dtypes{{{"F64", torch::kFloat64},
                                         {"U8", torch::kUInt8},
                                         {"BOOL", torch::kBool}}};
 
-json parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> open_objects;
-  const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > 3) throw Wrong("the header is nested too deep");
-    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == json::parse_event_t::object_end) open_objects.pop_back();
-    // The parser alone would keep the last of two tensors of one name.
-    if (event == json::parse_event_t::key &&
-        !open_objects.back().insert(value.get<std::string>()).second) {
-      throw Wrong("the name {} occurs twice", shown_name(value.get<std::string>()));
-    }
-    return true;
-  };
+json parse_header_json(std::string_view text) {
   try {
-    json header = json::parse(text.begin(), text.end(), check);
-    if (!header.is_object()) throw Wrong("the header is not a JSON object");
+    json header = parse_json(text, 3);
+    if (!header.is_object()) throw Wrong("not a JSON object");
     return header;
-  } catch (const json::parse_error& error) {
-    throw Wrong("the header is not valid JSON (at its byte {})", error.byte);
-  } catch (const json::exception&) {
-    throw Wrong("the header is not valid JSON (a number out of range)");
+  } catch (const UserError& error) {
+    throw Wrong("the header: {}", error.what());
   }
 }
 
@@ -160,7 +146,7 @@ const char* dtype_name(torch::ScalarType type) {
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes) {
-  const json object = parse_json(text);
+  const json object = parse_header_json(text);
   SafetensorsHeader header;
   for (const auto& [name, value] : object.items()) {
     if (name == metadata_key) {
@@ -174,25 +160,30 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) object[metadata_key] = header.metadata;
-  for (const TensorEntry& entry : header.entries) {
-    const char* dtype = dtype_name(entry.type);
-    if (entry.name == metadata_key) throw RunError("a tensor cannot be named {}", metadata_key);
-    if (!dtype) {
-      throw RunError("tensor {}: type {} is not supported", shown_name(entry.name),
-                     torch::toString(entry.type));
-    }
-    object[entry.name] = {
-        {"dtype", dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
-  }
+  // Joined here: members of an ordered_json are looked for one by one.
+  std::string text = "{";
+  const auto add = [&text](const std::string& name, const nlohmann::ordered_json& value) {
+    if (text.size() > 1) text += ',';
+    text += json(name).dump() + ':' + value.dump();
+  };
   try {
-    std::string text = object.dump();
-    text.resize((text.size() + 7) / 8 * 8, ' ');
-    return text;
+    if (!header.metadata.empty()) add(metadata_key, header.metadata);
+    for (const TensorEntry& entry : header.entries) {
+      const char* dtype = dtype_name(entry.type);
+      if (entry.name == metadata_key) throw RunError("a tensor cannot be named {}", metadata_key);
+      if (!dtype) {
+        throw RunError("tensor {}: type {} is not supported", shown_name(entry.name),
+                       torch::toString(entry.type));
+      }
+      add(entry.name,
+          {{"dtype", dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}});
+    }
   } catch (const json::exception&) {
     throw RunError("a name or a metadata text is not UTF-8");
   }
+  text += '}';
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
 }
 
 // A name from a corrupt file, fit for one line of an error.

@@ -1,18 +1,23 @@
 #include "nsvq/io/tar.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/decompress.h"
 #include "nsvq/io/tar_block.h"
 
 namespace nsvq {
@@ -142,8 +147,6 @@ class Scanner {
   void check_header() const {
     if (checksum_holds(block_)) return;
     if (offset_ > 0) fail("corrupt tar header (wrong checksum)");
-    if (block_[0] == '\x1f' && block_[1] == '\x8b')
-      throw UserError("{}: compressed tar archive; decompress it first (gunzip)", path_);
     throw UserError("{}: not a tar archive (wrong checksum at offset 0)", path_);
   }
 
@@ -194,39 +197,98 @@ class Scanner {
   Extended next_;
 };
 
+/// Closes on every way out, unless released.
+struct ArchiveFile {
+  int value;
+  ~ArchiveFile() {
+    if (value >= 0) ::close(value);
+  }
+  int release() { return std::exchange(value, -1); }
+};
+
+/// Opens a regular file. (O_NONBLOCK: opening a pipe would wait for its other end.)
+int open_archive(const std::filesystem::path& path, struct stat& status) {
+  ArchiveFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (file.value < 0 && errno == EMFILE)
+    throw RunError("{}: too many open files; raise the limit (ulimit -n 4096) or use fewer threads",
+                   path.string());
+  if (file.value < 0) throw UserError("{}: cannot open ({})", path.string(), std::strerror(errno));
+  if (::fstat(file.value, &status) != 0 || !S_ISREG(status.st_mode))
+    throw UserError("{}: not a regular file", path.string());
+  return file.release();
+}
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+std::atomic<int64_t> archives_held{0};
+
+/// Whether one more archive may stay open: a quarter of what the process may open at all.
+bool hold_archive() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  if (static_cast<uint64_t>(archives_held.fetch_add(1)) < limit.rlim_cur / 4) return true;
+  --archives_held;
+  return false;
+}
+
+bool is_compressed_file(int descriptor) {
+  std::array<std::byte, 4> first{};
+  const ssize_t got = ::pread(descriptor, first.data(), first.size(), 0);
+  return got > 0 && is_compressed(std::span(first).first(static_cast<size_t>(got)));
+}
+
 }  // namespace
 
 TarReader::TarReader(std::filesystem::path path) : path_(std::move(path)) {
   const std::string name = path_.string();
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw UserError("{}: cannot open ({})", name, std::strerror(errno));
-  try {
-    struct stat status;
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
-      throw UserError("{}: not a regular file", name);
-    if (status.st_size == 0)
-      throw UserError("{}: is empty; make or download the archive again", name);
-    entries_ = Scanner(name, descriptor_, status.st_size).scan();
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
+  struct stat status {};
+  ArchiveFile file{open_archive(path_, status)};
+  if (status.st_size == 0)
+    throw UserError("{}: is empty; make or download the archive again", name);
+  const bool compressed = is_compressed_file(file.value);
+  if (compressed) {
+    ArchiveFile expanded{decompress_to_temporary(file.value, path_)};
+    std::swap(file.value, expanded.value);
+    if (::fstat(file.value, &status) != 0) throw RunError("{}: cannot be read", name);
+  }
+  size_ = status.st_size;
+  changed_ = nanoseconds(status.st_mtim);
+  entries_ = Scanner(name, file.value, size_).scan();
+  // What was decompressed has no name to open it by again.
+  if (hold_archive()) {
+    descriptor_ = file.release();
+  } else if (compressed) {
+    ++archives_held;
+    descriptor_ = file.release();
   }
 }
 
 TarReader::~TarReader() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  --archives_held;
 }
 
 TarReader::TarReader(TarReader&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      changed_(other.changed_),
       entries_(std::move(other.entries_)) {}
 
 std::vector<std::byte> TarReader::read(const TarEntry& entry) const {
+  ArchiveFile opened{-1};
+  if (descriptor_ < 0) {
+    struct stat status {};
+    opened.value = open_archive(path_, status);
+    if (status.st_size != size_ || nanoseconds(status.st_mtim) != changed_)
+      throw UserError("{}: was changed while in use; start again", path_.string());
+  }
+  const int descriptor = descriptor_ < 0 ? opened.value : descriptor_;
   std::vector<std::byte> bytes(static_cast<size_t>(entry.size));
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got = ::pread(descriptor_, bytes.data() + done, bytes.size() - done,
+    const ssize_t got = ::pread(descriptor, bytes.data() + done, bytes.size() - done,
                                 entry.offset + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)

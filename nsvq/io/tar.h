@@ -17,7 +17,9 @@ struct TarEntry {
 
 /// A tar archive opened for reading entries in any order from any thread (pread). The constructor
 /// reads the headers (USTAR, GNU long names, PAX path and size records) and throws UserError,
-/// naming the file, for a truncated or corrupt archive.
+/// naming the file, for a truncated or corrupt archive. An archive compressed by gzip or Zstandard
+/// is decompressed once, to a temporary file. Of very many archives only some stay open; the others
+/// are opened for each read.
 class TarReader {
  public:
   explicit TarReader(std::filesystem::path path);
@@ -30,7 +32,8 @@ class TarReader {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;             // -1 where the archive is opened for each read
+  int64_t size_ = 0, changed_ = 0;  // of the file when it was scanned: bytes, time in nanoseconds
   std::vector<TarEntry> entries_;
 };
 

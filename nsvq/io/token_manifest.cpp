@@ -8,13 +8,15 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/json.h"
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using nlohmann::json;
+using Json = nlohmann::ordered_json;  // as written
 
 namespace {
 
@@ -38,29 +40,29 @@ Json to_json(const TokenManifest& manifest) {
     broken += std::ssize(shard.broken);
     shards.push_back(to_json(shard));
   }
-  Json json = {{"format", kFormat},
-               {"version", kVersion},
-               {"complete", manifest.complete},
-               {"images", images},
-               {"broken", broken},
-               {"dtype", token_type_name(settings.codes)},
-               {"grid", {settings.grid_height, settings.grid_width}},
-               {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
-               {"preprocessing",
-                {{"resize", "bilinear, antialiased, to cover"},
-                 {"crop", "center"},
-                 {"height", settings.image_height},
-                 {"width", settings.image_width},
-                 {"values", "x / 127.5 - 1"}}},
-               {"data",
-                {{"source", manifest.source},
-                 {"images", settings.images},
-                 {"keys_sha256", settings.keys_sha256}}},
-               {"shard_size", settings.shard_size},
-               {"batch_size", settings.batch_size}};
-  if (!settings.classes.empty()) json["classes"] = settings.classes;
-  json["shards"] = shards;
-  return json;
+  Json all = {{"format", kFormat},
+              {"version", kVersion},
+              {"complete", manifest.complete},
+              {"images", images},
+              {"broken", broken},
+              {"dtype", token_type_name(settings.codes)},
+              {"grid", {settings.grid_height, settings.grid_width}},
+              {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
+              {"preprocessing",
+               {{"resize", "bilinear, antialiased, to cover"},
+                {"crop", "center"},
+                {"height", settings.image_height},
+                {"width", settings.image_width},
+                {"values", "x / 127.5 - 1"}}},
+              {"data",
+               {{"source", manifest.source},
+                {"images", settings.images},
+                {"keys_sha256", settings.keys_sha256}}},
+              {"shard_size", settings.shard_size},
+              {"batch_size", settings.batch_size}};
+  if (!settings.classes.empty()) all["classes"] = settings.classes;
+  all["shards"] = shards;
+  return all;
 }
 
 /// A file beside the manifest: a name with a folder in it would lead elsewhere.
@@ -71,36 +73,37 @@ std::string plain_name(const std::string& name) {
   return name;
 }
 
-TokenManifest from_json(const Json& json) {
-  if (json.at("format") != kFormat) throw UserError("is no manifest of tokens");
-  if (json.at("version") != kVersion) {
+ShardRecord shard_from_json(const json& shard) {
+  return {plain_name(shard.at("file")), whole_number(shard.at("images"), "images"),
+          static_cast<uint64_t>(whole_number(shard.at("bytes"), "bytes")), shard.at("sha256"),
+          shard.at("broken")};
+}
+
+TokenManifest from_json(const json& all) {
+  if (all.at("format") != kFormat) throw UserError("is no manifest of tokens");
+  if (all.at("version") != kVersion) {
     throw UserError("is of format version {}; this program reads version {}",
-                    json.at("version").dump(), kVersion);
+                    shown_json(all.at("version")), kVersion);
   }
-  const auto &model = json.at("model"), &pictures = json.at("preprocessing");
+  const auto &model = all.at("model"), &pictures = all.at("preprocessing");
+  const auto number = [](const json& object, const char* name, int64_t least = 1) {
+    return whole_number(object.at(name), name, least, INT32_MAX);
+  };
   TokenManifest manifest;
   manifest.settings = {.model_sha256 = model.at("sha256"),
-                       .codes = model.at("codes"),
-                       .grid_height = json.at("grid").at(0),
-                       .grid_width = json.at("grid").at(1),
-                       .image_height = pictures.at("height"),
-                       .image_width = pictures.at("width"),
-                       .images = json.at("data").at("images"),
-                       .keys_sha256 = json.at("data").at("keys_sha256"),
-                       .shard_size = json.at("shard_size"),
-                       .batch_size = json.at("batch_size"),
-                       .classes = json.value("classes", std::vector<std::string>{})};
-  const auto& settings = manifest.settings;
-  for (const int64_t number : {settings.codes, settings.grid_height, settings.grid_width,
-                               settings.shard_size, settings.batch_size}) {
-    if (number < 1) throw UserError("holds the number {} where at least 1 is due", number);
-  }
-  manifest.source = json.at("data").at("source");
-  manifest.complete = json.at("complete");
-  for (const auto& shard : json.at("shards")) {
-    manifest.shards.push_back({plain_name(shard.at("file")), shard.at("images"), shard.at("bytes"),
-                               shard.at("sha256"), shard.at("broken")});
-  }
+                       .codes = number(model, "codes"),
+                       .grid_height = whole_number(all.at("grid").at(0), "grid", 1, INT32_MAX),
+                       .grid_width = whole_number(all.at("grid").at(1), "grid", 1, INT32_MAX),
+                       .image_height = number(pictures, "height"),
+                       .image_width = number(pictures, "width"),
+                       .images = whole_number(all.at("data").at("images"), "images"),
+                       .keys_sha256 = all.at("data").at("keys_sha256"),
+                       .shard_size = whole_number(all.at("shard_size"), "shard_size", 1),
+                       .batch_size = number(all, "batch_size"),
+                       .classes = all.value("classes", std::vector<std::string>{})};
+  manifest.source = all.at("data").at("source");
+  manifest.complete = all.at("complete");
+  for (const auto& shard : all.at("shards")) manifest.shards.push_back(shard_from_json(shard));
   return manifest;
 }
 
@@ -118,10 +121,10 @@ TokenManifest read_token_manifest(const fs::path& folder) {
     throw UserError("{}: holds no {}; is it a folder of `nsvq tokenize`?", folder.string(),
                     kTokenManifest);
   }
-  const auto text = read_text(path);
+  const auto all = read_json(path);
   try {
-    return from_json(Json::parse(text));
-  } catch (const Json::exception&) {
+    return from_json(all);
+  } catch (const json::exception&) {
     throw UserError("{}: cannot be read (damaged, or not a manifest of tokens)", path.string());
   } catch (const UserError& error) {
     throw UserError("{}: {}", path.string(), error.what());

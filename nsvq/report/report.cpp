@@ -36,8 +36,16 @@ std::string notice(const std::string& text) {
   return "<p class=\"notice\">" + escape_html(text) + "</p>\n";
 }
 
-std::string metrics_notices(const std::optional<std::string>& text, const RunLog& log) {
-  if (!text) return notice("metrics.jsonl is missing: no results and no curves to show.");
+std::optional<RunLog> log_if_there(const std::filesystem::path& path) {
+  try {
+    return read_run_log(path);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+std::string metrics_notices(bool there, const RunLog& log) {
+  if (!there) return notice("metrics.jsonl is missing: no results and no curves to show.");
   std::string out;
   if (log.unreadable > 0)
     out +=
@@ -128,15 +136,16 @@ void write_report(const std::filesystem::path& run, bool goes_on) {
   if (!std::filesystem::is_directory(run))
     throw UserError("{}: no such run folder; give the folder that holds metrics.jsonl",
                     run.string());
-  const auto metrics = text_if_there(run / "metrics.jsonl");
-  const RunLog log = parse_run_log(metrics.value_or(""));
+  auto metrics = log_if_there(run / "metrics.jsonl");
+  const bool has_metrics = metrics.has_value();
+  const RunLog log = std::move(metrics).value_or(RunLog{});
   const std::string phases = table_block(phase_table(log));
 
   const std::string title = folder_name(run);
   std::string body = "<h1>" + escape_html(title) + "</h1>\n";
   body += "<p class=\"facts\">" + escape_html(run_facts(log)) + "</p>\n";
   body += alarm_notices(log);
-  body += metrics_notices(metrics, log);
+  body += metrics_notices(has_metrics, log);
   body += table_block(result_table(log));
   body += sample_section(find_samples(run));
   body += curve_section(log);

@@ -6,11 +6,24 @@
 #include <optional>
 #include <sstream>
 
+#include "nsvq/core/error.h"
+#include "nsvq/io/json.h"
+#include "nsvq/io/line_reader.h"
+
 namespace nsvq {
 namespace {
 
+/// The value on a line, or null.
+nlohmann::json parse_line(const std::string& line) {
+  try {
+    return parse_json(line);
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
 std::optional<Record> parse_record(const std::string& line) {
-  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto object = parse_line(line);
   if (!object.is_object()) return {};
   Record record;
   for (const auto& [key, value] : object.items()) {
@@ -60,21 +73,30 @@ void forget_repeated(std::vector<Record>& records, const Record& next) {
   });
 }
 
+void add_line(RunLog& log, const std::string& line) {
+  if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+  auto record = parse_record(line);
+  if (!record) {
+    ++log.unreadable;
+    return;
+  }
+  forget_repeated(log.records, *record);
+  log.records.push_back(std::move(*record));
+}
+
 }  // namespace
 
 RunLog parse_run_log(const std::string& text) {
   RunLog log;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto record = parse_record(line);
-    if (!record) {
-      ++log.unreadable;
-      continue;
-    }
-    forget_repeated(log.records, *record);
-    log.records.push_back(std::move(*record));
-  }
+  for (std::string line; std::getline(lines, line);) add_line(log, line);
+  return log;
+}
+
+RunLog read_run_log(const std::filesystem::path& path) {
+  RunLog log;
+  LineReader lines(path);
+  while (const auto line = lines.next()) add_line(log, *line);
   return log;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -37,5 +38,7 @@ struct RunLog {
 /// Lines that do not parse are counted and left out (a killed run tears its last one). Where a
 /// resumed run repeats steps, the later writing counts.
 RunLog parse_run_log(const std::string& text);
+/// Of a file, line by line: its text is never whole in memory. Throws UserError.
+RunLog read_run_log(const std::filesystem::path& path);
 
 }  // namespace nsvq

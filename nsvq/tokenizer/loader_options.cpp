@@ -32,9 +32,10 @@ LoaderOptions inference_loader_options(const Config& config, c10::Device device,
   return options;
 }
 
-std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources) {
+std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
+                                             const DataConfig& data) {
   try {
-    return open_source(sources);
+    return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)});
   } catch (const UserError& error) {
     throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
   }

@@ -15,6 +15,7 @@ LoaderOptions inference_loader_options(const Config& config, c10::Device device 
                                        int ranks = 1);
 
 /// The source that a key of the recipe names; its errors name the key.
-std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources);
+std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
+                                             const DataConfig& data);
 
 }  // namespace nsvq

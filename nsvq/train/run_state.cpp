@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/json.h"
 
 namespace nsvq {
 
@@ -16,12 +17,13 @@ namespace {
 constexpr int kTrainingFormat = 3;
 
 RunState run_state_from(const json& all) {
+  const auto number = [&all](const char* name) { return whole_number(all.at(name), name); };
   RunState state;
-  state.step = all.at("step");
-  state.epoch = all.at("epoch");
-  state.batch = all.at("batch");
-  state.skipped = all.at("skipped");
-  state.samples = all.at("samples");
+  state.step = number("step");
+  state.epoch = number("epoch");
+  state.batch = number("batch");
+  state.skipped = number("skipped");
+  state.samples = number("samples");
   state.finished = all.at("finished");
   for (const auto& [name, value] : all.at("evaluation").items()) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
@@ -51,17 +53,22 @@ std::string state_to_json(const RunState& state, const LogPosition& logs) {
 std::pair<RunState, LogPosition> state_from_json(const std::string& text,
                                                  const std::string& source) {
   try {
-    const auto all = json::parse(text);
+    const auto all = parse_json(text);
     if (all.at("format") != kTrainingFormat) {
       throw UserError(
-          "{}: training state of format {}, this nsvq continues format {}; the model can be used "
+          "training state of format {}, this nsvq continues format {}; the model can be used "
           "(nsvq eval, tokenize, export), but training goes on only with the nsvq that began it",
-          source, all.at("format").dump(), kTrainingFormat);
+          shown_json(all.at("format")), kTrainingFormat);
     }
+    const auto length = [&all](const char* name) {
+      return static_cast<uint64_t>(whole_number(all.at(name), name));
+    };
     return {run_state_from(all),
-            {all.at("metrics_length"), all.at("events"), all.at("events_length")}};
+            {length("metrics_length"), all.at("events"), length("events_length")}};
   } catch (const json::exception& error) {
     throw UserError("{}: not a checkpoint's state ({})", source, error.what());
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", source, error.what());
   }
 }
 

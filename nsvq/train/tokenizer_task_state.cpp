@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/json.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/tokenizer_task.h"
 
@@ -63,7 +64,7 @@ std::string TokenizerTask::state() const {
 void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
                          const std::string& state, const std::string& from) {
   try {
-    const auto all = json::parse(state);
+    const auto all = parse_json(state);
     state_ = {};
     state_.phase = all.at("phase");
     state_.phase_start = all.at("phase_start");

@@ -79,7 +79,7 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
                  Start start)
     : device_(choose_device(config.device)),
       flags_(training_torch_settings(config, device_)),
-      batches_(open_source_of("data.train", config.data.train),
+      batches_(open_source_of("data.train", config.data.train, config.data),
                training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <zlib.h>
+#include <zstd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -54,6 +57,26 @@ inline std::string make_tar(const TarFiles& files) {
     tar.append((512 - content.size() % 512) % 512, '\0');
   }
   return tar.append(1024, '\0');
+}
+
+inline std::string gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);  // 16: gzip
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+inline std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
 }
 
 }  // namespace nsvq::testing_files

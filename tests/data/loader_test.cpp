@@ -15,6 +15,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/data/limited_source.h"
 #include "nsvq/data/sampler.h"
 #include "tests/data/files.h"
 
@@ -246,6 +247,36 @@ TEST(Loader, BrokenImagesAreNamedAndCountedOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
   EXPECT_NE(text.find("image 1: broken"), std::string::npos) << text;
   EXPECT_NE(text.find("image 8: broken"), std::string::npos) << text;
+}
+
+TEST(Loader, LoadersOfOneSourceNameABrokenImageOnce) {
+  const auto source = std::make_shared<FakeSource>(12, std::set<int64_t>{1, 8});
+  const auto limited = std::make_shared<LimitedSource>(source, 6);
+  ::testing::internal::CaptureStderr();
+  for (const bool shuffle : {true, false}) {
+    Loader loader(source, small(shuffle));
+    rest_of_epoch(loader);
+    Loader first(limited, small(shuffle));
+    rest_of_epoch(first);
+    EXPECT_EQ(loader.broken(), 2);
+  }
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+}
+
+TEST(Loader, ManyBrokenImagesAreNotAllNamed) {
+  std::set<int64_t> broken;
+  for (int64_t i = 1; i < 500; ++i) broken.insert(i);
+  const auto source = std::make_shared<FakeSource>(500, broken);
+  ::testing::internal::CaptureStderr();
+  {
+    Loader loader(source, small(false));
+    rest_of_epoch(loader);
+    EXPECT_EQ(loader.broken(), 499);
+  }
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 21) << text;
+  EXPECT_NE(text.find("more than 20 images are broken"), std::string::npos) << text;
 }
 
 TEST(Loader, EvaluationLeavesBrokenImagesOut) {

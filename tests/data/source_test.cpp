@@ -1,11 +1,14 @@
 #include "nsvq/data/source.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/random.h"
 #include "nsvq/data/patterns.h"
 #include "tests/data/files.h"
 
@@ -65,8 +68,25 @@ TEST(Patterns, BracesExpand) {
 
 TEST(Patterns, BadBracesAreErrors) {
   for (const char* text : {"{", "}", "a{b", "a}b", "{a}", "{}", "{a..c}", "}{", "{1..}", "{..2}",
-                           "{-1..2}", "{0..999999999999}", "{0..9999}{0..9999}"}) {
+                           "{-1..2}", "{0..999999999999}", "{0..9999}{0..9999}",
+                           "{{0..999999},x}{0..999999}", "{{0..999999},{0..999999}}"}) {
     EXPECT_THROW(expand_braces(text), UserError) << text;
+  }
+}
+
+TEST(Patterns, HugeOnesAreRefusedBeforeTheyAreMade) {
+  std::string many, deep(100'000, '{');
+  for (int i = 0; i < 20'000; ++i) many += "{a,b}";
+  EXPECT_THROW(expand_braces(many), UserError);
+  for (int i = 0; i < 100'000; ++i) deep += ",}";
+  EXPECT_THROW(expand_braces(deep), UserError);
+  // A million paths of a kilobyte, and a million digits.
+  EXPECT_THROW(expand_braces(std::string(1000, 'x') + "{0..999999}"), UserError);
+  EXPECT_THROW(expand_braces("{0.." + std::string(1'000'000, '0') + "9}"), UserError);
+  try {
+    expand_braces(many);
+  } catch (const UserError& error) {
+    EXPECT_LT(std::string(error.what()).size(), 300U);
   }
 }
 
@@ -162,6 +182,64 @@ TEST(Folder, BrokenImageIsNamedWhenLoaded) {
   }
 }
 
+TEST(Folder, PipesDevicesAndHugeFilesAreBrokenImages) {
+  TempFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe.jpg").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "zero.jpg");
+  write_text(folder / "huge.jpg", "");
+  std::filesystem::resize_file(folder / "huge.jpg", 60'000'000'000);
+  write_png(folder / "good.png", plain_image(3, 2, 7));
+  const auto source = open_source(folder.text());
+  EXPECT_EQ(keys_of(*source), Names({"good.png", "huge.jpg", "pipe.jpg", "zero.jpg"}));
+  EXPECT_EQ(source->load(0).width, 3);
+  for (int64_t i = 1; i < 4; ++i) EXPECT_THROW(source->load(i), UserError) << source->key(i);
+  EXPECT_THROW(open_source(folder.text("pipe.jpg"))->load(0), UserError);
+}
+
+TEST(Folder, LimitsAreTheCallers) {
+  TempFolder folder;
+  write_png(folder / "a.png", plain_image(30, 20, 7));
+  EXPECT_EQ(open_source(folder.text(), {.pixels = 600})->load(0).width, 30);
+  EXPECT_THROW(open_source(folder.text(), {.pixels = 599})->load(0), UserError);
+  write_text(folder / "a.tar", make_tar({{"a.png", png_text(plain_image(30, 20, 7))}}));
+  EXPECT_THROW(open_source(folder.text("a.tar"), {.pixels = 599})->load(0), UserError);
+  EXPECT_THROW(open_source(folder.text("a.tar"), {.file_bytes = 10})->load(0), UserError);
+}
+
+TEST(Folder, OtherFilesAreCountedOnce) {
+  TempFolder folder;
+  for (const char* name :
+       {"a.png", "b.GIF", "c.gif", "x/d.gif", "notes.txt", "README", "e.we\nird"})
+    write_text(folder / name, "x");
+  ::testing::internal::CaptureStderr();
+  const auto source = open_source(folder.text());
+  const auto again = open_source(folder.text());
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text,
+            folder.text().substr(0, folder.text().size()) +
+                ": passed over 3 .gif, 1 .txt, 2 other (only .jpg, .jpeg, .png or .webp files "
+                "are read)\n");
+  std::filesystem::remove(folder / "a.png");
+  expect_error(folder.text(), {"but 3 .gif", ".webp"});
+}
+
+TEST(Folder, AFolderThatCannotBeReadIsNamed) {
+  TempFolder folder;
+  write_png(folder / "a/b/1.png", plain_image(1, 1, 1));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(folder / "a/b", std::filesystem::perms::none);
+  const bool root = ::geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(::seteuid(65534), 0);  // root may read everything
+  }
+  const std::string message = error_of(folder.text());
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  std::filesystem::permissions(folder / "a/b", std::filesystem::perms::all);
+  EXPECT_EQ(message, "cannot list " + folder.text("a/b") + ": Permission denied");
+}
+
 TEST(SingleFiles, ImagesAndLists) {
   TempFolder folder;
   write_png(folder / "a.png", plain_image(4, 5, 9));
@@ -227,6 +305,58 @@ TEST(Tar, MissingAndEmptyShardsAreErrors) {
   expect_error(folder.text("none.tar"), {"none.tar", ".jpg"});
   write_text(folder / "cut.tar", make_tar({{"1.png", png}}).substr(0, 520));
   expect_error(folder.text("cut.tar"), {"cut.tar"});
+}
+
+TEST(Tar, CompressedShards) {
+  TempFolder folder;
+  const std::string tar = make_tar(
+      {{"a.png", png_text(plain_image(2, 3, 50))}, {"b.png", png_text(plain_image(1, 1, 9))}});
+  for (const char* name : {"s.tar.gz", "s.TGZ", "s.tar.zst"}) {
+    write_text(folder / name, std::string(name).ends_with("zst") ? testing_files::zstd(tar)
+                                                                 : testing_files::gzip(tar));
+    const auto source = open_source(folder.text(name));
+    EXPECT_EQ(keys_of(*source), Names({"a.png", "b.png"})) << name;
+    EXPECT_EQ(source->load(1).pixels[0], 9);
+    EXPECT_EQ(source->load(0).height, 3);
+  }
+  // Members one after the other, as parallel compressors write them.
+  write_text(folder / "two.tgz",
+             testing_files::gzip(tar.substr(0, 700)) + testing_files::gzip(tar.substr(700)));
+  EXPECT_EQ(open_source(folder.text("two.tgz"))->size(), 2);
+}
+
+TEST(Tar, DamagedCompressedShards) {
+  TempFolder folder;
+  const std::string tar = make_tar({{"a.png", png_text(plain_image(2, 3, 50))}});
+  Random random(3);
+  for (const std::string& whole : {testing_files::gzip(tar), testing_files::zstd(tar)}) {
+    for (size_t size = 1; size < whole.size(); ++size) {
+      write_text(folder / "cut.tgz", whole.substr(0, size));
+      error_of(folder.text("cut.tgz"));
+    }
+    for (int trial = 0; trial < 200; ++trial) {
+      auto bytes = whole;
+      bytes[random.below(std::ssize(bytes))] = static_cast<char>(random.below(256));
+      write_text(folder / "damaged.tgz", bytes);
+      try {
+        open_source(folder.text("damaged.tgz"));
+      } catch (const UserError&) {
+      }
+    }
+  }
+}
+
+TEST(Tar, ABombIsNotExpanded) {
+  TempFolder folder;
+  write_text(folder / "bomb.tar.zst", testing_files::zstd(std::string(100 << 20, '\0')));
+  expect_error(folder.text("bomb.tar.zst"), {"bomb.tar.zst", "expands to more than"});
+}
+
+TEST(Tar, AHugeClassFileIsNotRead) {
+  TempFolder folder;
+  write_text(folder / "s.tar", make_tar({{"a.png", png_text(plain_image(1, 1, 1))},
+                                         {"a.cls", "1" + std::string(5000, ' ')}}));
+  EXPECT_THROW(open_source(folder.text("s.tar"))->label(0), UserError);
 }
 
 TEST(Tar, BrokenEntryIsNamedWithItsShard) {

@@ -18,10 +18,10 @@ namespace {
 
 const std::string kFuzzedImages = NSVQ_TESTS_DIR "/golden/images/";
 
-const std::vector<std::string> kKinds = {"rgb-420.jpg",        "progressive.jpg", "restart.jpg",
-                                         "ycck.jpg",           "exif-6-be.jpg",   "rgb-8.png",
-                                         "palette-4.png",      "grey-1-key.png",  "la-16.png",
-                                         "rgb-interlaced.png", "exif-after.png"};
+const std::vector<std::string> kKinds = {
+    "rgb-420.jpg",    "progressive.jpg", "restart.jpg",    "ycck.jpg",    "exif-6-be.jpg",
+    "rgb-8.png",      "palette-4.png",   "grey-1-key.png", "la-16.png",   "rgb-interlaced.png",
+    "exif-after.png", "rgb.webp",        "rgba.webp",      "exif-6.webp", "lossless.webp"};
 
 /// Whether it decodes.
 bool survives(const std::vector<std::byte>& bytes) {
@@ -66,7 +66,7 @@ TEST(ImageFuzz, DamagedBytes) {
 
 TEST(ImageFuzz, Garbage) {
   Random random(2);
-  for (const char* magic : {"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", ""})
+  for (const char* magic : {"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "RIFF\x40\1\1\1WEBPVP8L", ""})
     for (int trial = 0; trial < 300; ++trial) {
       const std::string start = magic;
       std::vector<std::byte> bytes;

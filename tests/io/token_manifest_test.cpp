@@ -115,6 +115,11 @@ TEST(TokenManifest, DamagedFiles) {
   EXPECT_NE(replaced("nsvq-tokens", "else").find("no manifest"), std::string::npos);
   EXPECT_NE(replaced("\"codes\": 300", "\"codes\": 0").find("0"), std::string::npos);
   EXPECT_NE(replaced("\"batch_size\": 2", "\"batch_size\": \"2\""), "");
+  EXPECT_NE(replaced("\"codes\": 300", "\"codes\": 1.9").find("codes is 1.9"), std::string::npos);
+  EXPECT_NE(replaced("\"codes\": 300", "\"codes\": 1e300").find("codes is 1e+300"),
+            std::string::npos);
+  EXPECT_NE(replaced("\"bytes\": 123", "\"bytes\": -123").find("bytes is -123"), std::string::npos);
+  EXPECT_NE(replaced("\"bytes\": 123", "\"bytes\": 123.0"), "");
   EXPECT_NE(replaced("tokens-00000.safetensors", "../../secret").find("no name"),
             std::string::npos);
   Random random(2);

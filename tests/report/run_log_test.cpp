@@ -6,6 +6,9 @@
 #include <map>
 #include <set>
 
+#include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/curves.h"
@@ -46,6 +49,18 @@ TEST(RunLog, CountsWhatItCannotRead) {
     EXPECT_EQ(log.unreadable, 1) << bad;
   }
   EXPECT_EQ(parse_run_log("").unreadable, 0);
+}
+
+TEST(RunLog, ReadsAFileLineByLine) {
+  const TemporaryFolder folder;
+  const std::string good = "{\"kind\":\"step\",\"step\":1,\"loss\":2}\n";
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']') + "\n";
+  const std::string endless = "{\"kind\":\"" + std::string(3 << 20, 'x') + "\",\"step\":2}\n";
+  write_text(folder / "metrics.jsonl", deep + endless + good + "\n{");
+  const RunLog log = read_run_log(folder / "metrics.jsonl");
+  EXPECT_EQ(log.unreadable, 3);
+  EXPECT_EQ(log.values("step", "loss"), (std::vector<std::pair<double, double>>{{1, 2}}));
+  EXPECT_THROW(read_run_log(folder / "none"), UserError);
 }
 
 TEST(RunLog, EveryCutOfTheLastLineIsTolerated) {

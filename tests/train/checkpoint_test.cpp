@@ -10,6 +10,7 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "tests/error_of.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -45,6 +46,21 @@ class CheckpointTest : public testing::Test {
   Tokenizer model_{nullptr};
   RunState state_;
 };
+
+TEST_F(CheckpointTest, AStateThatIsNoneIsOneLine) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  for (const std::string& text :
+       {deep, "{\"format\":" + std::string(30, '[') + std::string(30, ']') + "}",
+        "{\"format\":\"" + std::string(1 << 20, 'x') + "\"}", std::string("{}")}) {
+    const auto error = error_of([&] { state_from_json(text, "state.json"); });
+    EXPECT_EQ(error.find("state.json: "), 0u) << error;
+    EXPECT_LT(error.size(), 400u);
+  }
+  auto text = read_text(checkpoint_ / "state.json");
+  text.replace(text.find("\"step\": 12"), 10, "\"step\": 12.5");
+  EXPECT_EQ(error_of([&] { state_from_json(text, "state.json"); }),
+            "state.json: step is 12.5, not a whole number of at least 0");
+}
 
 TEST_F(CheckpointTest, TheModelComesBackFromRunCheckpointOrFile) {
   const auto images = at::rand({2, 3, 16, 16}) * 2 - 1;

@@ -131,6 +131,19 @@ def pngs():
     yield "exif-after.png", png(small, 8, 2, after=chunk(b"eXIf", exif(8, "<")))
 
 
+def webps():
+    rgb, rgba = Image.fromarray(picture(37, 29)), Image.fromarray(picture(20, 31, 4), "RGBA")
+    for name, image, options in (
+        ("rgb.webp", rgb, {}), ("lossless.webp", rgb, {"lossless": True}),
+        ("rgba.webp", rgba, {"exact": True}), ("rgba-lossless.webp", rgba, {"lossless": True, "exact": True}),
+        ("rgb-1x1.webp", Image.fromarray(picture(1, 1)), {}),
+        ("exif-6.webp", rgb, {"exif": exif(6, ">")}), ("exif-3-lossless.webp", rgb, {"lossless": True, "exif": exif(3, "<")}),
+    ):
+        out = io.BytesIO()
+        image.save(out, "WEBP", quality=90, **options)
+        yield name, out.getvalue()
+
+
 def read(data):
     image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     if image.mode == "I;16":  # convert("RGB") would clip to 255
@@ -162,7 +175,7 @@ def main():
     (here / "images").mkdir(exist_ok=True)
     (here / "tars").mkdir(exist_ok=True)
     lines = ["# file width height fnv1a-of-pixels first-pixel last-pixel"]
-    for name, data in [*jpegs(), *pngs()]:
+    for name, data in [*jpegs(), *pngs(), *webps()]:
         (here / "images" / name).write_bytes(data)
         image = read(data)
         pixels = image.tobytes()
