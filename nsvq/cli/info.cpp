@@ -18,8 +18,7 @@ int64_t numbers_under(const TensorFile& file, const std::string& prefix) {
 }
 
 void run_info(const std::string& path) {
-  const auto file = find_model(path);
-  const auto contents = read_model_file(file);
+  const auto [file, contents] = open_model_file(path);
   fmt::print("file         {}\n", file.string());
   for (const auto& name : {"version", "step", "epoch"}) {
     const auto value = contents.metadata.find(std::string("nsvq.") + name);
