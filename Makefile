@@ -1,12 +1,13 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
 #   make quickstart   set-up, build, then train a small tokenizer by NSVQ and by plain VQ, and show both
 #   make test         set-up, build, every check and test
+# make install PREFIX=~/.local installs the program.
 # PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json), NSVQ_CUDA=ON|OFF decides about the CUDA kernels.
 
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test test-gpu build setup format bench clean
+.PHONY: quickstart test test-gpu build install setup format bench clean
 
 # The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
 quickstart: setup
@@ -25,6 +26,12 @@ test-gpu: setup
 
 build: setup
 	@scripts/build.sh $(PRESET)
+
+# Program, operators for Python, recipes and completions below PREFIX; LibTorch stays where it is.
+PREFIX ?= /usr/local
+install: setup
+	@scripts/build.sh $(PRESET) nsvq nsvq_ops_python
+	@cmake --install build/$(PRESET) --prefix "$(patsubst ~/%,$(HOME)/%,$(PREFIX))"
 
 setup:
 	@scripts/setup.sh build

@@ -1,17 +1,17 @@
 #include "nsvq/cli/bench_ops.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/bench_table.h"
 #include "nsvq/cli/bench_timer.h"
-#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/io/file.h"
 #include "nsvq/ops/adam/adam.h"
 #include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
@@ -196,7 +196,7 @@ void time_adam(BenchTable& table) {
 }
 
 void run_bench_ops(const BenchOpsArguments& arguments) {
-  require_writable(arguments.json);
+  JsonOutput output(arguments.json);
   const auto device = choose_device(arguments.device);
   const Tf32Guard as_in_pytorch(Tf32Work::products, true);
   const double copy = copy_bandwidth(device, arguments.rounds);
@@ -214,14 +214,14 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   }
   time_adam(table);
   if (table.rows().empty()) {
-    throw UserError("--only {}: no operator has a name with that", arguments.only);
+    throw UserError("--only {}: no operator has a name with that (there are: {})", arguments.only,
+                    fmt::join(table.names(), ", "));
   }
-  if (arguments.json.empty()) return;
   const nlohmann::ordered_json json = {{"device", describe(device)},
                                        {"rounds", arguments.rounds},
                                        {"copy_bytes_per_second", copy},
                                        {"rows", table.rows()}};
-  write_text(arguments.json, json.dump(2) + "\n");
+  output.write(json);
 }
 
 }  // namespace
@@ -235,7 +235,7 @@ void declare_bench_ops(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--only", arguments->only, "TEXT: operators whose name holds it");
-  app.add_option("--json", arguments->json, "FILE: the table as JSON");
+  declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_ops(*arguments); });
 }
 

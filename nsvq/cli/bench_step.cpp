@@ -10,12 +10,11 @@
 
 #include "nsvq/cli/bench_timer.h"
 #include "nsvq/cli/flop_counter.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/kernel_profile.h"
-#include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/trainer.h"
@@ -159,7 +158,7 @@ Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const 
 }
 
 void run_bench_step(const BenchStepArguments& arguments) {
-  require_writable(arguments.json);
+  JsonOutput output(arguments.json);
   auto config = load_config(arguments.recipe, arguments.overrides);
   config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
                                                     config.data.size, config.train.batch_size);
@@ -205,7 +204,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
     if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);
   }
   if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);
-  if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
+  output.write(json);
 }
 
 }  // namespace
@@ -228,7 +227,7 @@ void declare_bench_step(CLI::App& app) {
   app.add_option("--kernels", arguments->kernels,
                  "profile a GPU: times by kind of kernel, and of the N longest kernels")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--json", arguments->json, "FILE: write the results as JSON");
+  declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_step(*arguments); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -37,15 +38,21 @@ std::string per_second(double rate, const std::string& unit) {
 }  // namespace
 
 BenchTable::BenchTable(c10::Device device, int rounds, std::string only)
-    : device_(device), rounds_(rounds), only_(std::move(only)) {
-  fmt::print(
-      "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
-      "nsvq |\n|---|---|---|---|---|---|---|---|\n");
+    : device_(device), rounds_(rounds), only_(std::move(only)) {}
+
+bool BenchTable::wants(const std::string& name) {
+  if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
+  return name.find(only_) != std::string::npos;
 }
 
 void BenchTable::compare(const std::string& name, const std::string& sizes, Amount amount,
                          const Work& plain, const Work& ours) {
   if (!wants(name)) return;
+  if (rows_.empty()) {
+    fmt::print(
+        "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
+        "nsvq |\n|---|---|---|---|---|---|---|---|\n");
+  }
   const auto result = nsvq::compare(plain, ours, device_, rounds_);
   const double ratio =
       result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;

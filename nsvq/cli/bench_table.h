@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "nsvq/cli/bench_timer.h"
 
@@ -24,7 +25,10 @@ class BenchTable {
 
   c10::Device device() const { return device_; }
   const nlohmann::ordered_json& rows() const { return rows_; }
-  bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
+  /// Whether an operator is to be measured.
+  bool wants(const std::string& name);
+  /// All that were asked about, each once.
+  const std::vector<std::string>& names() const { return names_; }
 
   void compare(const std::string& name, const std::string& sizes, Amount amount, const Work& plain,
                const Work& ours);
@@ -33,6 +37,7 @@ class BenchTable {
   c10::Device device_;
   int rounds_;
   std::string only_;
+  std::vector<std::string> names_;
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };
 

@@ -9,14 +9,13 @@
 
 #include "nsvq/cli/bench_timer.h"
 #include "nsvq/cli/flop_counter.h"
-#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/host_copy.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/limited_source.h"
-#include "nsvq/io/file.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/token_stream.h"
@@ -194,7 +193,7 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
 }
 
 void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
-  require_writable(arguments.json);
+  JsonOutput output(arguments.json);
   const torch::NoGradGuard no_grad;
   Subject subject(arguments);
   subject.session.require_tokens();
@@ -214,7 +213,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
         subject.session.device(), arguments.rounds);
     if (!arguments.data.items.empty()) bench_data(subject, arguments, figures, json);
   }
-  if (!arguments.json.empty()) write_text(arguments.json, json.dump(2) + "\n");
+  output.write(json);
 }
 
 }  // namespace
@@ -243,7 +242,7 @@ void declare_bench_tokenize(CLI::App& app) {
   app.add_option("--peak-tflops", arguments->peak_tflops,
                  "TFLOP/s of the device in matrix products; the convolutions' share of it is shown")
       ->check(CLI::PositiveNumber);
-  app.add_option("--json", arguments->json, "FILE: write the results as JSON");
+  declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_tokenize(*arguments); });
 }
 

@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/device.h"
@@ -25,7 +27,7 @@ namespace {
 
 struct CodebookArguments {
   ModelArguments model;
-  std::string out;
+  std::string out, json;
   int64_t codes = 0;
   int64_t iterations = 20;
   int64_t vectors = 1 << 20;
@@ -51,6 +53,7 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of the sample and of k-means")
       ->capture_default_str();
+  declare_json_argument(app, arguments.json);
 }
 
 void require_enough(int64_t vectors, int64_t codes) {
@@ -78,7 +81,8 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
 
 /// Clusters vectors [n, d] and writes the centres [codes, d] as tensor `name`.
 void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& name,
-             const CodebookArguments& arguments, std::map<std::string, std::string> metadata) {
+             const CodebookArguments& arguments, std::map<std::string, std::string> metadata,
+             JsonOutput& output) {
   require_enough(vectors.size(0), codes);  // fewer than announced if images are broken
   Progress progress("k-means", arguments.iterations, "iterations");
   const auto centres = kmeans(vectors, codes, arguments.iterations, arguments.seed,
@@ -96,10 +100,20 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
   write_safetensors(arguments.out, {{{name, centres.cpu()}}, metadata});
   fmt::print("{}: {} [{}, {}] of {} vectors, mean squared error {:.6g}, {} codes used\n",
              arguments.out, name, codes, centres.size(1), vectors.size(0), error, used);
+  output.write({{"file", arguments.out},
+                {"tensor", name},
+                {"codes", codes},
+                {"dimension", centres.size(1)},
+                {"vectors", vectors.size(0)},
+                {"iterations", arguments.iterations},
+                {"seed", arguments.seed},
+                {"mean_squared_error", error},
+                {"codes_used", used}});
 }
 
 void run_kmeans(const CodebookArguments& arguments) {
   require_writable(arguments.out);
+  JsonOutput output(arguments.json);
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
   auto& tokenizer = opened.session.tokenizer();
@@ -113,7 +127,7 @@ void run_kmeans(const CodebookArguments& arguments) {
       [&](const torch::Tensor& images) { return flatten_latents(tokenizer->to_latents(images)); },
       arguments.vectors, arguments.seed};
   const auto vectors = sample.draw(opened.source, opened.options, opened.session.device());
-  cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}});
+  cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}}, output);
 }
 
 /// The network's last activation of images [B, 3, H, W] in [-1, 1], its positions averaged to a
@@ -155,6 +169,7 @@ torch::Tensor standardised(torch::Tensor vectors) {
 
 void run_features(const CodebookArguments& arguments) {
   require_writable(arguments.out);
+  JsonOutput output(arguments.json);
   const TorchFlags flags({});
   const auto device = choose_device(arguments.model.device);
   const std::shared_ptr<const Source> source = open_source(arguments.model.data);
@@ -171,7 +186,8 @@ void run_features(const CodebookArguments& arguments) {
   cluster(vectors, arguments.codes, "features", arguments,
           {{"nsvq.net", arguments.net},
            {"nsvq.size", std::to_string(arguments.size)},
-           {"nsvq.grid", std::to_string(arguments.grid)}});
+           {"nsvq.grid", std::to_string(arguments.grid)}},
+          output);
 }
 
 }  // namespace

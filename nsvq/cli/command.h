@@ -34,5 +34,7 @@ void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
 void declare_weights(CLI::App& app);
 void declare_bench(CLI::App& app);
+void declare_doctor(CLI::App& app);
+void declare_completion(CLI::App& app);
 
 }  // namespace nsvq

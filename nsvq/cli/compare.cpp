@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/image_names.h"
-#include "nsvq/io/file.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/report/metric_table.h"
 #include "nsvq/tokenizer/measure.h"
@@ -98,16 +98,17 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   model.model = arguments.models[number];
   ModelOnData opened(model);
   Compared result{opened.session.file().string(), {title, {}}, {}};
-  const auto keep = [&](const EvalBatch& batch) { result.samples.add(batch, arguments.samples); };
+  const auto keep = [&](const EvalBatch& batch, const std::vector<int64_t>&) {
+    result.samples.add(batch, arguments.samples);
+  };
   const auto own = opened.session.codes() > 0 ? choice : without_tokens(choice);
   result.column.values = measure(opened.session, {model.data.text(), opened.source, opened.options},
                                  own, {.title = title, .on_batch = keep});
   return result;
 }
 
-void write_json(const CompareArguments& arguments, const MetricChoice& choice,
-                const std::vector<Compared>& results) {
-  if (arguments.metrics.json.empty()) return;
+nlohmann::ordered_json to_json(const CompareArguments& arguments, const MetricChoice& choice,
+                               const std::vector<Compared>& results) {
   nlohmann::ordered_json json = {{"data", arguments.common.data.text()},
                                  {"conventions", describe_choice(choice)}};
   add_origins(json, arguments.metrics, choice);
@@ -116,7 +117,7 @@ void write_json(const CompareArguments& arguments, const MetricChoice& choice,
     add_figures(one, result.column.values);
     json["models"].push_back(one);
   }
-  write_text(arguments.metrics.json, json.dump(2) + "\n");
+  return json;
 }
 
 void write_grid(const CompareArguments& arguments, const std::vector<Compared>& results) {
@@ -133,7 +134,8 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
 }
 
 void run_compare(const CompareArguments& arguments) {
-  const auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
+  const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  JsonOutput output(arguments.metrics.json);
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
   }
@@ -149,8 +151,8 @@ void run_compare(const CompareArguments& arguments) {
   fmt::print("on {}, as {}\n{}", arguments.common.data.text(), choice.conventions.name,
              metric_table(columns, choice.conventions));
   print_origins(arguments.metrics, choice);
-  write_json(arguments, choice, results);
   write_grid(arguments, results);
+  output.write(to_json(arguments, choice, results));
 }
 
 }  // namespace
@@ -160,9 +162,9 @@ void declare_compare(CLI::App& app) {
   app.add_option("RUNS_OR_CHECKPOINTS", arguments->models,
                  "two or more: runs' folders, checkpoint folders or model.safetensors files")
       ->required()
-      ->expected(2, 1000);
+      ->expected(-2);  // two or more
   declare_data_arguments(app, arguments->common);
-  declare_metric_arguments(app, arguments->metrics);
+  declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--out", arguments->out,
                  "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");

@@ -3,7 +3,11 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/adversary.h"
+#include "nsvq/train/operator_check.h"
+#include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
 
@@ -15,6 +19,16 @@ struct ConfigArguments {
   bool reference = false;
 };
 
+/// Throws UserError for what training would refuse at its start, but for data, weights and devices,
+/// which another machine may have.
+void check_as_training(const Config& config) {
+  const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
+  make_replacement(config, *quantizer);
+  check_freeze(config);
+  if (config.adversarial.weight > 0) Adversary(config, at::kCPU);
+  if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
+}
+
 void run_config(const ConfigArguments& arguments) {
   if (arguments.reference) {
     fmt::print("{}", config_reference());
@@ -24,6 +38,7 @@ void run_config(const ConfigArguments& arguments) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
   const auto config = load_config(arguments.recipe, arguments.overrides);
+  check_as_training(config);
   fmt::print("{}", to_yaml(config));
 }
 

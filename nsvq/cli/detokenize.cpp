@@ -1,15 +1,19 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/bare_tokens.h"
 #include "nsvq/tokenizer/detokenize.h"
 #include "nsvq/tokenizer/picture_output.h"
 
@@ -22,6 +26,10 @@ struct DetokenizeArguments {
   int64_t batch_size = 0;
   bool force = false;
 };
+
+std::string ending_of(const DetokenizeArguments& arguments) {
+  return arguments.format == "jpeg" ? ".jpg" : ".png";
+}
 
 /// The key of each of the first `count` images.
 std::vector<std::string> first_keys(const std::filesystem::path& folder,
@@ -38,49 +46,94 @@ std::vector<std::string> first_keys(const std::filesystem::path& folder,
 /// What the pictures depend on: the same tokens decoded in other batches or on another device may
 /// differ in the last bit.
 ResumableFolder::Settings picture_settings(const DetokenizeArguments& arguments,
-                                           const std::string& model_sha256, int64_t batch,
-                                           c10::Device device) {
-  Sha256 manifest;
-  manifest.add(read_file(std::filesystem::path(arguments.tokens) / kTokenManifest));
+                                           InferenceSession& session, int64_t batch,
+                                           std::span<const std::byte> tokens) {
+  Sha256 hash;
+  hash.add(tokens);
   return {{"command", "detokenize"},
-          {"model", model_sha256},
-          {"tokens", manifest.hex()},
+          {"model", model_sha256(session.tokenizer())},
+          {"tokens", hash.hex()},
           {"format", arguments.format},
           {"batch size", fmt::to_string(batch)},
-          {"device", device.is_cpu() ? "cpu" : "cuda"}};
+          {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
 }
 
-void run_detokenize(const DetokenizeArguments& arguments) {
-  InferenceSession session(arguments.model, arguments.device);
-  session.require_tokens();
+/// Pictures on their way to --out.
+class PictureWriter {
+ public:
+  PictureWriter(const DetokenizeArguments& arguments, const ResumableFolder::Settings& settings)
+      : out_(arguments.out),
+        ending_(ending_of(arguments)),
+        output_(open_picture_output(arguments.out, settings)),
+        done_(output_->done()) {
+    if (done_ > 0) log("going on after the first {} pictures", done_);
+    catch_interrupts();
+  }
+
+  int64_t done() const { return done_; }
+  const PictureOutput& output() const { return *output_; }
+
+  /// Images [B, 3, H, W]; `name_of` gives the name of the i-th of them.
+  template <typename NameOf>
+  void add(const torch::Tensor& images, const NameOf& name_of) {
+    const auto files = encode_pictures(images, ending_);
+    for (size_t i = 0; i < files.size(); ++i) output_->add(name_of(i), files[i]);
+    output_->advance(done_ += std::ssize(files));
+    // Thrown, so that the output records how far it came or, a tar file, is removed.
+    if (interrupted()) {
+      throw RunError("stopped before {} was complete{}", out_,
+                     output_->done() > 0 ? "; the same command completes it" : "");
+    }
+  }
+  void finish() { output_->finish(); }
+
+ private:
+  std::string out_, ending_;
+  std::unique_ptr<PictureOutput> output_;
+  int64_t done_;
+};
+
+/// Tokens without a manifest; pictures are named by their number.
+void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& session) {
+  const auto tokens = read_bare_tokens(arguments.tokens, session);
+  const int64_t batch =
+      arguments.batch_size > 0 ? arguments.batch_size : session.config().train.batch_size;
+  note_batch_size("--batch-size ", batch);
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(tokens.data_ptr()),
+                                         tokens.nbytes());
+  PictureWriter writer(arguments, picture_settings(arguments, session, batch, bytes));
+  decode_bare_tokens(
+      session, tokens, batch, writer.done(), [&](const torch::Tensor& images, int64_t first) {
+        writer.add(images, [&](size_t i) {
+          return fmt::format("{:06}{}", first + static_cast<int64_t>(i), ending_of(arguments));
+        });
+      });
+  writer.finish();
+}
+
+void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& session) {
   const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force);
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
-  const auto settings =
-      picture_settings(arguments, model_sha256(session.tokenizer()), batch, session.device());
-
-  const bool jpeg = arguments.format == "jpeg";
-  const auto output = open_picture_output(arguments.out, settings);
-  int64_t done = output->done();
-  if (done > 0) log("going on after the first {} pictures", done);
-  PictureNames names(jpeg ? ".jpg" : ".png");
-  const auto finished = first_keys(arguments.tokens, manifest, done);
-  take_finished_names(names, *output, [&](int64_t i) { return finished[i]; });
-  catch_interrupts();
-  detokenize(session, arguments.tokens, manifest, batch, done,
+  note_batch_size("--batch-size ", batch);
+  const auto text = read_file(std::filesystem::path(arguments.tokens) / kTokenManifest);
+  PictureWriter writer(arguments, picture_settings(arguments, session, batch, text));
+  PictureNames names(ending_of(arguments));
+  const auto finished = first_keys(arguments.tokens, manifest, writer.done());
+  take_finished_names(names, writer.output(), [&](int64_t i) { return finished[i]; });
+  detokenize(session, arguments.tokens, manifest, batch, writer.done(),
              [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
-               const auto files = encode_pictures(images, jpeg ? ".jpg" : ".png");
-               for (size_t i = 0; i < files.size(); ++i) {
-                 output->add(names.name_for(keys[i]), files[i]);
-               }
-               output->advance(done += std::ssize(files));
-               // Thrown, so that the output records how far it came or, a tar file, is removed.
-               if (interrupted()) {
-                 throw RunError("stopped before {} was complete{}", arguments.out,
-                                output->done() > 0 ? "; the same command completes it" : "");
-               }
+               writer.add(images, [&](size_t i) { return names.name_for(keys[i]); });
              });
-  output->finish();
+  writer.finish();
+}
+
+void run_detokenize(const DetokenizeArguments& arguments) {
+  if (!arguments.out.ends_with(".tar")) require_folder_name(arguments.out, "name FILE.tar");
+  InferenceSession session(arguments.model, arguments.device);
+  session.require_tokens();
+  const bool bare = names_bare_tokens(arguments.tokens);
+  (bare ? detokenize_bare : detokenize_folder)(arguments, session);
   fmt::print("{}\n", arguments.out);
 }
 
@@ -92,7 +145,11 @@ void declare_detokenize(CLI::App& app) {
                  "the model that made the tokens: a run's folder, a checkpoint folder or a "
                  "model.safetensors")
       ->required();
-  app.add_option("--tokens", arguments->tokens, "folder that `nsvq tokenize` wrote")->required();
+  app.add_option("--tokens", arguments->tokens,
+                 "folder that `nsvq tokenize` wrote; or FILE.npy or FILE.safetensors with integers "
+                 "[n, h, w] or [n, h*w], or - for raw int32 on standard input: pictures are then "
+                 "named 000000, 000001, ...")
+      ->required();
   app.add_option(
          "--out", arguments->out,
          "FILE.tar, or a folder (new, empty, or left incomplete by this command), for pictures "

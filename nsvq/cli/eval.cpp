@@ -3,10 +3,13 @@
 #include <optional>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
+#include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
+#include "nsvq/metrics/per_image.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/report/metric_table.h"
 #include "nsvq/report/usage_chart.h"
@@ -22,30 +25,34 @@ constexpr int64_t kMostImages = 256;
 struct EvalArguments {
   ModelArguments model;
   MetricArguments metrics;
-  std::string histogram;
+  std::string histogram, per_image;
 };
 
-void write_json(const EvalArguments& arguments, const std::string& model,
-                const MetricChoice& choice, const std::map<std::string, double>& values) {
-  if (arguments.metrics.json.empty()) return;
+nlohmann::ordered_json to_json(const EvalArguments& arguments, const std::string& model,
+                               const MetricChoice& choice,
+                               const std::map<std::string, double>& values) {
   nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data.text()}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
-  write_text(arguments.metrics.json, json.dump(2) + "\n");
+  return json;
 }
 
 void run_eval(const EvalArguments& arguments) {
-  auto choice = choose_and_check(arguments.metrics, Measured::images_and_tokens);
+  auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  JsonOutput output(arguments.metrics.json);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
   }
+  require_folder_of("--histogram", arguments.histogram);
   require_writable(arguments.histogram);
+  require_folder_of("--per-image", arguments.per_image);
   ModelOnData opened(arguments.model);
   if (arguments.model.batch_size == 0) {
     opened.options.batch_size =
         std::min(kMostImages, opened.session.batch_size(opened.options.transform));
+    note_batch_size("--batch-size ", opened.options.batch_size);
   }
   if (!arguments.histogram.empty()) opened.session.require_tokens();
   const bool tokens = opened.session.codes() > 0;
@@ -53,8 +60,13 @@ void run_eval(const EvalArguments& arguments) {
   const auto model = opened.session.file().string();
   std::optional<Usage> usage;
   if (tokens) usage.emplace(opened.session.codes(), utilisation);
-  const auto count = [&](const EvalBatch& batch) {
+  std::optional<PerImageFile> per_image;
+  if (!arguments.per_image.empty()) {
+    per_image.emplace(arguments.per_image, *opened.source, choice, opened.session.device());
+  }
+  const auto count = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {
     if (usage) usage->add(batch);
+    if (per_image) per_image->add(batch, indices);
   };
   const auto values =
       measure(opened.session, {arguments.model.data.text(), opened.source, opened.options}, choice,
@@ -62,7 +74,8 @@ void run_eval(const EvalArguments& arguments) {
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data.text(), choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
-  write_json(arguments, model, choice, values);
+  if (per_image) per_image->finish();
+  output.write(to_json(arguments, model, choice, values));
   if (arguments.histogram.empty()) return;
   write_text(arguments.histogram, usage_chart(usage->hits()));
 }
@@ -72,9 +85,11 @@ void run_eval(const EvalArguments& arguments) {
 void declare_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   declare_model_arguments(app, arguments->model);
-  declare_metric_arguments(app, arguments->metrics);
+  declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--histogram", arguments->histogram, "FILE.svg: draw a histogram of code usage");
+  app.add_option("--per-image", arguments->per_image,
+                 "FILE.csv: write PSNR, SSIM and LPIPS, where measured, of each image");
   app.callback([arguments] { run_eval(*arguments); });
 }
 

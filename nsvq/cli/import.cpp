@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/import_weights.h"
@@ -20,6 +21,8 @@ struct ImportArguments {
 };
 
 void run_import(const ImportArguments& arguments) {
+  const bool file = arguments.out.ends_with(".safetensors");
+  if (!file) require_folder_name(arguments.out, "name FILE.safetensors");
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto imported =
       import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
@@ -28,7 +31,7 @@ void run_import(const ImportArguments& arguments) {
   load_tensors(*model, imported.tensors, arguments.file);
 
   fs::path out = arguments.out;
-  if (out.extension() != ".safetensors") out /= "model.safetensors";
+  if (!file) out /= "model.safetensors";
   write_model(out, named_tensors(*model), config,
               {{"nsvq.imported", fs::path(arguments.file).filename().string()}});
   fmt::print("{}: {} tensors\n", out.string(), imported.tensors.size());
@@ -44,8 +47,10 @@ void run_import(const ImportArguments& arguments) {
 
 void declare_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
-  app.add_option("FILE", arguments->file,
-                 "weights as safetensors, with the names of the program that trained them")
+  app.add_option(
+         "FILE", arguments->file,
+         "safetensors with the backbone of SimVQ or Open-MAGVIT2, under their names (the one "
+         "of taming-transformers is not supported)")
       ->required();
   app.add_option("--like", arguments->recipe, "recipe (YAML) that describes the model")->required();
   app.add_option("--set", arguments->overrides,

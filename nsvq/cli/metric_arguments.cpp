@@ -3,15 +3,19 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "nsvq/cli/json_output.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 
 namespace nsvq {
 
-void declare_metric_arguments(CLI::App& app, MetricArguments& arguments) {
+void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measured measured) {
   std::string names;
-  for (const auto& kind : metric_kinds()) names += (names.empty() ? "" : ", ") + kind.name;
+  for (const auto& kind : metric_kinds()) {
+    if (kind.input == MetricInput::tokens && measured == Measured::images) continue;
+    names += (names.empty() ? "" : ", ") + kind.name;
+  }
   app.add_option("--metrics", arguments.metrics,
                  "which, separated by commas (default: those that need no weights): " + names);
   app.add_option("--as", arguments.as, "conventions: nsvq, simvq or llamagen (docs/evaluation.md)")
@@ -19,19 +23,13 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments) {
   app.add_option("--pixels", arguments.pixels,
                  "values compared: rounded or truncated to 8 bits, or float (default: as --as has "
                  "it)");
-  app.add_option("--json", arguments.json, "also write the figures to this file");
+  declare_json_argument(app, arguments.json);
 }
 
 void declare_statistics_argument(CLI::App& app, MetricArguments& arguments) {
   app.add_option("--statistics", arguments.statistics,
                  "FILE.npz: what Fréchet distances compare reconstructions with, in place of the "
                  "images of --data (nsvq statistics, or pytorch-fid's)");
-}
-
-MetricChoice choose_and_check(const MetricArguments& arguments, Measured measured) {
-  auto choice = choose_metrics(arguments, measured);
-  require_writable(arguments.json);
-  return choice;
 }
 
 void print_weights(const std::vector<std::string>& metrics) {

@@ -17,12 +17,10 @@ struct MetricArguments : MetricRequest {
   std::string json;
 };
 
-void declare_metric_arguments(CLI::App& app, MetricArguments& arguments);
+/// `measured` says which metrics the help lists.
+void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measured measured);
 /// `--statistics`, for commands that have a model's reconstructions.
 void declare_statistics_argument(CLI::App& app, MetricArguments& arguments);
-
-/// Throws UserError as choose_metrics does, and RunError where `arguments.json` cannot be written.
-MetricChoice choose_and_check(const MetricArguments& arguments, Measured measured);
 
 /// Say which weights the figures are from, and that Fréchet distances are from a file of
 /// statistics, if they are.

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/device.h"
-#include "nsvq/io/file.h"
 #include "nsvq/metrics/compare_images.h"
 #include "nsvq/report/metric_table.h"
 
@@ -22,7 +22,8 @@ void run_metrics(const MetricsArguments& arguments) {
   auto wanted = arguments.metrics;
   const bool from_file = arguments.reference.ends_with(".npz");
   if (from_file) wanted.statistics = arguments.reference;
-  const auto choice = choose_and_check(wanted, Measured::images);
+  const auto choice = choose_metrics(wanted, Measured::images);
+  JsonOutput output(arguments.metrics.json);
   const NamedSource reference{arguments.reference,
                               from_file ? nullptr : open_source(arguments.reference)};
   const NamedSource other{arguments.other, open_source(arguments.other)};
@@ -30,12 +31,11 @@ void run_metrics(const MetricsArguments& arguments) {
   fmt::print("{} against {}, as {}\n{}", other.spec, reference.spec, choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
-  if (arguments.metrics.json.empty()) return;
   nlohmann::ordered_json json = {{"reference", reference.spec}, {"other", other.spec}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
-  write_text(arguments.metrics.json, json.dump(2) + "\n");
+  output.write(json);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ void declare_metrics(CLI::App& app) {
                  "images to compare: an image, a folder or tar shards; paired with the reference "
                  "by name without ending, of equal sizes (Fréchet distances need no pairs)")
       ->required();
-  declare_metric_arguments(app, arguments->metrics);
+  declare_metric_arguments(app, arguments->metrics, Measured::images);
   app.add_option("--device", arguments->device,
                  "auto, cpu or cuda: device of the metrics' networks")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "nsvq/cli/memory_advice.h"
+
 namespace nsvq {
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
@@ -33,6 +35,7 @@ ModelOnData::ModelOnData(const ModelArguments& arguments)
       source(open_source(arguments.data)),
       options(session.loader_options()) {
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
+  note_batch_size("--batch-size ", options.batch_size);
 }
 
 }  // namespace nsvq

@@ -4,14 +4,19 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <iostream>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
 #include <string>
+#include <system_error>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/memory_advice.h"
+#include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/core/version.h"
 
 namespace nsvq {
 
@@ -25,16 +30,18 @@ const std::vector<Command>& commands() {
        declare_statistics},
       {"reconstruct", "reconstruct images", declare_reconstruct},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
-      {"detokenize", "decode a folder of tokens to images", declare_detokenize},
+      {"detokenize", "decode tokens to images", declare_detokenize},
       {"codebook", "make a codebook by k-means of a model's latents or a network's features",
        declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},
-      {"import", "convert weights of taming-transformers or SimVQ to a model", declare_import},
+      {"import", "convert weights of SimVQ or Open-MAGVIT2 to a model", declare_import},
       {"config", "print a recipe with all its settings, or a reference of all keys",
        declare_config},
-      {"info", "show the contents of a checkpoint", declare_info},
+      {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
+      {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
+      {"completion", "print a script that completes arguments in bash or zsh", declare_completion},
   };
   return table;
 }
@@ -44,16 +51,29 @@ namespace {
 constexpr int kUserError = 2;
 constexpr int kRunError = 3;
 
-int fail(int code, std::string message) {
-  message = message.substr(0, message.find('\n'));
+int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);
   return code;
 }
 
+/// torch's errors go on with lines about its own source.
+int fail_in_torch(const std::string& message) {
+  if (is_out_of_memory(message)) return fail(kRunError, explain_out_of_memory(message));
+  return fail(kRunError, message.substr(0, message.find('\n')));
+}
+
 /// CLI11 would report a mistyped command as an unexpected argument.
-void check_command_name(int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  find_named(commands(), "command", argv[1]);
+void check_command_name(const std::vector<std::string>& words) {
+  if (words.empty() || words[0].starts_with('-')) return;
+  find_named(commands(), "command", words[0]);
+}
+
+/// `nsvq help COMMAND` as `nsvq COMMAND --help`.
+std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
 }
 
 /// Raises the soft limit of open files, usually 1,024: each tar shard keeps a file open, and large
@@ -65,22 +85,61 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int parse_and_run(int argc, char** argv) {
+/// The command, or the subcommand of it, that the arguments named.
+CLI::App& named_command(CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : named_command(*chosen.front());
+}
+
+/// An argument error. CLI11 looks for missing arguments before unknown options, of which a
+/// misspelled one is the usual reason for the other.
+std::string describe(const CLI::ParseError& error, CLI::App& app) {
+  for (const auto& word : app.remaining(/*recurse=*/true)) {
+    if (!word.starts_with('-')) continue;
+    std::vector<std::string> known;
+    for (const auto* option : named_command(app).get_options()) {
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    const auto name = word.substr(0, word.find('='));
+    return fmt::format("unknown option {}{}", name, did_you_mean(name, known));
+  }
+  return error.what();
+}
+
+int parse_and_run(std::vector<std::string> words) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
-  app.set_version_flag("--version", std::string("nsvq ") + kVersion);
+  app.set_version_flag("--version", version_text());
+  app.footer("nsvq help COMMAND shows the arguments of a command.");
   app.require_subcommand(1);
   for (const auto& command : commands()) {
     command.declare(*app.add_subcommand(command.name, command.summary));
   }
   try {
-    check_command_name(argc, argv);
-    app.parse(argc, argv);
+    words = with_help_as_flag(std::move(words));
+    check_command_name(words);
+    // CLI11 takes the last word first.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return 0;
   } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
+    std::ostringstream text;
+    const int code = app.exit(success, text, text);
+    fmt::print("{}", text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
-    return fail(kUserError, std::string(error.what()) + " (nsvq --help, nsvq COMMAND --help)");
+    const auto command = named_command(app).get_display_name();
+    return fail(kUserError, fmt::format("{} (nsvq help{})", describe(error, app),
+                                        command == "nsvq" ? "" : " " + words.front()));
   }
+}
+
+/// A full disk shows when the last of the output is written, or showed before and was kept in mind.
+void flush_stdout() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return;
+  const int reason = errno;
+  std::clearerr(stdout);
+  throw RunError("cannot write to standard output: {}", std::strerror(reason ? reason : EIO));
 }
 
 }  // namespace
@@ -88,13 +147,20 @@ int parse_and_run(int argc, char** argv) {
 int run_program(int argc, char** argv) {
   allow_many_files();
   try {
-    return parse_and_run(argc, argv);
+    const int code = parse_and_run({argv + 1, argv + argc});
+    flush_stdout();
+    return code;
   } catch (const UserError& error) {
     return fail(kUserError, error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail(kRunError, describe_out_of_memory(error.what_without_backtrace()));
   } catch (const c10::Error& error) {
-    return fail(kRunError, error.what_without_backtrace());
+    return fail_in_torch(error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    return fail_in_torch(error.what());
+  } catch (const std::system_error& error) {
+    // fmt::print throws one where standard output cannot be written.
+    if (!std::ferror(stdout)) return fail(kRunError, error.what());
+    std::clearerr(stdout);
+    return fail(kRunError, "cannot write to standard output: " + error.code().message());
   } catch (const std::exception& error) {
     return fail(kRunError, error.what());
   }

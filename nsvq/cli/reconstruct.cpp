@@ -6,6 +6,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
@@ -90,6 +91,7 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
     progress.update(folder.pictures());
   }
   folder.finish();
+  progress.update(total);  // counts broken images too
   progress.finish();
 }
 
@@ -116,6 +118,7 @@ void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& argume
     progress.update(folder.pictures());
   }
   folder.finish();
+  progress.update(total);  // counts broken images too
   progress.finish();
 }
 
@@ -134,8 +137,9 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 }
 
 void run_reconstruct(const ReconstructArguments& arguments) {
-  ModelOnData opened(arguments.model);
   const bool grid = names_image(arguments.out);
+  if (!grid) require_folder_name(arguments.out, "name FILE.png or FILE.jpg");
+  ModelOnData opened(arguments.model);
   if (arguments.fit.empty()) {
     (grid ? write_grid : write_folder)(opened, arguments);
   } else {

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/limited_source.h"
 #include "nsvq/data/named_classes.h"
@@ -22,6 +25,7 @@ struct TokenizeArguments {
   std::string out, crop, classes;
   int64_t limit = 0;
   int64_t shard_size = 4096;
+  bool shard_size_given = false;
 };
 
 int parse_side(std::string_view text, std::string_view whole) {
@@ -51,18 +55,26 @@ void check_stride(const TransformOptions& transform, int64_t stride) {
 }
 
 /// --batch-size if given, else the one of unfinished tokens in the folder, else the device's
-/// default, at most a shard on a GPU.
+/// default, at most a shard.
 int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
                           const TransformOptions& transform) {
   if (arguments.model.batch_size > 0) return arguments.model.batch_size;
   if (std::filesystem::exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
     return read_token_manifest(arguments.out).settings.batch_size;
   }
-  const auto batch = opened.session.batch_size(transform);
-  return opened.session.device().is_cpu() ? batch : std::min(batch, arguments.shard_size);
+  return std::min(opened.session.batch_size(transform), arguments.shard_size);
+}
+
+/// Shards hold whole batches.
+void tell_rounding(int64_t shard_size, int64_t batch) {
+  const int64_t whole = (shard_size + batch - 1) / batch * batch;
+  if (whole == shard_size) return;
+  log("--shard-size {}: shards hold {} images, whole batches of {} (--batch-size)", shard_size,
+      whole, batch);
 }
 
 void run_tokenize(const TokenizeArguments& arguments) {
+  require_folder_name(arguments.out, "tokens go to a folder");
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
   TokenizeOptions options;
@@ -74,6 +86,8 @@ void run_tokenize(const TokenizeArguments& arguments) {
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
   check_stride(options.loader.transform, opened.session.stride());
   options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
+  note_batch_size("--batch-size ", options.loader.batch_size);
+  if (arguments.shard_size_given) tell_rounding(options.shard_size, options.loader.batch_size);
   auto source = opened.source;
   if (!arguments.classes.empty()) {
     source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes));
@@ -111,11 +125,14 @@ void declare_tokenize(CLI::App& app) {
   app.add_option("--crop", arguments->crop,
                  "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
                  "square the model was trained on)");
-  app.add_option("--shard-size", arguments->shard_size,
-                 "images per shard, rounded up to whole batches")
-      ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
-      ->capture_default_str();
-  app.callback([arguments] { run_tokenize(*arguments); });
+  auto* shard_size = app.add_option("--shard-size", arguments->shard_size,
+                                    "images per shard, rounded up to whole batches")
+                         ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
+                         ->capture_default_str();
+  app.callback([arguments, shard_size] {
+    arguments->shard_size_given = shard_size->count() > 0;
+    run_tokenize(*arguments);
+  });
 }
 
 }  // namespace nsvq

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/memory_advice.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/dist/group.h"
@@ -48,6 +49,7 @@ void print_result(const Config& config, const std::filesystem::path& run, const 
 
 void run_train(const TrainArguments& arguments) {
   const auto config = load_config(arguments.recipe, arguments.overrides);
+  note_batch_size("train.batch_size=", config.train.batch_size);
   auto request = arguments.request;
   request.name = std::filesystem::path(arguments.recipe).stem().string();
   const auto [run, start] = choose_run(config, request);

@@ -26,9 +26,17 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+/// In the source tree or, of an installed program, beside it.
+std::string own_script() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto installed = (program.parent_path() / kInstalledWeightsScript).lexically_normal();
+  return is_file(installed) ? installed.string() : kWeightsScript;
+}
+
 std::string find_script() {
   const auto chosen = setting("NSVQ_WEIGHTS_SCRIPT");
-  const std::string script = chosen.empty() ? kWeightsScript : chosen;
+  const std::string script = chosen.empty() ? own_script() : chosen;
   if (is_file(script)) return script;
   throw UserError(
       "no file {}{}; set NSVQ_WEIGHTS_SCRIPT to scripts/weights.py of a clone of nsvq, or run that "

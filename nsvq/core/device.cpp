@@ -59,6 +59,12 @@ int usable_cores() {
   return std::clamp(static_cast<int>(quota / period), 1, cores);
 }
 
+bool is_out_of_memory(const std::string& error) {
+  return error.find("out of memory") != std::string::npos ||
+         error.find("can't allocate memory") != std::string::npos ||
+         error.find("bad_alloc") != std::string::npos;
+}
+
 std::string describe_out_of_memory(const std::string& error) {
   const auto found = [&](const char* pattern) {
     std::smatch match;
@@ -67,12 +73,12 @@ std::string describe_out_of_memory(const std::string& error) {
   const auto asked = found("Tried to allocate ([0-9.]+ [KMGT]?i?B)");
   const auto total = found("total capacity of ([0-9.]+ [KMGT]?i?B)");
   const auto free = found("of which ([0-9.]+ [KMGT]?i?B) is free");
-  std::string text = "out of memory on the GPU";
+  const auto bytes = found("tried to allocate ([0-9]{1,18}) bytes");  // on a CPU
+  std::string text = asked.empty() ? "out of memory" : "out of memory on the GPU";
   if (!asked.empty()) text += fmt::format(": {} asked for", asked);
   if (!free.empty()) text += fmt::format(", {} free of {}", free, total);
-  return text +
-         "; lower train.batch_size (in other commands --batch-size), set train.recompute=true, or "
-         "lower data.size or model.width";
+  if (!bytes.empty()) text += fmt::format(": {:.2f} GiB asked for", in_gib(std::stoll(bytes)));
+  return text;
 }
 
 }  // namespace nsvq

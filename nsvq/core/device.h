@@ -27,8 +27,9 @@ void wait_for(c10::Device device);
 /// CPU cores that this process may use: a container's limit (cgroup v2), else all of the machine.
 int usable_cores();
 
-/// Turns an allocator's out-of-memory error into one line: requested and free memory, and which
-/// settings to lower.
+/// Whether an error's text is that of an allocator, of a GPU or the CPU, that had too little.
+bool is_out_of_memory(const std::string& error);
+/// Turns such a text into a short one: requested and free memory.
 std::string describe_out_of_memory(const std::string& error);
 
 // Implemented in device_cuda.cpp, or in device_no_cuda.cpp without CUDA:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "nsvq/core/printable.h"
 #include "nsvq/core/terminal.h"
 
 namespace nsvq {
@@ -32,15 +33,6 @@ std::string cut(std::string_view text, int limit) {
   return std::string(text.substr(0, end));
 }
 
-// Control characters (line breaks, escape sequences) in a note would break the status line.
-std::string one_line(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return line;
-}
-
 std::string bar(double fraction, int width) {
   const int full = static_cast<int>(fraction * width);
   return fmt::format("[{:#<{}}{:-<{}}]", "", full, "", width - full);
@@ -62,8 +54,8 @@ std::string format_duration(double seconds) {
 
 Progress::Progress(std::string title, int64_t total, std::string unit, double quiet_seconds,
                    int64_t resumed, Now now)
-    : title_(one_line(title)),
-      unit_(one_line(unit)),
+    : title_(printable(title)),
+      unit_(printable(unit)),
       total_(total),
       done_(resumed),
       resumed_(resumed),
@@ -91,7 +83,7 @@ void Progress::update(int64_t done, std::string_view note) {
   const std::lock_guard lock(mutex_);
   if (finished_) return;
   done_ = done;
-  note_ = one_line(note);
+  note_ = printable(note);
   if (seconds_since(last_draw_) >= (terminal_ ? redraw_seconds : quiet_seconds_)) draw(false);
 }
 

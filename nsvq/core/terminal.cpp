@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#include "nsvq/core/printable.h"
+
 namespace nsvq {
 
 namespace {
@@ -52,7 +54,7 @@ void print_line(std::string_view line) {
   const std::lock_guard lock(now.mutex);
   std::string text;
   if (!now.line.empty()) text += clear_to_end;
-  text += line;
+  text += printable(line);  // names of files may hold anything
   text += '\n';
   text += now.line;
   write_stderr(text);

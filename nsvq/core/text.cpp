@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <set>
 
+#include "nsvq/core/printable.h"
+
 namespace nsvq {
 
 namespace {
@@ -34,7 +36,31 @@ size_t character_size(std::string_view text) {
   return overlong || surrogate || code < 0xa0 || code > 0x10ffff ? 0 : size;
 }
 
+/// Marks by which text is shown in another order than it is written, and separators of lines.
+bool reorders_or_breaks(std::string_view character) {
+  static const std::set<std::string_view> kMarks = {
+      "\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+      "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+  return kMarks.contains(character);
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t size = character_size(text);
+    const auto character = text.substr(0, std::max<size_t>(size, 1));
+    const bool plain = size > 0 && character != "\n" && character != "\r";
+    if (plain && !reorders_or_breaks(character)) {
+      shown += character;
+    } else {
+      for (const char c : character) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    }
+    text.remove_prefix(character.size());
+  }
+  return shown;
+}
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   // Rows of the dynamic-programming table: row[j] is the distance of a's first i bytes to b's first

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nsvq/core/error.h"
@@ -43,12 +44,25 @@ std::string_view value_of(std::string_view dict, const std::string& key) {
   return rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
 }
 
-torch::ScalarType parse_type(std::string_view value) {
+using Types = std::vector<std::pair<std::string_view, torch::ScalarType>>;
+
+const Types& types_of(NpyNumbers numbers) {
+  static const Types floating = {{"'<f8'", torch::kDouble}, {"'<f4'", torch::kFloat}};
+  static const Types integer = {{"'<i8'", torch::kInt64},  {"'<i4'", torch::kInt32},
+                                {"'<i2'", torch::kInt16},  {"'|i1'", torch::kInt8},
+                                {"'<u2'", torch::kUInt16}, {"'|u1'", torch::kUInt8}};
+  return numbers == NpyNumbers::floating ? floating : integer;
+}
+
+torch::ScalarType parse_type(std::string_view value, NpyNumbers numbers) {
   const auto end = value.find('\'', 1);
   const auto descr = value.substr(0, end == std::string_view::npos ? end : end + 1);
-  if (descr == "'<f8'") return torch::kDouble;
-  if (descr == "'<f4'") return torch::kFloat;
-  throw UserError("an array of type {}, where '<f8' or '<f4' was due", quote(descr));
+  for (const auto& [name, type] : types_of(numbers)) {
+    if (descr == name) return type;
+  }
+  throw UserError(
+      "an array of type {}, where {} was due", quote(descr),
+      numbers == NpyNumbers::floating ? "'<f8' or '<f4'" : "a signed integer, '|u1' or '<u2'");
 }
 
 bool parse_bool(std::string_view value) {
@@ -76,7 +90,7 @@ std::vector<int64_t> parse_shape(std::string_view value) {
   return shape;
 }
 
-Header parse_header(std::string_view bytes) {
+Header parse_header(std::string_view bytes, NpyNumbers numbers) {
   if (!bytes.starts_with(kMagic) || bytes.size() < 10) throw UserError("an array that is no .npy");
   const auto version = static_cast<uint8_t>(bytes[6]);
   if (version < 1 || version > 3) throw UserError("an array of .npy version {}", version);
@@ -85,7 +99,7 @@ Header parse_header(std::string_view bytes) {
   const auto length = little_endian(bytes.substr(8, start - 8));
   if (length > bytes.size() - start) throw UserError("an array cut off in its header");
   const auto dict = bytes.substr(start, length);
-  return {parse_type(value_of(dict, "descr")), parse_bool(value_of(dict, "fortran_order")),
+  return {parse_type(value_of(dict, "descr"), numbers), parse_bool(value_of(dict, "fortran_order")),
           parse_shape(value_of(dict, "shape")), start + length};
 }
 
@@ -118,8 +132,9 @@ std::string npy_header(const torch::Tensor& tensor) {
   return header + dict;
 }
 
-torch::Tensor parse_npy(std::span<const std::byte> bytes) {
-  const auto header = parse_header({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+torch::Tensor parse_npy(std::span<const std::byte> bytes, NpyNumbers numbers) {
+  const auto header =
+      parse_header({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, numbers);
   const auto data = bytes.subspan(header.end);
   if (bytes_of(header) != data.size()) {
     throw UserError("an array of shape [{}] with {} bytes of numbers",

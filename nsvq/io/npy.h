@@ -11,8 +11,14 @@ namespace nsvq {
 /// What numpy puts before the numbers of an array in a .npy file. `tensor` is fp64 or fp32.
 std::string npy_header(const torch::Tensor& tensor);
 
-/// The array of a whole .npy file: fp64 or fp32, little-endian, by rows or (Fortran) by columns.
-/// Throws UserError without the file's name.
-torch::Tensor parse_npy(std::span<const std::byte> bytes);
+enum class NpyNumbers {
+  floating,  ///< fp64 or fp32
+  integer,   ///< of 8 to 64 bits, unsigned ones of 8 and 16
+};
+
+/// The array of a whole .npy file, little-endian, by rows or (Fortran) by columns. Throws UserError
+/// without the file's name.
+torch::Tensor parse_npy(std::span<const std::byte> bytes,
+                        NpyNumbers numbers = NpyNumbers::floating);
 
 }  // namespace nsvq

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors_header.h"
 
@@ -20,6 +22,28 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr uint64_t longest_header = 100'000'000;  // the official reader's limit
 
+/// What else a file is, by its first bytes.
+std::string describe_foreign(std::string_view start) {
+  constexpr auto convert =
+      "convert it in Python: safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
+      "\"FILE.safetensors\"), with [\"state_dict\"] behind load where the file has one";
+  if (start.starts_with("PK\x03\x04")) {
+    return fmt::format(
+        "a PyTorch file (.pt, .pth, .ckpt) or another zip archive, not safetensors; {}", convert);
+  }
+  if (start.starts_with("\x80\x02")) {
+    return fmt::format("a Python pickle, such as an old PyTorch file, not safetensors; {}",
+                       convert);
+  }
+  const auto is_text = [](unsigned char c) {
+    return c >= 0x20 || c == '\n' || c == '\r' || c == '\t';
+  };
+  if (std::all_of(start.begin(), start.end(), is_text) && text_prefix(start) + 4 > start.size()) {
+    return "a text (a recipe?), not safetensors";
+  }
+  return "truncated, or not safetensors";
+}
+
 SafetensorsHeader read_header(const InputFile& file, uint64_t& data_start) {
   uint64_t length = 0;
   if (file.size() < sizeof(length)) {
@@ -27,8 +51,9 @@ SafetensorsHeader read_header(const InputFile& file, uint64_t& data_start) {
   }
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > longest_header || length > file.size() - sizeof(length)) {
-    throw UserError("cannot read {}: a header of {} bytes in {} (truncated, or not safetensors?)",
-                    file.path().string(), length, file.size());
+    std::string start(std::min<uint64_t>(file.size(), 64), '\0');
+    file.read(0, std::as_writable_bytes(std::span(start)));
+    throw UserError("cannot read {}: {}", file.path().string(), describe_foreign(start));
   }
   std::string text(length, '\0');
   file.read(sizeof(length), std::as_writable_bytes(std::span(text)));

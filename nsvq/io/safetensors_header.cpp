@@ -136,14 +136,14 @@ void check_cover(std::vector<TensorEntry>& entries, uint64_t bytes) {
   if (position != bytes) throw Wrong("{} bytes follow the last tensor", bytes - position);
 }
 
-const char* dtype_name(torch::ScalarType type) {
+}  // namespace
+
+const char* safetensors_dtype(torch::ScalarType type) {
   for (const Dtype& dtype : dtypes) {
     if (type == dtype.type) return dtype.name;
   }
   return nullptr;
 }
-
-}  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes) {
   const json object = parse_header_json(text);
@@ -169,7 +169,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   try {
     if (!header.metadata.empty()) add(metadata_key, header.metadata);
     for (const TensorEntry& entry : header.entries) {
-      const char* dtype = dtype_name(entry.type);
+      const char* dtype = safetensors_dtype(entry.type);
       if (entry.name == metadata_key) throw RunError("a tensor cannot be named {}", metadata_key);
       if (!dtype) {
         throw RunError("tensor {}: type {} is not supported", shown_name(entry.name),

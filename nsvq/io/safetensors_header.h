@@ -34,6 +34,9 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 /// The header's JSON, padded with spaces to a multiple of 8. Throws RunError.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
+/// The format's name of a type ("F32"); null for one that it does not have.
+const char* safetensors_dtype(torch::ScalarType type);
+
 /// A tensor's name in quotes, cut and cleaned so that an error about a corrupt file is one line.
 std::string shown_name(std::string_view name);
 

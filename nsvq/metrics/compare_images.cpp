@@ -42,6 +42,7 @@ std::map<std::string, double> compare_images(const NamedSource& reference, const
   values["images"] = static_cast<double>(other.source->size());
   const auto known = reference.source ? reference.source->size() : choice.reference->count;
   if (known > 0 && compares_sets(choice)) values["reference_images"] = static_cast<double>(known);
+  warn_of_few_images(choice, values);
   return values;
 }
 

@@ -38,6 +38,7 @@ std::vector<MetricKind> lpips_kinds() {
                                    .unit = "",
                                    .better = Better::lower},
                        .input = MetricInput::pairs,
+                       .per_image = true,
                        .weights = {net.weights, "lpips-" + net.name},
                        .choices =
                            [](const Conventions& c) {

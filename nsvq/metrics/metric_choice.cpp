@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "nsvq/metrics/metric_set.h"
 
@@ -59,6 +61,20 @@ bool is_frechet(const std::string& metric) {
 void require_all(const MetricChoice& choice, const std::map<std::string, double>& values) {
   for (const auto& name : choice.names) {
     if (!values.contains(name)) throw UserError("{} needs at least two images", name);
+  }
+}
+
+void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, double>& values) {
+  double images = values.at("images");
+  const auto reference = values.find("reference_images");
+  if (reference != values.end()) images = std::min(images, reference->second);
+  for (const auto& kind : feature_extractor_kinds()) {
+    const bool asked =
+        std::find(choice.names.begin(), choice.names.end(), kind.name) != choice.names.end();
+    if (!asked || images > static_cast<double>(kind.channels)) continue;
+    log("{}: {} images are too few for {} features; the value says more of their number than of "
+        "the images, so compare it with values of as many images alone",
+        kind.name, images, kind.channels);
   }
 }
 

@@ -40,6 +40,10 @@ bool is_frechet(const std::string& metric);
 /// Throws UserError naming the first metric without a value: too few images.
 void require_all(const MetricChoice& choice, const std::map<std::string, double>& values);
 
+/// A line in the log for each Fréchet distance of no more images than its network has features:
+/// such a covariance has no full rank.
+void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, double>& values);
+
 /// Adds figures under their names, counts as whole numbers.
 void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values);
 /// "as" and, for each metric, the choices behind it.

@@ -36,6 +36,7 @@ std::vector<MetricKind> psnr_kinds() {
       .summary = "peak signal-to-noise ratio in dB, mean over images",
       .display = {.title = "PSNR", .chart = "PSNR", .axis = "dB", .unit = "dB", .decimals = 2},
       .input = MetricInput::pairs,
+      .per_image = true,
       .choices =
           [](const Conventions& c) { return describe_groups(c) + "; " + describe(c.pixels); },
       .make =
@@ -44,6 +45,7 @@ std::vector<MetricKind> psnr_kinds() {
           }};
   auto pooled = of_images;
   pooled.name = "psnr_pooled";
+  pooled.per_image = false;
   pooled.summary = "peak signal-to-noise ratio in dB of the error over all images";
   pooled.display.title = "PSNR, pooled";
   pooled.choices = [](const Conventions& c) {

@@ -80,6 +80,7 @@ std::vector<MetricKind> ssim_kinds() {
            .summary = "structural similarity, 7x7 uniform window",
            .display = {.title = "SSIM", .chart = "SSIM", .axis = "", .unit = ""},
            .input = MetricInput::pairs,
+           .per_image = true,
            .choices =
                [](const Conventions& c) {
                  return fmt::format(

@@ -36,8 +36,12 @@ void paste(const Image& image, Image& onto, int64_t left, int64_t top) {
                 &image.pixels[y * image.width * 3], size_t{3} * image.width);
 }
 
-int64_t span_of(int64_t count, int64_t size, int64_t gap) {
-  return count == 0 ? 0 : count * size + (count - 1) * gap;
+/// Where pieces of these sizes begin, side by side, and where the last ends.
+std::vector<int64_t> places_of(const std::vector<int64_t>& sizes, int64_t gap) {
+  std::vector<int64_t> places = {0};
+  for (const int64_t size : sizes) places.push_back(places.back() + size + gap);
+  if (!sizes.empty()) places.back() -= gap;
+  return places;
 }
 
 }  // namespace
@@ -71,23 +75,22 @@ Image to_image(const torch::Tensor& chw) {
 
 Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
   if (gap < 0) throw UserError("make_grid: the gap is {}, expected 0 or more", gap);
-  const Image* first = nullptr;
   size_t columns = 0;
-  for (const auto& row : rows) {
-    columns = std::max(columns, row.size());
-    for (const Image& image : row) {
-      require_whole(image, "make_grid");
-      if (!first) first = &image;
-      if (image.width != first->width || image.height != first->height)
-        throw UserError("make_grid: images of {} x {} and {} x {} in one grid", first->width,
-                        first->height, image.width, image.height);
-    }
-  }
-  if (!first) return {};
-  Image grid = blank(span_of(columns, first->width, gap), span_of(rows.size(), first->height, gap));
+  for (const auto& row : rows) columns = std::max(columns, row.size());
+  if (columns == 0) return {};
+  std::vector<int64_t> widths(columns), heights(rows.size());
   for (size_t r = 0; r < rows.size(); ++r)
-    for (size_t c = 0; c < rows[r].size(); ++c)
-      paste(rows[r][c], grid, c * (first->width + gap), r * (first->height + gap));
+    for (size_t c = 0; c < rows[r].size(); ++c) {
+      require_whole(rows[r][c], "make_grid");
+      widths[c] = std::max<int64_t>(widths[c], rows[r][c].width);
+      heights[r] = std::max<int64_t>(heights[r], rows[r][c].height);
+    }
+  for (size_t r = 0; r < rows.size(); ++r)
+    if (rows[r].empty()) heights[r] = *std::max_element(heights.begin(), heights.end());
+  const auto lefts = places_of(widths, gap), tops = places_of(heights, gap);
+  Image grid = blank(lefts.back(), tops.back());
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t c = 0; c < rows[r].size(); ++c) paste(rows[r][c], grid, lefts[c], tops[r]);
   return grid;
 }
 

@@ -12,8 +12,9 @@ namespace nsvq {
 /// becomes black.
 Image to_image(const torch::Tensor& chw);
 
-/// Rows of images of one size, in columns, with `gap` white pixels between them. Shorter rows end
-/// in white.
+/// Rows of images in columns, with `gap` white pixels between them. A column is as wide as its
+/// widest image, a row as high as its highest; white fills up smaller images and
+/// shorter rows.
 Image make_grid(const std::vector<std::vector<Image>>& rows, int gap = 2);
 
 /// Every pixel becomes a block of `factor` by `factor`.

@@ -21,9 +21,10 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
     if (made.indices.numel() > 0) lowest = at::minimum(lowest, made.indices.min());
     const EvalBatch seen = {images, made.images, made.indices.clamp_min(0)};
     metrics.add(seen);
-    if (options.on_batch) options.on_batch(seen);
+    if (options.on_batch) options.on_batch(seen, batch->indices);
     count += images.size(0);
   }
+  progress.update(loader.batches_per_epoch());  // counts batches of broken images too
   progress.finish();
   throw_if_marked(lowest);
 

@@ -15,7 +15,8 @@ namespace nsvq {
 struct EvaluateOptions {
   std::string title = "evaluation";  ///< of the progress bar
   Group* group = nullptr;            ///< ranks over which sums are taken; null: this process alone
-  std::function<void(const EvalBatch&)> on_batch = nullptr;  ///< sees every batch of this rank
+  /// Sees every batch of this rank, with its images' places in the source.
+  std::function<void(const EvalBatch&, const std::vector<int64_t>& indices)> on_batch = nullptr;
 };
 
 /// The values of `metrics` for a model over what the loader gives, and the number of `images`.

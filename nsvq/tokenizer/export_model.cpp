@@ -24,10 +24,11 @@ nlohmann::ordered_json to_json_value(const T& value) {
   }
 }
 
-/// All settings as JSON, nested by section as in a recipe.
-nlohmann::ordered_json settings_to_json(Config config) {
+}  // namespace
+
+nlohmann::ordered_json settings_to_json(const OptionTable& table) {
   auto json = nlohmann::ordered_json::object();
-  for (const auto& option : tokenizer_options(config).rows) {
+  for (const auto& option : table.rows) {
     auto* place = &json;
     for (size_t start = 0; start != std::string::npos;) {
       const size_t dot = option.key.find('.', start);
@@ -39,16 +40,16 @@ nlohmann::ordered_json settings_to_json(Config config) {
   return json;
 }
 
-}  // namespace
-
 fs::path export_model(const LoadedModel& model, const fs::path& file) {
   if (file.extension() != ".safetensors") {
     throw UserError("--out: {} does not end in .safetensors", file.string());
   }
-  const auto hash = model_sha256(model.tokenizer);
-  auto json = settings_to_json(model.config);
-  json["nsvq"] = {{"version", kVersion}, {"sha256", hash}, {"stride", model.config.model.stride()}};
-  write_model(file, named_tensors(*model.tokenizer), model.config, {{"nsvq.sha256", hash}});
+  Config config = model.config;  // a table binds to what it could change
+  auto json = settings_to_json(tokenizer_options(config));
+  json["nsvq"] = {{"version", kVersion},
+                  {"sha256", model_sha256(model.tokenizer)},
+                  {"stride", model.config.model.stride()}};
+  write_model(file, named_tensors(*model.tokenizer), model.config);
   const auto beside = fs::path(file).replace_extension(".json");
   write_text(beside, json.dump(1) + "\n");
   return beside;

@@ -23,6 +23,7 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
   if (choice.reference && choice.reference->count > 0) {
     values["reference_images"] = static_cast<double>(choice.reference->count);
   }
+  warn_of_few_images(choice, values);
   values["broken_images"] = static_cast<double>(loader.broken());
   return values;
 }

@@ -5,6 +5,7 @@
 
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/losses/loss.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/nn/options.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement.h"
@@ -15,6 +16,16 @@ namespace nsvq {
 namespace {
 
 constexpr Effect kNoEffect = Effect::not_on_result;
+
+/// Of all metrics, in each way that is understood.
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const auto& kind : metric_kinds()) {
+    names.push_back(kind.name);
+    names.insert(names.end(), kind.other_names.begin(), kind.other_names.end());
+  }
+  return names;
+}
 
 std::vector<Option> run_options(Config& config) {
   return {
@@ -164,9 +175,8 @@ std::vector<Option> train_options(TrainConfig& train) {
       {"train.recompute", &train.recompute,
        "less memory for more time: activations are computed again for the gradients",
        Range::yes_no(), kNoEffect},
-      {"train.metrics", &train.metrics,
-       "what an evaluation measures: any metrics of docs/evaluation.md",
-       Range::list(1, 32, Range::any_text("a metric's name")), kNoEffect},
+      {"train.metrics", &train.metrics, "what an evaluation measures (docs/evaluation.md)",
+       Range::list(1, 32, Range::one_of(metric_names())), kNoEffect},
       {"train.check", &train.check,
        "steps between comparisons of the fast quantizer path with the plain one; 0: never",
        Range::at_least(0), kNoEffect},

@@ -32,6 +32,7 @@ torch::Tensor VectorSample::draw(const std::shared_ptr<const Source>& source,
     const auto order = at::randperm(vectors.size(0), generator).slice(0, 0, count).to(device);
     kept.push_back(all ? vectors : vectors.index_select(0, order));
   }
+  progress.update(loader.batches_per_epoch());  // counts batches of broken images too
   progress.finish();
   if (taken == 0) throw UserError("{}: no usable image in the source", title);
   const auto result = at::cat(kept);

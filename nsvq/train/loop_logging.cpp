@@ -1,6 +1,7 @@
 // What the loop tells people: the start, lines of steps and epochs, evaluations, pictures.
 
 #include <cmath>
+#include <sstream>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -10,7 +11,9 @@
 namespace nsvq {
 
 void Loop::report_start() const {
-  log("{}", options_.settings);
+  std::istringstream settings(options_.settings);
+  for (std::string line; std::getline(settings, line);) log("{}", line);
+  log("");
   log("device       {}, {}", describe(device_), name_of(options_.precision));
   for (const auto& line : task_.describe(*this)) log("{}", line);
   log("steps        {} an epoch, {} in all", steps_per_epoch(), total_steps());

@@ -37,6 +37,9 @@ struct TokenizerTaskState {
   int64_t best_epoch = 0;
 };
 
+/// Throws UserError where stage 1 is to end by a loss that the quantizer does not have.
+void check_freeze(const Config& config);
+
 /// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
 /// stage 2.
 class TokenizerTask : public Task {

@@ -66,7 +66,8 @@ MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10:
   }
 }
 
-/// Throws UserError where stage 1 is to end by a loss that the quantizer does not have.
+}  // namespace
+
 void check_freeze(const Config& config) {
   const auto& kind = quantizer_kind(config.quantizer.type);
   const auto& phases = config.schedule.phases;
@@ -78,6 +79,8 @@ void check_freeze(const Config& config) {
       "end schedule.phases with stage1",
       kind.name);
 }
+
+namespace {
 
 /// The generator's parameters, each with its part's factor on the learning rate.
 Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConfig& scale) {

@@ -105,6 +105,9 @@ TEST_F(MetricsCommand, SetsAreComparedWithoutNames) {
     if (i < 4) write("b/other" + std::to_string(i) + ".png", picture(41, 35, i));
   }
   const auto other = figures({folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"});
+  expect_contains(
+      run({"metrics", folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"}).error,
+      {"fd-squeezenet1_1: ", "images are too few for 512 features"});
   const auto same = figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1"});
   EXPECT_GT(other.at("fd-squeezenet1_1"), 1e-4);
   EXPECT_NEAR(same.at("fd-squeezenet1_1").get<double>(), 0, 1e-6);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/printable.h"
 
 using namespace nsvq;
 
@@ -97,4 +98,17 @@ TEST(Lookup, FindsAnEntryOrNamesTheNearest) {
             "unknown metric 'psrn'; did you mean 'psnr'? (there are: psnr, ssim)");
   EXPECT_EQ(error("elephant", "train.metrics"),
             "train.metrics: unknown metric 'elephant' (there are: psnr, ssim)");
+}
+
+TEST(Printable, EscapesWhatATerminalWouldObey) {
+  EXPECT_EQ(printable("caf\u00e9 \u4e2d\t100 %"), "caf\u00e9 \u4e2d\t100 %");
+  EXPECT_EQ(printable("a\nb\r\x1b[2J\x7f"), "a\\x0ab\\x0d\\x1b[2J\\x7f");
+  EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\xc2\\x9b31m")
+      << "an escape sequence's start as one character";
+  EXPECT_EQ(printable("x\u202egpj.exe"), "x\\xe2\\x80\\xaegpj.exe");
+  EXPECT_EQ(printable("\u2028\u2066\u061c"), "\\xe2\\x80\\xa8\\xe2\\x81\\xa6\\xd8\\x9c");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <fstream>
 
@@ -71,6 +73,11 @@ TEST(Npy, ReadsRowsColumnsAndVersions) {
   const auto columns = parse_npy(npy(dict("'<f8'", "True", "(2, 3)"), numbers));
   EXPECT_TRUE(torch::equal(columns, expected.view({3, 2}).t()));
   EXPECT_EQ(parse_npy(npy(dict("'<f8'", "False", "()"), {7})).item<double>(), 7);
+  const auto two_ints = std::bit_cast<double>(std::array<int32_t, 2>{5, -6});
+  const auto ints = parse_npy(npy(dict("'<i4'", "False", "(2,)"), {two_ints}), NpyNumbers::integer);
+  EXPECT_TRUE(at::equal(ints, torch::tensor({5, -6}, torch::kInt32)));
+  EXPECT_THROW(parse_npy(npy(dict("'<i4'", "False", "(2,)"), {two_ints})), UserError);
+  EXPECT_THROW(parse_npy(npy(dict("'<f8'", "False", "()"), {7}), NpyNumbers::integer), UserError);
   EXPECT_EQ(parse_npy(npy(dict("'<f8'", "False", "(4, 0)"))).sizes(), torch::IntArrayRef({4, 0}));
 }
 

@@ -88,8 +88,27 @@ TEST(Grid, OddSizes) {
             33 + 32 * 2);
 }
 
+TEST(Grid, CellsAreAsLargeAsTheLargestImageOfTheirColumnAndRow) {
+  const std::vector<std::vector<Image>> rows = {{plain(2, 3, 0), plain(4, 1, 20)},
+                                                {plain(1, 2, 40), plain(3, 2, 60)}};
+  const Image grid = make_grid(rows, 1);
+  ASSERT_EQ(grid.width, 2 + 1 + 4);
+  ASSERT_EQ(grid.height, 3 + 1 + 2);
+  const auto inside = [&](size_t row, size_t column, int x, int y) {
+    const Image& image = rows[row][column];
+    return x >= 0 && y >= 0 && x < image.width && y < image.height;
+  };
+  for (int y = 0; y < grid.height; ++y)
+    for (int x = 0; x < grid.width; ++x) {
+      const size_t row = y < 4 ? 0 : 1, column = x < 3 ? 0 : 1;
+      const int dx = x - (column ? 3 : 0), dy = y - (row ? 4 : 0);
+      EXPECT_EQ(at(grid, x, y, 0),
+                inside(row, column, dx, dy) ? at(rows[row][column], dx, dy, 0) : 255)
+          << x << ' ' << y;
+    }
+}
+
 TEST(Grid, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(make_grid({{plain(2, 2, 0), plain(2, 3, 0)}}), UserError);
   EXPECT_THROW(make_grid({{plain(2, 2, 0)}}, -1), UserError);
   EXPECT_THROW(make_grid({{Image{2, 2, {1, 2, 3}}}}), UserError);
 }

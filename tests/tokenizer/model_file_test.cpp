@@ -4,6 +4,9 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <string_view>
+
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -81,6 +84,69 @@ TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
   EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
   write_text(checkpoint / "model.safetensors", "damaged");
   EXPECT_NE(error_of([&] { find_model(folder.path()); }), "");
+}
+
+/// A sealed model file, of a tiny recipe.
+void write_sealed(const fs::path& path) {
+  const auto config = tiny_config();
+  write_model(path, named_tensors(*Tokenizer(config)), config);
+}
+
+TEST(FindModel, FindsAnyDamagedByteWhereverTheFileLies) {
+  const TemporaryFolder folder;
+  const auto path = folder / "copied.safetensors";
+  write_sealed(path);
+  EXPECT_EQ(find_model(path), path);
+  const auto whole = read_file(path);
+  uint64_t header = 0;
+  std::memcpy(&header, whole.data(), sizeof(header));
+  // Under another name the sha256 would be like any other text, and the file one without it.
+  const std::string_view text(reinterpret_cast<const char*>(whole.data()), whole.size());
+  const std::string_view name = "nsvq.contents_sha256";
+  const size_t name_begin = text.find(name), name_end = name_begin + name.size();
+  // Every 7th byte of names, shapes and configuration, and some of the weights.
+  for (size_t at = 0; at < whole.size(); at += at < header ? 7 : whole.size() / 50) {
+    if (at >= name_begin && at < name_end) continue;
+    auto damaged = whole;
+    damaged[at] ^= std::byte{1};
+    write_file(path, damaged);
+    const auto error = error_of([&] { find_model(path); });
+    EXPECT_NE(error.find(path.string()), std::string::npos) << "byte " << at << ": " << error;
+  }
+}
+
+TEST(FindModel, SaysThatAFileOfOtherWeightsIsDamaged) {
+  const TemporaryFolder folder;
+  const auto path = folder / "model.safetensors";
+  write_sealed(path);
+  auto contents = read_safetensors(path);
+  contents.tensors.at("quantizer.codebook").mul_(2);
+  write_safetensors(path, contents);
+  EXPECT_NE(error_of([&] { load_model(path); }).find("model.safetensors: damaged"),
+            std::string::npos);
+}
+
+TEST(FindModel, NeedsNoManifestWhereTheModelIsSealed) {
+  const TemporaryFolder folder;
+  const auto checkpoint = folder / "checkpoints/step-3";
+  write_sealed(checkpoint / "model.safetensors");
+  write_text(checkpoint / "state.json", "damaged");
+  write_text(checkpoint / "manifest.json", "damaged");
+  EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
+}
+
+TEST(FindModel, DoesNotTakeAnOlderModelForOneThatCannotBeOpened) {
+  const TemporaryFolder folder;
+  write_sealed(folder / "checkpoints/step-3/model.safetensors");
+  const auto newest = folder / "checkpoints/step-4";
+  fs::create_directories(newest);
+  // Root may read anything, so a link to itself stands for a file without permission.
+  fs::create_symlink(newest / "model.safetensors", newest / "model.safetensors");
+  const auto error = error_of([&] { find_model(folder.path()); });
+  EXPECT_NE(error.find("cannot read " + (newest / "model.safetensors").string()), std::string::npos)
+      << error;
+  fs::remove(newest / "model.safetensors");
+  EXPECT_EQ(find_model(folder.path()), folder / "checkpoints/step-3/model.safetensors");
 }
 
 TEST(InferenceSessionTest, RestoresTorchsFlags) {

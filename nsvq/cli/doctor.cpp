@@ -1,0 +1,126 @@
+// `nsvq doctor`: what this machine offers, on one page.
+
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/version.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/weights.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "580.95.05" of the kernel module; empty where there is none.
+std::string nvidia_driver() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (std::count(word.begin(), word.end(), '.') >= 1 && std::isdigit(word[0])) return word;
+  }
+  return "";
+}
+
+/// The oldest driver that a CUDA of this major version runs with.
+int least_driver(int cuda) { return cuda >= 13 ? 580 : cuda == 12 ? 525 : 450; }
+
+int leading_number(const std::string& text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void show_gpu() {
+  const auto driver = nvidia_driver();
+  const auto cuda = cuda_version();
+  for (int i = 0; i < gpu_count(); ++i) {
+    fmt::print("GPU          {}: {}, driver {}, CUDA {}\n", i,
+               gpu_name(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))), driver, cuda);
+  }
+  if (gpu_count() > 0) return;
+  fmt::print("GPU          none: {}\n", why_no_gpu());
+  if (driver.empty()) return;
+  const int least = least_driver(leading_number(cuda));
+  if (cuda.empty()) {
+    fmt::print("             the driver {} is there: build with NSVQ_CUDA=ON to use the GPU\n",
+               driver);
+  } else if (leading_number(driver) < least) {
+    fmt::print("             driver {} is too old for CUDA {}: {} or newer is needed\n", driver,
+               cuda, least);
+  }
+}
+
+void show_weights() {
+  fmt::print("weights      in {}\n", weights_folder().string());
+  for (const auto& kind : weights_kinds()) {
+    try {
+      const auto origin = weights_origin(kind.name);
+      fmt::print("  {:16} {}\n", kind.name, describe_values(origin.official, origin.source));
+    } catch (const UserError&) {
+      fmt::print("  {:16} missing: {}\n", kind.name, kind.command);
+    }
+  }
+}
+
+std::string free_space(const fs::path& folder) {
+  std::error_code error;
+  const auto space = fs::space(folder, error);
+  if (error) return "unknown";
+  return fmt::format("{:.1f} GiB", static_cast<double>(space.available) / (1 << 30));
+}
+
+std::string open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "unknown";
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit.rlim_cur);
+}
+
+/// What training and tokenising do first: compute on the device, and write files.
+void try_machine() {
+  const auto device = choose_device("auto");
+  const auto ones = at::ones({1, 3, 8, 8}, device);
+  const auto sum = at::conv2d(ones, at::ones({4, 3, 3, 3}, device)).sum().item<double>();
+  if (sum != 4 * 36 * 27) throw UserError("{} computes a convolution wrongly", describe(device));
+  const TemporaryFolder folder;
+  write_text(folder / "file", "text");
+}
+
+void run_doctor() {
+  fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
+  fmt::print("torch        {}\n", TORCH_VERSION);
+  fmt::print("CPU          {} of {} cores usable, {} threads, {}\n", usable_cores(),
+             std::thread::hardware_concurrency(), at::get_num_threads(), cpu_path());
+  show_gpu();
+  fmt::print("free disk    {} here, {} for temporary files\n", free_space("."),
+             free_space(fs::temp_directory_path()));
+  fmt::print("open files   at most {}; each tar shard of a dataset takes one\n", open_files());
+  show_weights();
+  try {
+    try_machine();
+  } catch (const std::exception& error) {
+    throw UserError("training and tokenising cannot run here: {}", error.what());
+  }
+  fmt::print("\ntraining and tokenising can run on {}\n", describe(choose_device("auto")));
+}
+
+}  // namespace
+
+void declare_doctor(CLI::App& app) { app.callback(run_doctor); }
+
+}  // namespace nsvq

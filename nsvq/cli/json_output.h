@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace nsvq {
+
+/// Declares `--json`.
+void declare_json_argument(CLI::App& app, std::string& file);
+
+/// Where a command's figures go as JSON: to a file, to standard output for the name "-", or nowhere
+/// for an empty name. With "-", all that is printed while this object lives goes to standard error,
+/// so that a program can read the JSON from standard output.
+class JsonOutput {
+ public:
+  /// Throws UserError where the file's folder does not exist, RunError where the file cannot be
+  /// written, so that both are known before the work.
+  explicit JsonOutput(std::string file);
+  ~JsonOutput();
+  JsonOutput(const JsonOutput&) = delete;
+  JsonOutput& operator=(const JsonOutput&) = delete;
+
+  /// Once, at the end. Throws RunError.
+  void write(const nlohmann::ordered_json& json);
+
+ private:
+  void restore_stdout();
+
+  std::string file_;
+  int stdout_ = -1;  // standard output, while prints go to standard error
+};
+
+/// Throws UserError, naming the option, for a file in a folder that does not exist; nothing for an
+/// empty name.
+void require_folder_of(const std::string& option, const std::string& file);
+
+}  // namespace nsvq

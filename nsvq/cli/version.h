@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+namespace nsvq {
+
+/// The text of `nsvq --version`: nsvq's version and commit, torch's version, CUDA's, and the vector
+/// instructions of this processor that are used.
+std::string version_text();
+
+/// Of the source tree when it was configured; "unknown" outside of a git repository.
+std::string commit();
+/// Of the toolkit that the CUDA kernels were built with; empty without them.
+std::string cuda_version();
+/// "AVX2", "NEON" and so on, as torch names them.
+std::string cpu_path();
+
+}  // namespace nsvq

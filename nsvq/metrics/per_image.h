@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nsvq/data/source.h"
+#include "nsvq/io/file.h"
+#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_set.h"
+
+namespace nsvq {
+
+/// A CSV file with a line for each image: its key and the chosen figures that single images have.
+class PerImageFile {
+ public:
+  /// Throws UserError where no chosen metric is one of single images, and for missing weights;
+  /// RunError where the file cannot be written.
+  PerImageFile(const std::filesystem::path& path, const Source& source, const MetricChoice& choice,
+               c10::Device device);
+
+  /// A batch, and the places of its images in the source.
+  void add(const EvalBatch& batch, const std::vector<int64_t>& indices);
+  /// The file appears.
+  void finish() { file_.commit(); }
+
+ private:
+  void write_line(const std::vector<std::string>& fields);
+
+  const Source& source_;
+  std::vector<std::string> names_;
+  MetricSet metrics_;
+  AtomicFile file_;
+};
+
+/// A field of a CSV line (RFC 4180): in quotes where it holds a comma, a quote or a line end.
+std::string csv_field(const std::string& text);
+
+}  // namespace nsvq

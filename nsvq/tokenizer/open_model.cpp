@@ -1,0 +1,141 @@
+// From what a user names to a model in memory.
+
+#include <algorithm>
+#include <charconv>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/folder_checksums.h"
+#include "nsvq/io/sealed_tensors.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kModelName = "model.safetensors";
+
+/// N of a folder named step-N, or -1.
+int64_t step_of(const fs::path& folder) {
+  const auto name = folder.filename().string();
+  if (!name.starts_with("step-")) return -1;
+  int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
+  return error == std::errc() && end == name.data() + name.size() ? step : -1;
+}
+
+bool is_missing(const fs::path& path) {
+  std::error_code error;
+  return fs::status(path, error).type() == fs::file_type::not_found;
+}
+
+/// The file's contents, or what is damaged about it. Throws UserError for a file that cannot be
+/// opened: it may well be whole.
+struct ReadModel {
+  ModelFile file;
+  std::string damage;
+  bool unreadable = false;  ///< no safetensors file, by `damage`
+};
+
+ReadModel read_model(const fs::path& path) {
+  ReadModel read{{path, {}}, ""};
+  { const InputFile opened(path); }
+  try {
+    read.file.contents = read_safetensors(path);
+  } catch (const UserError& error) {
+    const auto damage = file_damage(path);
+    return {{path, {}}, damage ? *damage : error.what(), !damage};
+  }
+  auto& contents = read.file.contents;
+  if (!is_sealed(contents.metadata)) {
+    read.damage = file_damage(path).value_or("");
+  } else if (!seal_holds(contents)) {
+    read.damage = "does not hold what was written, by its sha256";
+  }
+  if (read.damage.empty()) convert_to_present_format(contents, path);
+  return read;
+}
+
+/// A file that was named itself: nothing else is tried in its place.
+ModelFile read_named(const fs::path& path) {
+  auto read = read_model(path);
+  if (read.damage.empty()) return std::move(read.file);
+  if (read.unreadable) throw UserError("{}", read.damage);
+  throw UserError(
+      "{}: damaged ({}); copy it again, or name another checkpoint, or the run, whose newest "
+      "undamaged one is then used",
+      path.string(), read.damage);
+}
+
+/// The newest undamaged model among a run's checkpoints.
+ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoints) {
+  for (auto folder = checkpoints.rbegin(); folder != checkpoints.rend(); ++folder) {
+    const auto path = *folder / kModelName;
+    auto read = is_missing(path) ? ReadModel{{path, {}}, "missing"} : read_model(path);
+    if (read.damage.empty()) return std::move(read.file);
+    log("{}: damaged ({}), trying the checkpoint before it", path.string(), read.damage);
+  }
+  throw UserError("{}: the models of all its checkpoints are damaged", run.string());
+}
+
+}  // namespace
+
+ModelFile open_model_file(const fs::path& named) {
+  if (is_missing(named)) {
+    throw UserError("{}: no such run, checkpoint or model file", named.string());
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(named, ignored)) return read_named(named);
+  if (const auto checkpoints = list_checkpoints(named); !checkpoints.empty()) {
+    return read_newest(named, checkpoints);
+  }
+  if (is_missing(named / kModelName)) {
+    throw UserError(
+        "{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
+        "checkpoint yet?",
+        named.string());
+  }
+  return read_named(named / kModelName);
+}
+
+fs::path find_model(const fs::path& run_or_checkpoint) {
+  return open_model_file(run_or_checkpoint).path;
+}
+
+LoadedModel load_model(const fs::path& run_or_checkpoint) {
+  const auto file = open_model_file(run_or_checkpoint);
+  const auto& metadata = file.contents.metadata;
+  const auto config = metadata.find(kModelConfigKey);
+  if (config == metadata.end()) {
+    throw UserError(
+        "{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",
+        file.path.string());
+  }
+  LoadedModel loaded;
+  loaded.file = file.path;
+  loaded.config = parse_config(config->second, file.path.string());
+  loaded.tokenizer = Tokenizer(loaded.config);
+  load_tensors(*loaded.tokenizer, file.contents.tensors, file.path.string());
+  loaded.tokenizer->eval();
+  return loaded;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& run) {
+  std::vector<fs::path> folders;
+  const auto place = run / "checkpoints";
+  if (is_missing(place)) return folders;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(place, error)) {
+    if (step_of(entry.path()) >= 0) folders.push_back(entry.path());
+  }
+  if (error) throw UserError("cannot read {}: {}", place.string(), error.message());
+  std::sort(folders.begin(), folders.end(),
+            [](const fs::path& a, const fs::path& b) { return step_of(a) < step_of(b); });
+  return folders;
+}
+
+}  // namespace nsvq

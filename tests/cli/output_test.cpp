@@ -1,0 +1,221 @@
+// What commands print and write: JSON on standard output, full disks, names of files, progress.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "nsvq/cli/command.h"
+#include "nsvq/cli/memory_advice.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Output : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+
+  TemporaryFolder folder_;
+  std::string model_ = folder_ / "model.safetensors";
+  std::string data_ = "builtin:dead-leaves?size=16&count=3";
+};
+
+TEST_F(Output, AFullDiskBehindStandardOutputIsAnError) {
+  const auto error = folder_ / "error.txt";
+  const std::vector<std::string> commands = {"--version", "train --help", "config --reference",
+                                             "info '" + model_ + "'",
+                                             "info '" + model_ + "' --json -"};
+  for (const auto& words : commands) {
+    const auto command =
+        fmt::format("'{}' {} >/dev/full 2>'{}'", NSVQ_PROGRAM, words, error.string());
+    const int status = std::system(command.c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 3) << words;
+    EXPECT_NE(read_text(error).find("cannot write to standard output: No space left on device"),
+              std::string::npos)
+        << words << ": " << read_text(error);
+  }
+}
+
+TEST_F(Output, JsonOnStandardOutputIsAlone) {
+  const auto out = (folder_ / "codes.safetensors").string();
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", model_, "--data", data_},
+      {"compare", model_, model_, "--data", data_},
+      {"metrics", data_, data_},
+      {"info", model_},
+      {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", out},
+      {"bench", "ops", "--only", "code_usage", "--rounds", "1", "--device", "cpu"},
+  };
+  for (auto words : commands) {
+    SCOPED_TRACE(words[0]);
+    words.insert(words.end(), {"--json", "-"});
+    const auto result = run(words);
+    ASSERT_EQ(result.code, 0) << result.error;
+    EXPECT_TRUE(json::parse(result.out).is_object()) << result.out;
+    EXPECT_NE(result.error, "") << "the table is on standard error";
+  }
+  EXPECT_FALSE(fs::exists("-"));
+}
+
+TEST_F(Output, AFileOfFiguresMakesNoFolders) {
+  const auto missing = folder_ / "missing";
+  expect_failure(run({"eval", model_, "--data", data_, "--json", missing / "figures.json"}), 2,
+                 {"--json", "there is no folder " + missing.string()});
+  expect_failure(run({"eval", model_, "--data", data_, "--per-image", missing / "figures.csv"}), 2,
+                 {"--per-image", "there is no folder"});
+  EXPECT_FALSE(fs::exists(missing));
+}
+
+TEST_F(Output, FoldersAreNotNamedLikeFiles) {
+  const auto out = (folder_ / "rec.webp").string();
+  expect_failure(run({"reconstruct", model_, "--data", data_, "--out", out}), 2,
+                 {out, ".webp", "FILE.png"});
+  expect_failure(run({"tokenize", model_, "--data", data_, "--out", out}), 2, {".webp", "folder"});
+  expect_failure(run({"detokenize", model_, "--tokens", "t", "--out", out}), 2,
+                 {".webp", "FILE.tar"});
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", out + "/"}).code, 0);
+  EXPECT_TRUE(fs::is_directory(out));
+  EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", folder_ / "rate-0.5"}).code, 0);
+}
+
+TEST_F(Output, BenchNamesTheOperatorsThereAre) {
+  const auto result = run({"bench", "ops", "--only", "nosuch", "--rounds", "1", "--device", "cpu"});
+  expect_failure(result, 2, {"nosuch", "nearest_codes", "code_usage", "adam_step"});
+  EXPECT_EQ(result.out.find("| operator"), std::string::npos) << result.out;
+}
+
+/// A folder with images of these sizes and one file that is none.
+fs::path photos_in(const TemporaryFolder& folder) {
+  const auto photos = folder / "photos";
+  for (const auto& [name, width, height] :
+       {std::tuple{"a.png", 20, 17}, {"b.png", 33, 24}, {"c.png", 16, 16}}) {
+    Image image{width, height, std::vector<uint8_t>(size_t{3} * width * height, 99)};
+    write_file(photos / name, encode_png(image));
+  }
+  write_text(photos / "broken.png", "not an image");
+  return photos;
+}
+
+TEST_F(Output, ProgressEndsAtAllOfTheImagesAlsoWithBrokenOnes) {
+  const auto photos = photos_in(folder_).string();
+  const auto out = (folder_ / "out").string();
+  expect_contains(run({"reconstruct", model_, "--data", photos, "--out", out}).error,
+                  {"reconstruct 4/4 100%"});
+  expect_contains(
+      run({"reconstruct", model_, "--data", photos, "--out", out + "2", "--fit", "pad"}).error,
+      {"reconstruct 4/4 100%"});
+  expect_contains(run({"eval", model_, "--data", photos, "--batch-size", "1"}).error,
+                  {"evaluation 4/4 100%"});
+}
+
+TEST_F(Output, AGridTakesImagesOfDifferentSizes) {
+  const auto grid = folder_ / "grid.png";
+  const auto result = run({"reconstruct", model_, "--data", photos_in(folder_).string(), "--fit",
+                           "pad", "--out", grid.string()});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto picture = read_image(grid);
+  EXPECT_EQ(picture.width, 20 + 2 + 33 + 2 + 16);
+  EXPECT_EQ(picture.height, 24 + 2 + 24);
+}
+
+TEST_F(Output, FiguresOfEachImageGoToACsvFile) {
+  const auto photos = folder_ / "photos";
+  for (const auto& [name, level] : {std::pair{"a, \"b\".png", 10}, {"c.png", 200}}) {
+    Image image{16, 16, std::vector<uint8_t>(size_t{3} * 16 * 16, static_cast<uint8_t>(level))};
+    write_file(photos / name, encode_png(image));
+  }
+  const auto csv = folder_ / "figures.csv";
+  const auto result =
+      run({"eval", model_, "--data", photos.string(), "--per-image", csv.string(), "--json", "-"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  std::istringstream lines(read_text(csv));
+  std::string title, first, second, rest;
+  std::getline(lines, title);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_EQ(title, "key,psnr,ssim");
+  EXPECT_TRUE(first.starts_with("\"a, \"\"b\"\".png\",")) << first;
+  EXPECT_TRUE(second.starts_with("c.png,")) << second;
+  EXPECT_FALSE(std::getline(lines, rest));
+  const auto psnr = [](const std::string& line) {
+    return std::stod(line.substr(line.find("png") + (line[0] == '"' ? 5 : 4)));
+  };
+  EXPECT_NEAR((psnr(first) + psnr(second)) / 2, json::parse(result.out).at("psnr").get<double>(),
+              1e-4);
+  expect_failure(run({"eval", model_, "--data", photos.string(), "--per-image", csv.string(),
+                      "--metrics", "entropy"}),
+                 2, {"--per-image", "entropy"});
+}
+
+TEST_F(Output, ErrorsAreOneLineWhateverTheNamesHold) {
+  const auto result = run({"eval", folder_ / "a\nb\x1b[31m\u202ec", "--data", data_});
+  expect_failure(result, 2, {"a\\x0ab\\x1b[31m\\xe2\\x80\\xaec", "no such run"});
+}
+
+TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
+  const std::string error =
+      "[enforce fail at alloc_cpu.cpp:119] err == 0. DefaultCPUAllocator: can't allocate memory: "
+      "you tried to allocate 68719476736 bytes. Error code 12 (Cannot allocate memory)";
+  note_batch_size("--batch-size ", 24);
+  EXPECT_EQ(explain_out_of_memory(error),
+            "out of memory: 64.00 GiB asked for; try --batch-size 12, half of the present batch");
+  note_batch_size("train.batch_size=", 16);
+  expect_contains(explain_out_of_memory(error), {"try train.batch_size=8,", "train.recompute"});
+}
+
+TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "train"}).out, run({"train", "--help"}).out);
+  EXPECT_EQ(run({"help", "bench", "ops"}).out, run({"bench", "ops", "--help"}).out);
+  expect_failure(run({"help", "trian"}), 2, {"trian", "did you mean 'train'"});
+  expect_failure(run({"train", "--foo"}), 2, {"unknown option --foo", "nsvq help train"});
+  expect_failure(run({"train", "x.yaml", "--rum=a"}), 2,
+                 {"unknown option --rum; did you mean '--run'?"});
+  EXPECT_EQ(run({"xyzzy"}).error.find("did you mean"), std::string::npos);
+  EXPECT_EQ(run({"compare", "--help"}).out.find("x 2"), std::string::npos) << "three work too";
+  EXPECT_EQ(run({"metrics", "--help"}).out.find("utilisation"), std::string::npos);
+  EXPECT_NE(run({"eval", "--help"}).out.find("utilisation"), std::string::npos);
+}
+
+TEST(Version, NamesCommitTorchAndProcessor) {
+  expect_contains(run({"--version"}).out, {"nsvq ", "(commit ", "torch 2.", "CUDA", "CPU: "});
+}
+
+TEST(Doctor, SaysWhatTheMachineOffers) {
+  const auto result = run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"torch ", "GPU ", "free disk", "open files", "threads", "lpips-vgg",
+                               "training and tokenising can run"});
+}
+
+TEST(Config, RefusesWhatTrainingRefuses) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  expect_failure(run({"config", recipe, "quantizer.type=fsq"}), 2, {"quantizer.fsq.levels"});
+  expect_failure(run({"config", recipe, "quantizer.type=none", "schedule.freeze=plateau"}), 2,
+                 {"schedule.freeze"});
+  expect_failure(run({"config", recipe, "quantizer.type=lfq", "quantizer.lfq.bits=8",
+                      "replacement.policy=copy"}),
+                 2, {"replacement.policy"});
+  expect_failure(run({"config", recipe, "train.metrics=[psrn]"}), 2, {"train.metrics", "psnr"});
+  expect_failure(run({"config", recipe, "adversarial.weight=0.1", "adversarial.layers=4"}), 2,
+                 {"adversarial.layers"});
+  expect_contains(run({"config", "--reference"}).out, {"lpips-vgg|"});
+}
+
+}  // namespace
+}  // namespace nsvq

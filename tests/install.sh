@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# install.sh BUILD_FOLDER: installs what is built into a temporary folder, without building, and uses it there.
+set -eu -o pipefail
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+cmake --install "$1" --prefix "$prefix" >"$prefix/log"
+cd /
+"$prefix/bin/nsvq" --version
+"$prefix/bin/nsvq" config "$prefix/share/nsvq/configs/quickstart.yaml" >/dev/null
+[ -n "$(find "$prefix" -name libnsvq_ops.so)" ]
+for file in "$prefix/bin/nsvq" "$(find "$prefix" -name libnsvq_ops.so)"; do
+  if ldd "$file" | grep 'not found'; then echo "install: $file lacks a library" >&2; exit 1; fi
+done
+
+# The completions know commands, subcommands and options.
+completions=$prefix/share/bash-completion/completions/nsvq
+complete_words() {
+  bash -c 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nsvq; echo " ${COMPREPLY[*]} "' "$completions" "$@"
+}
+expect() {  # WORD, then the line so far
+  local word=$1
+  shift
+  complete_words "$@" | grep -q -- " $word " || { echo "install: '$*' is not completed by $word" >&2; exit 1; }
+}
+expect train nsvq tr
+expect --resume nsvq train --re
+expect ops nsvq bench o
+expect --only nsvq bench ops --on
+[ -s "$prefix/share/zsh/site-functions/_nsvq" ]
+if command -v zsh >/dev/null; then zsh -n "$prefix/share/zsh/site-functions/_nsvq"; fi
