@@ -76,8 +76,9 @@ void run_detokenize(const DetokenizeArguments& arguments) {
                output->advance(done += std::ssize(files));
                // Thrown, so that the output records how far it came or, a tar file, is removed.
                if (interrupted()) {
-                 throw RunError("stopped before {} was complete{}", arguments.out,
-                                output->done() > 0 ? "; the same command completes it" : "");
+                 log("stopped before {} was complete{}", arguments.out,
+                     output->done() > 0 ? "; the same command completes it" : "");
+                 throw Interrupted();
                }
              });
   output->finish();

@@ -1,14 +1,18 @@
 #include "nsvq/cli/program.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <iostream>
 #include <string>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/version.h"
@@ -43,6 +47,10 @@ namespace {
 
 constexpr int kUserError = 2;
 constexpr int kRunError = 3;
+constexpr auto kExitCodes =
+    "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
+    "time;\n"
+    "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, with what was done so far saved.";
 
 int fail(int code, std::string message) {
   message = message.substr(0, message.find('\n'));
@@ -69,6 +77,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
   app.set_version_flag("--version", std::string("nsvq ") + kVersion);
   app.require_subcommand(1);
+  app.footer(kExitCodes);
   for (const auto& command : commands()) {
     command.declare(*app.add_subcommand(command.name, command.summary));
   }
@@ -85,10 +94,19 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
+void open_standard_streams() {
+  // open takes the lowest free number, so one that is closed is filled by the next file.
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
+  }
+}
+
 int run_program(int argc, char** argv) {
   allow_many_files();
   try {
     return parse_and_run(argc, argv);
+  } catch (const Interrupted& stop) {
+    return stop.exit_code();
   } catch (const UserError& error) {
     return fail(kUserError, error.what());
   } catch (const c10::OutOfMemoryError& error) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
@@ -23,6 +24,7 @@ RunState run_state_from(const json& all) {
   state.skipped = all.at("skipped");
   state.samples = all.at("samples");
   state.finished = all.at("finished");
+  state.epoch_end_due = all.value("epoch_end_due", false);
   for (const auto& [name, value] : all.at("evaluation").items()) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
   }
@@ -30,22 +32,37 @@ RunState run_state_from(const json& all) {
   return state;
 }
 
+/// The name is joined to the run's folder, and the file is cut and written to: nothing but an event
+/// file may be named.
+LogPosition log_position_from(const json& all, const std::string& source) {
+  LogPosition position{all.at("metrics_length"), all.at("events"), all.at("events_length")};
+  const auto& name = position.events;
+  if (name.empty() || is_event_file(name)) return position;
+  throw UserError("{}: 'events' is {}, not the name of an event file ({}...)", source, quote(name),
+                  kEventFilePrefix);
+}
+
 }  // namespace
 
+bool is_event_file(const std::string& name) {
+  return name.starts_with(kEventFilePrefix) && name.find('/') == std::string::npos;
+}
+
 std::string state_to_json(const RunState& state, const LogPosition& logs) {
-  return json{{"format", kTrainingFormat},
+  json all = {{"format", kTrainingFormat},
               {"step", state.step},
               {"epoch", state.epoch},
               {"batch", state.batch},
               {"skipped", state.skipped},
               {"samples", state.samples},
               {"finished", state.finished},
+              {"epoch_end_due", state.epoch_end_due},
               {"evaluation", state.evaluation},
               {"task", json::parse(state.task)},
               {"metrics_length", logs.metrics},
               {"events", logs.events},
-              {"events_length", logs.events_length}}
-      .dump(1);
+              {"events_length", logs.events_length}};
+  return all.dump(1);
 }
 
 std::pair<RunState, LogPosition> state_from_json(const std::string& text,
@@ -58,8 +75,7 @@ std::pair<RunState, LogPosition> state_from_json(const std::string& text,
           "(nsvq eval, tokenize, export), but training goes on only with the nsvq that began it",
           source, all.at("format").dump(), kTrainingFormat);
     }
-    return {run_state_from(all),
-            {all.at("metrics_length"), all.at("events"), all.at("events_length")}};
+    return {run_state_from(all), log_position_from(all, source)};
   } catch (const json::exception& error) {
     throw UserError("{}: not a checkpoint's state ({})", source, error.what());
   }
