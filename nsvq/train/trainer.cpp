@@ -10,6 +10,7 @@
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_config.h"
+#include "nsvq/train/settings_summary.h"
 
 namespace nsvq {
 
@@ -50,7 +51,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::p
 
 LoopOptions loop_options(const Config& config, c10::Device device) {
   return {config.train, config.checkpoint, config.seed, precision_on(config, device),
-          to_yaml(config, Detail::brief)};
+          summarize_settings(config)};
 }
 
 }  // namespace
