@@ -37,6 +37,7 @@ const std::vector<Command>& commands() {
       {"config", "print a recipe with all its settings, or a reference of all keys",
        declare_config},
       {"info", "show the contents of a checkpoint", declare_info},
+      {"runs", "list the runs below a folder with their state and figures", declare_runs},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
   };

@@ -108,5 +108,36 @@ TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
   expect_failure(run({"train", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
 }
 
+TEST_F(Stop, RunsAreListed) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  write_text(recipe_, to_yaml(config));
+  const auto runs = folder_ / "runs";
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "tiny").string()}).code, 0);
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "deep/tiny-2").string()}).code, 0);
+  fs::create_directories(runs / "no run");
+  fs::remove_all(list_checkpoints(runs / "deep/tiny-2").back());
+  const auto listed = run({"runs", runs.string(), "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.error;
+  const auto json = nlohmann::json::parse(listed.out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0].at("path"), (runs / "deep/tiny-2").string());
+  EXPECT_EQ(json[0].at("state"), "stopped");
+  EXPECT_EQ(json[0].at("step"), 3);
+  EXPECT_EQ(json[1].at("recipe"), "tiny");
+  EXPECT_EQ(json[1].at("state"), "finished");
+  EXPECT_EQ(json[1].at("step"), 6);
+  EXPECT_EQ(json[1].at("total_steps"), 6);
+  EXPECT_GT(json[1].at("evaluation").at("psnr").get<double>(), 3);
+  EXPECT_GT(json[1].at("bytes").get<int64_t>(), 10000);
+
+  const auto lock = lock_run(runs / "tiny");
+  const auto table = run({"runs", runs.string()});
+  expect_contains(table.out, {"tiny", "running", "stopped", "3 of 6", "6 of 6", "kB"});
+  expect_contains(run({"runs", (runs / "tiny").string()}).out, {"running"});
+  expect_failure(run({"runs", (runs / "no run").string()}), 2, {"no runs"});
+  expect_failure(run({"runs", (folder_ / "missing").string()}), 2, {"missing"});
+}
+
 }  // namespace
 }  // namespace nsvq
