@@ -153,6 +153,7 @@ struct AlarmConfig {
 struct CheckpointConfig {
   int64_t every_steps = 0;
   int64_t keep = 3;
+  std::string keep_best;
   std::string on_error = "stop";
 };
 

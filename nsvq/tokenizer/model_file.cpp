@@ -7,6 +7,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/version.h"
 #include "nsvq/core/yaml.h"
+#include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kModelName = "model.safetensors";
+constexpr auto kBestMarker = "best";
 constexpr auto kFormatKey = "nsvq.format";
 constexpr auto kConfigKey = "nsvq.config";
 
@@ -71,6 +73,14 @@ int64_t step_of(const fs::path& folder) {
   int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
   return error == std::errc() && end == name.data() + name.size() ? step : -1;
+}
+
+/// The checkpoint that a run's checkpoints/best names.
+fs::path marked_checkpoint(const fs::path& marker) {
+  auto name = read_text(marker);
+  if (name.ends_with('\n')) name.pop_back();
+  if (step_of(name) < 0) throw UserError("{}: names no checkpoint (step-N)", marker.string());
+  return marker.parent_path() / name;
 }
 
 /// A file that was named itself: nothing else is tried in its place.
@@ -146,6 +156,9 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
 }
 
 fs::path find_model(const fs::path& run_or_checkpoint) {
+  if (run_or_checkpoint.filename() == kBestMarker && fs::is_regular_file(run_or_checkpoint)) {
+    return find_model(marked_checkpoint(run_or_checkpoint));
+  }
   if (fs::is_regular_file(run_or_checkpoint)) return require_undamaged(run_or_checkpoint);
   if (!fs::exists(run_or_checkpoint)) {
     throw UserError("{}: no such run, checkpoint or model file", run_or_checkpoint.string());

@@ -35,8 +35,9 @@ struct LoadedModel {
   std::filesystem::path file;
 };
 
-/// Loads what a user names: a run's folder (its newest checkpoint), a checkpoint folder, or a model
-/// file. Throws UserError saying what is missing or damaged.
+/// Loads what a user names: a run's folder (its newest checkpoint), a checkpoint folder, a run's
+/// checkpoints/best (the one that it names), or a model file. Throws UserError saying what is
+/// missing or damaged.
 LoadedModel load_model(const std::filesystem::path& run_or_checkpoint);
 
 /// The model file behind such a name, its checksum verified. In a run's folder, a checkpoint whose

@@ -38,6 +38,7 @@ Outcome Loop::train(RunDirectory& run) {
     const NothingToSave starting;  // as if the run had not begun
     task_.begin(*this);
   }
+  write([&] { run_->mark_best(best_step()); });  // a killed process may not have come to it
   const bool finished = train_epochs();
   if (!finished) save_checkpoint();
   require_saved();
@@ -114,7 +115,8 @@ void Loop::evaluate_epoch() {
   task_.start_next_epoch(*this);
   steps_.epoch_meter().reset();
   state_.epoch_end_due = false;
-  if (options_.checkpoint.every_steps == 0 || state_.finished) save_checkpoint();
+  const bool best = best_step() == state_.step;
+  if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
 }
 
 int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch) {
@@ -188,7 +190,7 @@ void Loop::save_checkpoint() {
     auto state = state_;
     state.finished = state.finished && !state.epoch_end_due;
     run_->save({state, run_->position(), task_.model(state), std::move(training)},
-               options_.checkpoint.keep);
+               options_.checkpoint.keep, best_step());
     saved_ = place();
   });
 }

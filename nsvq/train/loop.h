@@ -91,6 +91,8 @@ class Loop {
   RunState place_in_log() const;
   void log_step();
   void run_evaluation();
+  void note_best();
+  int64_t best_step() const;
   void save_samples();
   void write(const std::function<void()>& writing) const;
   void save_checkpoint();

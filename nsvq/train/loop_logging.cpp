@@ -92,9 +92,27 @@ void Loop::run_evaluation() {
   state_.evaluation = task_.evaluate(state_);
   if (state_.evaluation.empty()) return;
   auto figures = state_.evaluation;
+  note_best();
   figures.erase(task_.sample_name());  // their number is no figure of the model
   record("eval", figures);
   log("          evaluation: {}", task_.describe_evaluation(state_.evaluation));
+}
+
+/// Of equal evaluations the first is the best.
+void Loop::note_best() {
+  const auto& metric = options_.checkpoint.keep_best;
+  const auto found = state_.evaluation.find(metric);
+  if (found == state_.evaluation.end() || !std::isfinite(found->second)) return;
+  auto& best = state_.best;
+  const bool higher = task_.higher_is_better(metric);
+  const bool better = higher ? found->second > best.value : found->second < best.value;
+  if (best.metric != metric || better) best = {metric, found->second, state_.step};
+}
+
+/// The step whose checkpoint is kept for its evaluation, or -1.
+int64_t Loop::best_step() const {
+  const auto& metric = options_.checkpoint.keep_best;
+  return !metric.empty() && state_.best.metric == metric ? state_.best.step : -1;
 }
 
 void Loop::save_samples() {

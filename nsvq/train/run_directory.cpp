@@ -194,7 +194,20 @@ fs::path RunDirectory::save_samples(const RunState& state, const Image& grid) {
   return file;
 }
 
-void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
+void RunDirectory::mark_best(int64_t step) {
+  require_in_place();
+  const auto marker = path_ / "checkpoints" / "best";
+  const auto name = fmt::format("step-{}", step), text = name + "\n";
+  std::error_code ignored;
+  if (step < 0) {
+    fs::remove(marker, ignored);
+  } else if (fs::is_directory(path_ / "checkpoints" / name, ignored) &&
+             (!fs::exists(marker, ignored) || read_text(marker) != text)) {
+    write_text(marker, text);
+  }
+}
+
+void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best) {
   require_in_place();
   const auto folder_of = [&](int64_t step) {
     return path_ / "checkpoints" / fmt::format("step-{}", step);
@@ -203,8 +216,10 @@ void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
   AppendFile(path_ / kMetrics).sync();
   events_->sync();
   save_checkpoint(folder_of(checkpoint.state.step), checkpoint);
+  mark_best(best);  // before the one that was the best goes
   auto folders = list_checkpoints(path_);
   for (size_t i = 0; i + keep < folders.size(); ++i) {
+    if (best >= 0 && folders[i] == folder_of(best)) continue;
     std::error_code error;
     fs::remove_all(folders[i], error);
     if (error) log("{}: cannot be removed ({})", folders[i].string(), error.message());

@@ -59,8 +59,11 @@ class RunDirectory {
                     const std::string& reason);
   /// Writes samples/epoch-NNNN.png and a TensorBoard image; returns the path.
   std::filesystem::path save_samples(const RunState& state, const Image& grid);
-  /// Writes checkpoints/step-N and removes all but the newest `keep`.
-  void save(const Checkpoint& checkpoint, int64_t keep);
+  /// Writes checkpoints/step-N and removes all but the newest `keep` and that of step `best`, which
+  /// the file checkpoints/best names; -1: none is the best.
+  void save(const Checkpoint& checkpoint, int64_t keep, int64_t best = -1);
+  /// Lets checkpoints/best name the checkpoint of a step, if it is there; -1: removes the name.
+  void mark_best(int64_t step);
 
  private:
   /// Which folder a path led to when the run was opened.

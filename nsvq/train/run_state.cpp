@@ -28,6 +28,9 @@ RunState run_state_from(const json& all) {
   for (const auto& [name, value] : all.at("evaluation").items()) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
   }
+  if (const auto best = all.find("best"); best != all.end()) {
+    state.best = {best->at("metric"), best->at("value"), best->at("step")};
+  }
   state.task = all.at("task").dump();
   return state;
 }
@@ -62,6 +65,10 @@ std::string state_to_json(const RunState& state, const LogPosition& logs) {
               {"metrics_length", logs.metrics},
               {"events", logs.events},
               {"events_length", logs.events_length}};
+  if (!state.best.metric.empty()) {
+    all["best"] = {
+        {"metric", state.best.metric}, {"value", state.best.value}, {"step", state.best.step}};
+  }
   return all.dump(1);
 }
 

@@ -19,6 +19,12 @@ struct RunState {
   /// The epoch's evaluation and what follows it are still to come: the run was stopped in it.
   bool epoch_end_due = false;
   std::map<std::string, double> evaluation;  ///< the last one
+  /// The best evaluation by checkpoint.keep_best; no metric before the first one.
+  struct Best {
+    std::string metric;
+    double value = 0;
+    int64_t step = 0;
+  } best;
   std::string task = "{}";  ///< the task's own state, as JSON
 };
 

@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -50,7 +51,10 @@ std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::p
 }
 
 LoopOptions loop_options(const Config& config, c10::Device device) {
-  return {config.train, config.checkpoint, config.seed, precision_on(config, device),
+  auto checkpoint = config.checkpoint;
+  // Evaluations call metrics by their own names.
+  if (auto& best = checkpoint.keep_best; !best.empty()) best = metric_kind(best).name;
+  return {config.train, checkpoint, config.seed, precision_on(config, device),
           summarize_settings(config)};
 }
 

@@ -108,6 +108,27 @@ TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
   expect_failure(run({"train", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
 }
 
+TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  config.checkpoint.keep = 1;
+  write_text(recipe_, to_yaml(config));
+  const auto data = config.data.val;
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", run_.string()}).code, 0);
+  expect_failure(run({"eval", run_.string(), "--best", "--data", data}), 2,
+                 {"no best checkpoint", "checkpoint.keep_best"});
+  const auto other = run_.string() + "-2";
+  expect_failure(run({"train", recipe_.string(), "checkpoint.keep_best=lpips", "--run", other}), 2,
+                 {"checkpoint.keep_best", "train.metrics"});
+  ASSERT_EQ(run({"train", recipe_.string(), "checkpoint.keep_best=psnr", "--run", other}).code, 0);
+  const auto evaluated = run({"eval", other, "--best", "--data", data});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.error;
+  expect_contains(evaluated.out, {"checkpoints/step-"});
+  EXPECT_EQ(run({"info", other + "/checkpoints/best"}).code, 0);
+  write_text(other + "/checkpoints/best", "../../elsewhere\n");
+  expect_failure(run({"eval", other, "--best", "--data", data}), 2, {"names no checkpoint"});
+}
+
 TEST_F(Stop, RunsAreListed) {
   auto config = tiny_config();
   config.train.epochs = 2;

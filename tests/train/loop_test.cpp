@@ -248,6 +248,40 @@ TEST(Loop, ACheckpointIsWrittenWhenAskedFor) {
             (std::vector<std::string>{"step-5", "step-7", "step-10", "step-15", "step-20"}));
 }
 
+/// The error falls and falls; a task calls higher figures better unless it says otherwise, so here
+/// the first evaluation is the best.
+TEST(Loop, TheBestCheckpointIsKeptBesideTheLast) {
+  using Names = std::vector<std::string>;
+  const TemporaryFolder folder;
+  auto options = regression_options();
+  options.checkpoint = {.every_steps = 4, .keep = 2, .keep_best = "error"};
+  train_regression(folder / "first", options);
+  EXPECT_EQ(checkpoint_names(folder / "first"), (Names{"step-5", "step-16", "step-20"}))
+      << "written for its evaluation";
+  EXPECT_EQ(read_text(folder / "first/checkpoints/best"), "step-5\n");
+  EXPECT_EQ(find_model(folder / "first/checkpoints/best"),
+            folder / "first/checkpoints/step-5/model.safetensors");
+
+  options.checkpoint.keep_best = "epochs";  // grows
+  train_regression(folder / "last", options);
+  EXPECT_EQ(checkpoint_names(folder / "last"), (Names{"step-16", "step-20"}));
+  EXPECT_EQ(read_text(folder / "last/checkpoints/best"), "step-20\n");
+
+  // Across a stop, and with a marker that a killed process did not come to write.
+  options.checkpoint.keep_best = "error";
+  EXPECT_FALSE(stop_in_evaluation(folder / "stopped", options, 3).finished);
+  fs::remove(folder / "stopped/checkpoints/best");
+  train_regression(folder / "stopped", options);
+  EXPECT_EQ(checkpoint_names(folder / "stopped"), checkpoint_names(folder / "first"));
+  EXPECT_EQ(read_text(folder / "stopped/checkpoints/best"), "step-5\n");
+  expect_same_runs(folder / "first", folder / "stopped");
+
+  options.checkpoint.keep_best = "";
+  options.train.epochs = 5;
+  train_regression(folder / "first", options);
+  EXPECT_FALSE(fs::exists(folder / "first/checkpoints/best")) << "nothing is kept for it";
+}
+
 /// The child of a death test runs this file again, so the folder's name comes by the environment.
 TEST(LoopDeathTest, AKilledRunResumesToTheSameBits) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
