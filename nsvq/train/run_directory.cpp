@@ -56,10 +56,11 @@ void refuse_links(const fs::path& run) {
   }
 }
 
-/// Drops what is behind the first `length` bytes, and a line that a crash tore.
+/// Drops what is behind the first `length` bytes. Where a power cut left fewer, the last line may
+/// be torn and is dropped.
 void cut_lines(const fs::path& path, uint64_t length) {
   AppendFile file(path);
-  if (file.length() > length) file.cut(length);
+  if (file.length() >= length) return file.cut(length);
   const auto text = read_text(path);
   const auto end = text.rfind('\n');
   file.cut(end == std::string::npos ? 0 : end + 1);
