@@ -32,6 +32,7 @@ void declare_export(CLI::App& app);
 void declare_import(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
+void declare_runs(CLI::App& app);
 void declare_weights(CLI::App& app);
 void declare_bench(CLI::App& app);
 void declare_doctor(CLI::App& app);

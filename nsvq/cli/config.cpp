@@ -7,6 +7,7 @@
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/adversary.h"
 #include "nsvq/train/operator_check.h"
+#include "nsvq/train/run_config.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
@@ -37,7 +38,7 @@ void run_config(const ConfigArguments& arguments) {
   if (arguments.recipe.empty()) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
-  const auto config = load_config(arguments.recipe, arguments.overrides);
+  const auto config = load_recipe_or_run(arguments.recipe, arguments.overrides);
   check_as_training(config);
   fmt::print("{}", to_yaml(config));
 }
@@ -46,7 +47,7 @@ void run_config(const ConfigArguments& arguments) {
 
 void declare_config(CLI::App& app) {
   const auto arguments = std::make_shared<ConfigArguments>();
-  app.add_option("CONFIG", arguments->recipe, "recipe (YAML)");
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), or a run's folder");
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   app.add_flag("--reference", arguments->reference,
                "print every key with its type, default, range and meaning");

@@ -81,8 +81,9 @@ class PictureWriter {
     output_->advance(done_ += std::ssize(files));
     // Thrown, so that the output records how far it came or, a tar file, is removed.
     if (interrupted()) {
-      throw RunError("stopped before {} was complete{}", out_,
-                     output_->done() > 0 ? "; the same command completes it" : "");
+      log("stopped before {} was complete{}", out_,
+          output_->done() > 0 ? "; the same command completes it" : "");
+      throw Interrupted();
     }
   }
   void finish() { output_->finish(); }

@@ -1,6 +1,9 @@
 #include "nsvq/cli/model_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "nsvq/core/error.h"
 
 #include "nsvq/cli/memory_advice.h"
 
@@ -11,6 +14,8 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
          "RUN_OR_CHECKPOINT", arguments.model,
          "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
       ->required();
+  app.add_flag("--best", arguments.best,
+               "of a run, the checkpoint of its best evaluation (checkpoint.keep_best)");
   declare_data_arguments(app, arguments);
 }
 
@@ -30,8 +35,22 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::Range(1, 65536));
 }
 
+namespace {
+
+std::filesystem::path model_path(const ModelArguments& arguments) {
+  const std::filesystem::path model = arguments.model;
+  if (!arguments.best) return model;
+  const auto marker = model / "checkpoints" / "best";
+  if (std::filesystem::is_regular_file(marker)) return marker;
+  throw UserError(
+      "{}: no best checkpoint is marked; training keeps one with checkpoint.keep_best=METRIC",
+      arguments.model);
+}
+
+}  // namespace
+
 ModelOnData::ModelOnData(const ModelArguments& arguments)
-    : session(arguments.model, arguments.device),
+    : session(model_path(arguments), arguments.device),
       source(open_source(arguments.data)),
       options(session.loader_options()) {
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;

@@ -16,6 +16,7 @@ namespace nsvq {
 /// Arguments of every command that runs a trained model on images.
 struct ModelArguments {
   std::string model;
+  bool best = false;  ///< of a run, the checkpoint of its best evaluation
   Sources data;
   std::string device = "auto";
   int64_t batch_size = 0;  ///< 0 if not given: the command chooses

@@ -1,12 +1,15 @@
 #include "nsvq/cli/program.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -15,6 +18,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 
@@ -38,6 +42,7 @@ const std::vector<Command>& commands() {
       {"config", "print a recipe with all its settings, or a reference of all keys",
        declare_config},
       {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},
+      {"runs", "list the runs below a folder with their state and figures", declare_runs},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
       {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
@@ -50,6 +55,10 @@ namespace {
 
 constexpr int kUserError = 2;
 constexpr int kRunError = 3;
+constexpr auto kExitCodes =
+    "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
+    "time;\n"
+    "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, with what was done so far saved.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);
@@ -111,6 +120,7 @@ int parse_and_run(std::vector<std::string> words) {
   app.set_version_flag("--version", version_text());
   app.footer("nsvq help COMMAND shows the arguments of a command.");
   app.require_subcommand(1);
+  app.footer(kExitCodes);
   for (const auto& command : commands()) {
     command.declare(*app.add_subcommand(command.name, command.summary));
   }
@@ -144,12 +154,21 @@ void flush_stdout() {
 
 }  // namespace
 
+void open_standard_streams() {
+  // open takes the lowest free number, so one that is closed is filled by the next file.
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
+  }
+}
+
 int run_program(int argc, char** argv) {
   allow_many_files();
   try {
     const int code = parse_and_run({argv + 1, argv + argc});
     flush_stdout();
     return code;
+  } catch (const Interrupted& stop) {
+    return stop.exit_code();
   } catch (const UserError& error) {
     return fail(kUserError, error.what());
   } catch (const c10::Error& error) {

@@ -3,7 +3,12 @@
 namespace nsvq {
 
 /// Runs the program and returns its exit code: 0, 2 for an error that the user can fix (arguments,
-/// configuration, input files), 3 for a failure at run time. Errors are one line on standard error.
+/// configuration, input files), 3 for a failure at run time, 130 or 143 if a signal stopped it and
+/// its work is saved. Errors are one line on standard error.
 int run_program(int argc, char** argv);
+
+/// Opens /dev/null as those of standard input, output and error that are closed: otherwise the next
+/// file would become one of them, and what is printed would go into it.
+void open_standard_streams();
 
 }  // namespace nsvq

@@ -1,17 +1,21 @@
 #include <cerrno>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/cli/shell_word.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/report/metric_table.h"
-#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_choice.h"
+#include "nsvq/train/run_config.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -24,18 +28,18 @@ struct TrainArguments {
   RunRequest request;
 };
 
-std::string quoted(const std::string& text) {
-  const bool plain = text.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789_./=:,-") == std::string::npos;
-  return plain && !text.empty() ? text : "'" + text + "'";
-}
-
 /// The command that resumes a run: the program as it was invoked, with the settings stored in the
 /// run's folder instead of the original recipe and overrides.
 std::string resume_command(const std::filesystem::path& run) {
-  return fmt::format("{} train {} --run {} --resume", quoted(program_invocation_name),
-                     quoted((run / "config.yaml").string()), quoted(run.string()));
+  auto folder = run.string();
+  if (folder.starts_with('-')) folder = "./" + folder;  // not an option
+  return fmt::format("{} train {} --resume", shell_word(program_invocation_name),
+                     shell_word(folder));
+}
+
+/// What runs of a recipe are called: photos for configs/photos.yaml, and for a run runs/photos/.
+std::string recipe_name(const std::filesystem::path& recipe) {
+  return (recipe.has_filename() ? recipe : recipe.parent_path()).stem().string();
 }
 
 void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
@@ -48,27 +52,34 @@ void print_result(const Config& config, const std::filesystem::path& run, const 
 }
 
 void run_train(const TrainArguments& arguments) {
-  const auto config = load_config(arguments.recipe, arguments.overrides);
+  catch_interrupts();
+  std::optional<NothingToSave> starting(std::in_place);
+  const auto config = with_home(load_recipe_or_run(arguments.recipe, arguments.overrides));
   note_batch_size("train.batch_size=", config.train.batch_size);
   auto request = arguments.request;
-  request.name = std::filesystem::path(arguments.recipe).stem().string();
-  const auto [run, start] = choose_run(config, request);
+  const bool names_run = std::filesystem::is_directory(arguments.recipe);
+  if (names_run && request.folder.empty() && !request.fresh) request.folder = arguments.recipe;
+  request.name = recipe_name(arguments.recipe);
+  auto [run, start, lock] = choose_run(config, request);
   if (start == Start::resume && !request.resume) {
     log("resuming the unfinished run with these settings in {} (--new starts another)",
         run.string());
   }
-  catch_interrupts();
-  Trainer trainer(config, run, make_group(), start);
+  Trainer trainer(config, run, make_group(), start, std::move(lock));
+  starting.reset();
   const auto outcome = trainer.train();
   if (outcome.finished) return print_result(config, run, outcome);
   fmt::print("stopped; to resume:\n  {}\n", resume_command(run));
+  std::fflush(stdout);
+  throw Interrupted();
 }
 
 }  // namespace
 
 void declare_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
-  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), such as configs/quickstart.yaml")
+  app.add_option("CONFIG", arguments->recipe,
+                 "recipe (YAML), such as configs/quickstart.yaml, or a run's folder")
       ->required();
   app.add_option("SETTINGS", arguments->overrides,
                  "key=value ..., overriding the recipe, such as train.epochs=10");
@@ -80,6 +91,10 @@ void declare_train(CLI::App& app) {
                "unfinished run with the same settings is resumed if there is one");
   app.add_flag("--new", arguments->request.fresh,
                "start a new run even if an unfinished one exists");
+  app.footer(
+      "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
+      "143;\n"
+      "a second one ends it at once. SIGUSR1 writes a checkpoint, and training goes on.");
   app.callback([arguments] { run_train(*arguments); });
 }
 

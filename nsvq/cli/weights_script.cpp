@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "nsvq/cli/paths.h"
+#include "nsvq/cli/shell_word.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -48,13 +49,6 @@ std::string choose_python() {
   const auto chosen = setting("NSVQ_PYTHON");
   if (!chosen.empty()) return chosen;
   return is_file(kTorchPython) ? kTorchPython : "python3";
-}
-
-/// As one word for the shell.
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
 }
 
 std::string last_line(std::string text) {

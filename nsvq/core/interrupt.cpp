@@ -3,35 +3,70 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <cerrno>
 #include <string_view>
 
 namespace nsvq {
 
 namespace {
 
-volatile sig_atomic_t signalled = 0;
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
-void on_signal(int /*number*/) {
-  signalled = 1;
-  // Both handlers are reset, so that any second signal, SIGINT or SIGTERM, ends the process.
-  ::signal(SIGINT, SIG_DFL);
-  ::signal(SIGTERM, SIG_DFL);
-  constexpr std::string_view line =
-      "\nnsvq: stopping after this step (interrupt again to stop at once)\n";
-  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+// Written by handlers on any thread and read by all.
+std::atomic<int> stop_signal{0};
+std::atomic<bool> checkpoint_wanted{false};
+std::atomic<int> nothing_to_save{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void on_stop(int number) {
+  const int error = errno;  // of the call that the signal came into
+  // All are reset, so that any second signal ends the process.
+  for (const int one : kStopSignals) ::signal(one, SIG_DFL);
+  if (nothing_to_save > 0) {
+    ::raise(number);  // ends the process when this handler returns
+  } else {
+    stop_signal = number;
+    constexpr std::string_view line =
+        "\nnsvq: stopping and saving (interrupt again to stop at once)\n";
+    [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+  }
+  errno = error;
+}
+
+void on_checkpoint_request(int /*number*/) { checkpoint_wanted = true; }
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction before {};
+  ::sigaction(number, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(number, &action, nullptr);
 }
 
 }  // namespace
 
 void catch_interrupts() {
-  signalled = 0;
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  stop_signal = 0;
+  checkpoint_wanted = false;
+  for (const int number : kStopSignals) handle(number, on_stop);
+  handle(SIGUSR1, on_checkpoint_request);
 }
 
-bool interrupted() { return signalled != 0; }
+NothingToSave::NothingToSave() { ++nothing_to_save; }
+NothingToSave::~NothingToSave() { --nothing_to_save; }
+
+bool interrupted() { return stop_signal != 0; }
+
+bool checkpoint_requested() { return checkpoint_wanted.exchange(false); }
+
+int Interrupted::exit_code() const { return 128 + (stop_signal == SIGINT ? SIGINT : SIGTERM); }
+
+void throw_if_interrupted() {
+  if (interrupted()) throw Interrupted();
+}
 
 }  // namespace nsvq

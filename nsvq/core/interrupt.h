@@ -1,12 +1,40 @@
 #pragma once
 
+#include <exception>
+
 namespace nsvq {
 
-/// Installs handlers: the first SIGINT or SIGTERM only makes `interrupted` return true; a second
-/// one ends the process at once.
+/// Installs handlers. The first SIGINT, SIGTERM or SIGHUP only makes `interrupted` return true; a
+/// second one ends the process at once. SIGUSR1 asks for a checkpoint. A signal that is ignored
+/// stays so (nohup, jobs in the background).
 void catch_interrupts();
 
-/// Whether SIGINT or SIGTERM has arrived since catch_interrupts.
+/// While one lives, the first signal ends the process at once: there is nothing to save yet.
+class NothingToSave {
+ public:
+  NothingToSave();
+  ~NothingToSave();
+  NothingToSave(const NothingToSave&) = delete;
+  NothingToSave& operator=(const NothingToSave&) = delete;
+};
+
+/// Whether the process has been asked to stop since catch_interrupts.
 bool interrupted();
+
+/// Whether SIGUSR1 has arrived since catch_interrupts or the last call.
+bool checkpoint_requested();
+
+/// Work that was given up because the process was asked to stop. `main` exits with `exit_code`.
+class Interrupted : public std::exception {
+ public:
+  /// 130 for SIGINT, 143 for SIGTERM and SIGHUP, as shells have it, so that what follows in a
+  /// script (train && eval) does not run.
+  int exit_code() const;
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+/// Throws Interrupted if the process has been asked to stop: for loops whose work is started anew
+/// another time.
+void throw_if_interrupted();
 
 }  // namespace nsvq

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/append_file.h"
 
 namespace nsvq {
 
@@ -59,9 +60,24 @@ void write_all(const fs::path& path, int descriptor, std::span<const std::byte> 
   }
 }
 
+// Calls again what a signal interrupted, as network file systems allow.
+template <typename Call>
+int retried(const Call& call) {
+  int result = -1;
+  do {
+    result = call();
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
+int rename_file(const fs::path& from, const fs::path& to) {
+  return retried([&] { return ::rename(from.c_str(), to.c_str()); });
+}
+
 // Pipes, devices and some file systems' folders cannot be synced and say EINVAL.
 void sync_descriptor(const fs::path& path, int descriptor) {
-  if (::fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) fail_write(path, errno);
+  if (retried([&] { return ::fsync(descriptor); }) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail_write(path, errno);
 }
 
 void sync_path(const fs::path& path) {
@@ -88,18 +104,21 @@ fs::path temporary_name(const fs::path& path) {
 
 // Puts `fresh` in place of the folder `old`, whose files end under the name of `fresh`.
 void exchange_folders(const fs::path& fresh, const fs::path& old) {
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE) == 0) return;
+  const auto exchange = [&] {
+    return ::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE);
+  };
+  if (retried(exchange) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) fail_write(old, errno);
   // A file system without exchange: in three steps, undone if the second fails.
   const fs::path aside = temporary_name(old);
-  if (::rename(old.c_str(), aside.c_str()) != 0) fail_write(old, errno);
-  if (::rename(fresh.c_str(), old.c_str()) != 0) {
+  if (rename_file(old, aside) != 0) fail_write(old, errno);
+  if (rename_file(fresh, old) != 0) {
     const int error = errno;
     std::error_code ignored;
     fs::rename(aside, old, ignored);
     fail_write(old, error);
   }
-  if (::rename(aside.c_str(), fresh.c_str()) != 0) fail_write(fresh, errno);
+  if (rename_file(aside, fresh) != 0) fail_write(fresh, errno);
 }
 
 void sync_tree(const fs::path& folder) try {
@@ -156,7 +175,7 @@ void replace_file(const fs::path& path, const fs::path& temporary, std::span<con
     write_all(path, file.value, bytes);
     if (sync == Sync::yes) sync_descriptor(path, file.value);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_write(path, errno);
+  if (rename_file(temporary, path) != 0) fail_write(path, errno);
 }
 
 void sync_file_system(const fs::path& folder) {
@@ -169,16 +188,7 @@ void sync_file_system(const fs::path& folder) {
 
 void append_line(const fs::path& path, std::string_view line) {
   make_folders(parent_of(path));
-  const Descriptor file{open_or(path, O_WRONLY | O_CREAT | O_APPEND)};
-  if (file.value < 0) fail_write(path, errno);
-  const off_t before = ::lseek(file.value, 0, SEEK_END);
-  try {
-    write_all(path, file.value, bytes_of(std::string(line) + '\n'));
-  } catch (const RunError&) {
-    // Half a line would spoil the next one.
-    [[maybe_unused]] const int ignored = ::ftruncate(file.value, before);
-    throw;
-  }
+  AppendFile(path).append(std::string(line) + '\n');
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
@@ -240,7 +250,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) { write_all(final_, des
 void AtomicFile::commit() {
   sync_descriptor(final_, descriptor_);
   if (!temporary_.empty()) {
-    if (::rename(temporary_.c_str(), final_.c_str()) != 0) fail_write(final_, errno);
+    if (rename_file(temporary_, final_) != 0) fail_write(final_, errno);
     temporary_.clear();
     sync_path(parent_of(final_));
   }
@@ -269,7 +279,7 @@ void AtomicFolder::commit() {
   if (fs::exists(final_, ignored) && !fs::is_directory(final_, ignored)) {
     throw RunError("cannot write folder {}: a file has that name", final_.string());
   }
-  if (::rename(temporary_.c_str(), final_.c_str()) != 0) {
+  if (rename_file(temporary_, final_) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) fail_write(final_, errno);
     exchange_folders(temporary_, final_);
   }

@@ -9,8 +9,11 @@ namespace nsvq {
 /// it ends.
 class FolderLock {
  public:
-  /// Nothing if another process holds the folder. Throws RunError if it cannot be written to.
+  /// Nothing if another process holds the folder. Throws RunError if it cannot be written to, and
+  /// UserError if its `.lock` is a link.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
+  /// Whether a process holds the folder by its file `.lock`.
+  static bool held(const std::filesystem::path& folder);
   /// Without a file `.lock` in the folder: for folders whose files are all the user's.
   static std::optional<FolderLock> try_take_folder(const std::filesystem::path& folder);
   ~FolderLock();

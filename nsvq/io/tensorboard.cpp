@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -90,19 +89,20 @@ std::string file_name() {
                      host.data(), ::getpid(), counter++);
 }
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::filesystem::path new_file_in(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
+  return folder / file_name();
+}
+
+std::span<const std::byte> record_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 }  // namespace
 
-EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / file_name()) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
-  errno = 0;
-  out_.open(path_, std::ios::binary | std::ios::app);
-  if (!out_) throw RunError("cannot write {}: {}", path_.string(), std::strerror(errno));
+EventWriter::EventWriter(const std::filesystem::path& folder) : file_(new_file_in(folder)) {
   write_record(Message()
                    .number(proto::event_wall_time, wall_time())
                    .bytes(proto::event_file_version, "brain.Event:2")
@@ -111,15 +111,8 @@ EventWriter::EventWriter(const std::filesystem::path& folder) : path_(folder / f
 }
 
 EventWriter::EventWriter(std::filesystem::path file, uint64_t length)
-    : path_(std::move(file)), length_(length) {
-  std::error_code error;
-  std::filesystem::resize_file(path_, length, error);
-  errno = 0;
-  if (!error) out_.open(path_, std::ios::binary | std::ios::app);
-  if (error || !out_) {
-    throw RunError("cannot write {}: {}", path_.string(),
-                   error ? error.message() : std::strerror(errno));
-  }
+    : file_(std::move(file)), length_(length) {
+  file_.cut(length);
 }
 
 void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
@@ -159,18 +152,10 @@ void EventWriter::text(const std::string& tag, int64_t step, const std::string& 
                       .text());
 }
 
-void EventWriter::fail(int error) {
-  out_.clear();
-  unflushed_ = 0;
-  std::error_code ignored;
-  std::filesystem::resize_file(path_, length_, ignored);
-  throw RunError("cannot write {}: {}", path_.string(), std::strerror(error));
-}
-
 void EventWriter::flush() {
-  errno = 0;
-  if (!out_.flush()) fail(errno);
-  length_ += std::exchange(unflushed_, 0);
+  const auto records = std::exchange(unflushed_, {});
+  file_.append(records);
+  length_ += records.size();
 }
 
 void EventWriter::add_value(int64_t step, const std::string& value) {
@@ -185,14 +170,11 @@ void EventWriter::add_value(int64_t step, const std::string& value) {
 void EventWriter::write_record(const std::string& event) {
   const auto length = static_cast<uint64_t>(event.size());
   const uint32_t length_crc = masked_crc32c(std::as_bytes(std::span(&length, 1)));
-  const uint32_t data_crc = masked_crc32c(bytes_of(event));
-  errno = 0;
-  out_.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  out_.write(reinterpret_cast<const char*>(&length_crc), sizeof(length_crc));
-  out_.write(event.data(), static_cast<std::streamsize>(event.size()));
-  out_.write(reinterpret_cast<const char*>(&data_crc), sizeof(data_crc));
-  if (!out_) fail(errno);
-  unflushed_ += sizeof(length) + sizeof(length_crc) + length + sizeof(data_crc);
+  const uint32_t data_crc = masked_crc32c(record_bytes(event));
+  unflushed_.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  unflushed_.append(reinterpret_cast<const char*>(&length_crc), sizeof(length_crc));
+  unflushed_ += event;
+  unflushed_.append(reinterpret_cast<const char*>(&data_crc), sizeof(data_crc));
 }
 
 }  // namespace nsvq

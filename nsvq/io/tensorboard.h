@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "nsvq/io/append_file.h"
 #include "nsvq/io/image.h"
 
 namespace nsvq {
@@ -22,22 +22,23 @@ class EventWriter {
   void image(const std::string& tag, int64_t step, const Image& image);
   /// Shown as markdown in the Text tab.
   void text(const std::string& tag, int64_t step, const std::string& markdown);
-  /// Hands everything to the system, so that TensorBoard sees it.
+  /// Hands everything to the system, so that TensorBoard sees it. What cannot be written is
+  /// dropped: half a record would end the file for its readers.
   void flush();
+  /// Waits until all that was flushed is on the disk.
+  void sync() { file_.sync(); }
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   /// Bytes written and flushed.
   uint64_t length() const { return length_; }
 
  private:
   void add_value(int64_t step, const std::string& value);
   void write_record(const std::string& event);
-  /// Half a record would end the file for its readers: goes back to the last flush and throws.
-  [[noreturn]] void fail(int error);
 
-  std::filesystem::path path_;
-  std::ofstream out_;
-  uint64_t length_ = 0, unflushed_ = 0;
+  AppendFile file_;
+  std::string unflushed_;
+  uint64_t length_ = 0;
 };
 
 }  // namespace nsvq

@@ -56,17 +56,34 @@ bool worth_drawing(const Series& series, bool decades) {
                      [&](double y) { return !decades || y != 0; });
 }
 
+/// A key of the records of a kind. Where records lack it (adversarial terms in the warm-up) the
+/// line is broken: nothing was measured there.
+Series series_of(const RunLog& log, const CurveLine& line) {
+  Series series{line.name, {}, {}};
+  bool gap = false;
+  for (const Record* record : log.of_kind(line.kind)) {
+    const auto found = record->values.find(line.key);
+    if (found == record->values.end()) {
+      gap = !series.x.empty();
+      continue;
+    }
+    if (std::exchange(gap, false)) {
+      series.x.push_back(record->step);
+      series.y.push_back(std::numeric_limits<double>::quiet_NaN());
+    }
+    series.x.push_back(record->step);
+    series.y.push_back(found->second);
+  }
+  return series;
+}
+
 Chart make_chart(const RunLog& log, const Curve& curve) {
   Chart chart;
   chart.title = curve.title;
   chart.x_label = "step";
   chart.y_label = curve.y_label;
   for (const CurveLine& line : curve.lines) {
-    Series series{line.name, {}, {}};
-    for (const auto& [step, value] : log.values(line.kind, line.key)) {
-      series.x.push_back(step);
-      series.y.push_back(value);
-    }
+    Series series = series_of(log, line);
     if (worth_drawing(series, curve.decades)) chart.series.push_back(std::move(series));
   }
   chart.log_y = curve.decades && wants_log(chart.series);

@@ -1,6 +1,7 @@
 #include "nsvq/tokenizer/evaluate.h"
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/quantizers/search.h"
@@ -16,6 +17,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
   Progress progress(options.title, loader.batches_per_epoch(), "batches");
   loader.start(0);
   for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
+    throw_if_interrupted();
     const auto images = batch->images.to(device);
     const auto made = tokenizer->reconstruct_without_waiting(images);
     if (made.indices.numel() > 0) lowest = at::minimum(lowest, made.indices.min());

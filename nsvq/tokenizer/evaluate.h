@@ -21,7 +21,8 @@ struct EvaluateOptions {
 
 /// The values of `metrics` for a model over what the loader gives, and the number of `images`.
 /// Batches are given to a GPU without a host synchronisation, so a model with non-finite latents is
-/// found at the end (c10::Error). Throws UserError if there is no usable image.
+/// found at the end (c10::Error). Throws UserError if there is no usable image, and Interrupted
+/// before the next batch once the process is asked to stop.
 std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10::Device device,
                                        MetricSet& metrics, const EvaluateOptions& options = {});
 

@@ -35,10 +35,11 @@ struct ModelFile {
 };
 
 /// Reads the model file behind what a user names: a run's folder (its newest checkpoint), a
-/// checkpoint folder, or a model file. The file is checked by its seal or, where an earlier version
-/// wrote none, by the checksums of its checkpoint; the training state beside it is not read. In a
-/// run's folder, a checkpoint whose model is damaged is skipped with a line in the log; one that
-/// cannot be opened is an error. Throws UserError.
+/// checkpoint folder, a run's checkpoints/best (the one that it names), or a model file. The file
+/// is checked by its seal or, where an earlier version wrote none, by the checksums of its
+/// checkpoint; the training state beside it is not read. In a run's folder, a checkpoint whose
+/// model is damaged is skipped with a line in the log; one that cannot be opened is an error.
+/// Throws UserError.
 ModelFile open_model_file(const std::filesystem::path& run_or_checkpoint);
 /// The path of that file.
 std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);

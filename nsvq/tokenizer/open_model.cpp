@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kModelName = "model.safetensors";
+constexpr auto kBestMarker = "best";
 
 /// N of a folder named step-N, or -1.
 int64_t step_of(const fs::path& folder) {
@@ -71,6 +72,14 @@ ModelFile read_named(const fs::path& path) {
       path.string(), read.damage);
 }
 
+/// The checkpoint that a run's checkpoints/best names.
+fs::path marked_checkpoint(const fs::path& marker) {
+  auto name = read_text(marker);
+  if (name.ends_with('\n')) name.pop_back();
+  if (step_of(name) < 0) throw UserError("{}: names no checkpoint (step-N)", marker.string());
+  return marker.parent_path() / name;
+}
+
 /// The newest undamaged model among a run's checkpoints.
 ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoints) {
   for (auto folder = checkpoints.rbegin(); folder != checkpoints.rend(); ++folder) {
@@ -89,6 +98,9 @@ ModelFile open_model_file(const fs::path& named) {
     throw UserError("{}: no such run, checkpoint or model file", named.string());
   }
   std::error_code ignored;
+  if (named.filename() == kBestMarker && fs::is_regular_file(named, ignored)) {
+    return open_model_file(marked_checkpoint(named));
+  }
   if (!fs::is_directory(named, ignored)) return read_named(named);
   if (const auto checkpoints = list_checkpoints(named); !checkpoints.empty()) {
     return read_newest(named, checkpoints);

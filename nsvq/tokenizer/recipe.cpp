@@ -45,12 +45,19 @@ void check_schedule(const ScheduleConfig& schedule) {
   }
 }
 
+void check_keep_best(const std::string& metric, const std::vector<std::string>& metrics) {
+  if (metric.empty() || std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) return;
+  throw UserError("checkpoint.keep_best is {}, which is not among train.metrics ({})", metric,
+                  fmt::join(metrics, ", "));
+}
+
 }  // namespace
 
 void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
   check_schedule(config.schedule);
+  check_keep_best(config.checkpoint.keep_best, config.train.metrics);
   if (config.schedule.commitment == "validation" && config.drift.images == 0) {
     throw UserError(
         "schedule.commitment is validation, so drift.images must say on how many images");

@@ -9,14 +9,38 @@ namespace nsvq {
 
 namespace {
 
+/// Ends a capture also when an exception leaves it: nothing else could run on the stream.
+class OpenCapture {
+ public:
+  explicit OpenCapture(at::cuda::CUDAGraph& graph) : graph_(graph) {
+    // Thread-local mode: the loader's threads may allocate pinned memory during the capture.
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  }
+  ~OpenCapture() {
+    if (!open_) return;
+    try {
+      graph_.capture_end();
+    } catch (const c10::Error&) {
+      cudaGetLastError();  // the error that is under way says more
+    }
+  }
+  void end() {
+    open_ = false;
+    graph_.capture_end();
+  }
+
+ private:
+  at::cuda::CUDAGraph& graph_;
+  bool open_ = true;
+};
+
 class CapturedGraph : public CudaGraph {
  public:
   explicit CapturedGraph(const std::function<void()>& work) {
-    // Thread-local mode: the loader's threads may allocate pinned memory during the capture.
-    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
+      OpenCapture capture(graph_);
       work();
-      graph_.capture_end();
+      capture.end();
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error& error) {

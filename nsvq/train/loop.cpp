@@ -34,19 +34,31 @@ Outcome Loop::train(RunDirectory& run) {
   run_ = &run;
   const SideStreamGuard stream(device_);
   report_start();
-  if (state_.step == 0) task_.begin(*this);
+  if (state_.step == 0) {
+    const NothingToSave starting;  // as if the run had not begun
+    task_.begin(*this);
+  }
+  write([&] { run_->mark_best(best_step()); });  // a killed process may not have come to it
+  const bool finished = train_epochs();
+  if (!finished) save_checkpoint();
+  require_saved();
+  return {state_.evaluation, finished};
+}
+
+/// False if the process was asked to stop.
+bool Loop::train_epochs() {
   Progress progress("training", total_steps(), "steps", 30, state_.step);
-  while (!state_.finished) {
-    if (!train_epoch(progress)) {
-      save_checkpoint();
-      require_saved();
-      return {state_.evaluation, false};
+  try {
+    if (state_.epoch_end_due) evaluate_epoch();
+    while (!state_.finished) {
+      if (!train_epoch(progress)) return false;
+      finish_epoch();
     }
-    finish_epoch();
+  } catch (const Interrupted&) {
+    return false;
   }
   progress.finish();
-  require_saved();
-  return {state_.evaluation, true};
+  return true;
 }
 
 /// False if the process was asked to stop before the end of the epoch.
@@ -54,6 +66,7 @@ bool Loop::train_epoch(Progress& progress) {
   batches_.start(state_.epoch, state_.batch);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
+    if (interrupted()) return false;
     const auto batch = batches_.next();
     if (!batch) break;
     const auto plan = task_.plan(state_);
@@ -65,16 +78,17 @@ bool Loop::train_epoch(Progress& progress) {
     in_flight.step();
     after_step(*batch);
     progress.update(state_.step, note_);
-    if (interrupted()) return false;
   }
   return true;
 }
 
 void Loop::after_step(const TensorBatch& batch) {
+  // Before the task, which may enter another phase: the line is of the steps that led here.
+  if (is_due(options_.train.log_every, state_.step) || state_.step == total_steps()) log_step();
   task_.after_step(*this, batch);
-  const auto& train = options_.train;
-  if (is_due(train.log_every, state_.step) || state_.step == total_steps()) log_step();
-  if (is_due(options_.checkpoint.every_steps, state_.step)) save_checkpoint();
+  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_requested()) {
+    save_checkpoint();
+  }
   for (const auto& hook : step_hooks_) hook(state_);
 }
 
@@ -85,6 +99,13 @@ void Loop::finish_epoch() {
   ++state_.epoch;
   state_.finished = state_.step >= total_steps();
   task_.end_epoch(*this, whole);
+  state_.epoch_end_due = true;
+  evaluate_epoch();
+}
+
+/// What follows the records of an epoch. A stop within the evaluation leaves all of it to the next
+/// start.
+void Loop::evaluate_epoch() {
   const auto& train = options_.train;
   if (is_due(train.eval_every, state_.epoch) || state_.finished) run_evaluation();
   const bool last_samples = train.samples_every > 0 && state_.finished;
@@ -93,7 +114,9 @@ void Loop::finish_epoch() {
   for (const auto& hook : epoch_hooks_) hook(state_);
   task_.start_next_epoch(*this);
   steps_.epoch_meter().reset();
-  if (options_.checkpoint.every_steps == 0 || state_.finished) save_checkpoint();
+  state_.epoch_end_due = false;
+  const bool best = best_step() == state_.step;
+  if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
 }
 
 int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch) {
@@ -150,34 +173,35 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
   state_ = checkpoint.state;
   // A budget may have grown; one that was spent just before a crash still has its end to come.
   state_.finished = state_.step >= total_steps() && (state_.finished || state_.batch == 0);
-  saved_ = {state_.step, state_.epoch};
+  saved_ = place();
   steps_.load(checkpoint.training);
   task_.load(checkpoint.model.tensors, checkpoint.training, state_.task, from);
 }
 
 void Loop::save_checkpoint() {
   check_skipped_steps();
-  const auto now = std::pair(state_.step, state_.epoch);
-  if (now == saved_) return;
+  if (place() == saved_) return;
   write([&] {
     state_.task = task_.state();
     auto training = task_.training_state();
     auto of_steps = steps_.state();
     training.merge(of_steps);
     TORCH_CHECK(of_steps.empty(), "checkpoint: two tensors are named ", of_steps.begin()->first);
-    run_->save({state_, run_->position(), task_.model(state_), std::move(training)},
-               options_.checkpoint.keep);
-    saved_ = now;
+    auto state = state_;
+    state.finished = state.finished && !state.epoch_end_due;
+    run_->save({state, run_->position(), task_.model(state), std::move(training)},
+               options_.checkpoint.keep, best_step());
+    saved_ = place();
   });
 }
 
 /// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.
 void Loop::require_saved() const {
-  if (saved_ == std::pair(state_.step, state_.epoch)) return;
+  if (saved_ == place()) return;
   throw RunError(
       "{}: trained up to step {}, but the last checkpoint written is of step {}; make room "
       "and resume",
-      run_->path().string(), state_.step, saved_.first);
+      run_->path().string(), state_.step, saved_.step);
 }
 
 }  // namespace nsvq

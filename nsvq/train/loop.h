@@ -51,7 +51,8 @@ class Loop {
   /// Goes on from a checkpoint. Throws UserError calling its origin `from`.
   void load(const Checkpoint& checkpoint, const std::string& from);
   /// Trains in a run's directory until the budget is spent or the process is asked to stop
-  /// (nsvq/core/interrupt.h).
+  /// (nsvq/core/interrupt.h): then the run is saved, also within an evaluation, which is done anew
+  /// when the run goes on.
   Outcome train(RunDirectory& run);
   /// One step outside of any run, for benchmarks, within a SideStreamGuard. Nothing of it is logged
   /// or saved.
@@ -78,19 +79,32 @@ class Loop {
   void log_epoch(std::map<std::string, double> values, const std::string& text);
 
  private:
+  bool train_epochs();
   bool train_epoch(Progress& progress);
   void finish_epoch();
+  void evaluate_epoch();
   void after_step(const TensorBatch& batch);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
 
   // Logs (loop_logging.cpp).
   void report_start() const;
+  RunState place_in_log() const;
   void log_step();
   void run_evaluation();
+  void note_best();
+  int64_t best_step() const;
   void save_samples();
   void write(const std::function<void()>& writing) const;
   void save_checkpoint();
   void require_saved() const;
+
+  /// What distinguishes one checkpoint from another of the same step.
+  struct Place {
+    int64_t step = 0, epoch = 0;
+    bool epoch_end_due = false;
+    bool operator==(const Place&) const = default;
+  };
+  Place place() const { return {state_.step, state_.epoch, state_.epoch_end_due}; }
 
   Task& task_;
   BatchSource& batches_;
@@ -100,8 +114,8 @@ class Loop {
   RunDirectory* run_ = nullptr;
   RunState state_;
   StepRunner steps_;
-  std::string note_;                         ///< behind the progress bar
-  std::pair<int64_t, int64_t> saved_{0, 0};  ///< step and epoch of the newest checkpoint
+  std::string note_;  ///< behind the progress bar
+  Place saved_;       ///< of the newest checkpoint
   std::vector<Hook> step_hooks_, epoch_hooks_;
 };
 

@@ -22,7 +22,7 @@ void Loop::report_start() const {
     log("CUDA graph   {}", reason.empty() ? "yes (train.graphs)" : "no: " + reason);
   }
   log("run          {}", run_->path().string());
-  if (state_.finished) {
+  if (state_.finished && !state_.epoch_end_due) {
     log("finished     at step {}; raise train.epochs or train.steps to go on", state_.step);
   } else if (state_.step > 0) {
     log("continues    after step {}, in epoch {}, phase {}", state_.step, state_.epoch + 1,
@@ -34,6 +34,8 @@ void Loop::report_start() const {
 void Loop::write(const std::function<void()>& writing) const {
   try {
     writing();
+  } catch (const RunMoved&) {
+    throw;
   } catch (const RunError& error) {
     if (options_.checkpoint.on_error == "stop") {
       throw RunError("{}; earlier checkpoints are intact: make room and resume", error.what());
@@ -43,11 +45,21 @@ void Loop::write(const std::function<void()>& writing) const {
 }
 
 void Loop::record(const std::string& kind, const std::map<std::string, double>& values) {
-  write([&] { run_->record(kind, state_, task_.phase(), values); });
+  write([&] { run_->record(kind, place_in_log(), task_.phase(), values); });
 }
 
 void Loop::record_phase(const std::string& reason) {
-  write([&] { run_->record_phase(state_, task_.phase(), reason); });
+  auto first = state_;
+  ++first.epoch;  // the epoch that the phase begins in
+  write([&] { run_->record_phase(first, task_.phase(), reason); });
+  steps_.step_meter().reset();  // the next line of a step is of this phase alone
+}
+
+/// Epochs count from one: the one under way or, between epochs, the last.
+RunState Loop::place_in_log() const {
+  auto state = state_;
+  if (state.batch > 0) ++state.epoch;
+  return state;
 }
 
 void Loop::record_alarm(const std::string& sign, const std::string& reason) {
@@ -66,9 +78,7 @@ void Loop::log_step() {
   values[task_.sample_name() + "_per_second"] = meter.samples_per_second() * group_->size();
   values["peak_memory_gib"] = peak_memory(device_);
   if (const auto reserved = peak_reserved_memory(device_)) values["peak_reserved_gib"] = *reserved;
-  auto state = state_;
-  ++state.epoch;  // The epoch under way, counted from one like the finished ones.
-  write([&] { run_->record("step", state, task_.phase(), values); });
+  record("step", values);
   meter.reset();
 }
 
@@ -85,9 +95,27 @@ void Loop::run_evaluation() {
   state_.evaluation = task_.evaluate(state_);
   if (state_.evaluation.empty()) return;
   auto figures = state_.evaluation;
+  note_best();
   figures.erase(task_.sample_name());  // their number is no figure of the model
   record("eval", figures);
   log("          evaluation: {}", task_.describe_evaluation(state_.evaluation));
+}
+
+/// Of equal evaluations the first is the best.
+void Loop::note_best() {
+  const auto& metric = options_.checkpoint.keep_best;
+  const auto found = state_.evaluation.find(metric);
+  if (found == state_.evaluation.end() || !std::isfinite(found->second)) return;
+  auto& best = state_.best;
+  const bool higher = task_.higher_is_better(metric);
+  const bool better = higher ? found->second > best.value : found->second < best.value;
+  if (best.metric != metric || better) best = {metric, found->second, state_.step};
+}
+
+/// The step whose checkpoint is kept for its evaluation, or -1.
+int64_t Loop::best_step() const {
+  const auto& metric = options_.checkpoint.keep_best;
+  return !metric.empty() && state_.best.metric == metric ? state_.best.step : -1;
 }
 
 void Loop::save_samples() {

@@ -2,10 +2,15 @@
 
 #include <fmt/ranges.h>
 
+#include <map>
+#include <utility>
+
 #include "nsvq/core/error.h"
-#include "nsvq/io/lock.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_config.h"
 
 namespace nsvq {
 
@@ -13,20 +18,32 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path numbered(const std::string& name, int n) {
-  return fs::path("runs") / (n == 1 ? name : fmt::format("{}-{}", name, n));
+/// The runs of a name, oldest first, with their numbers: runs/NAME is 1, then runs/NAME-2 and so
+/// on.
+std::map<int64_t, fs::path> runs_named(const std::string& name) {
+  std::map<int64_t, fs::path> runs;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("runs", ignored)) {
+    const auto found = entry.path().filename().string();
+    if (found == name) runs[1] = entry.path();
+    if (!found.starts_with(name + "-")) continue;
+    const auto number = parse_decimal(std::string_view(found).substr(name.size() + 1));
+    if (number && *number > 1 && found == fmt::format("{}-{}", name, *number)) {
+      runs[*number] = entry.path();
+    }
+  }
+  return runs;
 }
 
-bool holds_run(const fs::path& folder) { return fs::exists(folder / "config.yaml"); }
-
-/// Whether the run in a folder has reached its budget and `config` does not extend it.
+/// Whether the run in a folder has spent its budget and `config` does not extend it.
 bool finished(const fs::path& folder, const Config& config) {
   const auto checkpoints = list_checkpoints(folder);
   if (checkpoints.empty()) return false;
-  const auto before = load_config((folder / "config.yaml").string()).train;
-  if (before.epochs != config.train.epochs || before.steps != config.train.steps) return false;
   try {
-    return load_run_state(checkpoints.back()).finished;
+    const auto state = load_run_state(checkpoints.back());
+    const auto& train = config.train;
+    return state.finished &&
+           (train.steps > 0 ? train.steps <= state.step : train.epochs <= state.epoch);
   } catch (const UserError&) {
     return false;  // damaged: training continues from the checkpoint before it
   }
@@ -36,25 +53,56 @@ bool finished(const fs::path& folder, const Config& config) {
 /// checkpoint can start over with any settings.
 std::string obstacle(const fs::path& folder, const Config& config) {
   if (list_checkpoints(folder).empty()) return "";
-  const auto differences =
-      essential_differences(config, load_config((folder / "config.yaml").string()));
+  const auto differences = essential_differences(config, load_run_config(folder));
   if (differences.empty()) return "";
   return fmt::format("holds a run of another configuration: {}; choose another folder with --run",
                      fmt::join(differences, ", "));
 }
 
+/// Whether a command with these settings began the run in a folder. Its files may move, but a
+/// command that names others means another run, unless it names this one's folder.
+bool began_by(const Config& config, const fs::path& folder) {
+  try {
+    if (!holds_run(folder)) return false;
+    const auto here = with_absolute_paths(config);
+    const auto there = with_absolute_paths(load_run_config(folder));
+    return essential_differences(here, there).empty() && here.data.train == there.data.train &&
+           here.train.init_from == there.train.init_from;
+  } catch (const UserError& error) {
+    log("passed over: {}", error.what());
+    return false;
+  }
+}
+
 RunChoice choose_in(const fs::path& folder, const Config& config, const RunRequest& request) {
   if (!holds_run(folder)) {
     if (request.resume) throw UserError("{}: holds no run to resume", folder.string());
-    return {folder, Start::fresh};
+    return {folder, Start::fresh, std::nullopt};
   }
   if (request.fresh) {
     throw UserError("{}: already holds a run; choose another folder with --run or remove it",
                     folder.string());
   }
+  auto lock = lock_run(folder);
   const auto why_not = obstacle(folder, config);
   if (!why_not.empty()) throw UserError("{}: {}", folder.string(), why_not);
-  return {folder, Start::resume};
+  return {folder, Start::resume, std::move(lock)};
+}
+
+/// The newest run that this command began and that is not finished. One that another process
+/// trains is left to it.
+std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const Config& config) {
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    const auto& folder = run->second;
+    if (!began_by(config, folder) || finished(folder, config)) continue;
+    auto lock = FolderLock::try_take(folder);
+    if (!lock) {
+      log("{}: another process is training this run", folder.string());
+    } else if (!finished(folder, config)) {  // it may have ended until now
+      return RunChoice{folder, Start::resume, std::move(lock)};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -63,15 +111,16 @@ RunChoice choose_run(const Config& config, const RunRequest& request) {
   if (request.resume && request.fresh) throw UserError("--resume and --new exclude each other");
   if (!request.folder.empty()) return choose_in(request.folder, config, request);
 
-  int count = 0;
-  while (fs::exists(numbered(request.name, count + 1))) ++count;
-  const auto newest = numbered(request.name, std::max(count, 1));
-  if (request.resume) return choose_in(newest, config, request);
-  const bool free = count > 0 && holds_run(newest) && FolderLock::try_take(newest).has_value();
-  if (free && !request.fresh && !finished(newest, config) && obstacle(newest, config).empty()) {
-    return {newest, Start::resume};
+  const auto runs = runs_named(request.name);
+  if (!request.fresh) {
+    if (auto choice = unfinished(runs, config)) return std::move(*choice);
   }
-  return {numbered(request.name, count + 1), Start::fresh};
+  const fs::path first = fs::path("runs") / request.name;
+  if (request.resume)
+    return choose_in(runs.empty() ? first : runs.rbegin()->second, config, request);
+  if (runs.empty()) return {first, Start::fresh, std::nullopt};
+  const auto next = fmt::format("{}-{}", request.name, runs.rbegin()->first + 1);
+  return {fs::path("runs") / next, Start::fresh, std::nullopt};
 }
 
 }  // namespace nsvq

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "nsvq/core/config.h"
@@ -19,12 +20,14 @@ struct RunRequest {
 struct RunChoice {
   std::filesystem::path folder;
   Start start;
+  std::optional<FolderLock> lock;  ///< of the run to resume, for the trainer
 };
 
-/// Chooses the folder to train in and whether to resume there. An unfinished run of equal settings
-/// is resumed, unless `fresh`; with `resume` it is an error if there is none. A finished run in an
-/// explicit `folder` is chosen too (there is nothing left to train), so that a script that repeats
-/// the command until it succeeds ends. Throws UserError.
+/// Chooses the folder to train in and whether to resume there. Of all runs of the name, the newest
+/// unfinished one of equal settings and data that no other process trains is resumed, unless
+/// `fresh`; with `resume` it is an error if there is none. A finished run in an explicit `folder`
+/// is chosen too (there is nothing left to train), so that a script that repeats the command until
+/// it succeeds ends. Throws UserError.
 RunChoice choose_run(const Config& config, const RunRequest& request);
 
 }  // namespace nsvq

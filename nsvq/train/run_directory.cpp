@@ -1,9 +1,14 @@
 #include "nsvq/train/run_directory.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/append_file.h"
 #include "nsvq/io/file.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -14,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kMetrics = "metrics.jsonl";
-constexpr auto kEvents = "events.out.tfevents.";
+constexpr auto kSettings = "config.yaml";
 
 nlohmann::ordered_json line_of(const std::string& kind, const RunState& state,
                                const std::string& phase) {
@@ -27,56 +32,116 @@ uint64_t size_of(const fs::path& file) {
   return error ? 0 : size;
 }
 
-/// Removes partially written checkpoints of a killed process, and event files other than `kept`.
+/// Removes what a killed process left half written (nsvq/io/file.h), and event files other than
+/// `kept`.
 void remove_leavings(const fs::path& run, const std::string& kept) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
-    if (entry.path().filename().string().starts_with(".step-")) {
-      fs::remove_all(entry.path(), ignored);
+  for (const auto& folder : {run, run / "samples", run / "checkpoints"}) {
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const auto name = entry.path().filename().string();
+      const bool half = name.starts_with(".") && name.find(".tmp-") != std::string::npos;
+      const bool dropped = folder == run && is_event_file(name) && name != kept;
+      if (half || dropped) fs::remove_all(entry.path(), ignored);
     }
   }
-  for (const auto& entry : fs::directory_iterator(run, ignored)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with(kEvents) && name != kept) fs::remove(entry.path(), ignored);
+}
+
+/// Throws UserError if something in the folder that is about to be written to is a link.
+void refuse_links(const fs::path& run) {
+  for (const auto* name : {kSettings, kMetrics, ".lock", "samples", "checkpoints", "report.html"}) {
+    std::error_code ignored;
+    if (!fs::is_symlink(run / name, ignored)) continue;
+    throw UserError("{}: a link, and a run writes to nothing outside its folder; remove it",
+                    (run / name).string());
   }
+}
+
+/// Drops what is behind the first `length` bytes. Where a power cut left fewer, the last line may
+/// be torn and is dropped.
+void cut_lines(const fs::path& path, uint64_t length) {
+  AppendFile file(path);
+  if (file.length() >= length) return file.cut(length);
+  const auto text = read_text(path);
+  const auto end = text.rfind('\n');
+  file.cut(end == std::string::npos ? 0 : end + 1);
+}
+
+void make_folders_of_run(const fs::path& run) {
+  std::error_code error;
+  fs::create_directories(run / "samples", error);
+  if (!error) fs::create_directories(run / "checkpoints", error);
+  if (error) throw UserError("{}: cannot be created ({})", run.string(), error.message());
 }
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path, const std::string& settings) : path_(std::move(path)) {
-  std::error_code error;
-  fs::create_directories(path_ / "samples", error);
-  if (!error) fs::create_directories(path_ / "checkpoints", error);
-  if (error) throw UserError("{}: cannot be created ({})", path_.string(), error.message());
-  auto lock = FolderLock::try_take(path_);
-  if (!lock) {
-    throw UserError(
-        "{}: another process is training in this folder; wait for it or choose another "
-        "with --run",
-        path_.string());
+bool holds_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / kSettings, ignored) || !list_checkpoints(folder).empty();
+}
+
+FolderLock lock_run(const fs::path& run) {
+  if (auto lock = FolderLock::try_take(run)) return std::move(*lock);
+  throw UserError(
+      "{}: another process is training in this folder; wait for it or choose another with --run",
+      run.string());
+}
+
+RunDirectory::RunDirectory(fs::path path, FolderLock lock)
+    : path_(std::move(path)), lock_(std::make_unique<FolderLock>(std::move(lock))) {
+  refuse_links(path_);
+  make_folders_of_run(path_);
+  for (const auto& folder : {path_, path_ / "samples", path_ / "checkpoints"}) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) != 0) {
+      throw RunError("cannot read {}: {}", folder.string(), std::strerror(errno));
+    }
+    folders_.push_back({folder, info.st_dev, info.st_ino});
   }
-  lock_ = std::make_unique<FolderLock>(std::move(*lock));
-  write_text(path_ / "config.yaml", settings);
+}
+
+/// Otherwise a folder that was moved would be made anew, with the rest of the run in it.
+void RunDirectory::require_in_place() const {
+  for (const auto& folder : folders_) {
+    struct stat info {};
+    // The run's own name may be a link, but nothing in it.
+    const int result = folder.path == path_ ? ::stat(folder.path.c_str(), &info)
+                                            : ::lstat(folder.path.c_str(), &info);
+    if (result == 0 && info.st_dev == folder.device && info.st_ino == folder.inode) continue;
+    throw RunMoved(
+        "{}: moved, removed or replaced while the run was trained in it; `nsvq train FOLDER "
+        "--resume` goes on from its newest checkpoint where the folder is now",
+        folder.path.string());
+  }
 }
 
 RunDirectory RunDirectory::create(fs::path path, const std::string& settings) {
-  if (fs::exists(path / "config.yaml")) {
+  const auto refuse_run = [&] {
+    if (!holds_run(path)) return;
     throw UserError("{}: already holds a run; choose another folder with --run or remove it",
                     path.string());
-  }
-  RunDirectory run(std::move(path), settings);
+  };
+  refuse_run();
+  refuse_links(path);
+  make_folders_of_run(path);
+  auto lock = lock_run(path);
+  refuse_run();  // another process may have begun one until now
+  RunDirectory run(std::move(path), std::move(lock));
+  write_text(run.path_ / kSettings, settings);
   run.events_ = std::make_unique<EventWriter>(run.path_);
   return run;
 }
 
-RunDirectory RunDirectory::resume(fs::path path, const std::string& settings,
+RunDirectory RunDirectory::resume(fs::path path, FolderLock lock,
+                                  const std::optional<std::string>& settings,
                                   const std::optional<LogPosition>& position) {
-  RunDirectory run(std::move(path), settings);
+  RunDirectory run(std::move(path), std::move(lock));
   const auto kept = position ? *position : LogPosition{};
   remove_leavings(run.path_, kept.events);
-  const auto metrics = run.path_ / kMetrics, events = run.path_ / kept.events;
-  if (size_of(metrics) > kept.metrics) fs::resize_file(metrics, kept.metrics);
-  const bool events_there = position && size_of(events) >= kept.events_length;
+  if (settings) write_text(run.path_ / kSettings, *settings);
+  cut_lines(run.path_ / kMetrics, kept.metrics);
+  const auto events = run.path_ / kept.events;
+  const bool events_there = !kept.events.empty() && size_of(events) >= kept.events_length;
   run.events_ = events_there ? std::make_unique<EventWriter>(events, kept.events_length)
                              : std::make_unique<EventWriter>(run.path_);
   return run;
@@ -88,6 +153,7 @@ LogPosition RunDirectory::position() const {
 
 void RunDirectory::record(const std::string& kind, const RunState& state, const std::string& phase,
                           const std::map<std::string, double>& values) {
+  require_in_place();
   auto line = line_of(kind, state, phase);
   for (const auto& [name, value] : values) {
     line[name] = value;
@@ -114,12 +180,14 @@ void RunDirectory::record_alarm(const RunState& state, const std::string& phase,
 
 void RunDirectory::record_text(const std::string& line, const std::string& tag, int64_t step,
                                const std::string& text) {
+  require_in_place();
   append_line(path_ / kMetrics, line);
   events_->text(tag, step, text);
   events_->flush();
 }
 
 fs::path RunDirectory::save_samples(const RunState& state, const Image& grid) {
+  require_in_place();
   const auto file = path_ / "samples" / fmt::format("epoch-{:04}.png", state.epoch);
   write_image(file, grid);
   events_->image("samples", state.step, grid);
@@ -127,11 +195,32 @@ fs::path RunDirectory::save_samples(const RunState& state, const Image& grid) {
   return file;
 }
 
-void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep) {
-  save_checkpoint(path_ / "checkpoints" / fmt::format("step-{}", checkpoint.state.step),
-                  checkpoint);
+void RunDirectory::mark_best(int64_t step) {
+  require_in_place();
+  const auto marker = path_ / "checkpoints" / "best";
+  const auto name = fmt::format("step-{}", step), text = name + "\n";
+  std::error_code ignored;
+  if (step < 0) {
+    fs::remove(marker, ignored);
+  } else if (fs::is_directory(path_ / "checkpoints" / name, ignored) &&
+             (!fs::exists(marker, ignored) || read_text(marker) != text)) {
+    write_text(marker, text);
+  }
+}
+
+void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best) {
+  require_in_place();
+  const auto folder_of = [&](int64_t step) {
+    return path_ / "checkpoints" / fmt::format("step-{}", step);
+  };
+  // The checkpoint counts on what the logs hold now, also after a power cut.
+  AppendFile(path_ / kMetrics).sync();
+  events_->sync();
+  save_checkpoint(folder_of(checkpoint.state.step), checkpoint);
+  mark_best(best);  // before the one that was the best goes
   auto folders = list_checkpoints(path_);
   for (size_t i = 0; i + keep < folders.size(); ++i) {
+    if (best >= 0 && folders[i] == folder_of(best)) continue;
     std::error_code error;
     fs::remove_all(folders[i], error);
     if (error) log("{}: cannot be removed ({})", folders[i].string(), error.message());

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "nsvq/core/error.h"
 #include "nsvq/io/image.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/io/tensorboard.h"
@@ -13,17 +17,33 @@
 
 namespace nsvq {
 
+/// Whether a folder holds a run, by what it holds: settings or checkpoints.
+bool holds_run(const std::filesystem::path& folder);
+
+/// Claims a run's folder for this process. Throws UserError if another process trains in it.
+FolderLock lock_run(const std::filesystem::path& run);
+
+/// A run's folder is not where it was. It ends the run whatever checkpoint.on_error says: nothing
+/// more can be kept.
+struct RunMoved : RunError {
+  using RunError::RunError;
+};
+
 /// The folder of a run:
 ///   config.yaml  metrics.jsonl  events.out.tfevents.*  samples/  checkpoints/step-N/  report.html
-/// Locked: one process at a time can open it.
+/// Locked: one process at a time can open it. Nothing is written through links: a run that came
+/// from elsewhere may hold links to any file. What writes throws RunMoved if the folder was moved
+/// or removed, and RunError if it fails.
 class RunDirectory {
  public:
   /// Creates the folder and writes `settings` to config.yaml. Throws UserError if it already
   /// contains a run.
   static RunDirectory create(std::filesystem::path path, const std::string& settings);
-  /// Opens a run's folder to resume from a checkpoint. Truncates the logs to the checkpoint's
-  /// `position` (to nothing without one), so that they end up as those of an uninterrupted run.
-  static RunDirectory resume(std::filesystem::path path, const std::string& settings,
+  /// Opens a run's folder, claimed by `lock`, to resume from a checkpoint. Truncates the logs to
+  /// the checkpoint's `position` (to nothing without one), so that they end up as those of an
+  /// uninterrupted run. Without `settings`, config.yaml stays as it is.
+  static RunDirectory resume(std::filesystem::path path, FolderLock lock,
+                             const std::optional<std::string>& settings,
                              const std::optional<LogPosition>& position);
 
   const std::filesystem::path& path() const { return path_; }
@@ -39,16 +59,28 @@ class RunDirectory {
                     const std::string& reason);
   /// Writes samples/epoch-NNNN.png and a TensorBoard image; returns the path.
   std::filesystem::path save_samples(const RunState& state, const Image& grid);
-  /// Writes checkpoints/step-N and removes all but the newest `keep`.
-  void save(const Checkpoint& checkpoint, int64_t keep);
+  /// Writes checkpoints/step-N and removes all but the newest `keep` and that of step `best`, which
+  /// the file checkpoints/best names; -1: none is the best.
+  void save(const Checkpoint& checkpoint, int64_t keep, int64_t best = -1);
+  /// Lets checkpoints/best name the checkpoint of a step, if it is there; -1: removes the name.
+  void mark_best(int64_t step);
 
  private:
-  RunDirectory(std::filesystem::path path, const std::string& settings);
+  /// Which folder a path led to when the run was opened.
+  struct Identity {
+    std::filesystem::path path;
+    dev_t device;
+    ino_t inode;
+  };
+
+  RunDirectory(std::filesystem::path path, FolderLock lock);
+  void require_in_place() const;
   void record_text(const std::string& line, const std::string& tag, int64_t step,
                    const std::string& text);
 
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
+  std::vector<Identity> folders_;
   std::unique_ptr<EventWriter> events_;
 };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/json.h"
 
 namespace nsvq {
@@ -25,29 +26,55 @@ RunState run_state_from(const json& all) {
   state.skipped = number("skipped");
   state.samples = number("samples");
   state.finished = all.at("finished");
+  state.epoch_end_due = all.value("epoch_end_due", false);
   for (const auto& [name, value] : all.at("evaluation").items()) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
+  }
+  if (const auto best = all.find("best"); best != all.end()) {
+    state.best = {best->at("metric"), best->at("value"), best->at("step")};
   }
   state.task = all.at("task").dump();
   return state;
 }
 
+/// The name is joined to the run's folder, and the file is cut and written to: nothing but an event
+/// file may be named.
+LogPosition log_position_from(const json& all) {
+  const auto length = [&all](const char* key) {
+    return static_cast<uint64_t>(whole_number(all.at(key), key));
+  };
+  LogPosition position{length("metrics_length"), all.at("events"), length("events_length")};
+  const auto& name = position.events;
+  if (name.empty() || is_event_file(name)) return position;
+  throw UserError("'events' is {}, not the name of an event file ({}...)", quote(name),
+                  kEventFilePrefix);
+}
+
 }  // namespace
 
+bool is_event_file(const std::string& name) {
+  return name.starts_with(kEventFilePrefix) && name.find('/') == std::string::npos;
+}
+
 std::string state_to_json(const RunState& state, const LogPosition& logs) {
-  return json{{"format", kTrainingFormat},
+  json all = {{"format", kTrainingFormat},
               {"step", state.step},
               {"epoch", state.epoch},
               {"batch", state.batch},
               {"skipped", state.skipped},
               {"samples", state.samples},
               {"finished", state.finished},
+              {"epoch_end_due", state.epoch_end_due},
               {"evaluation", state.evaluation},
               {"task", json::parse(state.task)},
               {"metrics_length", logs.metrics},
               {"events", logs.events},
-              {"events_length", logs.events_length}}
-      .dump(1);
+              {"events_length", logs.events_length}};
+  if (!state.best.metric.empty()) {
+    all["best"] = {
+        {"metric", state.best.metric}, {"value", state.best.value}, {"step", state.best.step}};
+  }
+  return all.dump(1);
 }
 
 std::pair<RunState, LogPosition> state_from_json(const std::string& text,
@@ -60,11 +87,7 @@ std::pair<RunState, LogPosition> state_from_json(const std::string& text,
           "(nsvq eval, tokenize, export), but training goes on only with the nsvq that began it",
           shown_json(all.at("format")), kTrainingFormat);
     }
-    const auto length = [&all](const char* name) {
-      return static_cast<uint64_t>(whole_number(all.at(name), name));
-    };
-    return {run_state_from(all),
-            {length("metrics_length"), all.at("events"), length("events_length")}};
+    return {run_state_from(all), log_position_from(all)};
   } catch (const json::exception& error) {
     throw UserError("{}: not a checkpoint's state ({})", source, error.what());
   } catch (const UserError& error) {

@@ -16,17 +16,29 @@ struct RunState {
   int64_t skipped = 0;    ///< steps skipped as non-finite
   int64_t samples = 0;    ///< size of the training set, which fixes the order of samples
   bool finished = false;  ///< the budget is spent
+  /// The epoch's evaluation and what follows it are still to come: the run was stopped in it.
+  bool epoch_end_due = false;
   std::map<std::string, double> evaluation;  ///< the last one
-  std::string task = "{}";                   ///< the task's own state, as JSON
+  /// The best evaluation by checkpoint.keep_best; no metric before the first one.
+  struct Best {
+    std::string metric;
+    double value = 0;
+    int64_t step = 0;
+  } best;
+  std::string task = "{}";  ///< the task's own state, as JSON
 };
 
 /// How much of a run's logs belongs to a checkpoint: a run that continues from it writes the rest
 /// again.
 struct LogPosition {
   uint64_t metrics = 0;  ///< bytes of metrics.jsonl
-  std::string events;    ///< name of the event file
+  std::string events;    ///< name of the event file, empty if there is none
   uint64_t events_length = 0;
 };
+
+constexpr auto kEventFilePrefix = "events.out.tfevents.";
+/// Whether this is the plain name of a TensorBoard event file.
+bool is_event_file(const std::string& name);
 
 /// Both as the text of state.json, and back. Throws UserError calling the text `source`; the state
 /// of another format is refused.

@@ -63,6 +63,8 @@ class Task {
   virtual void start_next_epoch(Loop& /*loop*/) {}
   /// Figures of the model to keep, by name.
   virtual std::map<std::string, double> evaluate(const RunState& /*state*/) { return {}; }
+  /// Whether higher is better, of a figure of the evaluation.
+  virtual bool higher_is_better(const std::string& /*figure*/) const { return true; }
   /// The evaluation as a line of the log.
   virtual std::string describe_evaluation(const std::map<std::string, double>& values) const;
   /// A picture of what the model does; nothing if there is none to show.

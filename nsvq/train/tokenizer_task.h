@@ -75,6 +75,7 @@ class TokenizerTask : public Task {
   std::string phase() const override { return phase_.name; }
   void begin(Loop& loop) override;
   std::map<std::string, double> evaluate(const RunState& state) override;
+  bool higher_is_better(const std::string& figure) const override;
   std::string describe_evaluation(const std::map<std::string, double>& values) const override;
   std::optional<Image> sample_picture() override;
 

@@ -5,6 +5,7 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 #include "nsvq/metrics/usage.h"
 #include "nsvq/nn/layers.h"
@@ -137,6 +138,10 @@ std::map<std::string, double> TokenizerTask::evaluate(const RunState& state) {
     state_.best_epoch = state.epoch;
   }
   return values;
+}
+
+bool TokenizerTask::higher_is_better(const std::string& figure) const {
+  return metric_kind(figure).display.better == Better::higher;
 }
 
 std::string TokenizerTask::describe_evaluation(const std::map<std::string, double>& values) const {

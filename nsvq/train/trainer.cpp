@@ -6,9 +6,12 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_config.h"
+#include "nsvq/train/settings_summary.h"
 
 namespace nsvq {
 
@@ -28,10 +31,13 @@ void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
                   fmt::join(differences, ", "));
 }
 
+/// Before anything of the run is read: another process may be writing to it.
+FolderLock lock_to_resume(const fs::path& run) {
+  if (!holds_run(run)) throw UserError("{}: holds no run to resume", run.string());
+  return lock_run(run);
+}
+
 std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::path& run) {
-  if (!fs::exists(run / "config.yaml")) {
-    throw UserError("{}: holds no run to resume", run.string());
-  }
   const auto folder = newest_checkpoint(run);
   if (!folder) {
     log("{}: no checkpoint to continue from, so the run starts over", run.string());
@@ -45,8 +51,11 @@ std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::p
 }
 
 LoopOptions loop_options(const Config& config, c10::Device device) {
-  return {config.train, config.checkpoint, config.seed, precision_on(config, device),
-          to_yaml(config, Detail::brief)};
+  auto checkpoint = config.checkpoint;
+  // Evaluations call metrics by their own names.
+  if (auto& best = checkpoint.keep_best; !best.empty()) best = metric_kind(best).name;
+  return {config.train, checkpoint, config.seed, precision_on(config, device),
+          summarize_settings(config)};
 }
 
 }  // namespace
@@ -76,8 +85,9 @@ std::optional<TensorBatch> ImageBatchSource::next() {
 }
 
 Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Group> group,
-                 Start start)
-    : device_(choose_device(config.device)),
+                 Start start, std::optional<FolderLock> lock)
+    : lock_(start == Start::resume && !lock ? std::optional(lock_to_resume(run)) : std::move(lock)),
+      device_(choose_device(config.device)),
       flags_(training_torch_settings(config, device_)),
       batches_(open_source_of("data.train", config.data.train, config.data),
                training_loader_options(config, *group, device_)),
@@ -89,11 +99,16 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
   } else {
     task_.start_fresh();
   }
-  const auto settings = to_yaml(config);
-  const auto logs = from ? std::optional(from->logs) : std::nullopt;
-  run_ = std::make_unique<RunDirectory>(start == Start::fresh
-                                            ? RunDirectory::create(run, settings)
-                                            : RunDirectory::resume(run, settings, logs));
+  const auto settings = to_yaml(with_absolute_paths(config));
+  if (start == Start::fresh) {
+    run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
+    return;
+  }
+  // A run that is finished stays what it is.
+  const bool goes_on = !loop_.state().finished || loop_.state().epoch_end_due;
+  run_ = std::make_unique<RunDirectory>(
+      RunDirectory::resume(run, std::move(*lock_), goes_on ? std::optional(settings) : std::nullopt,
+                           from ? std::optional(from->logs) : std::nullopt));
 }
 
 void Trainer::step_for_benchmark(const torch::Tensor& images, int64_t phase) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nsvq/core/config.h"
@@ -40,10 +41,11 @@ class ImageBatchSource : public BatchSource {
 class Trainer {
  public:
   /// A new run in folder `run`, or the one there from its newest undamaged checkpoint on (without
-  /// one, from its beginning). Throws UserError, before it touches the folder, for a recipe that
-  /// cannot run or that is not the one of the run to resume.
+  /// one, from its beginning). `lock` is that of the run to resume; without it, it is taken first.
+  /// Throws UserError, before it changes anything in the folder, for a recipe that cannot run or
+  /// that is not the one of the run to resume.
   Trainer(const Config& config, const std::filesystem::path& run, std::shared_ptr<Group> group,
-          Start start = Start::fresh);
+          Start start = Start::fresh, std::optional<FolderLock> lock = std::nullopt);
 
   void on_step(Loop::Hook hook) { loop_.on_step(std::move(hook)); }
   void on_epoch(Loop::Hook hook) { loop_.on_epoch(std::move(hook)); }
@@ -59,6 +61,7 @@ class Trainer {
   std::string graphs_disabled_reason() const { return loop_.graphs_disabled_reason(); }
 
  private:
+  std::optional<FolderLock> lock_;  ///< until `run_` has it
   c10::Device device_;
   TorchFlags flags_;
   ImageBatchSource batches_;

@@ -27,10 +27,12 @@ extern char** environ;
 
 namespace nsvq {
 
-/// The program in a process of its own; what it prints goes to `log`.
+/// The program in a process of its own; what it prints goes to `log`. It starts without the
+/// standard streams that are `closed`.
 class Program {
  public:
-  Program(std::vector<std::string> words, const std::string& log) {
+  Program(std::vector<std::string> words, const std::string& log,
+          const std::vector<int>& closed = {}) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     posix_spawn_file_actions_t files;
@@ -38,6 +40,7 @@ class Program {
     posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     posix_spawn_file_actions_adddup2(&files, ends[1], kHeldByProgram);
+    for (const int stream : closed) posix_spawn_file_actions_addclose(&files, stream);
     words.insert(words.begin(), NSVQ_PROGRAM);
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
@@ -61,7 +64,7 @@ class Program {
     while (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
     return events[1].revents == 0;
   }
-  void kill() const { ::kill(process_, SIGKILL); }
+  void kill(int number = SIGKILL) const { ::kill(process_, number); }
   /// The status, as waitpid gives it.
   int wait() {
     int status = -1;
@@ -76,19 +79,20 @@ class Program {
   int ended_ = -1;
 };
 
-/// Runs the program and sends SIGKILL at the first change of a file below `watched` for which
+/// Runs the program and sends a signal at the first change of a file below `watched` for which
 /// `kill_at`, which gets the file's name, is true. A program that ends before is never waited for
 /// any longer. Returns its status.
 inline int run_and_kill(const std::vector<std::string>& words, const std::string& log,
                         const std::filesystem::path& watched,
-                        const std::function<bool(const std::string&)>& kill_at) {
+                        const std::function<bool(const std::string&)>& kill_at,
+                        int number = SIGKILL) {
   FolderWatch watch(watched);
   Program program(words, log);
   for (bool running = true; running;) {
     running = program.wait_for_change(watch);
     const auto changes = watch.changes();
     if (std::any_of(changes.begin(), changes.end(), kill_at)) {
-      program.kill();
+      program.kill(number);
       break;
     }
   }

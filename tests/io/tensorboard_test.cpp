@@ -121,6 +121,14 @@ TEST(EventWriter, EverythingIsFramed) {
   EXPECT_EQ(records(read_text(writer.path())).size(), 5u);
 }
 
+TEST(EventWriter, ALinkIsNotFollowed) {
+  TemporaryFolder folder;
+  write_text(folder / "precious", "text");
+  std::filesystem::create_symlink("precious", folder / "events.out.tfevents.1");
+  EXPECT_THROW(EventWriter(folder / "events.out.tfevents.1", 0), RunError);
+  EXPECT_EQ(read_text(folder / "precious"), "text");
+}
+
 TEST(EventWriter, ErrorsNameThePath) {
   TemporaryFolder folder;
   write_text(folder / "file", "text");

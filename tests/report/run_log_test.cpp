@@ -159,6 +159,27 @@ TEST(Curves, KnownAndUnknownKeys) {
   EXPECT_TRUE(make_curves(RunLog{}).empty());
 }
 
+TEST(Curves, ALineIsBrokenWhereNothingWasMeasured) {
+  const auto charts = charts_of(R"({"kind":"step","step":1,"lr":1}
+{"kind":"step","step":2,"lr":1,"lecam":0.5}
+{"kind":"epoch","step":2,"loss":1}
+{"kind":"step","step":3,"lr":1,"lecam":0.5}
+{"kind":"step","step":4,"lr":1}
+{"kind":"step","step":5,"lr":1}
+{"kind":"step","step":6,"lr":1,"lecam":0.25}
+)");
+  for (const Chart& chart : charts) {
+    if (chart.title != "Adversarial terms") continue;
+    const auto& y = chart.series.at(0).y;
+    ASSERT_EQ(y.size(), 4u);
+    EXPECT_EQ(y[1], 0.5) << "a line of another kind is no gap";
+    EXPECT_TRUE(std::isnan(y[2]));
+    EXPECT_EQ(y[3], 0.25);
+    return;
+  }
+  ADD_FAILURE() << "no such chart";
+}
+
 TEST(Curves, MetricsOfOneChartShareIt) {
   const auto charts = charts_of(
       R"({"kind":"eval","step":2,"lpips-vgg":0.3,"lpips-alex":0.2,"fid":9,"fd-vgg16":1,"psnr":20,"psnr_pooled":19})");

@@ -77,6 +77,7 @@ TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
   changed.model.multipliers = {3, 5, 1};
   changed.model.attention = {1, 2};
   changed.schedule.phases = {"warmup"};
+  changed.checkpoint.keep_best = changed.train.metrics.front();
   const Config read_back = load_config(write("all.yaml", to_yaml(changed)));
   EXPECT_EQ(to_yaml(read_back), to_yaml(changed));
 

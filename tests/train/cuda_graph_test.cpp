@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/losses/pixel.h"
@@ -43,6 +45,16 @@ TEST(StepGraph, ReplaysOnTheGpu) {
   }
   EXPECT_EQ(sum[1].item<float>(), 2 * 2 * 55);
   EXPECT_EQ(called, 8) << "three eager steps and one capture, of either kind";
+}
+
+TEST(StepGraph, AFailedCaptureLeavesTheGpuUsable) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  const SideStreamGuard stream(device);
+  const auto fail = [] { throw std::runtime_error("not of the GPU"); };
+  EXPECT_THROW(capture_graph(fail, device), std::runtime_error);
+  const auto ones = at::ones({3}, at::device(device).dtype(at::kFloat));
+  EXPECT_EQ(ones.sum().item<float>(), 3);
 }
 
 /// 24 steps: 12 of stage 1, two of them without the discriminator, 6 of the warm-up, 6 of stage 2.

@@ -13,6 +13,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/tokenizer/model_file.h"
@@ -85,7 +86,9 @@ class Regression : public Task {
   std::vector<Adam*> optimizers() override { return {&optimizer_}; }
   std::vector<torch::Tensor> state_outside_optimizers() override { return {mean_}; }
   void start_next_epoch(Loop&) override { ++epochs_; }
-  std::map<std::string, double> evaluate(const RunState&) override {
+  std::map<std::string, double> evaluate(const RunState& state) override {
+    if (state.epoch == stop_in_evaluation) raise(SIGTERM);
+    throw_if_interrupted();
     const torch::NoGradGuard no_grad;
     torch::manual_seed(99);
     const auto x = at::randn({50, kInputs}).to(device_);
@@ -93,6 +96,8 @@ class Regression : public Task {
         at::mse_loss(averaged_->forward(x), x.square().sum(1, true) - mean_).item<double>();
     return {{"error", error}, {"epochs", static_cast<double>(epochs_)}};
   }
+
+  int64_t stop_in_evaluation = -1;  ///< of this epoch
 
   TensorFile model(const RunState&) override { return {named_tensors(*averaged_), {}}; }
   TensorMap training_state() override {
@@ -149,9 +154,10 @@ Outcome train_regression(const fs::path& folder, const LoopOptions& options = re
     auto run = RunDirectory::create(folder, options.settings);
     return loop.train(run);
   }
+  auto lock = lock_run(folder);
   const auto checkpoint = load_checkpoint(*newest_checkpoint(folder));
   loop.load(checkpoint, folder.string());
-  auto run = RunDirectory::resume(folder, options.settings, checkpoint.logs);
+  auto run = RunDirectory::resume(folder, std::move(lock), options.settings, checkpoint.logs);
   return loop.train(run);
 }
 
@@ -171,6 +177,109 @@ TEST(Loop, TrainsAnyTask) {
       read_safetensors(list_checkpoints(folder / "run").back() / "model.safetensors");
   EXPECT_TRUE(model.tensors.contains("first.weight"));
   EXPECT_TRUE(fs::exists(folder / "run" / "report.html"));
+}
+
+std::vector<std::string> checkpoint_names(const fs::path& run) {
+  std::vector<std::string> names;
+  for (const auto& one : list_checkpoints(run)) names.push_back(one.filename());
+  return names;
+}
+
+/// Trains until a signal comes in the evaluation of an epoch.
+Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, int64_t epoch) {
+  Points points(at::kCPU);
+  Regression task(at::kCPU);
+  task.stop_in_evaluation = epoch;
+  Loop loop(task, points, options, make_group(), at::kCPU);
+  auto run = RunDirectory::create(folder, options.settings);
+  catch_interrupts();
+  const auto outcome = loop.train(run);
+  catch_interrupts();  // forgets the signal
+  return outcome;
+}
+
+TEST(Loop, AnEvaluationThatWasStoppedIsDoneAnew) {
+  const TemporaryFolder folder;
+  for (const int64_t every_steps : {0, 3}) {
+    auto options = regression_options();
+    options.checkpoint.every_steps = every_steps;
+    const auto whole = folder / fmt::format("whole-{}", every_steps);
+    train_regression(whole, options);
+    for (const int64_t epoch : {1, 2, 4}) {
+      const auto stopped = folder / fmt::format("stopped-{}-{}", every_steps, epoch);
+      EXPECT_FALSE(stop_in_evaluation(stopped, options, epoch).finished);
+      const auto state = load_run_state(list_checkpoints(stopped).back());
+      EXPECT_EQ(state.step, epoch * kBatches) << "no step after the signal";
+      EXPECT_FALSE(state.finished) << "its evaluation is to come";
+      EXPECT_TRUE(train_regression(stopped, options).finished);
+      expect_same_runs(whole, stopped);
+    }
+  }
+}
+
+TEST(Loop, AFolderThatIsMovedEndsTheRun) {
+  const TemporaryFolder folder;
+  auto options = regression_options();
+  options.checkpoint.on_error = "continue";
+  const auto move = [&](const RunState& state) {
+    if (state.step == 7) fs::rename(folder / "run", folder / "moved");
+  };
+  try {
+    train_regression(folder / "run", options, move);
+    ADD_FAILURE();
+  } catch (const RunMoved& error) {
+    EXPECT_NE(std::string(error.what()).find("moved"), std::string::npos);
+  }
+  EXPECT_FALSE(fs::exists(folder / "run"));
+  EXPECT_TRUE(train_regression(folder / "moved", options).finished);
+  train_regression(folder / "whole", options);
+  expect_same_runs(folder / "whole", folder / "moved");
+}
+
+TEST(Loop, ACheckpointIsWrittenWhenAskedFor) {
+  const TemporaryFolder folder;
+  auto options = regression_options();
+  options.checkpoint.every_steps = 0;
+  catch_interrupts();
+  train_regression(folder / "run", options, [](const RunState& state) {
+    if (state.step == 6) raise(SIGUSR1);
+  });
+  EXPECT_EQ(checkpoint_names(folder / "run"),
+            (std::vector<std::string>{"step-5", "step-7", "step-10", "step-15", "step-20"}));
+}
+
+/// The error falls and falls; a task calls higher figures better unless it says otherwise, so here
+/// the first evaluation is the best.
+TEST(Loop, TheBestCheckpointIsKeptBesideTheLast) {
+  using Names = std::vector<std::string>;
+  const TemporaryFolder folder;
+  auto options = regression_options();
+  options.checkpoint = {.every_steps = 4, .keep = 2, .keep_best = "error"};
+  train_regression(folder / "first", options);
+  EXPECT_EQ(checkpoint_names(folder / "first"), (Names{"step-5", "step-16", "step-20"}))
+      << "written for its evaluation";
+  EXPECT_EQ(read_text(folder / "first/checkpoints/best"), "step-5\n");
+  EXPECT_EQ(find_model(folder / "first/checkpoints/best"),
+            folder / "first/checkpoints/step-5/model.safetensors");
+
+  options.checkpoint.keep_best = "epochs";  // grows
+  train_regression(folder / "last", options);
+  EXPECT_EQ(checkpoint_names(folder / "last"), (Names{"step-16", "step-20"}));
+  EXPECT_EQ(read_text(folder / "last/checkpoints/best"), "step-20\n");
+
+  // Across a stop, and with a marker that a killed process did not come to write.
+  options.checkpoint.keep_best = "error";
+  EXPECT_FALSE(stop_in_evaluation(folder / "stopped", options, 3).finished);
+  fs::remove(folder / "stopped/checkpoints/best");
+  train_regression(folder / "stopped", options);
+  EXPECT_EQ(checkpoint_names(folder / "stopped"), checkpoint_names(folder / "first"));
+  EXPECT_EQ(read_text(folder / "stopped/checkpoints/best"), "step-5\n");
+  expect_same_runs(folder / "first", folder / "stopped");
+
+  options.checkpoint.keep_best = "";
+  options.train.epochs = 5;
+  train_regression(folder / "first", options);
+  EXPECT_FALSE(fs::exists(folder / "first/checkpoints/best")) << "nothing is kept for it";
 }
 
 /// The child of a death test runs this file again, so the folder's name comes by the environment.

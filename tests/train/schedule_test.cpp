@@ -43,6 +43,40 @@ TEST_F(ScheduleTest, PhasesAreCountedInStepsWhereAskedFor) {
   EXPECT_EQ(phases_of(run_), (Phases{{"stage1", 0}, {"warmup", 8}, {"stage2", 12}}));
 }
 
+TEST_F(ScheduleTest, ALineOfStepsIsOfOnePhase) {
+  auto config = tiny_config();
+  config.adversarial = {.weight = 0.1, .width = 4, .layers = 1};
+  config.schedule.freeze_epoch = 1;  // the warm-up has the steps 4 to 6
+  config.train.epochs = 3;
+  config.train.log_every = 2;
+  train(config, run_);
+  std::vector<std::pair<int64_t, bool>> adversarial;
+  for (const auto& line : lines_of_kind(run_, "step")) {
+    adversarial.emplace_back(line.at("step"), line.contains("generator"));
+  }
+  EXPECT_EQ(adversarial, (std::vector<std::pair<int64_t, bool>>{
+                             {2, true}, {4, false}, {6, false}, {8, true}, {9, true}}));
+}
+
+TEST_F(ScheduleTest, EpochsCountFromOneInEveryLine) {
+  auto config = tiny_config();
+  config.schedule.epoch_steps = 4;  // an epoch of the images has 3
+  config.schedule.freeze_epoch = 2;
+  config.drift.every_steps = 2;
+  config.drift.images = 4;
+  config.train.check = 5;
+  train(config, run_);
+  std::vector<int64_t> first;
+  for (const auto& line : lines_of_kind(run_, "phase")) first.push_back(line.at("epoch"));
+  EXPECT_EQ(first, (std::vector<int64_t>{1, 3, 4})) << "after steps 0, 8 and 12, of 3 an epoch";
+  for (const auto* kind : {"step", "check", "drift"}) {
+    for (const auto& line : lines_of_kind(run_, kind)) {
+      const int64_t step = line.at("step");
+      EXPECT_EQ(line.at("epoch"), (step + 2) / 3) << kind << " of step " << step;
+    }
+  }
+}
+
 TEST_F(ScheduleTest, APhaseDoesNotBeginAtTheLastStep) {
   auto config = tiny_config();
   config.schedule.epoch_steps = 9;

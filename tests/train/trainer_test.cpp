@@ -58,7 +58,7 @@ TEST_F(TrainerTest, GoesThroughAllPhasesAndLeavesEverythingBehind) {
     phases.push_back(
         fmt::format("{}@{}", line.at("phase").get<std::string>(), line.at("epoch").get<int>()));
   }
-  EXPECT_EQ(phases, (std::vector<std::string>{"stage1@0", "warmup@3", "stage2@4"}));
+  EXPECT_EQ(phases, (std::vector<std::string>{"stage1@1", "warmup@4", "stage2@5"}));
 
   EXPECT_EQ(lines_of_kind(run_, "step").size(), 18u);
   EXPECT_EQ(lines_of_kind(run_, "epoch").size(), 6u);

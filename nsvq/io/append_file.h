@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace nsvq {
+
+/// A log that grows by whole records. A link is not followed: a folder that came from elsewhere
+/// may hold one to any file. Throws RunError.
+class AppendFile {
+ public:
+  /// Opens the file, or makes it.
+  explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  /// Writes all of `bytes` or, if that fails (disk full), leaves the file as it was.
+  void append(std::string_view bytes);
+  /// Drops what is behind the first `length` bytes.
+  void cut(uint64_t length);
+
+  /// Waits until all of it is on the disk.
+  void sync();
+
+  const std::filesystem::path& path() const { return path_; }
+  uint64_t length() const;
+
+ private:
+  [[noreturn]] void fail(int error) const;
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+}  // namespace nsvq

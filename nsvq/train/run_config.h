@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/config.h"
+
+namespace nsvq {
+
+/// The settings of a run, with `key=value` overrides: its config.yaml or, where that is missing,
+/// what its newest checkpoint carries. Throws UserError, also if the folder holds no run.
+Config load_run_config(const std::filesystem::path& run,
+                       const std::vector<std::string>& overrides = {});
+
+/// The settings that a user names: a recipe, or a run's folder.
+Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides);
+
+/// The same settings with `~` in paths replaced by the user's home, which a shell does not do
+/// within key=~/value.
+Config with_home(Config config);
+
+/// The same settings with paths that do not depend on the current folder, so that a stored
+/// config.yaml serves from anywhere.
+Config with_absolute_paths(Config config);
+
+}  // namespace nsvq

@@ -1,0 +1,111 @@
+#include "nsvq/train/run_list.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/lock.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/train/checkpoint.h"
+#include "nsvq/train/run_config.h"
+#include "nsvq/train/run_directory.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The folder's name without the number of a repeated run.
+std::string name_of_run(const fs::path& folder) {
+  const auto whole = fs::absolute(folder).lexically_normal();
+  const auto name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  const auto dash = name.rfind('-');
+  if (dash == std::string::npos || dash == 0) return name;
+  return parse_decimal(name.substr(dash + 1)) ? name.substr(0, dash) : name;
+}
+
+uint64_t bytes_below(const fs::path& folder) {
+  uint64_t bytes = 0;
+  std::error_code ignored;
+  auto entry = fs::recursive_directory_iterator(folder, ignored);
+  for (; entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+    std::error_code error;
+    if (!fs::is_regular_file(entry->symlink_status(error))) continue;
+    const auto size = entry->file_size(error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+/// The step of the last line of metrics.jsonl, of which only the end is read; 0 if there is none.
+int64_t last_logged_step(const fs::path& run) {
+  constexpr uint64_t most = 1 << 16;
+  try {
+    const InputFile file(run / "metrics.jsonl");
+    std::string text(std::min(most, file.size()), '\0');
+    file.read(file.size() - text.size(), std::as_writable_bytes(std::span(text)));
+    text.erase(text.find_last_of('\n') + 1);  // a line that is being written
+    if (text.empty()) return 0;
+    text.pop_back();
+    const auto line = nlohmann::json::parse(text.substr(text.find_last_of('\n') + 1));
+    return line.at("step");
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
+  if (train.steps > 0) return train.steps;
+  const int64_t per_epoch =
+      state.epoch > 0 ? (state.step - state.batch) / state.epoch : state.samples / train.batch_size;
+  return per_epoch * train.epochs;
+}
+
+RunSummary summary_of(const fs::path& run) {
+  RunSummary summary;
+  summary.path = run;
+  summary.name = name_of_run(run);
+  summary.bytes = bytes_below(run);
+  const bool running = FolderLock::held(run);
+  summary.state = running ? "running" : "stopped";
+  try {
+    const auto train = load_run_config(run).train;
+    if (const auto checkpoints = list_checkpoints(run); !checkpoints.empty()) {
+      const auto state = load_run_state(checkpoints.back());
+      if (state.finished && !running) summary.state = "finished";
+      summary.step = state.step;
+      summary.epoch = state.epoch;
+      summary.evaluation = state.evaluation;
+      summary.total_steps = total_steps_of(train, state);
+    }
+  } catch (const UserError&) {
+    if (!running) summary.state = "damaged";
+  }
+  if (running) summary.step = std::max(summary.step, last_logged_step(run));
+  return summary;
+}
+
+}  // namespace
+
+std::vector<RunSummary> list_runs(const fs::path& folder) {
+  if (holds_run(folder)) return {summary_of(folder)};
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator(
+      folder, fs::directory_options::skip_permission_denied, error);
+  if (error) throw UserError("cannot list {}: {}", folder.string(), error.message());
+  std::vector<RunSummary> runs;
+  for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored) || !holds_run(entry->path())) continue;
+    entry.disable_recursion_pending();
+    runs.push_back(summary_of(entry->path()));
+  }
+  std::sort(runs.begin(), runs.end(),
+            [](const RunSummary& a, const RunSummary& b) { return a.path < b.path; });
+  return runs;
+}
+
+}  // namespace nsvq

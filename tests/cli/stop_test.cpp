@@ -1,0 +1,164 @@
+// Signals to real training processes, processes without standard streams, and how a run is named.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "nsvq/cli/shell_word.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_config.h"
+#include "nsvq/train/run_directory.h"
+#include "tests/cli/kill.h"
+#include "tests/cli/run.h"
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a shell makes of a line.
+std::string shell_says(const std::string& line) {
+  std::string said;
+  FILE* pipe = ::popen(line.c_str(), "r");
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+  ::pclose(pipe);
+  return said;
+}
+
+class Stop : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto config = tiny_config();
+    config.train.epochs = 100000;  // until the signal
+    write_text(recipe_, to_yaml(config));
+  }
+
+  TemporaryFolder folder_;
+  fs::path recipe_ = folder_ / "tiny.yaml", run_ = folder_ / "it's a $(run)";
+  std::string log_ = folder_ / "log";
+};
+
+TEST_F(Stop, ASignalSavesTheRunAndSaysSoByTheExitCode) {
+  const std::vector<std::string> command = {"train", recipe_.string(), "--run", run_.string()};
+  int64_t step = 0;
+  for (const auto& [number, code] : {std::pair(SIGINT, 130), {SIGTERM, 143}, {SIGHUP, 143}}) {
+    const auto report_written = [](const std::string& name) {
+      return name.find("report.html") != std::string::npos;
+    };
+    const int status = run_and_kill(command, log_, folder_.path(), report_written, number);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), code);
+    const auto state = load_run_state(list_checkpoints(run_).back());
+    EXPECT_GT(state.step, step) << "the same command went on";
+    step = state.step;
+  }
+  const auto log = read_text(log_);
+  const auto line = log.substr(log.rfind("to resume:\n") + 11);
+  EXPECT_NE(line.find(" --resume\n"), std::string::npos) << line;
+  EXPECT_EQ(
+      shell_says("for word in " + line.substr(0, line.find('\n')) + "; do echo \"$word\"; done"),
+      fmt::format("{}\ntrain\n{}\n--resume\n", NSVQ_PROGRAM, run_.string()));
+}
+
+TEST_F(Stop, ClosedStandardStreamsDoNotBecomeFiles) {
+  auto config = tiny_config();
+  config.train.epochs = 1;
+  write_text(recipe_, to_yaml(config));
+  for (const auto& closed : std::vector<std::vector<int>>{{2}, {1, 2}, {0, 1, 2}}) {
+    const auto run = folder_ / fmt::format("run-{}", closed.size());
+    const std::vector<std::string> command = {"train", recipe_.string(), "--run", run.string()};
+    EXPECT_EQ(Program(command, log_, closed).wait(), 0);
+    EXPECT_EQ(fs::file_size(run / ".lock"), 0u);
+    for (const auto& entry : fs::recursive_directory_iterator(run)) {
+      if (!entry.is_regular_file()) continue;
+      const auto text = read_text(entry.path());
+      for (const auto* printed : {"to train on", "codes used", "report: "}) {
+        EXPECT_EQ(text.find(printed), std::string::npos) << entry.path() << " has " << printed;
+      }
+    }
+    EXPECT_FALSE(timeless_metrics(run).empty());
+  }
+}
+
+TEST(ShellWord, ComesBackFromTheShell) {
+  for (const std::string& text : {"plain-1.0_x/y", "it's", "$(touch x) `y` $HOME", "a  b", "",
+                                  "\"\\", "*?[a]{b,c}", "~", "#", "new\nline", "-n!"}) {
+    EXPECT_EQ(shell_says("printf '%s' " + shell_word(text)), text);
+  }
+  EXPECT_EQ(shell_word("runs/photos-2"), "runs/photos-2");
+}
+
+TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  write_text(recipe_, to_yaml(config));
+  ASSERT_EQ(run({"train", recipe_.string(), "train.epochs=1", "--run", run_.string()}).code, 0);
+  config.train.epochs = 1;
+  EXPECT_EQ(run({"config", run_.string()}).out, to_yaml(config));
+  const auto longer = run({"train", run_.string() + "/", "--resume", "train.epochs=2"});
+  EXPECT_EQ(longer.code, 0) << longer.error;
+  EXPECT_EQ(load_run_config(run_).train.epochs, 2);
+  EXPECT_TRUE(load_run_state(list_checkpoints(run_).back()).finished);
+  fs::create_directories(folder_ / "empty");
+  expect_failure(run({"config", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
+  expect_failure(run({"train", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
+}
+
+TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  config.checkpoint.keep = 1;
+  write_text(recipe_, to_yaml(config));
+  const auto data = config.data.val;
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", run_.string()}).code, 0);
+  expect_failure(run({"eval", run_.string(), "--best", "--data", data}), 2,
+                 {"no best checkpoint", "checkpoint.keep_best"});
+  const auto other = run_.string() + "-2";
+  expect_failure(run({"train", recipe_.string(), "checkpoint.keep_best=lpips", "--run", other}), 2,
+                 {"checkpoint.keep_best", "train.metrics"});
+  ASSERT_EQ(run({"train", recipe_.string(), "checkpoint.keep_best=psnr", "--run", other}).code, 0);
+  const auto evaluated = run({"eval", other, "--best", "--data", data});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.error;
+  expect_contains(evaluated.out, {"checkpoints/step-"});
+  EXPECT_EQ(run({"info", other + "/checkpoints/best"}).code, 0);
+  write_text(other + "/checkpoints/best", "../../elsewhere\n");
+  expect_failure(run({"eval", other, "--best", "--data", data}), 2, {"names no checkpoint"});
+}
+
+TEST_F(Stop, RunsAreListed) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  write_text(recipe_, to_yaml(config));
+  const auto runs = folder_ / "runs";
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "tiny").string()}).code, 0);
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "deep/tiny-2").string()}).code, 0);
+  fs::create_directories(runs / "no run");
+  fs::remove_all(list_checkpoints(runs / "deep/tiny-2").back());
+  const auto listed = run({"runs", runs.string(), "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.error;
+  const auto json = nlohmann::json::parse(listed.out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0].at("path"), (runs / "deep/tiny-2").string());
+  EXPECT_EQ(json[0].at("state"), "stopped");
+  EXPECT_EQ(json[0].at("step"), 3);
+  EXPECT_EQ(json[1].at("recipe"), "tiny");
+  EXPECT_EQ(json[1].at("state"), "finished");
+  EXPECT_EQ(json[1].at("step"), 6);
+  EXPECT_EQ(json[1].at("total_steps"), 6);
+  EXPECT_GT(json[1].at("evaluation").at("psnr").get<double>(), 3);
+  EXPECT_GT(json[1].at("bytes").get<int64_t>(), 10000);
+
+  const auto lock = lock_run(runs / "tiny");
+  const auto table = run({"runs", runs.string()});
+  expect_contains(table.out, {"tiny", "running", "stopped", "3 of 6", "6 of 6", "kB"});
+  expect_contains(run({"runs", (runs / "tiny").string()}).out, {"running"});
+  expect_failure(run({"runs", (runs / "no run").string()}), 2, {"no runs"});
+  expect_failure(run({"runs", (folder_ / "missing").string()}), 2, {"missing"});
+}
+
+}  // namespace
+}  // namespace nsvq
