@@ -113,7 +113,7 @@ TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
   config.train.epochs = 2;
   config.checkpoint.keep = 1;
   write_text(recipe_, to_yaml(config));
-  const auto data = config.data.val;
+  const std::string data = "builtin:dead-leaves?size=16&count=7&seed=1";
   ASSERT_EQ(run({"train", recipe_.string(), "--run", run_.string()}).code, 0);
   expect_failure(run({"eval", run_.string(), "--best", "--data", data}), 2,
                  {"no best checkpoint", "checkpoint.keep_best"});
