@@ -11,6 +11,7 @@
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/picture_names.h"
 #include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
@@ -23,16 +24,20 @@ struct DetokenizeArguments {
   bool force = false;
 };
 
-/// The key of each of the first `count` images.
-std::vector<std::string> first_keys(const std::filesystem::path& folder,
-                                    const TokenManifest& manifest, int64_t count) {
+/// A name for the picture of each image. All are known before the first is written: names that no
+/// folder can hold leave nothing half done.
+std::vector<std::string> names_of_pictures(const DetokenizeArguments& arguments,
+                                           const TokenManifest& manifest,
+                                           const std::string& ending) {
   std::vector<std::string> keys;
   for (const auto& record : manifest.shards) {
-    if (std::ssize(keys) >= count) break;
-    auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
+    const auto path = std::filesystem::path(arguments.tokens) / record.file;
+    auto shard = read_token_shard(path, manifest.settings.codes);
     std::move(shard.keys.begin(), shard.keys.end(), std::back_inserter(keys));
   }
-  return keys;
+  auto names = picture_names(keys, ending);
+  if (!names_tar(arguments.out)) require_folder_names(names, arguments.out);
+  return names;
 }
 
 /// What the pictures depend on: the same tokens decoded in other batches or on another device may
@@ -59,19 +64,17 @@ void run_detokenize(const DetokenizeArguments& arguments) {
   const auto settings =
       picture_settings(arguments, model_sha256(session.tokenizer()), batch, session.device());
 
-  const bool jpeg = arguments.format == "jpeg";
+  const std::string ending = arguments.format == "jpeg" ? ".jpg" : ".png";
+  const auto names = names_of_pictures(arguments, manifest, ending);
   const auto output = open_picture_output(arguments.out, settings);
   int64_t done = output->done();
   if (done > 0) log("going on after the first {} pictures", done);
-  PictureNames names(jpeg ? ".jpg" : ".png");
-  const auto finished = first_keys(arguments.tokens, manifest, done);
-  take_finished_names(names, *output, [&](int64_t i) { return finished[i]; });
   catch_interrupts();
   detokenize(session, arguments.tokens, manifest, batch, done,
-             [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
-               const auto files = encode_pictures(images, jpeg ? ".jpg" : ".png");
+             [&](const torch::Tensor& images, const std::vector<std::string>&) {
+               const auto files = encode_pictures(images, ending);
                for (size_t i = 0; i < files.size(); ++i) {
-                 output->add(names.name_for(keys[i]), files[i]);
+                 output->add(names.at(done + static_cast<int64_t>(i)), files[i]);
                }
                output->advance(done += std::ssize(files));
                // Thrown, so that the output records how far it came or, a tar file, is removed.
