@@ -5,6 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/tensor_budget.h"
 #include "nsvq/core/version.h"
 #include "nsvq/core/yaml.h"
 #include "nsvq/io/folder_checksums.h"
@@ -98,6 +99,20 @@ fs::path newest_model(const fs::path& run) {
   throw UserError("{}: the models of all its checkpoints are damaged", run.string());
 }
 
+/// The networks that the configuration of a file describes. Its numbers may ask for any size, so
+/// memory is limited by the tensors that are there, with room for what initialising takes besides.
+Tokenizer build_for(const TensorMap& tensors, const Config& config, const fs::path& path) {
+  uint64_t stored = 0;
+  for (const auto& [name, tensor] : tensors) stored += tensor.nbytes();
+  const TensorBudget budget(
+      8 * stored + (uint64_t{256} << 20),
+      fmt::format(
+          "{}: its configuration describes a model far larger than its {} bytes of tensors; "
+          "is it damaged?",
+          path.string(), stored));
+  return Tokenizer(config);
+}
+
 }  // namespace
 
 TensorFile model_contents(const TensorMap& tensors, const Config& config,
@@ -139,7 +154,7 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
         loaded.file.string());
   }
   loaded.config = parse_config(config->second, loaded.file.string());
-  loaded.tokenizer = Tokenizer(loaded.config);
+  loaded.tokenizer = build_for(file.tensors, loaded.config, loaded.file);
   load_tensors(*loaded.tokenizer, file.tensors, loaded.file.string());
   loaded.tokenizer->eval();
   return loaded;
