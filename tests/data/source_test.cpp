@@ -223,6 +223,15 @@ TEST(Folder, OtherFilesAreCountedOnce) {
   expect_error(folder.text(), {"but 3 .gif", ".webp"});
 }
 
+TEST(Folder, OpenedTwiceItSharesTheLogOfBrokenImages) {
+  TempFolder folder;
+  write_png(folder / "a.png", plain_image(1, 1, 1));
+  write_png(folder / "b.png", plain_image(1, 1, 1));
+  const auto one = open_source(folder.text()), two = open_source(folder.text());
+  EXPECT_EQ(&one->broken_log(), &two->broken_log());
+  EXPECT_NE(&one->broken_log(), &open_source(folder.text("a.png"))->broken_log());
+}
+
 TEST(Folder, AFolderThatCannotBeReadIsNamed) {
   TempFolder folder;
   write_png(folder / "a/b/1.png", plain_image(1, 1, 1));
