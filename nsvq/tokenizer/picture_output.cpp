@@ -1,6 +1,7 @@
 #include "nsvq/tokenizer/picture_output.h"
 
 #include "nsvq/core/parallel.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/tar_writer.h"
 #include "nsvq/report/grid.h"
@@ -54,7 +55,7 @@ std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
   return files;
 }
 
-bool names_tar(const fs::path& path) { return path.extension() == ".tar"; }
+bool names_tar(const fs::path& path) { return plain_ending(path.string()) == ".tar"; }
 
 std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path,
                                                    const ResumableFolder::Settings& settings) {

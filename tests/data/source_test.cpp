@@ -289,7 +289,7 @@ TEST(Tar, ClassFilesWinOverFolders) {
                                          {"a/1.png", png},
                                          {"a/2.png", png},
                                          {"3.x.png", png},
-                                         {"3.x.cls", "4"},
+                                         {"3.x.CLS", "4"},
                                          {"4.png", png},
                                          {"4.cls", "cat"},
                                          {"5.png", png},
