@@ -15,6 +15,7 @@
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/bare_tokens.h"
 #include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/picture_names.h"
 #include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
@@ -31,16 +32,19 @@ std::string ending_of(const DetokenizeArguments& arguments) {
   return arguments.format == "jpeg" ? ".jpg" : ".png";
 }
 
-/// The key of each of the first `count` images.
-std::vector<std::string> first_keys(const std::filesystem::path& folder,
-                                    const TokenManifest& manifest, int64_t count) {
+/// A name for the picture of each image. All are known before the first is written: names that no
+/// folder can hold leave nothing half done.
+std::vector<std::string> names_of_pictures(const DetokenizeArguments& arguments,
+                                           const TokenManifest& manifest) {
   std::vector<std::string> keys;
   for (const auto& record : manifest.shards) {
-    if (std::ssize(keys) >= count) break;
-    auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
+    const auto path = std::filesystem::path(arguments.tokens) / record.file;
+    auto shard = read_token_shard(path, manifest.settings.codes);
     std::move(shard.keys.begin(), shard.keys.end(), std::back_inserter(keys));
   }
-  return keys;
+  auto names = picture_names(keys, ending_of(arguments));
+  if (!names_tar(arguments.out)) require_folder_names(names, arguments.out);
+  return names;
 }
 
 /// What the pictures depend on: the same tokens decoded in other batches or on another device may
@@ -117,20 +121,19 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
   note_batch_size("--batch-size ", batch);
+  const auto names = names_of_pictures(arguments, manifest);
   const auto text = read_file(std::filesystem::path(arguments.tokens) / kTokenManifest);
   PictureWriter writer(arguments, picture_settings(arguments, session, batch, text));
-  PictureNames names(ending_of(arguments));
-  const auto finished = first_keys(arguments.tokens, manifest, writer.done());
-  take_finished_names(names, writer.output(), [&](int64_t i) { return finished[i]; });
   detokenize(session, arguments.tokens, manifest, batch, writer.done(),
-             [&](const torch::Tensor& images, const std::vector<std::string>& keys) {
-               writer.add(images, [&](size_t i) { return names.name_for(keys[i]); });
+             [&](const torch::Tensor& images, const std::vector<std::string>&) {
+               const int64_t first = writer.done();
+               writer.add(images, [&](size_t i) { return names.at(first + i); });
              });
   writer.finish();
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  if (!arguments.out.ends_with(".tar")) require_folder_name(arguments.out, "name FILE.tar");
+  if (!names_tar(arguments.out)) require_folder_name(arguments.out, "name FILE.tar");
   InferenceSession session(arguments.model, arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);

@@ -8,9 +8,7 @@
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
-#include "nsvq/core/text.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/tokenizer/picture_output.h"
@@ -101,7 +99,7 @@ std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index,
     return reconstruct_image(opened.session, opened.source->load(index), fit);
   } catch (const UserError& error) {
     if (opened.options.on_error == OnError::stop) throw;
-    log("left out {}: {}", quote(opened.source->key(index)), error.what());
+    opened.source->broken_log().report(index, error.what());
     return std::nullopt;
   }
 }

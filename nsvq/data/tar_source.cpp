@@ -51,7 +51,7 @@ void TarSource::add_shard(int32_t shard) {
   std::unordered_map<std::string_view, int32_t> class_files;
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string_view name = entries[i].name;
-    if (name.ends_with(".cls")) class_files[without_ending(name)] = static_cast<int32_t>(i);
+    if (plain_ending(name) == ".cls") class_files[without_ending(name)] = static_cast<int32_t>(i);
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string& name = entries[i].name;

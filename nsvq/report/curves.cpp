@@ -29,7 +29,8 @@ CurveTopic other_curves(const RunLog& log) {
   for (const Record& record : log.records)
     if (!events.contains(record.kind))
       for (const auto& [key, value] : record.values)
-        if (!known.contains({record.kind, key})) kinds_of_key[key].insert(record.kind);
+        if (!known.contains({record.kind, std::string(key)}))
+          kinds_of_key[std::string(key)].insert(record.kind);
   CurveTopic topic{"Other", {}};
   for (const auto& [key, kinds] : kinds_of_key) {
     Curve curve{key, "", {}};

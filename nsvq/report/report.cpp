@@ -95,7 +95,7 @@ std::string check_section(const RunLog& log) {
   if (checks.empty()) return {};
   std::map<std::string, std::vector<double>> errors;
   for (const Record* check : checks)
-    for (const auto& [key, value] : check->values) errors[key].push_back(value);
+    for (const auto& [key, value] : check->values) errors[std::string(key)].push_back(value);
   std::string out = fmt::format(
       "<h2>Fast quantizer path against the plain one</h2>\n<p>{} of train.check: how often an "
       "error was of which size.</p>\n<div class=\"charts\">\n",

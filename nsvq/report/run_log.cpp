@@ -25,24 +25,29 @@ nlohmann::json parse_line(const std::string& line) {
 std::optional<Record> parse_record(const std::string& line) {
   const auto object = parse_line(line);
   if (!object.is_object()) return {};
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   Record record;
+  double step = nan, epoch = nan;
   for (const auto& [key, value] : object.items()) {
     if (value.is_string()) {
       if (key == "kind") record.kind = value;
       if (key == "phase") record.phase = value;
       if (key == "reason") record.reason = value;
       if (key == "sign") record.sign = value;
-    } else if (value.is_number()) {
-      record.values[key] = value;
-    } else if (value.is_null()) {
-      record.values[key] = std::numeric_limits<double>::quiet_NaN();
+    } else if (value.is_number() || value.is_null()) {
+      const double number = value.is_null() ? nan : value.get<double>();
+      if (key == "step") {
+        step = number;
+      } else if (key == "epoch") {
+        epoch = number;
+      } else {
+        record.values.add(key, number);
+      }
     }
   }
-  const auto step = record.values.extract("step");
-  const auto epoch = record.values.extract("epoch");
-  if (record.kind.empty() || !step || !(step.mapped() >= 0)) return {};
-  record.step = step.mapped();
-  if (epoch && epoch.mapped() >= 0) record.epoch = epoch.mapped();
+  if (record.kind.empty() || !(step >= 0)) return {};
+  record.step = step;
+  if (epoch >= 0) record.epoch = epoch;
   return record;
 }
 

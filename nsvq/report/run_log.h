@@ -1,10 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "nsvq/report/named_numbers.h"
 
 namespace nsvq {
 
@@ -16,7 +17,7 @@ struct Record {
   std::string sign;    ///< name of an alarm's sign
   double step = 0;
   double epoch = 0;
-  std::map<std::string, double> values;  ///< every other number; null (not finite) is NaN
+  NamedNumbers values;  ///< every other number; null (not finite) is NaN
 };
 
 /// What a run has written down so far.

@@ -26,7 +26,7 @@ struct Quantity {
 std::vector<Quantity> quantities(const std::vector<const Record*>& evals) {
   std::set<std::string> seen;
   for (const Record* eval : evals)
-    for (const auto& [key, value] : eval->values) seen.insert(key);
+    for (const auto& [key, value] : eval->values) seen.insert(std::string(key));
   std::vector<Quantity> out;
   const auto add_if_seen = [&](const std::string& key, const MetricDisplay& display) {
     if (seen.erase(key) > 0) out.push_back({key, display, true});

@@ -1,8 +1,7 @@
 #include "nsvq/tokenizer/picture_output.h"
 
-#include <fmt/format.h>
-
 #include "nsvq/core/parallel.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/tar_writer.h"
 #include "nsvq/report/grid.h"
@@ -45,22 +44,6 @@ class TarOutput : public PictureOutput {
 
 }  // namespace
 
-std::string PictureNames::name_for(const std::string& key) {
-  fs::path inside;
-  for (const auto& part : fs::path(key).relative_path()) {
-    if (part != ".." && part != "." && !part.empty()) inside /= part;
-  }
-  if (inside.empty()) inside = "image";
-  auto name = fs::path(inside).replace_extension(ending_).string();
-  if (!taken_.insert(name).second) {
-    name = inside.string() + ending_;
-    for (int number = 2; !taken_.insert(name).second; ++number) {
-      name = fmt::format("{}.{}{}", inside.string(), number, ending_);
-    }
-  }
-  return name;
-}
-
 std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
                                                     std::string_view ending) {
   std::vector<Image> pictures;
@@ -72,9 +55,11 @@ std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
   return files;
 }
 
+bool names_tar(const fs::path& path) { return plain_ending(path.string()) == ".tar"; }
+
 std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path,
                                                    const ResumableFolder::Settings& settings) {
-  if (path.extension() == ".tar") return std::make_unique<TarOutput>(path);
+  if (names_tar(path)) return std::make_unique<TarOutput>(path);
   return std::make_unique<FolderOutput>(path, settings);
 }
 

@@ -2,20 +2,32 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/tokenizer/picture_names.h"
 
 namespace nsvq {
 
+namespace {
+
+std::vector<std::string> names_for(const Source& source, const std::filesystem::path& folder) {
+  std::vector<std::string> keys;
+  for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
+  auto names = picture_names(keys, ".png");
+  require_folder_names(names, folder);
+  return names;
+}
+
+}  // namespace
+
 ReconstructionFolder::ReconstructionFolder(const std::filesystem::path& path, const Source& source,
                                            const ResumableFolder::Settings& settings)
-    : source_(source),
+    : names_(names_for(source, path)),
       folder_(path, settings),
       pictures_(folder_.done() - std::ssize(folder_.left_out())) {
-  take_finished_names(names_, folder_, [this](int64_t i) { return source_.key(i); });
   if (done() > 0) log("going on after the first {} images", done());
 }
 
 void ReconstructionFolder::add(int64_t index, std::span<const std::byte> png) {
-  folder_.write(names_.name_for(source_.key(index)), png);
+  folder_.write(names_.at(index), png);
   ++pictures_;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "nsvq/data/source.h"
@@ -16,7 +17,7 @@ namespace nsvq {
 /// an incomplete one is gone on with.
 class ReconstructionFolder {
  public:
-  /// `source` must outlive it.
+  /// Throws UserError, with nothing written, if the names of the images cannot be those of files.
   ReconstructionFolder(const std::filesystem::path& path, const Source& source,
                        const ResumableFolder::Settings& settings);
 
@@ -31,9 +32,8 @@ class ReconstructionFolder {
   void finish();
 
  private:
-  const Source& source_;
+  std::vector<std::string> names_;  // of the pictures of all images
   ResumableFolder folder_;
-  PictureNames names_{".png"};
   int64_t pictures_;
 };
 

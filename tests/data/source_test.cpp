@@ -223,6 +223,15 @@ TEST(Folder, OtherFilesAreCountedOnce) {
   expect_error(folder.text(), {"but 3 .gif", ".webp"});
 }
 
+TEST(Folder, OpenedTwiceItSharesTheLogOfBrokenImages) {
+  TempFolder folder;
+  write_png(folder / "a.png", plain_image(1, 1, 1));
+  write_png(folder / "b.png", plain_image(1, 1, 1));
+  const auto one = open_source(folder.text()), two = open_source(folder.text());
+  EXPECT_EQ(&one->broken_log(), &two->broken_log());
+  EXPECT_NE(&one->broken_log(), &open_source(folder.text("a.png"))->broken_log());
+}
+
 TEST(Folder, AFolderThatCannotBeReadIsNamed) {
   TempFolder folder;
   write_png(folder / "a/b/1.png", plain_image(1, 1, 1));
@@ -280,7 +289,7 @@ TEST(Tar, ClassFilesWinOverFolders) {
                                          {"a/1.png", png},
                                          {"a/2.png", png},
                                          {"3.x.png", png},
-                                         {"3.x.cls", "4"},
+                                         {"3.x.CLS", "4"},
                                          {"4.png", png},
                                          {"4.cls", "cat"},
                                          {"5.png", png},

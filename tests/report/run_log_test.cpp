@@ -32,8 +32,9 @@ TEST(RunLog, ReadsRecords) {
   ASSERT_EQ(log.records.size(), 2u);
   EXPECT_EQ(log.unreadable, 0);
   EXPECT_EQ(log.records[0].phase, "stage1");
-  EXPECT_EQ(log.records[0].values, (std::map<std::string, double>{{"loss", 0.5}}));
-  EXPECT_TRUE(std::isnan(log.records[1].values.at("loss")));
+  ASSERT_EQ(log.records[0].values.size(), 1u);
+  EXPECT_EQ(log.records[0].values.find("loss")->second, 0.5);
+  EXPECT_TRUE(std::isnan(log.records[1].values.find("loss")->second));
   EXPECT_EQ(log.last_step(), 32);
   EXPECT_EQ(log.last_epoch(), 1);
 }

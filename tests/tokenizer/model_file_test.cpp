@@ -16,6 +16,7 @@
 #include "nsvq/quantizers/cvq.h"
 #include "nsvq/tokenizer/detokenize.h"
 #include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
 
@@ -71,6 +72,25 @@ TEST(StoredModels, OfALaterFormatAreRefused) {
   write_safetensors(file, contents);
   const auto message = error_of([&] { load_model(file); });
   EXPECT_NE(message.find("use a newer nsvq"), std::string::npos) << message;
+}
+
+TEST(StoredModels, OfMoreThanTheirBytesAreNotBuilt) {
+  const TemporaryFolder folder;
+  const auto file = folder / "model.safetensors";
+  const auto error_with = [&](const std::function<void(Config&)>& change) {
+    auto contents = read_safetensors(kStored / "format-0" / "model.safetensors");
+    auto config = parse_config(contents.metadata.at("nsvq.config"), "x");
+    change(config);
+    contents.metadata["nsvq.config"] = to_yaml(config);
+    write_safetensors(file, contents);
+    return error_of([&] { load_model(file); });
+  };
+  for (const auto& message : {error_with([](Config& config) { config.model.width = 4096; }),
+                              error_with([](Config& config) {
+                                config.quantizer.codes = 1 << 24;
+                                config.model.latent_dim = 64;
+                              })})
+    EXPECT_NE(message.find("far larger than its"), std::string::npos) << message;
 }
 
 TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {

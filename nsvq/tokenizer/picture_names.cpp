@@ -1,0 +1,76 @@
+#include "nsvq/tokenizer/picture_names.h"
+
+#include <fmt/format.h>
+
+#include <climits>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path inside_folder(const std::string& key) {
+  fs::path inside;
+  for (const auto& part : fs::path(key).relative_path()) {
+    if (part != ".." && part != "." && !part.empty()) inside /= part;
+  }
+  return inside.empty() ? fs::path("image") : inside;
+}
+
+[[noreturn]] void fail_name(const std::string& name, const std::string& why,
+                            const fs::path& folder) {
+  throw UserError("{}: cannot hold a picture named {}: {}; name a .tar file for --out",
+                  folder.string(), quote(name, 100), why);
+}
+
+}  // namespace
+
+std::vector<std::string> picture_names(const std::vector<std::string>& keys,
+                                       const std::string& ending) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, int64_t> next_numbers;  // of keys that occur again and again
+  for (const auto& key : keys) {
+    const auto inside = inside_folder(key);
+    auto name = fs::path(inside).replace_extension(ending).string();
+    if (taken.contains(name)) name = inside.string() + ending;
+    if (taken.contains(name)) {
+      int64_t& number = next_numbers.try_emplace(inside.string(), 2).first->second;
+      do {
+        name = fmt::format("{}.{}{}", inside.string(), number++, ending);
+      } while (taken.contains(name));
+    }
+    taken.insert(name);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void require_folder_names(const std::vector<std::string>& names, const fs::path& folder) {
+  std::error_code ignored;
+  const size_t before = fs::absolute(folder, ignored).string().size() + 1;
+  const std::unordered_set<std::string_view> files(names.begin(), names.end());
+  for (const auto& name : names) {
+    if (before + name.size() >= PATH_MAX) fail_name(name, "the path is too long", folder);
+    size_t begin = 0;
+    for (size_t end = name.find('/'); begin <= name.size(); end = name.find('/', begin)) {
+      const size_t stop = std::min(end, name.size());
+      if (stop - begin > NAME_MAX) fail_name(name, "the name is too long", folder);
+      if (stop < name.size() && files.contains(std::string_view(name).substr(0, stop)))
+        fail_name(name, fmt::format("{} is a picture too", quote(name.substr(0, stop))), folder);
+      begin = stop + 1;
+    }
+  }
+}
+
+}  // namespace nsvq

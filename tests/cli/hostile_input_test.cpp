@@ -1,0 +1,89 @@
+// Input that is not what its name says, given to the commands.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/source.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/io/tar.h"
+#include "nsvq/io/tar_writer.h"
+#include "nsvq/io/token_manifest.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+class HostileInput : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Result tokenize(const std::string& data) {
+    return run({"tokenize", model_, "--data", path(data), "--out", path("tokens")});
+  }
+  Result detokenize(const std::string& out) {
+    return run({"detokenize", model_, "--tokens", path("tokens"), "--out", path(out)});
+  }
+  void write_shard(const std::vector<std::string>& names) {
+    TarWriter tar(folder_ / "s.tar");
+    for (const auto& name : names) tar.add(name, picture_);
+    tar.commit();
+  }
+
+  TemporaryFolder folder_;
+  std::string model_ = path("model.safetensors");
+  std::vector<std::byte> picture_ =
+      encode_png(open_source("builtin:dead-leaves?size=16&count=1")->load(0));
+};
+
+TEST_F(HostileInput, APipeAndADeviceInAFolderAreBrokenImages) {
+  write_file(folder_ / "photos/a.png", picture_);
+  ASSERT_EQ(::mkfifo(path("photos/pipe.jpg").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder_ / "photos/zero.jpg");
+  const auto result = tokenize("photos");
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"1 image", "2 broken"});
+  expect_contains(result.error, {"pipe.jpg", "zero.jpg", "not a file"});
+  EXPECT_EQ(tokenize("photos/pipe.jpg").code, 2);
+}
+
+TEST_F(HostileInput, NamesThatAFolderCannotHoldLeaveNothingBehind) {
+  write_shard({"x.png", "x.png/y.png"});
+  ASSERT_EQ(tokenize("s.tar").code, 0);
+  expect_failure(detokenize("pictures"), 2, {"x.png/y.png", ".tar"});
+  EXPECT_FALSE(std::filesystem::exists(path("pictures")));
+  EXPECT_EQ(detokenize("pictures.tar").code, 0);
+  EXPECT_EQ(TarReader(path("pictures.tar")).entries().size(), 2u);
+  expect_failure(
+      run({"reconstruct", model_, "--data", path("s.tar"), "--out", path("reconstructed")}), 2,
+      {"x.png/y.png"});
+  EXPECT_FALSE(std::filesystem::exists(path("reconstructed")));
+}
+
+TEST_F(HostileInput, LongNamesAndEqualOnes) {
+  write_shard({std::string(300, 'n') + ".png"});
+  ASSERT_EQ(tokenize("s.tar").code, 0);
+  expect_failure(detokenize("pictures"), 2, {"nnn", "too long"});
+  std::filesystem::remove_all(path("tokens"));
+  write_shard({"a.png", "a.png", "a.png"});
+  ASSERT_EQ(tokenize("s.tar").code, 0);
+  ASSERT_EQ(detokenize("pictures").code, 0);
+  for (const char* name : {"a.png", "a.png.png", "a.png.2.png"})
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "pictures" / name)) << name;
+}
+
+TEST_F(HostileInput, DeepJsonIsOneLine) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  write_text(folder_ / "tokens/manifest.json", deep);
+  expect_failure(detokenize("pictures"), 2, {"manifest.json", "nested too deep"});
+}
+
+}  // namespace
+}  // namespace nsvq
