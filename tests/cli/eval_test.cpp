@@ -178,9 +178,9 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   expect_failure(eval({"--as", "simqv"}), 2, {"'simqv'", "simvq"});
   expect_failure(eval({"--pixels", "int"}), 2, {"'int'", "truncated"});
   const auto unwritable = folder_ / "file/figures.json";
-  expect_failure(eval({"--json", unwritable}), 3, {folder_ / "file"});
+  expect_failure(eval({"--json", unwritable}), 2, {folder_ / "file"});
   expect_failure(eval({"--json", folder_.path()}), 3, {folder_.path()});
-  expect_failure(eval({"--histogram", folder_ / "file/usage.svg"}), 3, {folder_ / "file"});
+  expect_failure(eval({"--histogram", folder_ / "file/usage.svg"}), 2, {folder_ / "file"});
   expect_failure(eval({"--histogram", "usage.png"}), 2, {"--histogram", "usage.png", ".svg"});
 }
 
