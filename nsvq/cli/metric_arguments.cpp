@@ -1,5 +1,7 @@
 #include "nsvq/cli/metric_arguments.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

@@ -19,7 +19,7 @@ TEST(Evaluate, EndsWithTheBatchInWhichASignalComes) {
                 inference_loader_options(config, at::kCPU));
   MetricSet metrics({"psnr"}, {});
   int batches = 0;
-  const auto stop = [&](const EvalBatch&) {
+  const auto stop = [&](const EvalBatch&, const std::vector<int64_t>&) {
     if (++batches == 2) raise(SIGINT);
   };
   catch_interrupts();
