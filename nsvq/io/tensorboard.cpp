@@ -115,6 +115,14 @@ EventWriter::EventWriter(std::filesystem::path file, uint64_t length)
   file_.cut(length);
 }
 
+EventWriter::~EventWriter() {
+  try {
+    flush();
+  } catch (const RunError&) {
+    // A destructor has no one to tell.
+  }
+}
+
 void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
   add_value(step, Message()
                       .bytes(proto::value_tag, tag)

@@ -17,6 +17,10 @@ class EventWriter {
   explicit EventWriter(const std::filesystem::path& folder);
   /// Goes on in `file` behind its first `length` bytes and drops the rest.
   EventWriter(std::filesystem::path file, uint64_t length);
+  /// Flushes; whoever wants to know whether that succeeds calls flush() before.
+  ~EventWriter();
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
 
   void scalar(const std::string& tag, int64_t step, double value);
   void image(const std::string& tag, int64_t step, const Image& image);

@@ -39,34 +39,29 @@ Outcome Loop::train(RunDirectory& run) {
     task_.begin(*this);
   }
   write([&] { run_->mark_best(best_step()); });  // a killed process may not have come to it
-  const bool finished = train_epochs();
-  if (!finished) save_checkpoint();
-  require_saved();
-  return {state_.evaluation, finished};
-}
-
-/// False if the process was asked to stop.
-bool Loop::train_epochs() {
   Progress progress("training", total_steps(), "steps", 30, state_.step);
+  bool stopped = false;
   try {
     if (state_.epoch_end_due) evaluate_epoch();
     while (!state_.finished) {
-      if (!train_epoch(progress)) return false;
+      train_epoch(progress);
       finish_epoch();
     }
+    progress.finish();
   } catch (const Interrupted&) {
-    return false;
+    stopped = true;
+    save_checkpoint();
   }
-  progress.finish();
-  return true;
+  require_saved();
+  return {state_.evaluation, !stopped};
 }
 
-/// False if the process was asked to stop before the end of the epoch.
-bool Loop::train_epoch(Progress& progress) {
+/// Throws Interrupted between two steps if the process was asked to stop.
+void Loop::train_epoch(Progress& progress) {
   batches_.start(state_.epoch, state_.batch);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
-    if (interrupted()) return false;
+    if (interrupted()) throw Interrupted();
     const auto batch = batches_.next();
     if (!batch) break;
     const auto plan = task_.plan(state_);
@@ -79,7 +74,6 @@ bool Loop::train_epoch(Progress& progress) {
     after_step(*batch);
     progress.update(state_.step, note_);
   }
-  return true;
 }
 
 void Loop::after_step(const TensorBatch& batch) {

@@ -79,8 +79,7 @@ class Loop {
   void log_epoch(std::map<std::string, double> values, const std::string& text);
 
  private:
-  bool train_epochs();
-  bool train_epoch(Progress& progress);
+  void train_epoch(Progress& progress);
   void finish_epoch();
   void evaluate_epoch();
   void after_step(const TensorBatch& batch);

@@ -55,20 +55,26 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
   for (size_t i = 0; i < plan.lr_factors.size(); ++i) {
     optimizers.at(i)->set_lr_factor(plan.lr_factors[i]);
   }
-  const auto captured = [this](const TensorBatch& given) { run_eagerly(given); };
-  if (!graph_.replay(plan.kind, batch, captured)) run_eagerly(batch);
+  const auto work = [this](const TensorBatch& given) {
+    start_step();
+    Step under_way(*this, given);
+    task_.step(given, under_way);
+    finish_step();
+  };
+  if (!graph_.replay(plan.kind, batch, work)) work(batch);
   const int64_t samples = batch.front().size(0);
   step_meter_.add_samples(samples);
   epoch_meter_.add_samples(samples);
   ++steps_since_check_;
 }
 
-void StepRunner::run_eagerly(const TensorBatch& batch) {
+void StepRunner::start_step() {
   clear_gradients();
   scalars_ = {};
   guard_.snapshot(task_.state_outside_optimizers());
-  Step step(*this, batch);
-  task_.step(batch, step);
+}
+
+void StepRunner::finish_step() {
   guard_.rollback();
   if (!scalars_.values.defined()) return;  // abandoned
   const auto& skip = guard_.skip();

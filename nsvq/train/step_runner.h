@@ -104,7 +104,8 @@ class StepRunner {
 
  private:
   friend class Step;
-  void run_eagerly(const TensorBatch& batch);
+  void start_step();
+  void finish_step();
 
   Task& task_;
   Options options_;

@@ -93,7 +93,7 @@ TEST_F(Codebook, MistakesGetOneLine) {
   refused(kmeans({"--codes", "833"}), {"--codes", "833", "832"});
   refused(kmeans({"--codes", "0"}), {"--codes"});
   refused(kmeans({}, "codes.bin"), {".safetensors"});
-  refused(kmeans({"--data", "missing"}), {"--data"});
+  refused(kmeans({"--data", "missing"}), {"missing"});  // beside data_: several sources
   data_ = "missing";
   refused(kmeans(), {"missing"});
   data_ = "builtin:dead-leaves?size=32&count=3";
