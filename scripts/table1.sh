@@ -63,13 +63,15 @@ row() {
   local eval=$dir/eval.json last=$dir/last-epoch.json step=$dir/last-step.json
   grep '"kind":"epoch"' "$dir/metrics.jsonl" | tail -n 1 >"$last"
   grep '"kind":"step"' "$dir/metrics.jsonl" | tail -n 1 >"$step"
-  local batch ms
+  local batch ms fid
+  fid=$(figure "$eval" fid)
+  [ -n "$fid" ] && fid=$(printf '%.1f' "$fid")
   batch=$(sed -n 's/^train.batch_size=//p' configs/table1/gpu.txt)
   ms=$(grep -oE '"images_per_second": *[0-9.e+]+' "$dir/metrics.jsonl" | sed 's/.*: *//' | sort -g |
     awk -v batch="$batch" '{ rate[NR] = $1 } END { print 1000 * batch / rate[int((NR + 1) / 2)] }')
   printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.1f | %.2f | %.2f |\n' "$name" "$(best "$name")" \
     "$(awk "BEGIN{print 100*$(figure "$last" utilisation)}")" "$(awk "BEGIN{print 100*$(figure "$eval" utilisation)}")" \
-    "$(figure "$eval" psnr)" "$(figure "$eval" ssim)" "$(figure "$eval" lpips-vgg)" "$(figure "$eval" fid)" \
+    "$(figure "$eval" psnr)" "$(figure "$eval" ssim)" "$(figure "$eval" lpips-vgg)" "$fid" \
     "$ms" "$(figure "$step" peak_memory_gib)" "$(figure "$step" peak_reserved_gib)"
 }
 

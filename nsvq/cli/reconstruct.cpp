@@ -24,6 +24,7 @@ namespace {
 struct ReconstructArguments {
   ModelArguments model;
   std::string out, fit;
+  bool pairs = false;
   int64_t limit = 0;
 };
 
@@ -52,7 +53,7 @@ void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
 ResumableFolder::Settings folder_settings(ModelOnData& opened,
                                           const ReconstructArguments& arguments) {
   const auto& transform = opened.options.transform;
-  return {{"command", "reconstruct"},
+  return {{"command", arguments.pairs ? "reconstruct --pairs" : "reconstruct"},
           {"model", model_sha256(opened.session.tokenizer())},
           {"names of images", keys_sha256(*opened.source)},
           {"size", fmt::format("{}x{}", transform.output_height(), transform.output_width())},
@@ -78,7 +79,8 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   while (folder.pictures() < total) {
     const auto batch = loader.next();
     if (!batch) break;
-    const auto images = opened.session.reconstruct(batch->images);
+    auto images = opened.session.reconstruct(batch->images);
+    if (arguments.pairs) images = at::cat({batch->images.to(images.device()), images}, 3);
     const auto files = encode_pictures(images, ".png");
     for (size_t i = 0; i < files.size() && folder.pictures() < total; ++i) {
       folder.add(batch->indices[i], files[i]);
@@ -104,6 +106,19 @@ std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index,
   }
 }
 
+/// Image and reconstruction side by side.
+Image beside(const ReconstructedImage& pair) {
+  const int width = pair.input.width, height = pair.input.height;
+  Image both{2 * width, height, {}};
+  for (int y = 0; y < height; ++y) {
+    for (const auto* image : {&pair.input, &pair.output}) {
+      const auto row = image->pixels.begin() + std::ptrdiff_t{3} * width * y;
+      both.pixels.insert(both.pixels.end(), row, row + std::ptrdiff_t{3} * width);
+    }
+  }
+  return both;
+}
+
 void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
   ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments));
@@ -111,7 +126,7 @@ void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& argume
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
-    if (pair) folder.add(i, encode_png(pair->output));
+    if (pair) folder.add(i, encode_png(arguments.pairs ? beside(*pair) : pair->output));
     folder.advance(i + 1, pair ? std::vector{i} : std::vector<int64_t>{});
     progress.update(folder.pictures());
   }
@@ -137,6 +152,10 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
   if (!grid) require_folder_name(arguments.out, "name FILE.png or FILE.jpg");
+  if (grid && arguments.pairs) {
+    throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
+                    arguments.out);
+  }
   ModelOnData opened(arguments.model);
   if (arguments.fit.empty()) {
     (grid ? write_grid : write_folder)(opened, arguments);
@@ -161,6 +180,9 @@ void declare_reconstruct(CLI::App& app) {
                  "crop it, or pad it and cut the padding off again (default: resize and crop to "
                  "the square of training)")
       ->check(CLI::IsMember({"resize", "crop", "pad"}));
+  app.add_flag(
+      "--pairs", arguments->pairs,
+      "for a folder: each PNG shows the image on the left, its reconstruction on the right");
   app.add_option("--limit", arguments->limit,
                  "at most this many images (default: 8 in a grid, else all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));

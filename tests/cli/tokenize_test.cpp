@@ -196,6 +196,40 @@ TEST_F(Tokens, SeveralSourcesWithNamedClasses) {
   expect_failure(tokenize("z", {"--classes", names}, x), 2, {"'cat'", "not in the list"});
 }
 
+TEST_F(Tokens, PairsShowTheImageAndItsReconstruction) {
+  const auto folder = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> words = {"reconstruct", model_,
+                                      "--data",      "builtin:dead-leaves?size=16&count=2",
+                                      "--out",       (folder_ / out).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.error;
+    return read_image(folder_ / out / "dead-leaves" / "000001.png");
+  };
+  const auto image = open_source("builtin:dead-leaves?size=16&count=2")->load(1);
+  const auto half = [](const Image& pair, int first) {
+    std::vector<uint8_t> pixels;
+    for (int y = 0; y < 16; ++y) {
+      const auto row = pair.pixels.begin() + 3 * (32 * y + first);
+      pixels.insert(pixels.end(), row, row + 3 * 16);
+    }
+    return pixels;
+  };
+  for (const std::vector<std::string>& fit : {std::vector<std::string>{}, {"--fit", "pad"}}) {
+    auto with_pairs = fit;
+    with_pairs.push_back("--pairs");
+    const auto name = std::to_string(fit.size());
+    const auto pair = folder("pairs-" + name, with_pairs);
+    ASSERT_EQ(pair.width, 32);
+    ASSERT_EQ(pair.height, 16);
+    EXPECT_EQ(half(pair, 0), image.pixels);
+    EXPECT_EQ(half(pair, 16), folder("single-" + name, fit).pixels);
+  }
+  expect_failure(run({"reconstruct", model_, "--data", "builtin:dead-leaves", "--pairs", "--out",
+                      (folder_ / "grid.png").string()}),
+                 2, {"--pairs"});
+}
+
 TEST_F(Tokens, DetokenizedEqualsReconstructed) {
   ASSERT_EQ(tokenize("t").code, 0);
   ASSERT_EQ(detokenize("t", "pictures").code, 0);
