@@ -109,7 +109,7 @@ void run_doctor() {
   show_gpu();
   fmt::print("free disk    {} here, {} for temporary files\n", free_space("."),
              free_space(fs::temp_directory_path()));
-  fmt::print("open files   at most {}; each tar shard of a dataset takes one\n", open_files());
+  fmt::print("open files   at most {}; a quarter of them for tar shards\n", open_files());
   show_weights();
   try {
     try_machine();

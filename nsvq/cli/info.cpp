@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/sealed_tensors.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
@@ -102,7 +103,9 @@ void show_model(const std::string& path, JsonOutput& output) {
   InfoJson json = {{"file", file.path.string()}};
   for (const std::string name : {"format", "version", "step", "epoch", "imported"}) {
     const auto value = metadata.find("nsvq." + name);
-    if (value != metadata.end()) json[name] = value->second;
+    if (value == metadata.end()) continue;
+    const auto number = parse_decimal(value->second);
+    json[name] = number ? InfoJson(*number) : InfoJson(value->second);
   }
   add_run_state(json, file.path.parent_path());
   json["sha256"] = tensors_sha256(file.contents.tensors);
@@ -112,6 +115,7 @@ void show_model(const std::string& path, JsonOutput& output) {
   std::string settings;
   if (const auto text = metadata.find(kModelConfigKey); text != metadata.end()) {
     auto config = parse_config(text->second, file.path.string());
+    const auto budget = budget_of(file);
     add_sizes(json, config);
     const auto table = settings_in_use(config);
     settings = table.to_yaml();

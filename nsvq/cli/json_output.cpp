@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,10 +33,44 @@ void require_folder_of(const std::string& option, const std::string& file) {
   throw UserError("{} {}: there is no folder {}", option, file, folder.string());
 }
 
+namespace {
+
+/// A device or a pipe, whatever links lead to it, and what a descriptor has open (/dev/stdout,
+/// /dev/fd/3): written to, not replaced.
+bool is_stream(const fs::path& file) {
+  std::error_code ignored;
+  const auto type = fs::status(file, ignored).type();
+  if (type == fs::file_type::character || type == fs::file_type::fifo) return true;
+  const auto target = fs::is_symlink(file, ignored) ? fs::read_symlink(file, ignored) : file;
+  const auto is_in = [](const fs::path& path, const char* folder) {
+    return path.string().starts_with(folder);
+  };
+  return is_in(target, "/proc/self/fd/") || is_in(target, "/dev/fd/") || is_in(file, "/dev/fd/");
+}
+
+void write_to_stream(const std::string& file, const std::string& text) {
+  std::fflush(stdout);  // may be the same stream
+  auto* stream = std::fopen(file.c_str(), "a");
+  if (stream == nullptr) throw RunError("cannot write {}: {}", file, std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  if (std::fclose(stream) != 0 || !written) {
+    throw RunError("cannot write {}: {}", file, std::strerror(errno));
+  }
+}
+
+/// A link's target is replaced, not the link.
+fs::path behind_links(const fs::path& file) {
+  std::error_code error;
+  const auto real = fs::canonical(file, error);
+  return error ? file : real;
+}
+
+}  // namespace
+
 JsonOutput::JsonOutput(std::string file) : file_(std::move(file)) {
   if (file_ != "-") {
     require_folder_of("--json", file_);
-    require_writable(file_);
+    if (!is_stream(file_)) require_writable(file_);
     return;
   }
   std::fflush(stdout);
@@ -58,7 +94,8 @@ void JsonOutput::write(const nlohmann::ordered_json& json) {
   // Names of files need not be UTF-8; JSON must be.
   const auto text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (file_ != "-") return write_text(file_, text);
+  if (file_ != "-" && is_stream(file_)) return write_to_stream(file_, text);
+  if (file_ != "-") return write_text(behind_links(file_), text);
   restore_stdout();
   fmt::print("{}", text);
 }

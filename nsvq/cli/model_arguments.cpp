@@ -51,7 +51,8 @@ std::filesystem::path model_path(const ModelArguments& arguments) {
 
 ModelOnData::ModelOnData(const ModelArguments& arguments)
     : session(model_path(arguments), arguments.device),
-      source(open_source(arguments.data)),
+      source(open_source(arguments.data,
+                         {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)})),
       options(session.loader_options()) {
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   note_batch_size("--batch-size ", options.batch_size);

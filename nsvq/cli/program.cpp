@@ -56,9 +56,13 @@ namespace {
 constexpr int kUserError = 2;
 constexpr int kRunError = 3;
 constexpr auto kExitCodes =
+    "nsvq help COMMAND shows the arguments of a command.\n"
     "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
     "time;\n"
-    "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, with what was done so far saved.";
+    "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
+    "(train,\n"
+    "detokenize); other commands end by the signal, and tokenize and reconstruct complete their\n"
+    "folder when they are run again.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);
@@ -85,8 +89,8 @@ std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
   return words;
 }
 
-/// Raises the soft limit of open files, usually 1,024: each tar shard keeps a file open, and large
-/// datasets have more shards.
+/// Raises the soft limit of open files, usually 1,024: tar shards are kept open as far as it
+/// allows, and large datasets have more of them.
 void allow_many_files() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -112,13 +116,17 @@ std::string describe(const CLI::ParseError& error, CLI::App& app) {
     const auto name = word.substr(0, word.find('='));
     return fmt::format("unknown option {}{}", name, did_you_mean(name, known));
   }
-  return error.what();
+  const std::string text = error.what();
+  const auto* data = named_command(app).get_option_no_throw("--data");
+  if (data && data->count() > 0 && text.ends_with("is required")) {
+    return text + "; --data takes all words up to the next option, so name what is missing first";
+  }
+  return text;
 }
 
 int parse_and_run(std::vector<std::string> words) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
   app.set_version_flag("--version", version_text());
-  app.footer("nsvq help COMMAND shows the arguments of a command.");
   app.require_subcommand(1);
   app.footer(kExitCodes);
   for (const auto& command : commands()) {

@@ -4,6 +4,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/train/run_list.h"
 
 namespace nsvq {
@@ -31,18 +32,17 @@ using Row = std::vector<std::string>;
 
 Row row_of(const RunSummary& run) {
   const auto total = run.total_steps > 0 ? fmt::to_string(run.total_steps) : "?";
-  return {run.name,
+  return {printable(run.name),
           run.state,
           fmt::format("{} of {}", run.step, total),
           figure(run, "psnr", 1),
           figure(run, "utilisation", 100),
           size_in_words(run.bytes),
-          run.path.string()};
+          printable(run.path.string())};
 }
 
 void print_table(const std::vector<RunSummary>& runs) {
-  std::vector<Row> rows = {
-      {"recipe", "state", "step", "PSNR dB", "codes used %", "size", "folder"}};
+  std::vector<Row> rows = {{"name", "state", "step", "PSNR dB", "codes used %", "size", "folder"}};
   for (const auto& run : runs) rows.push_back(row_of(run));
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows) {
@@ -63,7 +63,7 @@ void print_json(const std::vector<RunSummary>& runs) {
   auto all = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
     all.push_back({{"path", run.path.string()},
-                   {"recipe", run.name},
+                   {"name", run.name},
                    {"state", run.state},
                    {"step", run.step},
                    {"total_steps", run.total_steps},

@@ -62,6 +62,7 @@ int usable_cores() {
 bool is_out_of_memory(const std::string& error) {
   return error.find("out of memory") != std::string::npos ||
          error.find("can't allocate memory") != std::string::npos ||
+         error.find("not enough memory") != std::string::npos ||
          error.find("bad_alloc") != std::string::npos;
 }
 

@@ -2,25 +2,33 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <thread>
 #include <utility>
 
 #include "nsvq/core/error.h"
 
 namespace nsvq {
 
-/// Counts, and leaves the rest to the allocator that was there: what it gave can be freed when the
-/// budget is gone.
-class TensorBudget::BudgetAllocator final : public c10::Allocator {
+namespace {
+
+thread_local TensorBudget* innermost = nullptr;
+
+}  // namespace
+
+/// Asks this thread's budget and leaves the rest to torch's own allocator. It stays installed:
+/// tensors remember the allocator they came from, for the case that they grow.
+class TensorBudget::Allocator final : public c10::Allocator {
  public:
-  BudgetAllocator(c10::Allocator* below, uint64_t bytes, std::string message)
-      : below_(below), left_(bytes), message_(std::move(message)) {}
+  static void install() {
+    static Allocator* const allocator = [] {
+      auto* made = new Allocator(c10::GetCPUAllocator());  // never freed, see above
+      c10::SetCPUAllocator(made);
+      return made;
+    }();
+    static_cast<void>(allocator);
+  }
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (std::this_thread::get_id() == owner_) {
-      if (bytes > left_) throw UserError("{}", message_);
-      left_ -= bytes;
-    }
+    if (innermost) innermost->take(bytes);
     return below_->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return below_->raw_deleter(); }
@@ -29,18 +37,22 @@ class TensorBudget::BudgetAllocator final : public c10::Allocator {
   }
 
  private:
+  explicit Allocator(c10::Allocator* below) : below_(below) {}
+
   c10::Allocator* below_;
-  uint64_t left_;
-  std::string message_;
-  std::thread::id owner_ = std::this_thread::get_id();
 };
 
 TensorBudget::TensorBudget(uint64_t bytes, std::string message)
-    : before_(c10::GetCPUAllocator()),
-      allocator_(std::make_unique<BudgetAllocator>(before_, bytes, std::move(message))) {
-  c10::SetCPUAllocator(allocator_.get());
+    : left_(bytes), message_(std::move(message)), outer_(innermost) {
+  Allocator::install();
+  innermost = this;
 }
 
-TensorBudget::~TensorBudget() { c10::SetCPUAllocator(before_); }
+TensorBudget::~TensorBudget() { innermost = outer_; }
+
+void TensorBudget::take(uint64_t bytes) {
+  if (bytes > left_) throw UserError("{}", message_);
+  left_ -= bytes;
+}
 
 }  // namespace nsvq

@@ -1,16 +1,13 @@
 #pragma once
 
-#include <c10/core/Allocator.h>
-
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace nsvq {
 
 /// While it lives, the tensors that this thread makes on the CPU may take `bytes` in all, those
 /// freed in between included; the one beyond throws UserError with `message`. For networks whose
-/// sizes come from a file that may claim anything. One at a time.
+/// sizes come from a file that may claim anything.
 class TensorBudget {
  public:
   TensorBudget(uint64_t bytes, std::string message);
@@ -19,10 +16,12 @@ class TensorBudget {
   TensorBudget& operator=(const TensorBudget&) = delete;
 
  private:
-  class BudgetAllocator;
+  class Allocator;
+  void take(uint64_t bytes);
 
-  c10::Allocator* before_;
-  std::unique_ptr<BudgetAllocator> allocator_;
+  uint64_t left_;
+  std::string message_;
+  TensorBudget* outer_;  ///< the one around it, which waits meanwhile
 };
 
 }  // namespace nsvq

@@ -66,7 +66,9 @@ std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std
                                    const ImageLimits& limits) {
   const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
   if (folder != paths.end()) {
-    throw UserError("{} is a folder; give one folder alone, or a list of files", folder->string());
+    throw UserError(
+        "{} is a folder, which cannot stand between commas; give folders as sources of their own",
+        folder->string());
   }
   if (std::all_of(paths.begin(), paths.end(), is_shard)) {
     return std::make_unique<TarSource>(paths, limits);
@@ -111,10 +113,15 @@ std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& l
     source = open_one(sources.text(), limits, first);
   } else {
     std::vector<JoinedSource::Part> parts;
+    std::map<std::string, int> folders;  // how often each name came so far
     for (const auto& item : sources.items) {
-      const auto folder = fs::path(item).lexically_normal();
-      const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-      const auto prefix = is_folder(item) ? name.string() + "/" : "";
+      std::string prefix;
+      if (is_folder(item)) {
+        const auto path = fs::absolute(item).lexically_normal();
+        prefix = (path.has_filename() ? path : path.parent_path()).filename().string();
+        const int times = ++folders[prefix];
+        prefix += times == 1 ? "/" : fmt::format("-{}/", times);
+      }
       parts.push_back({open_one(item, limits, first), prefix});
     }
     source = std::make_unique<JoinedSource>(std::move(parts));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/tensor_budget.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
@@ -41,6 +42,9 @@ struct ModelFile {
 /// model is damaged is skipped with a line in the log; one that cannot be opened is an error.
 /// Throws UserError.
 ModelFile open_model_file(const std::filesystem::path& run_or_checkpoint);
+/// Limits memory while networks are built by the configuration of a file, whose numbers may ask for
+/// any size, by the tensors that are there.
+TensorBudget budget_of(const ModelFile& file);
 /// The path of that file.
 std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
 

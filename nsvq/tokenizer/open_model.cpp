@@ -5,7 +5,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/tensor_budget.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/sealed_tensors.h"
@@ -92,20 +91,6 @@ ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoi
   throw UserError("{}: the models of all its checkpoints are damaged", run.string());
 }
 
-/// The networks that the configuration of a file describes. Its numbers may ask for any size, so
-/// memory is limited by the tensors that are there, with room for what initialising takes besides.
-Tokenizer build_for(const TensorMap& tensors, const Config& config, const fs::path& path) {
-  uint64_t stored = 0;
-  for (const auto& [name, tensor] : tensors) stored += tensor.nbytes();
-  const TensorBudget budget(
-      8 * stored + (uint64_t{256} << 20),
-      fmt::format(
-          "{}: its configuration describes a model far larger than its {} bytes of tensors; "
-          "is it damaged?",
-          path.string(), stored));
-  return Tokenizer(config);
-}
-
 }  // namespace
 
 ModelFile open_model_file(const fs::path& named) {
@@ -129,6 +114,17 @@ ModelFile open_model_file(const fs::path& named) {
   return read_named(named / kModelName);
 }
 
+TensorBudget budget_of(const ModelFile& file) {
+  uint64_t stored = 0;
+  for (const auto& [name, tensor] : file.contents.tensors) stored += tensor.nbytes();
+  constexpr uint64_t initialising = uint64_t{256} << 20;  // takes memory besides
+  return {8 * stored + initialising,
+          fmt::format(
+              "{}: its configuration describes a model far larger than its {} bytes of tensors; "
+              "is it damaged?",
+              file.path.string(), stored)};
+}
+
 fs::path find_model(const fs::path& run_or_checkpoint) {
   return open_model_file(run_or_checkpoint).path;
 }
@@ -145,7 +141,10 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   LoadedModel loaded;
   loaded.file = file.path;
   loaded.config = parse_config(config->second, file.path.string());
-  loaded.tokenizer = build_for(file.contents.tensors, loaded.config, file.path);
+  {
+    const auto budget = budget_of(file);
+    loaded.tokenizer = Tokenizer(loaded.config);
+  }
   load_tensors(*loaded.tokenizer, file.contents.tensors, file.path.string());
   loaded.tokenizer->eval();
   return loaded;

@@ -77,6 +77,8 @@ TokenManifest begin(const fs::path& folder, const TokenSettings& settings,
         "{}: contains tokens made with other settings: {}; choose another folder for --out",
         folder.string(), *other);
   }
+  auto& classes = manifest.settings.classes;  // which earlier versions did not write
+  if (classes.empty()) classes = settings.classes;
   std::erase_if(manifest.shards, [&](const ShardRecord& record) {
     const auto damage = damage_of_shard(folder, record);
     if (damage) log("{} {}; writing it again", (folder / record.file).string(), *damage);

@@ -30,9 +30,23 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   return checkpoint;
 }
 
+namespace {
+
+/// Throws UserError for a file that cannot be opened: it may well be whole.
+void require_readable(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const InputFile opened(entry.path());
+  }
+  if (error) throw UserError("cannot read {}: {}", folder.string(), error.message());
+}
+
+}  // namespace
+
 std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   const auto folders = list_checkpoints(run);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    require_readable(*folder);
     const auto damage = folder_damage(*folder);
     if (!damage) return *folder;
     log("{}: damaged ({}), trying the checkpoint before it", folder->string(), *damage);

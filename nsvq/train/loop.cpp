@@ -38,7 +38,8 @@ Outcome Loop::train(RunDirectory& run) {
     const NothingToSave starting;  // as if the run had not begun
     task_.begin(*this);
   }
-  write([&] { run_->mark_best(best_step()); });  // a killed process may not have come to it
+  // A killed process may not have come to it.
+  if (!state_.finished) write([&] { run_->mark_best(best_step()); });
   Progress progress("training", total_steps(), "steps", 30, state_.step);
   bool stopped = false;
   try {

@@ -73,6 +73,20 @@ void make_folders_of_run(const fs::path& run) {
   if (error) throw UserError("{}: cannot be created ({})", run.string(), error.message());
 }
 
+/// A new run would mix with what is there, such as photos.
+void refuse_other_files(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const auto name = entry.path().filename().string();
+    // What a process left that was killed before its first checkpoint.
+    const bool of_a_run = name.starts_with('.') || name == "samples" || name == "checkpoints" ||
+                          name == "metrics.jsonl" || name == "report.html" || is_event_file(name);
+    if (of_a_run) continue;
+    throw UserError("{}: holds other files ({}) and no run; choose a new folder with --run",
+                    folder.string(), name);
+  }
+}
+
 }  // namespace
 
 bool holds_run(const fs::path& folder) {
@@ -122,11 +136,13 @@ RunDirectory RunDirectory::create(fs::path path, const std::string& settings) {
                     path.string());
   };
   refuse_run();
+  refuse_other_files(path);
   refuse_links(path);
   make_folders_of_run(path);
   auto lock = lock_run(path);
   refuse_run();  // another process may have begun one until now
   RunDirectory run(std::move(path), std::move(lock));
+  remove_leavings(run.path_, "");
   write_text(run.path_ / kSettings, settings);
   run.events_ = std::make_unique<EventWriter>(run.path_);
   return run;

@@ -11,11 +11,11 @@ namespace nsvq {
 /// What a run's folder tells of it.
 struct RunSummary {
   std::filesystem::path path;
-  std::string name;                          ///< of the recipe: photos for runs/photos-2
-  std::string state;                         ///< finished, running, stopped or damaged
-  int64_t step = 0;                          ///< done, of `total_steps`
-  int64_t total_steps = 0;                   ///< 0 if it is not known yet
-  int64_t epoch = 0;                         ///< finished ones
+  std::string name;         ///< of the folder without its number: photos for runs/photos-2
+  std::string state;        ///< finished, running, stopped or damaged
+  int64_t step = 0;         ///< done, of `total_steps`
+  int64_t total_steps = 0;  ///< 0 if it is not known yet
+  int64_t epoch = 0;        ///< finished ones
   std::map<std::string, double> evaluation;  ///< the last one
   uint64_t bytes = 0;                        ///< of all its files
 };

@@ -69,6 +69,24 @@ TEST_F(Output, JsonOnStandardOutputIsAlone) {
   EXPECT_FALSE(fs::exists("-"));
 }
 
+TEST_F(Output, JsonGoesThroughLinksAndToDescriptors) {
+  const auto link = folder_ / "link.json", target = folder_ / "target.json";
+  write_text(target, "old");
+  fs::create_symlink(target, link);
+  ASSERT_EQ(run({"info", model_, "--json", link}).code, 0);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(json::parse(read_text(target)).is_object());
+
+  const auto stream = folder_ / "stream.json";
+  fs::create_symlink("/proc/self/fd/1", stream);
+  const auto result = run({"info", model_, "--json", stream});
+  ASSERT_EQ(result.code, 0) << result.error;
+  EXPECT_TRUE(fs::is_symlink(stream));
+  const auto begin = result.out.find("\n{");
+  ASSERT_NE(begin, std::string::npos) << result.out;
+  EXPECT_TRUE(json::parse(result.out.substr(begin)).at("codes").is_number());
+}
+
 TEST_F(Output, AFileOfFiguresMakesNoFolders) {
   const auto missing = folder_ / "missing";
   expect_failure(run({"eval", model_, "--data", data_, "--json", missing / "figures.json"}), 2,

@@ -145,7 +145,7 @@ TEST_F(Stop, RunsAreListed) {
   EXPECT_EQ(json[0].at("path"), (runs / "deep/tiny-2").string());
   EXPECT_EQ(json[0].at("state"), "stopped");
   EXPECT_EQ(json[0].at("step"), 3);
-  EXPECT_EQ(json[1].at("recipe"), "tiny");
+  EXPECT_EQ(json[1].at("name"), "tiny");
   EXPECT_EQ(json[1].at("state"), "finished");
   EXPECT_EQ(json[1].at("step"), 6);
   EXPECT_EQ(json[1].at("total_steps"), 6);

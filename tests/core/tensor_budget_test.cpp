@@ -24,6 +24,7 @@ TEST(TensorBudget, EndsWhereItsBytesDo) {
     std::thread([] { at::empty({1 << 20}); }).join();  // not this thread's
   }
   EXPECT_EQ(kept.sum().item<double>(), 1000);
+  EXPECT_EQ(kept.resize_({1 << 20}).numel(), 1 << 20) << "by the allocator it came from";
   EXPECT_EQ(at::empty({1 << 20}).numel(), 1 << 20);
 }
 

@@ -61,6 +61,14 @@ TEST(SeveralSources, AreOneAfterAnother) {
   EXPECT_THROW(open_source(Texts{folder.text("a"), folder.text("missing")}), UserError);
 }
 
+TEST(SeveralSources, FoldersOfOneNameAreNumbered) {
+  TempFolder folder;
+  write_png(folder / "a/train/1.png", plain_image(1, 1, 1));
+  write_png(folder / "b/train/1.png", plain_image(1, 1, 2));
+  const auto source = open_source(Texts{folder.text("a/train"), folder.text("b/train/")});
+  EXPECT_EQ(keys_in_order(*source), (Texts{"train/1.png", "train-2/1.png"}));
+}
+
 TEST(SeveralSources, ClassesOfOneNameAreOneClass) {
   TempFolder folder;
   for (const char* name : {"a/bee/1.png", "a/cat/1.png", "b/ant/1.png", "b/cat/1.png"}) {

@@ -38,7 +38,7 @@ def snippet(holding):
     return found[0]
 
 
-def main(nsvq):
+def check(nsvq, colors):
     run = lambda *words: subprocess.run([nsvq, *words], check=True, capture_output=True)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -46,7 +46,7 @@ def main(nsvq):
         rng = np.random.default_rng(0)
         colours = np.kron(rng.integers(0, 256, (10, 15, 3), dtype=np.uint8), np.ones((5, 5, 1), np.uint8))
         Image.fromarray(colours).save("photo.png")     # 75 x 50: the short side shrinks, and an odd rest is cropped
-        run("train", "recipe.yaml", "--run", "run")
+        run("train", "recipe.yaml", f"model.colors={colors}", "--run", "run")
         run("export", "run", "--out", "model.safetensors")
         run("tokenize", "run", "--data", "photo.png", "--out", "tokens")
         run("reconstruct", "run", "--data", "photo.png", "--out", "pictures")
@@ -64,6 +64,8 @@ def main(nsvq):
         assert (difference <= 1).mean() > 0.9
 
         exec(snippet("nsvq.contents_sha256"), {"path": "model.safetensors"})
+        os.chdir(ROOT)
 
 
-main(sys.argv[1])
+for colors in ["rgb", "opponent"]:
+    check(sys.argv[1], colors)

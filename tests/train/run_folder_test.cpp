@@ -90,6 +90,24 @@ TEST_F(RunFolder, AForgedStateNamesNoOtherFile) {
   }
 }
 
+TEST_F(RunFolder, ANewRunDoesNotMixWithOtherFiles) {
+  write_text("photos/cat/1.png", "a picture");
+  expect_words(refusal_of([] { train_in(small_run(), "photos"); }),
+               {"photos", "holds other files (cat)", "--run"});
+  EXPECT_FALSE(fs::exists("photos/config.yaml"));
+  EXPECT_FALSE(fs::exists("photos/checkpoints"));
+}
+
+TEST_F(RunFolder, ACheckpointThatCannotBeOpenedIsNoReasonToGoBack) {
+  const auto config = small_run();
+  train_in(config, "run", Start::fresh, 3);
+  const auto model = list_checkpoints("run").back() / "model.safetensors";
+  fs::remove(model);
+  fs::create_symlink("model.safetensors", model);  // to itself, which not even root can open
+  expect_words(refusal_of([&] { train_in(config, "run", Start::resume); }),
+               {"cannot read", "model.safetensors"});
+}
+
 TEST_F(RunFolder, NothingIsWrittenThroughLinks) {
   const auto config = small_run();
   for (const auto* name :
