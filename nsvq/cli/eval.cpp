@@ -8,6 +8,7 @@
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/per_image.h"
 #include "nsvq/metrics/usage.h"
@@ -62,6 +63,7 @@ void run_eval(const EvalArguments& arguments) {
   if (tokens) usage.emplace(opened.session.codes(), utilisation);
   std::optional<PerImageFile> per_image;
   if (!arguments.per_image.empty()) {
+    catch_interrupts();  // so that a stop leaves no half-written file
     per_image.emplace(arguments.per_image, *opened.source, choice, opened.session.device());
   }
   const auto count = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {
