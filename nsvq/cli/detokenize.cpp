@@ -75,7 +75,6 @@ class PictureWriter {
   }
 
   int64_t done() const { return done_; }
-  const PictureOutput& output() const { return *output_; }
 
   /// Images [B, 3, H, W]; `name_of` gives the name of the i-th of them.
   template <typename NameOf>

@@ -107,6 +107,19 @@ TokenManifest from_json(const json& all) {
   return manifest;
 }
 
+/// Manifests of earlier versions have no names, which says nothing about them.
+std::string compare_classes(const std::vector<std::string>& here,
+                            const std::vector<std::string>& there) {
+  if (here.empty() || there.empty() || here == there) return "";
+  const auto first = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first;
+  const auto name = [&](const auto& names) {
+    const size_t at = first - here.begin();
+    return at < names.size() ? quote(names[at]) : "none";
+  };
+  return fmt::format("names of classes (class {} is {} here, {} there)", first - here.begin(),
+                     name(here), name(there));
+}
+
 }  // namespace
 
 void write_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
@@ -130,23 +143,6 @@ TokenManifest read_token_manifest(const fs::path& folder) {
     throw UserError("{}: {}", path.string(), error.what());
   }
 }
-
-namespace {
-
-/// Manifests of earlier versions have no names, which says nothing about them.
-std::string compare_classes(const std::vector<std::string>& here,
-                            const std::vector<std::string>& there) {
-  if (here.empty() || there.empty() || here == there) return "";
-  const auto first = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first;
-  const auto name = [&](const auto& names) {
-    const size_t at = first - here.begin();
-    return at < names.size() ? quote(names[at]) : "none";
-  };
-  return fmt::format("names of classes (class {} is {} here, {} there)", first - here.begin(),
-                     name(here), name(there));
-}
-
-}  // namespace
 
 std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there) {
   const auto compare = [](const char* name, const auto& a, const auto& b) {

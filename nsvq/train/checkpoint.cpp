@@ -12,6 +12,19 @@ namespace nsvq {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Throws UserError for a file that cannot be opened: it may well be whole.
+void require_readable(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const InputFile opened(entry.path());
+  }
+  if (error) throw UserError("cannot read {}: {}", folder.string(), error.message());
+}
+
+}  // namespace
+
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   AtomicFolder out(folder);
   write_safetensors(out.path() / "model.safetensors", checkpoint.model);
@@ -29,19 +42,6 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   checkpoint.training = read_safetensors(folder / "training.safetensors").tensors;
   return checkpoint;
 }
-
-namespace {
-
-/// Throws UserError for a file that cannot be opened: it may well be whole.
-void require_readable(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const InputFile opened(entry.path());
-  }
-  if (error) throw UserError("cannot read {}: {}", folder.string(), error.message());
-}
-
-}  // namespace
 
 std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   const auto folders = list_checkpoints(run);

@@ -38,8 +38,8 @@ Outcome Loop::train(RunDirectory& run) {
     const NothingToSave starting;  // as if the run had not begun
     task_.begin(*this);
   }
-  // A killed process may not have come to it.
-  if (!state_.finished) write([&] { run_->mark_best(best_step()); });
+  // A killed process may not have come to it. A finished run keeps its mark.
+  if (!state_.finished || best_step() >= 0) write([&] { run_->mark_best(best_step()); });
   Progress progress("training", total_steps(), "steps", 30, state_.step);
   bool stopped = false;
   try {
@@ -62,7 +62,7 @@ void Loop::train_epoch(Progress& progress) {
   batches_.start(state_.epoch, state_.batch);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
-    if (interrupted()) throw Interrupted();
+    throw_if_interrupted();
     const auto batch = batches_.next();
     if (!batch) break;
     const auto plan = task_.plan(state_);

@@ -41,8 +41,7 @@ std::string summarize_settings(const Config& config) {
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& row = table.rows[i];
     const bool differs = row.value() != usual.rows[i].value();
-    const bool names_kind = row.key == "quantizer.type" || row.key == "train.init_from";
-    const bool given = names_kind && row.value() != "\"\"";
+    const bool given = row.key == "train.init_from" && !config.train.init_from.empty();
     if (differs || given || always_shown().contains(row.key)) {
       text += fmt::format("\n  {}: {}", row.key, row.value());
     }

@@ -66,22 +66,6 @@ MetricSet make_metrics(const Config& config, int64_t codes, int64_t images, c10:
   }
 }
 
-}  // namespace
-
-void check_freeze(const Config& config) {
-  const auto& kind = quantizer_kind(config.quantizer.type);
-  const auto& phases = config.schedule.phases;
-  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
-  if (kind.tokens || config.schedule.freeze != "plateau" || stage1 == phases.end()) return;
-  if (stage1 + 1 == phases.end()) return;
-  throw UserError(
-      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
-      "end schedule.phases with stage1",
-      kind.name);
-}
-
-namespace {
-
 /// The generator's parameters, each with its part's factor on the learning rate.
 Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConfig& scale) {
   const std::map<std::string, double> scales = {
@@ -105,6 +89,18 @@ void load_networks(TokenizerImpl& model, const std::string& path) {
 }
 
 }  // namespace
+
+void check_freeze(const Config& config) {
+  const auto& kind = quantizer_kind(config.quantizer.type);
+  const auto& phases = config.schedule.phases;
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  if (kind.tokens || config.schedule.freeze != "plateau" || stage1 == phases.end()) return;
+  if (stage1 + 1 == phases.end()) return;
+  throw UserError(
+      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
+      "end schedule.phases with stage1",
+      kind.name);
+}
 
 TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
                              std::shared_ptr<Group> group, c10::Device device)

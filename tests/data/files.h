@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 
@@ -33,6 +34,13 @@ inline std::string png_text(const Image& image) {
 inline void write_png(const std::filesystem::path& path, const Image& image) {
   std::filesystem::create_directories(path.parent_path());
   write_file(path, encode_png(image));
+}
+
+/// Names of all images of a source.
+inline std::vector<std::string> keys_of(const Source& source) {
+  std::vector<std::string> keys;
+  for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
+  return keys;
 }
 
 using TarFiles = std::vector<std::pair<std::string, std::string>>;  // name, content

@@ -14,18 +14,13 @@
 namespace nsvq {
 namespace {
 
+using testing_files::keys_of;
 using testing_files::make_tar;
 using testing_files::plain_image;
 using testing_files::png_text;
 using testing_files::TempFolder;
 using testing_files::write_png;
 using Texts = std::vector<std::string>;
-
-Texts keys_in_order(const Source& source) {
-  Texts keys;
-  for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
-  return keys;
-}
 
 /// Name of each image's class.
 Texts class_names(const Source& source) {
@@ -47,7 +42,7 @@ TEST(SeveralSources, AreOneAfterAnother) {
       open_source(Texts{folder.text("a"), folder.text("b/"), folder.text("s.tar"),
                         "builtin:dead-leaves?size=9&count=2", folder.text("a/2.png")});
   ASSERT_EQ(source->size(), 7);
-  const auto keys = keys_in_order(*source);
+  const auto keys = keys_of(*source);
   EXPECT_EQ(Texts(keys.begin(), keys.begin() + 4),
             (Texts{"a/1.png", "a/2.png", "b/1.png", "x.png"}));
   EXPECT_EQ(keys.back(), "2.png");
@@ -66,7 +61,7 @@ TEST(SeveralSources, FoldersOfOneNameAreNumbered) {
   write_png(folder / "a/train/1.png", plain_image(1, 1, 1));
   write_png(folder / "b/train/1.png", plain_image(1, 1, 2));
   const auto source = open_source(Texts{folder.text("a/train"), folder.text("b/train/")});
-  EXPECT_EQ(keys_in_order(*source), (Texts{"train/1.png", "train-2/1.png"}));
+  EXPECT_EQ(keys_of(*source), (Texts{"train/1.png", "train-2/1.png"}));
 }
 
 TEST(SeveralSources, ClassesOfOneNameAreOneClass) {

@@ -15,18 +15,13 @@
 namespace nsvq {
 namespace {
 
+using testing_files::keys_of;
 using testing_files::make_tar;
 using testing_files::plain_image;
 using testing_files::png_text;
 using testing_files::TempFolder;
 using testing_files::write_png;
 using Names = std::vector<std::string>;
-
-Names keys_of(const Source& source) {
-  Names keys;
-  for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
-  return keys;
-}
 
 std::vector<int64_t> labels_of(const Source& source) {
   std::vector<int64_t> labels;
