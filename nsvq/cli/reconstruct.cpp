@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 
@@ -9,8 +8,10 @@
 #include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/data/image_names.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/picture_output.h"
 #include "nsvq/tokenizer/reconstruct.h"
 #include "nsvq/tokenizer/reconstruction_folder.h"
@@ -32,9 +33,7 @@ const std::map<std::string, Fit> kFits = {
     {"resize", Fit::resize}, {"crop", Fit::crop}, {"pad", Fit::pad}};
 
 bool names_image(const fs::path& path) {
-  auto ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const auto ending = plain_ending(path.string());
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 

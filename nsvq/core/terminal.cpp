@@ -3,12 +3,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "nsvq/core/printable.h"
+#include "nsvq/core/retry_interrupted.h"
 
 namespace nsvq {
 
@@ -29,8 +29,8 @@ Status& status() {
 // Errors are ignored: a log that cannot be written must not end a run.
 void write_stderr(std::string_view text) {
   while (!text.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written =
+        retry_interrupted([&] { return ::write(STDERR_FILENO, text.data(), text.size()); });
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }

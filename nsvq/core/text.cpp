@@ -3,64 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <set>
 
-#include "nsvq/core/printable.h"
+#include "nsvq/core/lower_case.h"
+#include "nsvq/core/utf8.h"
 
 namespace nsvq {
-
-namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; }
-
-/// Bytes of the first character of `text`; 0 if it is invalid UTF-8 or a control character.
-size_t character_size(std::string_view text) {
-  const auto first = static_cast<uint8_t>(text[0]);
-  if (first < 0x80) {
-    const bool control = first < 0x20 || first == 0x7f;
-    return control && first != '\t' && first != '\n' && first != '\r' ? 0 : 1;
-  }
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  uint32_t code = first & (0x7f >> size);
-  for (size_t i = 1; i < size; ++i) {
-    if (!is_continuation(text[i])) return 0;
-    code = code << 6 | (static_cast<uint8_t>(text[i]) & 0x3f);
-  }
-  const bool overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  return overlong || surrogate || code < 0xa0 || code > 0x10ffff ? 0 : size;
-}
-
-/// Marks by which text is shown in another order than it is written, and separators of lines.
-bool reorders_or_breaks(std::string_view character) {
-  static const std::set<std::string_view> kMarks = {
-      "\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
-      "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
-  return kMarks.contains(character);
-}
-
-}  // namespace
-
-std::string printable(std::string_view text) {
-  std::string shown;
-  while (!text.empty()) {
-    const size_t size = character_size(text);
-    const auto character = text.substr(0, std::max<size_t>(size, 1));
-    const bool plain = size > 0 && character != "\n" && character != "\r";
-    if (plain && !reorders_or_breaks(character)) {
-      shown += character;
-    } else {
-      for (const char c : character) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
-    }
-    text.remove_prefix(character.size());
-  }
-  return shown;
-}
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   // Rows of the dynamic-programming table: row[j] is the distance of a's first i bytes to b's first
@@ -72,10 +21,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     above.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t differs = lower(a[i - 1]) != lower(b[j - 1]);
+      const size_t differs = lower_case(a[i - 1]) != lower_case(b[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + differs});
-      const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-                           lower(a[i - 2]) == lower(b[j - 1]);
+      const bool swapped = i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+                           lower_case(a[i - 2]) == lower_case(b[j - 1]);
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
@@ -110,7 +59,7 @@ std::string quote(std::string_view text, size_t most) {
     if (size > 0 && static_cast<uint8_t>(text[at]) >= 0x20) {
       shown += text.substr(at, size);
     } else {
-      shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[at]));
+      shown += escaped_bytes(text.substr(at, 1));
     }
     at += std::max<size_t>(size, 1);
   }
@@ -134,13 +83,11 @@ std::string yaml_text(std::string_view text) {
            std::string_view("0123456789_/.-+:?&=%@~").find(c) != std::string_view::npos;
   };
   static const std::set<std::string> kWords = {"true", "false", "null", "yes", "no", "on", "off"};
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   // An initial letter or slash excludes numbers and YAML indicators; a final colon would make a
   // key.
   const bool plain = !text.empty() && (letter(text[0]) || text[0] == '/') &&
                      std::all_of(text.begin(), text.end(), safe) && text.back() != ':' &&
-                     !kWords.count(lower);
+                     !kWords.contains(lower_case(text));
   if (plain) return std::string(text);
 
   std::string result = "\"";

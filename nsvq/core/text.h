@@ -19,7 +19,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 /// "; did you mean 'x'?" for the end of an error message, or nothing when no candidate is close.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
-/// `text` in quotes for an error message: on one line, cut after `most` bytes.
+/// `text` in quotes, on one line and cut after `most` bytes: for the parts of a message that came
+/// from a file or a user. (printable.h is for whole lines.)
 std::string quote(std::string_view text, size_t most = 60);
 
 /// Length of the longest prefix that is valid UTF-8 without control characters other than tab and

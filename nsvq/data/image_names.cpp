@@ -5,15 +5,15 @@
 #include <iterator>
 #include <set>
 
+#include "nsvq/core/lower_case.h"
+
 namespace nsvq {
 
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool ends_with(std::string_view name, std::string_view ending) {
   if (name.size() < ending.size()) return false;
-  const auto same = [](char a, char b) { return lower(a) == b; };
+  const auto same = [](char a, char b) { return lower_case(a) == b; };
   return std::equal(name.end() - std::ssize(ending), name.end(), ending.begin(), same);
 }
 
@@ -46,8 +46,7 @@ std::string plain_ending(std::string_view name) {
   name = file_name(name);
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0 || name.size() - dot > longest) return "";
-  std::string ending(name.substr(dot));
-  std::transform(ending.begin(), ending.end(), ending.begin(), lower);
+  std::string ending = lower_case(name.substr(dot));
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   return ending.size() > 1 && std::all_of(ending.begin() + 1, ending.end(), plain) ? ending : "";
 }
