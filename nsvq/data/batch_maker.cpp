@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <exception>
-#include <span>
 #include <utility>
 
-#include "nsvq/core/random.h"
+#include "nsvq/core/error.h"
 
 namespace nsvq {
-
-namespace {
-
-constexpr int64_t left_out = -1;
-
-}  // namespace
 
 /// A batch that threads are filling, each its own slots. `taken`, `missing` and `error` are guarded
 /// by BatchMaker::mutex_.
@@ -24,7 +17,7 @@ struct BatchMaker::Pending {
   int64_t missing = 0;  // slots not finished yet
   std::once_flag allocated;
   torch::Tensor images;
-  std::vector<int64_t> indices;  // image in each slot, or left_out
+  std::vector<int64_t> indices;  // image in each slot, or SlotFiller::left_out
   std::exception_ptr error;
   int64_t error_slot = 0;  // the lowest slot that failed, so that every run reports the same error
 };
@@ -34,7 +27,7 @@ Batch BatchMaker::finished(Pending& pending) {
   Batch batch{std::move(pending.images), std::move(pending.indices)};
   int64_t kept = 0;
   for (int64_t i = 0; i < std::ssize(batch.indices); ++i) {
-    if (batch.indices[i] == left_out) continue;
+    if (batch.indices[i] == SlotFiller::left_out) continue;
     if (kept != i) batch.images[kept].copy_(batch.images[i]);
     batch.indices[kept++] = batch.indices[i];
   }
@@ -43,10 +36,11 @@ Batch BatchMaker::finished(Pending& pending) {
   return batch;
 }
 
-BatchMaker::BatchMaker(std::shared_ptr<const Source> source, LoaderOptions options)
-    : source_(std::move(source)), options_(options), sampler_{source_->size(), options.batch_size,
-                                                              options.shuffle, options.seed,
-                                                              options.rank,    options.world} {
+BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options)
+    : options_(options),
+      sampler_{source->size(), options.batch_size, options.shuffle,
+               options.seed,   options.rank,       options.world},
+      filler_(source, options, sampler_) {
   if (options.batch_size < 1) throw UserError("batch size {} is less than 1", options.batch_size);
   if (options.transform.output_height() < 1 || options.transform.output_width() < 1)
     throw UserError("image size {} x {} is less than 1", options.transform.output_height(),
@@ -55,7 +49,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, LoaderOptions optio
     throw UserError(
         "the training data has {} images, fewer than one batch of {}{}; use more images or a "
         "smaller batch",
-        source_->size(), options.batch_size,
+        source->size(), options.batch_size,
         options.world > 1 ? fmt::format(" on each of {} processes", options.world) : "");
   }
   for (int i = 0; i < std::max(options.threads, 1); ++i) {
@@ -84,7 +78,7 @@ std::optional<Batch> BatchMaker::next() {
     delivered_ += std::ssize(batch.indices);
     if (!batch.indices.empty()) return batch;
   }
-  if (delivered_ == 0 && first_batch_ == 0 && sampler_.slots() > 0) throw_unusable();
+  if (delivered_ == 0 && first_batch_ == 0 && sampler_.slots() > 0) filler_.throw_unusable();
   return std::nullopt;
 }
 
@@ -117,11 +111,6 @@ std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
   return pending;
 }
 
-int64_t BatchMaker::broken() const {
-  const std::lock_guard lock(broken_mutex_);
-  return static_cast<int64_t>(broken_.size());
-}
-
 /// Whether the last batch of the queue has an unclaimed slot, after appending a batch if there is
 /// room for one. The caller holds mutex_.
 bool BatchMaker::open_slot() {
@@ -134,7 +123,7 @@ bool BatchMaker::open_slot() {
   pending->epoch = epoch_;
   pending->first_slot = next_batch_ * options_.batch_size;
   pending->missing = slots;
-  pending->indices.assign(slots, left_out);
+  pending->indices.assign(slots, SlotFiller::left_out);
   queue_.push_back(std::move(pending));
   ++next_batch_;
   return true;
@@ -166,21 +155,13 @@ void BatchMaker::work_until_stopped(const std::stop_token& stop) {
   }
 }
 
-/// Uninitialised [images, 3, height, width]; in pinned memory for a GPU, so that the copy to it is
-/// asynchronous.
-torch::Tensor BatchMaker::room_for(int64_t images) const {
-  const auto options = at::TensorOptions(options_.bytes ? at::kByte : at::kFloat);
-  return at::empty(
-      {images, 3, options_.transform.output_height(), options_.transform.output_width()},
-      options.pinned_memory(!options_.device.is_cpu()));
-}
-
 void BatchMaker::make(Pending& pending, int64_t slot) {
   std::exception_ptr error;
   try {
     std::call_once(pending.allocated,
-                   [&] { pending.images = room_for(std::ssize(pending.indices)); });
-    pending.indices[slot] = load_slot(pending, slot);
+                   [&] { pending.images = filler_.empty_batch(std::ssize(pending.indices)); });
+    pending.indices[slot] =
+        filler_.fill(*pending.epoch, pending.first_slot + slot, pending.images, slot);
   } catch (...) {
     error = std::current_exception();
   }
@@ -190,74 +171,6 @@ void BatchMaker::make(Pending& pending, int64_t slot) {
     pending.error_slot = slot;
   }
   if (--pending.missing == 0) finished_.notify_all();
-}
-
-/// Fills a slot and returns the index of its image. In evaluation a broken image is skipped. In
-/// training it is replaced by the next usable image of this rank, a choice that does not depend on
-/// other slots.
-int64_t BatchMaker::load_slot(Pending& pending, int64_t slot) {
-  const auto& order = pending.epoch->order;
-  const int64_t place = pending.first_slot + slot;
-  const int64_t position = sampler_.position(place);
-  if (!options_.shuffle) {
-    return load_image(pending, slot, position, position) ? order[position] : left_out;
-  }
-  const int64_t slots = sampler_.slots();
-  for (int64_t i = 0; i < slots; ++i) {
-    const int64_t at = sampler_.position((place + i) % slots);
-    if (load_image(pending, slot, at, position)) return order[at];
-  }
-  throw_unusable();
-}
-
-/// Loads image order[at] of the epoch with the random crop and flip of `position`; false if it is
-/// broken.
-bool BatchMaker::load_image(Pending& pending, int64_t slot, int64_t at, int64_t position) {
-  const int64_t image = pending.epoch->order[at];
-  if (known_broken(image)) return false;
-  try {
-    const uint64_t seed =
-        combine_seeds({options_.seed, static_cast<uint64_t>(pending.epoch->number),
-                       static_cast<uint64_t>(position)});
-    write_image(source_->load(image), seed, pending, slot);
-    return true;
-  } catch (const UserError& error) {
-    if (options_.on_error == OnError::stop) throw;
-    report_broken(image, error);
-    return false;
-  }
-}
-
-void BatchMaker::write_image(const Image& image, uint64_t seed, Pending& pending,
-                             int64_t slot) const {
-  const auto& images = pending.images;
-  const auto count = static_cast<size_t>(images.stride(0));
-  const auto write = [&](auto* first) {
-    transform(image, options_.transform, seed, std::span(first + slot * count, count));
-  };
-  if (options_.bytes) {
-    write(images.data_ptr<uint8_t>());
-  } else {
-    write(images.data_ptr<float>());
-  }
-}
-
-bool BatchMaker::known_broken(int64_t image) const {
-  const std::lock_guard lock(broken_mutex_);
-  return broken_.contains(image);
-}
-
-void BatchMaker::report_broken(int64_t image, const UserError& error) {
-  {
-    const std::lock_guard lock(broken_mutex_);
-    broken_.insert(image);
-  }
-  source_->broken_log().report(image, error.what());
-}
-
-void BatchMaker::throw_unusable() const {
-  throw UserError("0 of {} images can be decoded; the first is {}", source_->size(),
-                  source_->key(0));
 }
 
 }  // namespace nsvq

@@ -9,20 +9,19 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
-#include <unordered_set>
 #include <vector>
 
-#include "nsvq/core/error.h"
 #include "nsvq/data/loader.h"
 #include "nsvq/data/sampler.h"
+#include "nsvq/data/slot_filler.h"
 
 namespace nsvq {
 
-/// The loader's threads: they decode and transform images into batches in CPU memory, fp32 or
-/// uint8.
+/// The loader's threads: they decode and transform images (slot_filler.h) into batches in CPU
+/// memory, fp32 or uint8.
 class BatchMaker {
  public:
-  BatchMaker(std::shared_ptr<const Source> source, LoaderOptions options);
+  BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options);
 
   const LoaderOptions& options() const { return options_; }
   int64_t batches_per_epoch() const { return sampler_.batches(); }
@@ -31,13 +30,9 @@ class BatchMaker {
   /// The next batch if it is finished, without waiting. Empty if it is unfinished or failed, or at
   /// the end of the epoch.
   std::optional<Batch> next_if_ready();
-  int64_t broken() const;
+  int64_t broken() const { return filler_.broken(); }
 
  private:
-  struct Epoch {
-    int64_t number = 0;
-    std::vector<int64_t> order;
-  };
   struct Pending;
 
   static Batch finished(Pending& pending);
@@ -45,21 +40,11 @@ class BatchMaker {
   void work_until_stopped(const std::stop_token& stop);
   bool open_slot();
   std::shared_ptr<Pending> take(bool wait);
-  torch::Tensor room_for(int64_t images) const;
   void make(Pending& pending, int64_t slot);
-  int64_t load_slot(Pending& pending, int64_t slot);
-  bool load_image(Pending& pending, int64_t slot, int64_t at, int64_t position);
-  void write_image(const Image& image, uint64_t seed, Pending& pending, int64_t slot) const;
-  bool known_broken(int64_t image) const;
-  void report_broken(int64_t image, const UserError& error);
-  [[noreturn]] void throw_unusable() const;
 
-  const std::shared_ptr<const Source> source_;
   const LoaderOptions options_;
   const Sampler sampler_;
-
-  mutable std::mutex broken_mutex_;
-  std::unordered_set<int64_t> broken_;
+  SlotFiller filler_;
 
   std::mutex mutex_;                      // guards the members below
   std::condition_variable_any work_;      // notified when a slot may be unclaimed

@@ -16,7 +16,7 @@ LoaderOptions with_bytes_for_gpu(LoaderOptions options) {
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
-    : maker_(std::make_unique<BatchMaker>(std::move(source), with_bytes_for_gpu(options))) {
+    : maker_(std::make_unique<BatchMaker>(source, with_bytes_for_gpu(options))) {
   if (maker_->options().bytes) feeder_.emplace(options.device);
 }
 

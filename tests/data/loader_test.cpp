@@ -4,91 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <set>
-#include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/limited_source.h"
 #include "nsvq/data/sampler.h"
-#include "tests/data/files.h"
+#include "tests/data/fake_source.h"
 
 namespace nsvq {
 namespace {
-
-/// Images of one colour each; `broken` ones cannot be decoded.
-class FakeSource : public Source {
- public:
-  explicit FakeSource(int64_t size, std::set<int64_t> broken = {})
-      : size_(size), broken_(std::move(broken)) {}
-
-  int64_t size() const override { return size_; }
-  std::string key(int64_t index) const override { return fmt::format("image {}", index); }
-  int64_t label(int64_t) const override { return -1; }
-  Image load(int64_t index) const override {
-    if (on_load) on_load(index);
-    ++loads;
-    if (index == fails) throw std::logic_error("not a user's error");
-    if (broken_.contains(index)) throw UserError("{}: broken", key(index));
-    for (int64_t i = 0; uneven && i < 20 * (index % 3); ++i) std::this_thread::yield();
-    Image image = testing_files::plain_image(9, 8, static_cast<uint8_t>(index));
-    image.pixels[0] ^= 128;  // so that crops and flips show
-    return image;
-  }
-
-  bool uneven = false;  ///< some images take their time, so that threads overtake each other
-  std::function<void(int64_t)> on_load;  ///< called by the loader's threads
-  int64_t fails = -1;
-  mutable std::atomic<int64_t> loads = 0;
-
- private:
-  int64_t size_;
-  std::set<int64_t> broken_;
-};
-
-/// The loader's threads get there by themselves.
-void await_loads(const FakeSource& source, int64_t count) {
-  while (source.loads < count) std::this_thread::yield();
-}
-
-LoaderOptions small(bool shuffle, int64_t batch_size = 4, int threads = 3) {
-  LoaderOptions options;
-  options.transform = {.size = 8, .crop = Crop::random, .flip = true};
-  options.batch_size = batch_size;
-  options.shuffle = shuffle;
-  options.seed = 11;
-  options.threads = threads;
-  options.prefetch = 3;
-  return options;
-}
-
-std::vector<Batch> rest_of_epoch(Loader& loader) {
-  std::vector<Batch> batches;
-  while (auto batch = loader.next()) batches.push_back(std::move(*batch));
-  return batches;
-}
-
-void expect_same(const std::vector<Batch>& a, const std::vector<Batch>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].indices, b[i].indices);
-    EXPECT_TRUE(a[i].images.equal(b[i].images)) << "batch " << i;
-  }
-}
-
-std::vector<int64_t> all_indices(const std::vector<Batch>& batches) {
-  std::vector<int64_t> all;
-  for (const auto& batch : batches) {
-    all.insert(all.end(), batch.indices.begin(), batch.indices.end());
-  }
-  return all;
-}
 
 TEST(Loader, OutputDoesNotDependOnThreadsOrPrefetch) {
   auto source = std::make_shared<FakeSource>(33, std::set<int64_t>{3, 4, 17});
@@ -125,22 +53,6 @@ TEST(Loader, BytesBecomeTheSameFloats) {
     expect_same(rest_of_epoch(bytes), rest_of_epoch(floats));
     EXPECT_EQ(bytes.broken(), floats.broken());
   }
-}
-
-TEST(Loader, ErrorsComeInTheirPlaceBesideABatchAhead) {
-  auto source = std::make_shared<FakeSource>(20);
-  source->fails = 9;
-  auto options = small(false);
-  options.bytes = true;
-  Loader loader(source, options);
-  loader.start(0);
-  for (const int64_t first : {0, 4}) {
-    await_loads(*source, first + 3 * 4);  // so that the next one is ready
-    EXPECT_EQ(loader.next()->indices[0], first);
-  }
-  for (int i = 0; i < 2; ++i) EXPECT_THROW(loader.next(), std::logic_error);
-  loader.start(0, 3);
-  EXPECT_EQ(loader.next()->indices[0], 12);
 }
 
 TEST(Loader, DeliversTheSameOnTheGpu) {
@@ -219,81 +131,6 @@ TEST(Loader, PixelsAreThoseOfTheIndex) {
   }
 }
 
-TEST(Loader, TrainingReplacesBrokenImagesByTheNextOfTheOrder) {
-  const auto order = permutation(16, 11, 0);
-  const auto source =
-      std::make_shared<FakeSource>(16, std::set<int64_t>{order[2], order[3], order[15]});
-  Loader loader(source, small(true));
-  const auto batches = rest_of_epoch(loader);
-  auto expected = order;
-  expected[2] = expected[3] = order[4];
-  expected[15] = order[0];
-  EXPECT_EQ(all_indices(batches), expected);
-  EXPECT_EQ(loader.broken(), 3);
-}
-
-TEST(Loader, BrokenImagesAreNamedAndCountedOnce) {
-  const auto source = std::make_shared<FakeSource>(12, std::set<int64_t>{1, 8});
-  ::testing::internal::CaptureStderr();
-  {
-    Loader loader(source, small(true));
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      loader.start(epoch);
-      rest_of_epoch(loader);
-    }
-    EXPECT_EQ(loader.broken(), 2);
-  }
-  const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
-  EXPECT_NE(text.find("image 1: broken"), std::string::npos) << text;
-  EXPECT_NE(text.find("image 8: broken"), std::string::npos) << text;
-}
-
-TEST(Loader, LoadersOfOneSourceNameABrokenImageOnce) {
-  const auto source = std::make_shared<FakeSource>(12, std::set<int64_t>{1, 8});
-  const auto limited = std::make_shared<LimitedSource>(source, 6);
-  ::testing::internal::CaptureStderr();
-  for (const bool shuffle : {true, false}) {
-    Loader loader(source, small(shuffle));
-    rest_of_epoch(loader);
-    Loader first(limited, small(shuffle));
-    rest_of_epoch(first);
-    EXPECT_EQ(loader.broken(), 2);
-  }
-  const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
-}
-
-TEST(Loader, ManyBrokenImagesAreNotAllNamed) {
-  std::set<int64_t> broken;
-  for (int64_t i = 1; i < 500; ++i) broken.insert(i);
-  const auto source = std::make_shared<FakeSource>(500, broken);
-  ::testing::internal::CaptureStderr();
-  {
-    Loader loader(source, small(false));
-    rest_of_epoch(loader);
-    EXPECT_EQ(loader.broken(), 499);
-  }
-  const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 21) << text;
-  EXPECT_NE(text.find("more than 20 images are broken"), std::string::npos) << text;
-}
-
-TEST(Loader, EvaluationLeavesBrokenImagesOut) {
-  // All of the second batch is broken: it is passed over, not taken for the end.
-  const auto source = std::make_shared<FakeSource>(11, std::set<int64_t>{1, 4, 5, 6, 7});
-  Loader loader(source, small(false));
-  EXPECT_EQ(loader.batches_per_epoch(), 3);
-  const auto batches = rest_of_epoch(loader);
-  ASSERT_EQ(batches.size(), 2U);
-  EXPECT_EQ(batches[0].indices, std::vector<int64_t>({0, 2, 3}));
-  EXPECT_EQ(batches[1].indices, std::vector<int64_t>({8, 9, 10}));
-  EXPECT_EQ(batches[0].images.size(0), 3);
-  EXPECT_TRUE(batches[0].images.is_contiguous());
-  EXPECT_NEAR(batches[0].images[1][2][7][7].item<double>(), 2 / 127.5 - 1, 1e-6);
-  EXPECT_EQ(loader.broken(), 5);
-}
-
 TEST(Loader, RanksShareTheEpoch) {
   const auto source = std::make_shared<FakeSource>(26);
   for (const bool shuffle : {true, false}) {
@@ -309,40 +146,6 @@ TEST(Loader, RanksShareTheEpoch) {
     std::sort(seen.begin(), seen.end());
     EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
     EXPECT_EQ(seen.size(), shuffle ? 24U : 26U);
-  }
-}
-
-TEST(Loader, StopsAtABrokenImageWhenAsked) {
-  const auto source = std::make_shared<FakeSource>(20, std::set<int64_t>{9, 10});
-  LoaderOptions options = small(false);
-  options.on_error = OnError::stop;
-  Loader loader(source, options);
-  EXPECT_TRUE(loader.next());
-  EXPECT_TRUE(loader.next());
-  for (int i = 0; i < 2; ++i) {  // the same error when asked again
-    try {
-      loader.next();
-      ADD_FAILURE();
-    } catch (const UserError& error) {
-      EXPECT_STREQ(error.what(), "image 9: broken");
-    }
-  }
-}
-
-TEST(Loader, OtherExceptionsComeOutOfNext) {
-  auto source = std::make_shared<FakeSource>(20);
-  source->fails = 0;
-  Loader loader(source, small(false));
-  EXPECT_THROW(loader.next(), std::logic_error);
-  loader.start(0, 1);
-  EXPECT_EQ(loader.next()->indices[0], 4);
-}
-
-TEST(Loader, NothingUsableIsAnError) {
-  const auto source = std::make_shared<FakeSource>(5, std::set<int64_t>{0, 1, 2, 3, 4});
-  for (const bool shuffle : {true, false}) {
-    Loader loader(source, small(shuffle, 2));
-    EXPECT_THROW(loader.next(), UserError) << shuffle;
   }
 }
 
