@@ -11,7 +11,7 @@ namespace nsvq {
 
 // Every setting of a tokenizer's run. Keys, ranges and help are rows of an option table, one a
 // field: those of a quantizer, loss or replacement policy beside it, of the networks in
-// nsvq/nn/options.cpp, all others in nsvq/tokenizer/options.cpp.
+// nsvq/nn/options.cpp, all others in nsvq/tokenizer/ (options.cpp is the table).
 
 struct DataConfig {
   Sources train = "builtin:dead-leaves?size=64&count=2048";
