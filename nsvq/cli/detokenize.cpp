@@ -15,6 +15,7 @@
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/bare_tokens.h"
 #include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/picture_names.h"
 #include "nsvq/tokenizer/picture_output.h"
 

@@ -11,7 +11,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/sealed_tensors.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/io/weights.h"
@@ -19,6 +19,7 @@
 #include "nsvq/report/metric_table.h"
 #include "nsvq/tokenizer/export_model.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/checkpoint.h"
 
@@ -109,7 +110,7 @@ void show_model(const std::string& path, JsonOutput& output) {
   }
   add_run_state(json, file.path.parent_path());
   json["sha256"] = tensors_sha256(file.contents.tensors);
-  json["checked"] = is_sealed(metadata);
+  json["checked"] = has_contents_hash(metadata);
   json["tensors"] = file.contents.tensors.size();
   add_parameters(json, file.contents.tensors);
   std::string settings;

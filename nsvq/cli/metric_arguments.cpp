@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/json_output.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 

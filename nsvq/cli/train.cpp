@@ -16,6 +16,7 @@
 #include "nsvq/report/metric_table.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/run_config.h"
+#include "nsvq/train/run_folder.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -53,7 +54,7 @@ void print_result(const Config& config, const std::filesystem::path& run, const 
 
 void run_train(const TrainArguments& arguments) {
   catch_interrupts();
-  std::optional<NothingToSave> starting(std::in_place);
+  std::optional<StopAtOnceGuard> starting(std::in_place);
   const auto config = with_home(load_recipe_or_run(arguments.recipe, arguments.overrides));
   note_batch_size("train.batch_size=", config.train.batch_size);
   auto request = arguments.request;

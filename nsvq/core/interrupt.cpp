@@ -17,14 +17,14 @@ constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 // Written by handlers on any thread and read by all.
 std::atomic<int> stop_signal{0};
 std::atomic<bool> checkpoint_wanted{false};
-std::atomic<int> nothing_to_save{0};
+std::atomic<int> stop_at_once{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void on_stop(int number) {
   const int error = errno;  // of the call that the signal came into
   // All are reset, so that any second signal ends the process.
   for (const int one : kStopSignals) ::signal(one, SIG_DFL);
-  if (nothing_to_save > 0) {
+  if (stop_at_once > 0) {
     ::raise(number);  // ends the process when this handler returns
   } else {
     stop_signal = number;
@@ -56,8 +56,8 @@ void catch_interrupts() {
   handle(SIGUSR1, on_checkpoint_request);
 }
 
-NothingToSave::NothingToSave() { ++nothing_to_save; }
-NothingToSave::~NothingToSave() { --nothing_to_save; }
+StopAtOnceGuard::StopAtOnceGuard() { ++stop_at_once; }
+StopAtOnceGuard::~StopAtOnceGuard() { --stop_at_once; }
 
 bool interrupted() { return stop_signal != 0; }
 

@@ -9,13 +9,14 @@ namespace nsvq {
 /// stays so (nohup, jobs in the background).
 void catch_interrupts();
 
-/// While one lives, the first signal ends the process at once: there is nothing to save yet.
-class NothingToSave {
+/// While one lives, the first signal ends the process at once: for work before there is anything to
+/// save.
+class StopAtOnceGuard {
  public:
-  NothingToSave();
-  ~NothingToSave();
-  NothingToSave(const NothingToSave&) = delete;
-  NothingToSave& operator=(const NothingToSave&) = delete;
+  StopAtOnceGuard();
+  ~StopAtOnceGuard();
+  StopAtOnceGuard(const StopAtOnceGuard&) = delete;
+  StopAtOnceGuard& operator=(const StopAtOnceGuard&) = delete;
 };
 
 /// Whether the process has been asked to stop since catch_interrupts.

@@ -5,65 +5,45 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/io/file_calls.h"
 
 namespace nsvq {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  do {  // not blocking: a pipe is an error, not a wait for its reader
-    descriptor_ = ::open(path_.c_str(),
-                         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0 && errno == ELOOP) {
+  // Not blocking: a pipe is an error, not a wait for its reader.
+  file_ = open_file(path_, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
+  if (!file_ && errno == ELOOP) {
     throw RunError("cannot write {}: it is a link; remove it", path_.string());
   }
-  if (descriptor_ < 0) fail(errno);
+  if (!file_) fail_write(path_, errno);
 }
-
-AppendFile::~AppendFile() { ::close(descriptor_); }
 
 void AppendFile::append(std::string_view bytes) {
   const uint64_t before = length();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      // Half a record would spoil the next one.
-      [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(before));
-      fail(error);
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
+  try {
+    write_all(path_, file_.get(), std::as_bytes(std::span(bytes)));
+  } catch (const RunError&) {
+    // Half a record would spoil the next one.
+    [[maybe_unused]] const int ignored = ::ftruncate(file_.get(), static_cast<off_t>(before));
+    throw;
   }
 }
 
 void AppendFile::cut(uint64_t length) {
-  int result = -1;
-  do {
-    result = ::ftruncate(descriptor_, static_cast<off_t>(length));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) fail(errno);
+  const auto cut = [&] { return ::ftruncate(file_.get(), static_cast<off_t>(length)); };
+  if (retry_interrupted(cut) != 0) fail_write(path_, errno);
 }
 
-void AppendFile::sync() {
-  int result = -1;
-  do {
-    result = ::fsync(descriptor_);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0 && errno != EINVAL && errno != ENOTSUP) fail(errno);
-}
+void AppendFile::sync() { sync_descriptor(path_, file_.get()); }
 
 uint64_t AppendFile::length() const {
   struct stat info {};
-  if (::fstat(descriptor_, &info) != 0) fail(errno);
+  if (::fstat(file_.get(), &info) != 0) fail_write(path_, errno);
   return static_cast<uint64_t>(info.st_size);
-}
-
-void AppendFile::fail(int error) const {
-  throw RunError("cannot write {}: {}", path_.string(), std::strerror(error));
 }
 
 }  // namespace nsvq

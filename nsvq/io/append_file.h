@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "nsvq/io/descriptor.h"
+
 namespace nsvq {
 
 /// A log that grows by whole records. A link is not followed: a folder that came from elsewhere
@@ -12,9 +14,6 @@ class AppendFile {
  public:
   /// Opens the file, or makes it.
   explicit AppendFile(std::filesystem::path path);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   /// Writes all of `bytes` or, if that fails (disk full), leaves the file as it was.
   void append(std::string_view bytes);
@@ -28,10 +27,8 @@ class AppendFile {
   uint64_t length() const;
 
  private:
-  [[noreturn]] void fail(int error) const;
-
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor file_;
 };
 
 }  // namespace nsvq

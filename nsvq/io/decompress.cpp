@@ -12,10 +12,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/io/file_calls.h"
 
 namespace nsvq {
 
@@ -40,13 +41,11 @@ class CompressedInput {
 
   /// The next piece, empty at the end.
   std::span<std::byte> next() {
-    while (true) {
-      const ssize_t got = ::pread(descriptor_, piece_.data(), piece_.size(), offset_);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw UserError("cannot read {}: {}", path_.string(), std::strerror(errno));
-      offset_ += got;
-      return std::span(piece_).first(static_cast<size_t>(got));
-    }
+    const ssize_t got = retry_interrupted(
+        [&] { return ::pread(descriptor_, piece_.data(), piece_.size(), offset_); });
+    if (got < 0) fail_read(path_, errno);
+    offset_ += got;
+    return std::span(piece_).first(static_cast<size_t>(got));
   }
 
  private:
@@ -63,19 +62,14 @@ class ExpandedOutput {
     std::error_code ignored;
     folder_ = fs::temp_directory_path(ignored);
     if (folder_.empty()) folder_ = "/tmp";
-    descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (descriptor_ < 0) {  // a file system without nameless files
+    file_ = Descriptor(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file_) {  // a file system without nameless files
       std::string name = (folder_ / ".nsvq-shard-XXXXXX").string();
-      descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-      if (descriptor_ >= 0) ::unlink(name.c_str());
+      file_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+      if (file_) ::unlink(name.c_str());
     }
-    if (descriptor_ < 0) fail(errno);
+    if (!file_) fail(errno);
   }
-  ~ExpandedOutput() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  ExpandedOutput(const ExpandedOutput&) = delete;
-  ExpandedOutput& operator=(const ExpandedOutput&) = delete;
 
   void write(std::span<const std::byte> bytes) {
     if (bytes.size() > most_ - written_) {
@@ -84,13 +78,13 @@ class ExpandedOutput {
     }
     written_ += bytes.size();
     while (!bytes.empty()) {
-      const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
-      if (done < 0 && errno == EINTR) continue;
+      const ssize_t done =
+          retry_interrupted([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
       if (done < 0) fail(errno);
       bytes = bytes.subspan(static_cast<size_t>(done));
     }
   }
-  int release() { return std::exchange(descriptor_, -1); }
+  int release() { return file_.release(); }
 
  private:
   [[noreturn]] void fail(int error) const {
@@ -103,7 +97,7 @@ class ExpandedOutput {
   uint64_t most_, written_ = 0;
   const fs::path& path_;
   fs::path folder_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 [[noreturn]] void fail_damaged(const fs::path& path, const char* why) {
@@ -166,8 +160,7 @@ bool is_compressed(std::span<const std::byte> first_bytes) {
 
 int decompress_to_temporary(int descriptor, const fs::path& path) {
   struct stat info {};
-  if (::fstat(descriptor, &info) != 0)
-    throw UserError("cannot read {}: {}", path.string(), std::strerror(errno));
+  if (::fstat(descriptor, &info) != 0) fail_read(path, errno);
   ExpandedOutput output(static_cast<uint64_t>(info.st_size) * kMostExpansion + (64 << 20), path);
   CompressedInput peek(descriptor, path), input(descriptor, path);
   if (is_gzip(peek.next())) {

@@ -9,6 +9,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/crc32c.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/io/json.h"
 
 namespace nsvq {

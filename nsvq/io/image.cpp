@@ -1,11 +1,12 @@
 #include "nsvq/io/image.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/lower_case.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/png.h"
 #include "nsvq/io/webp.h"
@@ -62,9 +63,7 @@ Image decode_image(std::span<const std::byte> bytes, const std::string& name,
 
 void write_image(const std::filesystem::path& path, const Image& image) {
   check_image(image, path.string());
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string ending = lower_case(path.extension().string());
   if (ending == ".png")
     write_file(path, encode_png(image));
   else if (ending == ".jpg" || ending == ".jpeg")

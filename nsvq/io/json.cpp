@@ -7,7 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 
 namespace nsvq {
 

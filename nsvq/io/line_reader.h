@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 
 namespace nsvq {
 

@@ -13,6 +13,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/byte_order.h"
 
 namespace nsvq {
 
@@ -28,12 +29,6 @@ struct Header {
   std::vector<int64_t> shape;
   size_t end = 0;  // where the numbers begin
 };
-
-uint64_t little_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
-  return value;
-}
 
 /// What follows `'key':` in the header's Python dict, whose strings numpy never escapes.
 std::string_view value_of(std::string_view dict, const std::string& key) {
@@ -96,7 +91,7 @@ Header parse_header(std::string_view bytes, NpyNumbers numbers) {
   if (version < 1 || version > 3) throw UserError("an array of .npy version {}", version);
   const size_t start = version == 1 ? 10 : 12;
   if (bytes.size() < start) throw UserError("an array cut off in its header");
-  const auto length = little_endian(bytes.substr(8, start - 8));
+  const auto length = little_endian(std::as_bytes(std::span(bytes)).subspan(8, start - 8));
   if (length > bytes.size() - start) throw UserError("an array cut off in its header");
   const auto dict = bytes.substr(start, length);
   return {parse_type(value_of(dict, "descr"), numbers), parse_bool(value_of(dict, "fortran_order")),

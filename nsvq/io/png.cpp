@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/byte_order.h"
 #include "nsvq/io/exif.h"
 
 namespace nsvq {
@@ -63,19 +64,13 @@ void read_bytes(png_structp png, png_bytep to, size_t count) {
   decoder->rest = decoder->rest.subspan(count);
 }
 
-uint32_t big_endian(std::span<const std::byte> four) {
-  uint32_t value = 0;
-  for (const std::byte byte : four.first(4)) value = value << 8 | std::to_integer<uint32_t>(byte);
-  return value;
-}
-
 /// Whether every chunk up to the last one, IEND, lies within the bytes. libpng takes the memory
 /// that a chunk claims before it looks for its bytes.
 bool chunks_are_there(std::span<const std::byte> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // length and name before the data, checksum after
   bytes = bytes.subspan(kSignature);
   while (bytes.size() >= kAround) {
-    const size_t length = big_endian(bytes);
+    const size_t length = big_endian(bytes.first(4));
     if (length > bytes.size() - kAround) return false;
     if (std::memcmp(bytes.data() + 4, "IEND", 4) == 0) return true;
     bytes = bytes.subspan(kAround + length);

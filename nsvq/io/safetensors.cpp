@@ -11,7 +11,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/atomic_file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/io/safetensors_header.h"
 
 namespace nsvq {
@@ -77,7 +78,7 @@ torch::Tensor read_tensor(const InputFile& file, uint64_t data_start, const Tens
   const auto is_bool = [](std::byte byte) { return byte <= std::byte{1}; };
   if (entry.type == torch::kBool && !std::all_of(bytes.begin(), bytes.end(), is_bool)) {
     throw UserError("cannot read {}: tensor {}: a bool is neither 0 nor 1", file.path().string(),
-                    shown_name(entry.name));
+                    quote(entry.name, kShownName));
   }
   return tensor;
 }
@@ -86,7 +87,7 @@ SafetensorsHeader lay_out(const TensorFile& file) {
   SafetensorsHeader header{file.metadata, {}};
   for (const auto& [name, tensor] : file.tensors) {
     if (!tensor.defined() || tensor.layout() != torch::kStrided) {
-      throw RunError("tensor {} is undefined or not dense", shown_name(name));
+      throw RunError("tensor {} is undefined or not dense", quote(name, kShownName));
     }
     header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/json.h"
 
 namespace nsvq {
@@ -51,7 +52,7 @@ std::map<std::string, std::string> parse_metadata(const json& object) {
   std::map<std::string, std::string> metadata;
   if (!object.is_object()) throw Wrong("{} is not an object", metadata_key);
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_string()) throw Wrong("the metadata {} is not a string", shown_name(key));
+    if (!value.is_string()) throw Wrong("the metadata {} is not a string", quote(key, kShownName));
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -62,33 +63,36 @@ std::vector<uint64_t> numbers(const json& tensor, const char* field, const std::
   const auto found = tensor.find(field);
   bool good = found != tensor.end() && found->is_array();
   for (const auto& number : good ? *found : json::array()) good &= number.is_number_unsigned();
-  if (!good) throw Wrong("tensor {}: '{}' is not a list of whole numbers", shown_name(name), field);
+  if (!good)
+    throw Wrong("tensor {}: '{}' is not a list of whole numbers", quote(name, kShownName), field);
   return found->get<std::vector<uint64_t>>();
 }
 
 torch::ScalarType parse_dtype(const json& tensor, const std::string& name) {
   const auto found = tensor.find("dtype");
   if (found == tensor.end() || !found->is_string()) {
-    throw Wrong("tensor {}: 'dtype' is missing", shown_name(name));
+    throw Wrong("tensor {}: 'dtype' is missing", quote(name, kShownName));
   }
   const auto text = found->get<std::string>();
   for (const Dtype& dtype : dtypes) {
     if (text == dtype.name) return dtype.type;
   }
-  throw Wrong("tensor {}: dtype {} is not supported", shown_name(name), shown_name(text));
+  throw Wrong("tensor {}: dtype {} is not supported", quote(name, kShownName),
+              quote(text, kShownName));
 }
 
 // The shape and its bytes, refusing what torch's own products would overflow on.
 uint64_t set_shape(TensorEntry& entry, const std::vector<uint64_t>& sizes) {
   if (sizes.size() > most_dimensions) {
-    throw Wrong("tensor {}: {} dimensions are too many", shown_name(entry.name), sizes.size());
+    throw Wrong("tensor {}: {} dimensions are too many", quote(entry.name, kShownName),
+                sizes.size());
   }
   uint64_t span = torch::elementSize(entry.type);
   bool empty = false;
   for (const uint64_t size : sizes) {
     const uint64_t factor = std::max<uint64_t>(size, 1);
     if (factor > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / span) {
-      throw Wrong("tensor {}: its shape is too large", shown_name(entry.name));
+      throw Wrong("tensor {}: its shape is too large", quote(entry.name, kShownName));
     }
     span *= factor;
     empty |= size == 0;
@@ -98,20 +102,21 @@ uint64_t set_shape(TensorEntry& entry, const std::vector<uint64_t>& sizes) {
 }
 
 TensorEntry parse_entry(const std::string& name, const json& tensor) {
-  if (!tensor.is_object()) throw Wrong("tensor {}: its description is no object", shown_name(name));
+  if (!tensor.is_object())
+    throw Wrong("tensor {}: its description is no object", quote(name, kShownName));
   TensorEntry entry;
   entry.name = name;
   entry.type = parse_dtype(tensor, name);
   const uint64_t bytes = set_shape(entry, numbers(tensor, "shape", name));
   const std::vector<uint64_t> offsets = numbers(tensor, "data_offsets", name);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw Wrong("tensor {}: 'data_offsets' is not a begin and an end", shown_name(name));
+    throw Wrong("tensor {}: 'data_offsets' is not a begin and an end", quote(name, kShownName));
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
   if (entry.end - entry.begin != bytes) {
-    throw Wrong("tensor {}: {} bytes by its offsets, {} by its shape and dtype", shown_name(name),
-                entry.end - entry.begin, bytes);
+    throw Wrong("tensor {}: {} bytes by its offsets, {} by its shape and dtype",
+                quote(name, kShownName), entry.end - entry.begin, bytes);
   }
   return entry;
 }
@@ -125,11 +130,11 @@ void check_cover(std::vector<TensorEntry>& entries, uint64_t bytes) {
   for (const TensorEntry& entry : entries) {
     if (entry.begin != position) {
       throw Wrong("tensor {} begins at {}, where {} was due (overlap or gap)",
-                  shown_name(entry.name), entry.begin, position);
+                  quote(entry.name, kShownName), entry.begin, position);
     }
     if (entry.end > bytes) {
       throw Wrong("tensor {} ends at {}, the data at {} (a truncated file?)",
-                  shown_name(entry.name), entry.end, bytes);
+                  quote(entry.name, kShownName), entry.end, bytes);
     }
     position = entry.end;
   }
@@ -172,7 +177,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
       const char* dtype = safetensors_dtype(entry.type);
       if (entry.name == metadata_key) throw RunError("a tensor cannot be named {}", metadata_key);
       if (!dtype) {
-        throw RunError("tensor {}: type {} is not supported", shown_name(entry.name),
+        throw RunError("tensor {}: type {} is not supported", quote(entry.name, kShownName),
                        torch::toString(entry.type));
       }
       add(entry.name,
@@ -184,15 +189,6 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
-}
-
-// A name from a corrupt file, fit for one line of an error.
-std::string shown_name(std::string_view name) {
-  std::string text = "'";
-  for (const char c : name.substr(0, 80)) {
-    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return text + (name.size() > 80 ? "...'" : "'");
 }
 
 }  // namespace nsvq

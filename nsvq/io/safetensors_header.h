@@ -19,6 +19,9 @@ struct TensorEntry {
   uint64_t begin = 0, end = 0;
 };
 
+/// Bytes of a tensor's name that an error shows (quote in core/text.h).
+inline constexpr size_t kShownName = 80;
+
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<TensorEntry> entries;  ///< in the order of their data
@@ -36,8 +39,5 @@ std::string format_safetensors_header(const SafetensorsHeader& header);
 
 /// The format's name of a type ("F32"); null for one that it does not have.
 const char* safetensors_dtype(torch::ScalarType type);
-
-/// A tensor's name in quotes, cut and cleaned so that an error about a corrupt file is one line.
-std::string shown_name(std::string_view name);
 
 }  // namespace nsvq

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "nsvq/io/file.h"
+#include "nsvq/io/atomic_file.h"
 
 namespace nsvq {
 

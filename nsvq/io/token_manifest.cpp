@@ -8,6 +8,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/io/json.h"
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"

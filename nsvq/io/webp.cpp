@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/byte_order.h"
 #include "nsvq/io/exif.h"
 
 namespace nsvq {
@@ -20,17 +21,11 @@ bool four_letters_are(std::span<const std::byte> bytes, const char* letters) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), letters, 4) == 0;
 }
 
-size_t little_endian(std::span<const std::byte> four) {
-  size_t value = 0;
-  for (int i = 3; i >= 0; --i) value = value << 8 | std::to_integer<size_t>(four[i]);
-  return value;
-}
-
 /// The orientation in the EXIF chunk, which may follow the picture.
 int webp_orientation(std::span<const std::byte> bytes) {
   bytes = bytes.subspan(kRiffHeader);
   while (bytes.size() >= kChunkHeader) {
-    const size_t length = little_endian(bytes.subspan(4));
+    const size_t length = little_endian(bytes.subspan(4, 4));
     const auto data = bytes.subspan(kChunkHeader);
     if (four_letters_are(bytes, "EXIF"))
       return exif_orientation(data.first(std::min(length, data.size())));
@@ -61,7 +56,7 @@ Image decode_webp(std::span<const std::byte> bytes, const std::string& name,
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config)) throw RunError("libwebp is of another version");
   // A file that is shorter than it says would decode as far as its picture goes.
-  if (little_endian(bytes.subspan(4)) > bytes.size() - kChunkHeader)
+  if (little_endian(bytes.subspan(4, 4)) > bytes.size() - kChunkHeader)
     report_webp(VP8_STATUS_NOT_ENOUGH_DATA, name);
   auto status = WebPGetFeatures(data, bytes.size(), &config.input);
   if (status != VP8_STATUS_OK) report_webp(status, name);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/metrics/metric_set.h"
 

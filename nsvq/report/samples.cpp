@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "nsvq/io/byte_order.h"
 #include "nsvq/io/file.h"
 #include "nsvq/report/html.h"
 
@@ -39,9 +40,7 @@ std::optional<PngSize> png_size(const std::vector<std::byte>& bytes) {
       std::memcmp(bytes.data() + bytes.size() - 8, end.data(), 8) != 0)
     return {};
   const auto number = [&](size_t at) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<uint32_t>(bytes[at + i]);
-    return value;
+    return static_cast<uint32_t>(big_endian(std::span(bytes).subspan(at, 4)));
   };
   const PngSize size{number(16), number(20)};
   if (size.width == 0 || size.height == 0) return {};

@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 

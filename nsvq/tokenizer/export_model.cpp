@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {

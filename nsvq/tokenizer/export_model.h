@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "nsvq/core/option_table.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
 

@@ -7,7 +7,7 @@
 
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/data/loader.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
 

@@ -5,7 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/core/yaml.h"
-#include "nsvq/io/sealed_tensors.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/tokenizer/recipe.h"
 
@@ -70,7 +70,7 @@ TensorFile model_contents(const TensorMap& tensors, const Config& config,
                     {"nsvq.version", kVersion},
                     {kModelConfigKey, to_yaml(config)}}};
   model.metadata.insert(metadata.begin(), metadata.end());
-  seal(model);
+  add_contents_hash(model);
   return model;
 }
 

@@ -1,13 +1,14 @@
-// From what a user names to a model in memory.
+#include "nsvq/tokenizer/open_model.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
-#include "nsvq/io/sealed_tensors.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 
@@ -24,9 +25,7 @@ constexpr auto kBestMarker = "best";
 int64_t step_of(const fs::path& folder) {
   const auto name = folder.filename().string();
   if (!name.starts_with("step-")) return -1;
-  int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size() ? step : -1;
+  return parse_decimal(std::string_view(name).substr(5)).value_or(-1);
 }
 
 bool is_missing(const fs::path& path) {
@@ -52,9 +51,9 @@ ReadModel read_model(const fs::path& path) {
     return {{path, {}}, damage ? *damage : error.what(), !damage};
   }
   auto& contents = read.file.contents;
-  if (!is_sealed(contents.metadata)) {
+  if (!has_contents_hash(contents.metadata)) {
     read.damage = file_damage(path).value_or("");
-  } else if (!seal_holds(contents)) {
+  } else if (!contents_hash_matches(contents)) {
     read.damage = "does not hold what was written, by its sha256";
   }
   if (read.damage.empty()) convert_to_present_format(contents, path);

@@ -10,8 +10,10 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/token_stream.h"
 
 namespace nsvq {
@@ -37,21 +39,6 @@ TokenSettings settings_for(InferenceSession& session, const Source& source,
   settings.classes = source.classes();
   settings.shard_size = (options.shard_size + batch - 1) / batch * batch;
   return settings;
-}
-
-bool is_leaving(const fs::path& path) {
-  const auto name = path.filename().string();
-  return name.find(".tmp-") != std::string::npos &&
-         (name.starts_with(".tokens-") || name.starts_with(std::string(".") + kTokenManifest));
-}
-
-/// Removes temporary files of a killed process.
-void remove_leavings(const fs::path& folder) {
-  std::vector<fs::path> leavings;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_leaving(entry.path())) leavings.push_back(entry.path());
-  }
-  for (const auto& path : leavings) fs::remove(path);
 }
 
 void require_unused(const fs::path& folder) {
@@ -216,7 +203,7 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
   if (error) throw UserError("cannot create {}: {}", options.out.string(), error.message());
   const auto lock = FolderLock::try_take(options.out);
   if (!lock) throw UserError("{}: another process is writing tokens there", options.out.string());
-  remove_leavings(options.out);
+  remove_unfinished(options.out, {"tokens-", kTokenManifest});
   TokenFolder folder(options.out, begin(options.out, settings, options.source));
 
   int64_t done = folder.images_done();

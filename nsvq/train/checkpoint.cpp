@@ -4,9 +4,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/io/input_file.h"
+#include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
 

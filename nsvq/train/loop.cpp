@@ -35,7 +35,7 @@ Outcome Loop::train(RunDirectory& run) {
   const SideStreamGuard stream(device_);
   report_start();
   if (state_.step == 0) {
-    const NothingToSave starting;  // as if the run had not begun
+    const StopAtOnceGuard starting;  // as if the run had not begun
     task_.begin(*this);
   }
   // A killed process may not have come to it. A finished run keeps its mark.
@@ -43,7 +43,7 @@ Outcome Loop::train(RunDirectory& run) {
   Progress progress("training", total_steps(), "steps", 30, state_.step);
   bool stopped = false;
   try {
-    if (state_.epoch_end_due) evaluate_epoch();
+    if (state_.evaluation_pending) evaluate_epoch();
     while (!state_.finished) {
       train_epoch(progress);
       finish_epoch();
@@ -94,7 +94,7 @@ void Loop::finish_epoch() {
   ++state_.epoch;
   state_.finished = state_.step >= total_steps();
   task_.end_epoch(*this, whole);
-  state_.epoch_end_due = true;
+  state_.evaluation_pending = true;
   evaluate_epoch();
 }
 
@@ -109,7 +109,7 @@ void Loop::evaluate_epoch() {
   for (const auto& hook : epoch_hooks_) hook(state_);
   task_.start_next_epoch(*this);
   steps_.epoch_meter().reset();
-  state_.epoch_end_due = false;
+  state_.evaluation_pending = false;
   const bool best = best_step() == state_.step;
   if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
 }
@@ -183,7 +183,7 @@ void Loop::save_checkpoint() {
     training.merge(of_steps);
     TORCH_CHECK(of_steps.empty(), "checkpoint: two tensors are named ", of_steps.begin()->first);
     auto state = state_;
-    state.finished = state.finished && !state.epoch_end_due;
+    state.finished = state.finished && !state.evaluation_pending;
     run_->save({state, run_->position(), task_.model(state), std::move(training)},
                options_.checkpoint.keep, best_step());
     saved_ = place();

@@ -100,10 +100,10 @@ class Loop {
   /// What distinguishes one checkpoint from another of the same step.
   struct Place {
     int64_t step = 0, epoch = 0;
-    bool epoch_end_due = false;
+    bool evaluation_pending = false;
     bool operator==(const Place&) const = default;
   };
-  Place place() const { return {state_.step, state_.epoch, state_.epoch_end_due}; }
+  Place place() const { return {state_.step, state_.epoch, state_.evaluation_pending}; }
 
   Task& task_;
   BatchSource& batches_;

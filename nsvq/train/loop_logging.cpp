@@ -22,7 +22,7 @@ void Loop::report_start() const {
     log("CUDA graph   {}", reason.empty() ? "yes (train.graphs)" : "no: " + reason);
   }
   log("run          {}", run_->path().string());
-  if (state_.finished && !state_.epoch_end_due) {
+  if (state_.finished && !state_.evaluation_pending) {
     log("finished     at step {}; raise train.epochs or train.steps to go on", state_.step);
   } else if (state_.step > 0) {
     log("continues    after step {}, in epoch {}, phase {}", state_.step, state_.epoch + 1,

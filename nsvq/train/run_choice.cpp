@@ -8,9 +8,10 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_config.h"
+#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 
@@ -59,9 +60,9 @@ std::string obstacle(const fs::path& folder, const Config& config) {
                      fmt::join(differences, ", "));
 }
 
-/// Whether a command with these settings began the run in a folder. Its files may move, but a
+/// Whether a command with these settings started the run in a folder. Its files may move, but a
 /// command that names others means another run, unless it names this one's folder.
-bool began_by(const Config& config, const fs::path& folder) {
+bool was_started_with(const fs::path& folder, const Config& config) {
   try {
     if (!holds_run(folder)) return false;
     const auto here = with_absolute_paths(config);
@@ -89,12 +90,12 @@ RunChoice choose_in(const fs::path& folder, const Config& config, const RunReque
   return {folder, Start::resume, std::move(lock)};
 }
 
-/// The newest run that this command began and that is not finished. One that another process
+/// The newest run that this command started and that is not finished. One that another process
 /// trains is left to it.
 std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const Config& config) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto& folder = run->second;
-    if (!began_by(config, folder) || finished(folder, config)) continue;
+    if (!was_started_with(folder, config) || finished(folder, config)) continue;
     auto lock = FolderLock::try_take(folder);
     if (!lock) {
       log("{}: another process is training this run", folder.string());

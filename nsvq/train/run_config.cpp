@@ -12,8 +12,9 @@
 #include "nsvq/data/patterns.h"
 #include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/run_directory.h"
+#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 

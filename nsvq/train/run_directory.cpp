@@ -9,17 +9,16 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/append_file.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr auto kMetrics = "metrics.jsonl";
-constexpr auto kSettings = "config.yaml";
 
 nlohmann::ordered_json line_of(const std::string& kind, const RunState& state,
                                const std::string& phase) {
@@ -32,27 +31,13 @@ uint64_t size_of(const fs::path& file) {
   return error ? 0 : size;
 }
 
-/// Removes what a killed process left half written (nsvq/io/file.h), and event files other than
-/// `kept`.
-void remove_leavings(const fs::path& run, const std::string& kept) {
+/// Removes event files other than `kept`, and what killed processes left half written.
+void clean_up(const fs::path& run, const std::string& kept) {
+  for (const auto& folder : {run, run / "samples", run / "checkpoints"}) remove_unfinished(folder);
   std::error_code ignored;
-  for (const auto& folder : {run, run / "samples", run / "checkpoints"}) {
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      const auto name = entry.path().filename().string();
-      const bool half = name.starts_with(".") && name.find(".tmp-") != std::string::npos;
-      const bool dropped = folder == run && is_event_file(name) && name != kept;
-      if (half || dropped) fs::remove_all(entry.path(), ignored);
-    }
-  }
-}
-
-/// Throws UserError if something in the folder that is about to be written to is a link.
-void refuse_links(const fs::path& run) {
-  for (const auto* name : {kSettings, kMetrics, ".lock", "samples", "checkpoints", "report.html"}) {
-    std::error_code ignored;
-    if (!fs::is_symlink(run / name, ignored)) continue;
-    throw UserError("{}: a link, and a run writes to nothing outside its folder; remove it",
-                    (run / name).string());
+  for (const auto& entry : fs::directory_iterator(run, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (is_event_file(name) && name != kept) fs::remove_all(entry.path(), ignored);
   }
 }
 
@@ -66,45 +51,12 @@ void cut_lines(const fs::path& path, uint64_t length) {
   file.cut(end == std::string::npos ? 0 : end + 1);
 }
 
-void make_folders_of_run(const fs::path& run) {
-  std::error_code error;
-  fs::create_directories(run / "samples", error);
-  if (!error) fs::create_directories(run / "checkpoints", error);
-  if (error) throw UserError("{}: cannot be created ({})", run.string(), error.message());
-}
-
-/// A new run would mix with what is there, such as photos.
-void refuse_other_files(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const auto name = entry.path().filename().string();
-    // What a process left that was killed before its first checkpoint.
-    const bool of_a_run = name.starts_with('.') || name == "samples" || name == "checkpoints" ||
-                          name == "metrics.jsonl" || name == "report.html" || is_event_file(name);
-    if (of_a_run) continue;
-    throw UserError("{}: holds other files ({}) and no run; choose a new folder with --run",
-                    folder.string(), name);
-  }
-}
-
 }  // namespace
-
-bool holds_run(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / kSettings, ignored) || !list_checkpoints(folder).empty();
-}
-
-FolderLock lock_run(const fs::path& run) {
-  if (auto lock = FolderLock::try_take(run)) return std::move(*lock);
-  throw UserError(
-      "{}: another process is training in this folder; wait for it or choose another with --run",
-      run.string());
-}
 
 RunDirectory::RunDirectory(fs::path path, FolderLock lock)
     : path_(std::move(path)), lock_(std::make_unique<FolderLock>(std::move(lock))) {
   refuse_links(path_);
-  make_folders_of_run(path_);
+  make_run_folders(path_);
   for (const auto& folder : {path_, path_ / "samples", path_ / "checkpoints"}) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0) {
@@ -138,12 +90,12 @@ RunDirectory RunDirectory::create(fs::path path, const std::string& settings) {
   refuse_run();
   refuse_other_files(path);
   refuse_links(path);
-  make_folders_of_run(path);
+  make_run_folders(path);
   auto lock = lock_run(path);
   refuse_run();  // another process may have begun one until now
   RunDirectory run(std::move(path), std::move(lock));
-  remove_leavings(run.path_, "");
-  write_text(run.path_ / kSettings, settings);
+  clean_up(run.path_, "");
+  write_text(run.path_ / kSettingsFile, settings);
   run.events_ = std::make_unique<EventWriter>(run.path_);
   return run;
 }
@@ -153,9 +105,9 @@ RunDirectory RunDirectory::resume(fs::path path, FolderLock lock,
                                   const std::optional<LogPosition>& position) {
   RunDirectory run(std::move(path), std::move(lock));
   const auto kept = position ? *position : LogPosition{};
-  remove_leavings(run.path_, kept.events);
-  if (settings) write_text(run.path_ / kSettings, *settings);
-  cut_lines(run.path_ / kMetrics, kept.metrics);
+  clean_up(run.path_, kept.events);
+  if (settings) write_text(run.path_ / kSettingsFile, *settings);
+  cut_lines(run.path_ / kMetricsFile, kept.metrics);
   const auto events = run.path_ / kept.events;
   const bool events_there = !kept.events.empty() && size_of(events) >= kept.events_length;
   run.events_ = events_there ? std::make_unique<EventWriter>(events, kept.events_length)
@@ -164,7 +116,7 @@ RunDirectory RunDirectory::resume(fs::path path, FolderLock lock,
 }
 
 LogPosition RunDirectory::position() const {
-  return {size_of(path_ / kMetrics), events_->path().filename().string(), events_->length()};
+  return {size_of(path_ / kMetricsFile), events_->path().filename().string(), events_->length()};
 }
 
 void RunDirectory::record(const std::string& kind, const RunState& state, const std::string& phase,
@@ -175,7 +127,7 @@ void RunDirectory::record(const std::string& kind, const RunState& state, const 
     line[name] = value;
     events_->scalar(kind + "/" + name, state.step, value);
   }
-  append_line(path_ / kMetrics, line.dump());
+  append_line(path_ / kMetricsFile, line.dump());
   events_->flush();
 }
 
@@ -197,7 +149,7 @@ void RunDirectory::record_alarm(const RunState& state, const std::string& phase,
 void RunDirectory::record_text(const std::string& line, const std::string& tag, int64_t step,
                                const std::string& text) {
   require_in_place();
-  append_line(path_ / kMetrics, line);
+  append_line(path_ / kMetricsFile, line);
   events_->text(tag, step, text);
   events_->flush();
 }
@@ -230,7 +182,7 @@ void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best
     return path_ / "checkpoints" / fmt::format("step-{}", step);
   };
   // The checkpoint counts on what the logs hold now, also after a power cut.
-  AppendFile(path_ / kMetrics).sync();
+  AppendFile(path_ / kMetricsFile).sync();
   events_->sync();
   save_checkpoint(folder_of(checkpoint.state.step), checkpoint);
   mark_best(best);  // before the one that was the best goes
@@ -241,15 +193,6 @@ void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best
     fs::remove_all(folders[i], error);
     if (error) log("{}: cannot be removed ({})", folders[i].string(), error.message());
   }
-}
-
-fs::path newest_samples(const fs::path& run) {
-  fs::path newest;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run / "samples", ignored)) {
-    if (entry.path().extension() == ".png") newest = std::max(newest, entry.path());
-  }
-  return newest;
 }
 
 }  // namespace nsvq

@@ -17,12 +17,6 @@
 
 namespace nsvq {
 
-/// Whether a folder holds a run, by what it holds: settings or checkpoints.
-bool holds_run(const std::filesystem::path& folder);
-
-/// Claims a run's folder for this process. Throws UserError if another process trains in it.
-FolderLock lock_run(const std::filesystem::path& run);
-
 /// A run's folder is not where it was. It ends the run whatever checkpoint.on_error says: nothing
 /// more can be kept.
 struct RunMoved : RunError {
@@ -83,8 +77,5 @@ class RunDirectory {
   std::vector<Identity> folders_;
   std::unique_ptr<EventWriter> events_;
 };
-
-/// The newest picture in a run's samples/; empty if there is none.
-std::filesystem::path newest_samples(const std::filesystem::path& run);
 
 }  // namespace nsvq

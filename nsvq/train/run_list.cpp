@@ -5,12 +5,12 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/io/lock.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/checkpoint.h"
 #include "nsvq/train/run_config.h"
-#include "nsvq/train/run_directory.h"
+#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 

@@ -16,6 +16,8 @@ namespace {
 /// Of the training state. Models have a format of their own (nsvq/tokenizer/model_file.h), which
 /// stays readable; training goes on in the format that began it.
 constexpr int kTrainingFormat = 3;
+/// The name of RunState::evaluation_pending in files.
+constexpr auto kEvaluationPending = "epoch_end_due";
 
 RunState run_state_from(const json& all) {
   const auto number = [&all](const char* name) { return whole_number(all.at(name), name); };
@@ -26,7 +28,7 @@ RunState run_state_from(const json& all) {
   state.skipped = number("skipped");
   state.samples = number("samples");
   state.finished = all.at("finished");
-  state.epoch_end_due = all.value("epoch_end_due", false);
+  state.evaluation_pending = all.value(kEvaluationPending, false);
   for (const auto& [name, value] : all.at("evaluation").items()) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
   }
@@ -64,7 +66,7 @@ std::string state_to_json(const RunState& state, const LogPosition& logs) {
               {"skipped", state.skipped},
               {"samples", state.samples},
               {"finished", state.finished},
-              {"epoch_end_due", state.epoch_end_due},
+              {kEvaluationPending, state.evaluation_pending},
               {"evaluation", state.evaluation},
               {"task", json::parse(state.task)},
               {"metrics_length", logs.metrics},

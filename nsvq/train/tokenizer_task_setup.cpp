@@ -7,7 +7,7 @@
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/loader_options.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {

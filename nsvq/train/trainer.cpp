@@ -11,6 +11,7 @@
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/run_config.h"
+#include "nsvq/train/run_folder.h"
 #include "nsvq/train/settings_summary.h"
 
 namespace nsvq {
@@ -105,7 +106,7 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
     return;
   }
   // A run that is finished stays what it is.
-  const bool goes_on = !loop_.state().finished || loop_.state().epoch_end_due;
+  const bool goes_on = !loop_.state().finished || loop_.state().evaluation_pending;
   run_ = std::make_unique<RunDirectory>(
       RunDirectory::resume(run, std::move(*lock_), goes_on ? std::optional(settings) : std::nullopt,
                            from ? std::optional(from->logs) : std::nullopt));

@@ -8,7 +8,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/nn/inception.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

@@ -8,7 +8,7 @@
 #include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"

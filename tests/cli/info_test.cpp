@@ -6,7 +6,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 

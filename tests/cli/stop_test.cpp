@@ -7,9 +7,11 @@
 
 #include "nsvq/cli/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/checkpoint.h"
 #include "nsvq/train/run_config.h"
-#include "nsvq/train/run_directory.h"
+#include "nsvq/train/run_folder.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/train/run_traces.h"

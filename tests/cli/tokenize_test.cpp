@@ -11,7 +11,7 @@
 #include "nsvq/io/tar.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

@@ -69,12 +69,12 @@ TEST_F(InterruptDeathTest, TheFirstOneDoesWhileThereIsNothingToSave) {
   EXPECT_EXIT(
       {
         catch_interrupts();
-        const NothingToSave starting;
+        const StopAtOnceGuard starting;
         raise(SIGTERM);
       },
       testing::KilledBySignal(SIGTERM), "");
   catch_interrupts();
-  { const NothingToSave starting; }
+  { const StopAtOnceGuard starting; }
   raise(SIGTERM);
   EXPECT_TRUE(interrupted()) << "and no longer";
 }

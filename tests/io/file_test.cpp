@@ -8,14 +8,19 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/atomic_file.h"
+#include "nsvq/io/input_file.h"
 
 namespace nsvq {
 namespace {
@@ -130,6 +135,27 @@ TEST(AtomicFile, TemporaryNamesAreHidden) {
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     EXPECT_EQ(entry.path().filename().string().find(start), 0u) << entry.path();
   }
+}
+
+TEST(AtomicFile, UnfinishedOnesOfKilledProcessesAreRemoved) {
+  TemporaryFolder folder;
+  const auto left = [&](std::initializer_list<std::string_view> beginnings) {
+    for (const auto* name : {".tokens-1.tmp-1-2", ".photo.png.tmp-1-3", ".tokens-1", "a.tmp-1-4"}) {
+      write_text(folder / name, "half");
+    }
+    write_text(folder / ".step-3.tmp-1-5/model", "half");
+    remove_unfinished(folder.path(), beginnings);
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder.path())) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  };
+  EXPECT_EQ(left({""}), (std::set<std::string>{".tokens-1", "a.tmp-1-4"}));
+  EXPECT_EQ(
+      left({"tokens-", "manifest"}),
+      (std::set<std::string>{".photo.png.tmp-1-3", ".step-3.tmp-1-5", ".tokens-1", "a.tmp-1-4"}));
+  remove_unfinished(folder / "no such folder");
 }
 
 TEST(AppendLine, LinesOfThreadsStayWhole) {

@@ -191,7 +191,10 @@ TEST(SafetensorsCorrupt, Fields) {
   EXPECT_NE(reading_error(R"({"a":{}})", ""), "");
   EXPECT_NE(reading_error(R"({"a":{"dtype":"F32","shape":[0]}})", ""), "");
   EXPECT_EQ(reading_error(R"({"a\n":{"dtype":"F8","shape":[0],"data_offsets":[0,0]}})", ""),
-            "tensor 'a?': dtype 'F8' is not supported");
+            R"(tensor 'a\x0a': dtype 'F8' is not supported)");
+  const std::string name(79, 'x');  // a longer one is not cut within a character
+  EXPECT_EQ(reading_error("{\"" + name + "\u00e9y\":1}", ""),
+            "tensor '" + name + "\u00e9...': its description is no object");
   for (const char* shape :
        {"[-1]", "[1.0]", "[\"1\"]", "[null]", "1", "{}", "[18446744073709551616]",
         "[9223372036854775808]", "[4294967296,4294967296,4294967296]", "[0,4294967296,4294967296]",

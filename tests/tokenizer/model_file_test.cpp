@@ -16,6 +16,7 @@
 #include "nsvq/quantizers/cvq.h"
 #include "nsvq/tokenizer/detokenize.h"
 #include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
@@ -106,8 +107,8 @@ TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
   EXPECT_NE(error_of([&] { find_model(folder.path()); }), "");
 }
 
-/// A sealed model file, of a tiny recipe.
-void write_sealed(const fs::path& path) {
+/// A model file with a hash of its contents, of a tiny recipe.
+void write_small_model(const fs::path& path) {
   const auto config = tiny_config();
   write_model(path, named_tensors(*Tokenizer(config)), config);
 }
@@ -115,7 +116,7 @@ void write_sealed(const fs::path& path) {
 TEST(FindModel, FindsAnyDamagedByteWhereverTheFileLies) {
   const TemporaryFolder folder;
   const auto path = folder / "copied.safetensors";
-  write_sealed(path);
+  write_small_model(path);
   EXPECT_EQ(find_model(path), path);
   const auto whole = read_file(path);
   uint64_t header = 0;
@@ -138,7 +139,7 @@ TEST(FindModel, FindsAnyDamagedByteWhereverTheFileLies) {
 TEST(FindModel, SaysThatAFileOfOtherWeightsIsDamaged) {
   const TemporaryFolder folder;
   const auto path = folder / "model.safetensors";
-  write_sealed(path);
+  write_small_model(path);
   auto contents = read_safetensors(path);
   contents.tensors.at("quantizer.codebook").mul_(2);
   write_safetensors(path, contents);
@@ -146,10 +147,10 @@ TEST(FindModel, SaysThatAFileOfOtherWeightsIsDamaged) {
             std::string::npos);
 }
 
-TEST(FindModel, NeedsNoManifestWhereTheModelIsSealed) {
+TEST(FindModel, NeedsNoManifestWhereTheModelHasAContentsHash) {
   const TemporaryFolder folder;
   const auto checkpoint = folder / "checkpoints/step-3";
-  write_sealed(checkpoint / "model.safetensors");
+  write_small_model(checkpoint / "model.safetensors");
   write_text(checkpoint / "state.json", "damaged");
   write_text(checkpoint / "manifest.json", "damaged");
   EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
@@ -157,7 +158,7 @@ TEST(FindModel, NeedsNoManifestWhereTheModelIsSealed) {
 
 TEST(FindModel, DoesNotTakeAnOlderModelForOneThatCannotBeOpened) {
   const TemporaryFolder folder;
-  write_sealed(folder / "checkpoints/step-3/model.safetensors");
+  write_small_model(folder / "checkpoints/step-3/model.safetensors");
   const auto newest = folder / "checkpoints/step-4";
   fs::create_directories(newest);
   // Root may read anything, so a link to itself stands for a file without permission.

@@ -9,6 +9,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"

@@ -2,6 +2,7 @@
 // two-layer network.
 
 #include "nsvq/train/loop.h"
+#include "nsvq/tokenizer/open_model.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +17,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/train/run_folder.h"
 #include "nsvq/train/weight_average.h"
 #include "tests/train/run_traces.h"
 

@@ -13,6 +13,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/nn/named_tensors.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/drift.h"
 #include "nsvq/train/trainer.h"
 #include "tests/error_of.h"

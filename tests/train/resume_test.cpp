@@ -13,7 +13,7 @@
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/quantizers/vqgan_lc.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"
 #include "tests/train/every_quantizer.h"

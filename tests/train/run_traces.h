@@ -13,7 +13,7 @@
 
 #include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/checkpoint.h"
 
 namespace nsvq {

@@ -4,7 +4,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/safetensors.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/trainer.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"

@@ -3,63 +3,23 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-
-#include <jpeglib.h>  // needs <cstdio> before it
-
-#include <jerror.h>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/exif.h"
+#include "nsvq/io/jpeg_errors.h"
+
+#include <jerror.h>  // needs libjpeg's main header before it
 
 namespace nsvq {
 
 namespace {
 
-// libjpeg reports errors by longjmp. It lands only in the small functions below that call setjmp:
-// their frames hold plain values, so no destructor is skipped.
-struct ErrorTrap {
-  jpeg_error_mgr manager;  // first, so that libjpeg's pointer to it is a pointer to the trap
-  jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void fail(j_common_ptr info) {
-  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
-  trap->manager.format_message(info, trap->message);
-  std::longjmp(trap->jump, 1);
-}
-
-/// Warnings after which libjpeg goes on with made-up pixels are errors here; others, such as stray
-/// bytes between segments, are harmless.
-void on_message(j_common_ptr info, int level) {
-  if (level >= 0) return;
-  switch (info->err->msg_code) {
-    case JWRN_HIT_MARKER:
-    case JWRN_HUFF_BAD_CODE:
-    case JWRN_ARITH_BAD_CODE:
-    case JWRN_MUST_RESYNC:
-    case JWRN_BOGUS_PROGRESSION:
-      fail(info);
-    default:
-      break;
-  }
-}
-
-void set_trap(ErrorTrap& trap) {
-  jpeg_std_error(&trap.manager);
-  trap.manager.error_exit = fail;
-  trap.manager.emit_message = on_message;
-  trap.message[0] = 0;
-}
-
 // libjpeg's own memory source answers the end of the data with a made-up end marker.
 boolean fill_input(j_decompress_ptr info) {
   info->err->msg_code = JERR_INPUT_EOF;
-  fail(reinterpret_cast<j_common_ptr>(info));
+  fail_jpeg(reinterpret_cast<j_common_ptr>(info));
 }
 
 void skip_input(j_decompress_ptr info, long count) {
@@ -69,14 +29,14 @@ void skip_input(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= static_cast<size_t>(count);
 }
 
-struct Decoder {
-  Decoder() { std::memset(&info, 0, sizeof(info)); }
-  ~Decoder() { jpeg_destroy_decompress(&info); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+struct JpegDecoder {
+  JpegDecoder() { std::memset(&info, 0, sizeof(info)); }
+  ~JpegDecoder() { jpeg_destroy_decompress(&info); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   jpeg_decompress_struct info;
-  ErrorTrap trap;
+  JpegErrorTrap trap;
   jpeg_source_mgr source;
   jpeg_progress_mgr progress;
   int most_scans = 1;
@@ -85,10 +45,10 @@ struct Decoder {
 
 /// Called now and then while scans are read.
 void limit_scans(j_common_ptr info) {
-  auto* decoder = static_cast<Decoder*>(info->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(info->client_data);
   if (decoder->info.input_scan_number <= decoder->most_scans) return;
   decoder->too_many_scans = true;
-  fail(info);
+  fail_jpeg(info);
 }
 
 /// Each scan costs a pass over the image, and a small file can hold thousands. Progressive files
@@ -101,9 +61,9 @@ int scans_allowed(const jpeg_decompress_struct& info, const ImageLimits& limits)
                  kMostScans));
 }
 
-bool read_header(Decoder& decoder, const uint8_t* data, size_t size) {
+bool read_header(JpegDecoder& decoder, const uint8_t* data, size_t size) {
   jpeg_decompress_struct* info = &decoder.info;
-  set_trap(decoder.trap);
+  set_jpeg_trap(decoder.trap);
   info->err = &decoder.trap.manager;
   if (setjmp(decoder.trap.jump)) return false;
   jpeg_create_decompress(info);
@@ -136,7 +96,7 @@ void cmyk_to_rgb(const uint8_t* cmyk, uint8_t* rgb, JDIMENSION width) {
 }
 
 /// `cmyk_row` is room for one row of four components, used for CMYK only.
-bool read_pixels(Decoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
+bool read_pixels(JpegDecoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
   jpeg_decompress_struct* info = &decoder.info;
   if (setjmp(decoder.trap.jump)) return false;
   const bool cmyk = info->num_components == 4;
@@ -152,7 +112,7 @@ bool read_pixels(Decoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
   return true;
 }
 
-[[noreturn]] void report(const Decoder& decoder, const std::string& name) {
+[[noreturn]] void report(const JpegDecoder& decoder, const std::string& name) {
   if (decoder.too_many_scans)
     throw UserError("{}: JPEG of more than {} scans; replace or remove the file", name,
                     decoder.most_scans);
@@ -197,7 +157,7 @@ int orientation(const jpeg_decompress_struct& info) {
 
 Image decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
                   const ImageLimits& limits) {
-  Decoder decoder;
+  JpegDecoder decoder;
   if (!read_header(decoder, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))
     report(decoder, name);
   const jpeg_decompress_struct& info = decoder.info;
@@ -209,57 +169,6 @@ Image decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
   const int turn = orientation(info);  // finishing the decoder frees the markers
   if (!read_pixels(decoder, image.pixels.data(), cmyk_row.data())) report(decoder, name);
   return turn_upright(std::move(image), turn);
-}
-
-namespace {
-
-struct Encoder {
-  Encoder() { std::memset(&info, 0, sizeof(info)); }
-  ~Encoder() {
-    jpeg_destroy_compress(&info);
-    std::free(data);
-  }
-  Encoder(const Encoder&) = delete;
-  Encoder& operator=(const Encoder&) = delete;
-
-  jpeg_compress_struct info;
-  ErrorTrap trap;
-  unsigned char* data = nullptr;  // allocated by libjpeg
-  unsigned long size = 0;
-};
-
-bool encode(Encoder& encoder, const Image& image, int quality) {
-  jpeg_compress_struct* info = &encoder.info;
-  set_trap(encoder.trap);
-  info->err = &encoder.trap.manager;
-  if (setjmp(encoder.trap.jump)) return false;
-  jpeg_create_compress(info);
-  jpeg_mem_dest(info, &encoder.data, &encoder.size);
-  info->image_width = static_cast<JDIMENSION>(image.width);
-  info->image_height = static_cast<JDIMENSION>(image.height);
-  info->input_components = 3;
-  info->in_color_space = JCS_RGB;
-  jpeg_set_defaults(info);
-  jpeg_set_quality(info, quality, TRUE);
-  jpeg_start_compress(info, TRUE);
-  while (info->next_scanline < info->image_height) {
-    JSAMPROW row = const_cast<JSAMPROW>(image.pixels.data()) +
-                   static_cast<size_t>(info->next_scanline) * info->image_width * 3;
-    jpeg_write_scanlines(info, &row, 1);
-  }
-  jpeg_finish_compress(info);
-  return true;
-}
-
-}  // namespace
-
-std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
-  Encoder encoder;
-  if (!encode(encoder, image, quality))
-    throw UserError("cannot encode {} x {} pixels as JPEG ({})", image.width, image.height,
-                    encoder.trap.message);
-  const auto* first = reinterpret_cast<const std::byte*>(encoder.data);
-  return {first, first + encoder.size};
 }
 
 }  // namespace nsvq

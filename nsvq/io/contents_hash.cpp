@@ -1,4 +1,4 @@
-#include "nsvq/io/sealed_tensors.h"
+#include "nsvq/io/contents_hash.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@ namespace nsvq {
 
 namespace {
 
-constexpr auto kSeal = "nsvq.contents_sha256";
+constexpr auto kContentsHash = "nsvq.contents_sha256";
 
 /// With a zero byte behind it, which tells "ab", "c" from "a", "bc".
 void add_text(Sha256& hash, const std::string& text) {
@@ -30,7 +30,7 @@ std::string contents_sha256(const TensorFile& file) {
     hash.add({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
   }
   for (const auto& [key, value] : file.metadata) {
-    if (key == kSeal) continue;
+    if (key == kContentsHash) continue;
     add_text(hash, key);
     add_text(hash, value);
   }
@@ -39,14 +39,14 @@ std::string contents_sha256(const TensorFile& file) {
 
 }  // namespace
 
-void seal(TensorFile& file) { file.metadata[kSeal] = contents_sha256(file); }
+void add_contents_hash(TensorFile& file) { file.metadata[kContentsHash] = contents_sha256(file); }
 
-bool is_sealed(const std::map<std::string, std::string>& metadata) {
-  return metadata.contains(kSeal);
+bool has_contents_hash(const std::map<std::string, std::string>& metadata) {
+  return metadata.contains(kContentsHash);
 }
 
-bool seal_holds(const TensorFile& file) {
-  const auto found = file.metadata.find(kSeal);
+bool contents_hash_matches(const TensorFile& file) {
+  const auto found = file.metadata.find(kContentsHash);
   return found == file.metadata.end() || found->second == contents_sha256(file);
 }
 

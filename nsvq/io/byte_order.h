@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nsvq {
+
+/// The number that up to eight bytes of a file hold, the most significant one first.
+inline uint64_t big_endian(std::span<const std::byte> bytes) {
+  uint64_t value = 0;
+  for (const std::byte byte : bytes) value = value << 8 | std::to_integer<uint64_t>(byte);
+  return value;
+}
+
+/// Likewise, the least significant one first.
+inline uint64_t little_endian(std::span<const std::byte> bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | std::to_integer<uint64_t>(bytes[i]);
+  return value;
+}
+
+}  // namespace nsvq

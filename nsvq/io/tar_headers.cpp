@@ -1,0 +1,200 @@
+#include "nsvq/io/tar_headers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/tar_block.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr auto kBlockBytes = static_cast<int64_t>(kTarBlock);
+/// Long names and PAX records beyond this are not believed.
+constexpr int64_t kMaxMetadata = 1 << 20;
+
+std::string_view field(const TarBlock& block, size_t offset, size_t size) {
+  return {block.data() + offset, size};
+}
+
+std::string_view text(std::string_view bytes) { return bytes.substr(0, bytes.find('\0')); }
+
+/// Octal digits between blanks, or (GNU, for 8 GB and more) a big-endian number after a byte 0x80.
+std::optional<int64_t> number(std::string_view bytes) {
+  uint64_t value = 0;
+  if (static_cast<unsigned char>(bytes[0]) == 0x80) {
+    for (const char c : bytes.substr(1)) {
+      if (value >> 54) return {};
+      value = value << 8 | static_cast<unsigned char>(c);
+    }
+    return static_cast<int64_t>(value);
+  }
+  size_t i = bytes.find_first_not_of(' ');
+  for (; i < bytes.size() && bytes[i] >= '0' && bytes[i] <= '7'; ++i)
+    value = value << 3 | static_cast<uint64_t>(bytes[i] - '0');
+  if (i < bytes.size() && bytes[i] != ' ' && bytes[i] != '\0') return {};
+  return static_cast<int64_t>(value);
+}
+
+bool is_zero(const TarBlock& block) {
+  return std::all_of(block.begin(), block.end(), [](char c) { return c == 0; });
+}
+
+/// The sum of the bytes with the checksum itself as blanks; some old programs summed signed bytes.
+bool checksum_holds(const TarBlock& block) {
+  int64_t plain = 0, as_signed = 0;
+  for (size_t i = 0; i < block.size(); ++i) {
+    const char c = i >= 148 && i < 156 ? ' ' : block[i];
+    plain += static_cast<unsigned char>(c);
+    as_signed += static_cast<signed char>(c);
+  }
+  const auto stored = number(field(block, 148, 8));
+  return stored && (*stored == plain || *stored == as_signed);
+}
+
+/// The name in a header: GNU tar keeps other things where POSIX has the prefix.
+std::string header_name(const TarBlock& block) {
+  std::string name(text(field(block, 0, 100)));
+  const std::string_view prefix = text(field(block, 345, 155));
+  if (field(block, 257, 6) == std::string_view("ustar\0", 6) && !prefix.empty())
+    return std::string(prefix) + '/' + name;
+  return name;
+}
+
+/// What the entries before a file say about it.
+struct Extended {
+  std::optional<std::string> name;
+  std::optional<int64_t> size;
+};
+
+/// PAX records are lines "<length of line> <key>=<value>\n". False where they are malformed.
+bool parse_pax(std::string_view records, Extended& out) {
+  while (!records.empty()) {
+    const size_t space = records.find(' ');
+    if (space == std::string_view::npos) return false;
+    const auto length = parse_decimal(records.substr(0, space));
+    if (!length || static_cast<size_t>(*length) > records.size()) return false;
+    if (static_cast<size_t>(*length) < space + 3 || records[*length - 1] != '\n') return false;
+    const std::string_view record = records.substr(space + 1, *length - space - 2);
+    const size_t equals = record.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
+    if (key == "path") out.name = std::string(value);
+    if (key == "size" && !(out.size = parse_decimal(value))) return false;
+    if (key.starts_with("GNU.sparse.")) return false;
+    records.remove_prefix(*length);
+  }
+  return true;
+}
+
+/// Walks the headers of an open archive.
+class HeaderScanner {
+ public:
+  HeaderScanner(const std::string& path, int descriptor, int64_t file_size)
+      : path_(path), descriptor_(descriptor), file_size_(file_size) {}
+
+  std::vector<TarEntry> scan() {
+    std::vector<TarEntry> entries;
+    while (offset_ < file_size_) {
+      read(offset_, block_.data(), kBlockBytes, "header");
+      if (is_zero(block_)) break;
+      check_header();
+      const char type = block_[156];
+      if (type == 'L' || type == 'x' || type == 'g' || type == 'K')
+        read_metadata(type);
+      else
+        read_entry(type, entries);
+    }
+    if (next_.name || next_.size) fail("truncated tar archive (name without a file)");
+    return entries;
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
+    throw UserError("{}: {} at offset {}; make or download the archive again", path_,
+                    fmt::format(format, std::forward<Args>(args)...), offset_);
+  }
+
+  void read(int64_t offset, char* to, int64_t size, std::string_view what) const {
+    if (size > file_size_ - offset) fail("truncated tar archive (incomplete {})", what);
+    while (size > 0) {
+      const ssize_t got = retry_interrupted(
+          [&] { return ::pread(descriptor_, to, static_cast<size_t>(size), offset); });
+      if (got < 0) fail("cannot read the {} ({})", what, std::strerror(errno));
+      if (got == 0) fail("truncated tar archive (incomplete {})", what);
+      to += got;
+      offset += got;
+      size -= got;
+    }
+  }
+
+  void check_header() const {
+    if (checksum_holds(block_)) return;
+    if (offset_ > 0) fail("corrupt tar header (wrong checksum)");
+    throw UserError("{}: not a tar archive (wrong checksum at offset 0)", path_);
+  }
+
+  int64_t header_size() const {
+    const auto size = number(field(block_, 124, 12));
+    if (!size || *size < 0) fail("corrupt tar header (size is not a number)");
+    return *size;
+  }
+
+  void advance(int64_t size) {
+    // Contents fill whole blocks; the padding of the last file may not be cut off either.
+    const int64_t left = file_size_ - offset_ - kBlockBytes;
+    if (size > left || (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes > left)
+      fail("truncated tar archive (entry of {} bytes goes beyond the end)", size);
+    offset_ += kBlockBytes + (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  }
+
+  void read_metadata(char type) {
+    const int64_t size = header_size();
+    if (size > kMaxMetadata) fail("corrupt tar header (name or attributes of {} bytes)", size);
+    std::string data(static_cast<size_t>(size), '\0');
+    read(offset_ + kBlockBytes, data.data(), size, "name or attributes");
+    Extended global;  // set for the whole archive; a path or size makes no sense there
+    if (type == 'L') next_.name = std::string(text(data));
+    if (type == 'x' && !parse_pax(data, next_)) fail("PAX attributes that cannot be read");
+    if (type == 'g' && !parse_pax(data, global)) fail("PAX attributes that cannot be read");
+    advance(size);
+  }
+
+  void read_entry(char type, std::vector<TarEntry>& entries) {
+    if (type == 'S') fail("sparse file, which is not supported,");
+    // Links, devices and folders ('1' to '6') have no contents, whatever their size field says.
+    const bool has_contents = type < '1' || type > '6';
+    const int64_t size = has_contents ? next_.size.value_or(header_size()) : 0;
+    std::string name = next_.name ? std::move(*next_.name) : header_name(block_);
+    const int64_t contents = offset_ + kBlockBytes;
+    next_ = {};
+    advance(size);
+    const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
+    if (is_file) entries.push_back({std::move(name), contents, size});
+  }
+
+  const std::string& path_;
+  int descriptor_;
+  int64_t file_size_;
+  int64_t offset_ = 0;
+  TarBlock block_;
+  Extended next_;
+};
+
+}  // namespace
+
+std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size) {
+  return HeaderScanner(path, descriptor, file_size).scan();
+}
+
+}  // namespace nsvq

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+
+#include "nsvq/io/lock.h"
+
+namespace nsvq {
+
+// What a run's folder holds, and whether a folder may become one.
+
+inline constexpr auto kSettingsFile = "config.yaml";
+inline constexpr auto kMetricsFile = "metrics.jsonl";
+
+/// Whether a folder holds a run, by what it holds: settings or checkpoints.
+bool holds_run(const std::filesystem::path& folder);
+
+/// Claims a run's folder for this process. Throws UserError if another process trains in it.
+FolderLock lock_run(const std::filesystem::path& run);
+
+/// Throws UserError if something in the folder that is about to be written to is a link.
+void refuse_links(const std::filesystem::path& run);
+
+/// Throws UserError if a folder holds files that are of no run, such as photos: a new run would mix
+/// with them.
+void refuse_other_files(const std::filesystem::path& folder);
+
+/// Makes a run's folder and those in it. Throws UserError.
+void make_run_folders(const std::filesystem::path& run);
+
+/// The newest picture in a run's samples/; empty if there is none.
+std::filesystem::path newest_samples(const std::filesystem::path& run);
+
+}  // namespace nsvq
