@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -42,20 +43,13 @@ struct Part {
   double milliseconds;
 };
 
-/// Times the parts of the generator's step, forward and backward, each alone on precomputed inputs.
-std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
-  const auto images = random_images(config.train.batch_size, config.data.size, device);
-  auto model = make_tokenizer(config, device);
-  const auto losses = make_losses(config, device);
-  std::vector<Part> parts;
-  const auto take = [&](const std::string& name, const Work& work) {
-    if (const auto taken = time_work(work, device, rounds)) {
-      parts.push_back({name, taken->milliseconds});
-    }
-  };
+/// Times a part and keeps it.
+using TimePart = std::function<void(const std::string& name, const Work& work)>;
+
+void time_networks(Tokenizer& model, const torch::Tensor& images, const TimePart& take) {
   const auto latents = model->to_latents(images).detach();
   QuantizerStep step;
-  step.seed = at::zeros({}, at::device(device).dtype(at::kLong));
+  step.seed = at::zeros({}, images.options().dtype(at::kLong));
   const auto codes = model->quantizer->quantize(latents, step).latents.detach();
   take("encoder", [&] { model->to_latents(images).sum().backward(); });
   take("quantizer", [&] {
@@ -67,6 +61,40 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
     const auto leaf = codes.detach().requires_grad_();
     model->to_images(leaf).sum().backward();
   });
+}
+
+void time_discriminator(const Config& config, Precision precision, const torch::Tensor& images,
+                        const TimePart& take) {
+  Adversary adversary(config, images.device());
+  take("discriminator", [&] {
+    const auto leaf = images.detach().requires_grad_();
+    adversary.generator_term(leaf).backward();
+    adversary.backward(images, images, at::ones({}, images.options()),
+                       LossScale(precision, images.device()));
+  });
+}
+
+void time_optimizer(const Config& config, Tokenizer& model, c10::Device device,
+                    const TimePart& take) {
+  Tokenizer averaged(config);
+  move_to_device(averaged, config, device);
+  const WeightAverage average(model.ptr(), averaged.ptr(), config.optimizer.ema_decay);
+  Adam optimizer(named_parameters(*model), config.optimizer, &average);
+  take("optimizer and average", [&] { optimizer.step(); });
+}
+
+/// Times the parts of the generator's step, forward and backward, each alone on precomputed inputs.
+std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
+  const auto images = random_images(config.train.batch_size, config.data.size, device);
+  auto model = make_tokenizer(config, device);
+  const auto losses = make_losses(config, device);
+  std::vector<Part> parts;
+  const auto take = [&](const std::string& name, const Work& work) {
+    if (const auto taken = time_work(work, device, rounds)) {
+      parts.push_back({name, taken->milliseconds});
+    }
+  };
+  time_networks(model, images, take);
   for (const auto& term : losses) {
     take(term.name, [&] {
       const auto leaf = images.detach().requires_grad_();
@@ -74,20 +102,8 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
       (*term.loss)(leaf, images).backward();
     });
   }
-  if (config.adversarial.weight > 0) {
-    Adversary adversary(config, device);
-    take("discriminator", [&] {
-      const auto leaf = images.detach().requires_grad_();
-      adversary.generator_term(leaf).backward();
-      adversary.backward(images, images, at::ones({}, images.options()),
-                         LossScale(model->precision, device));
-    });
-  }
-  Tokenizer averaged(config);
-  move_to_device(averaged, config, device);
-  const WeightAverage average(model.ptr(), averaged.ptr(), config.optimizer.ema_decay);
-  Adam optimizer(named_parameters(*model), config.optimizer, &average);
-  take("optimizer and average", [&] { optimizer.step(); });
+  if (config.adversarial.weight > 0) time_discriminator(config, model->precision, images, take);
+  time_optimizer(config, model, device, take);
   return parts;
 }
 
@@ -157,12 +173,43 @@ Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const 
   return json;
 }
 
-void run_bench_step(const BenchStepArguments& arguments) {
-  JsonOutput output(arguments.json);
+/// Prints the time and the memory that a step takes.
+void show_step(const Work& step, const Config& config, const BenchStepArguments& arguments,
+               c10::Device device, Json& json) {
+  const double flops = convolution_flops(step);
+  for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
+  // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
+  const double memory = peak_memory(device);
+  const auto reserved = peak_reserved_memory(device);
+  const auto taken = time_work(step, device, arguments.rounds);
+  if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
+  const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
+  fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
+             describe(device), json["precision"].get<std::string>(), config.train.batch_size,
+             taken->milliseconds, rate, memory,
+             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
+  const double reached = flops / taken->milliseconds / 1e9;
+  fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
+             share_of_peak(reached, arguments.peak));
+  json["milliseconds"] = taken->milliseconds;
+  json["images_per_second"] = rate;
+  json["peak_gib"] = memory;
+  if (reserved) json["peak_reserved_gib"] = *reserved;
+  json["convolution_flop"] = flops;
+}
+
+/// The recipe, with images that are drawn and not read.
+Config bench_config(const BenchStepArguments& arguments) {
   auto config = load_config(arguments.recipe, arguments.overrides);
   config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
                                                     config.data.size, config.train.batch_size);
   config.drift.images = 0;
+  return config;
+}
+
+void run_bench_step(const BenchStepArguments& arguments) {
+  JsonOutput output(arguments.json);
+  const auto config = bench_config(arguments);
   const auto device = choose_device(config.device);
   const TorchFlags flags(training_torch_settings(config, device));
   if (arguments.kernels > 0 && device.is_cpu()) {
@@ -176,30 +223,11 @@ void run_bench_step(const BenchStepArguments& arguments) {
   Json json = {{"device", describe(device)},
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
-  {
+  {  // The parts get the memory of the whole.
     Trainer trainer(config, folder / "run", make_group());
     const auto images = random_images(config.train.batch_size, config.data.size, device);
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
-    const double flops = convolution_flops(step);
-    for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-    // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
-    const double memory = peak_memory(device);
-    const auto reserved = peak_reserved_memory(device);
-    const auto taken = time_work(step, device, arguments.rounds);
-    if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
-    const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
-    fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
-               describe(device), json["precision"].get<std::string>(), config.train.batch_size,
-               taken->milliseconds, rate, memory,
-               reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
-    const double reached = flops / taken->milliseconds / 1e9;
-    fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
-               share_of_peak(reached, arguments.peak));
-    json["milliseconds"] = taken->milliseconds;
-    json["images_per_second"] = rate;
-    json["peak_gib"] = memory;
-    if (reserved) json["peak_reserved_gib"] = *reserved;
-    json["convolution_flop"] = flops;
+    show_step(step, config, arguments, device, json);
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
     if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);
   }

@@ -17,6 +17,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/limited_source.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/token_stream.h"
 #include "nsvq/tokenizer/tokenize.h"
@@ -148,6 +149,28 @@ double writing_rate(Subject& subject, int64_t shard_size) {
   });
 }
 
+/// The number of images in what `next` of a loader or a stream of tokens gives.
+template <typename Batches>
+int64_t count_images(Batches& batches) {
+  int64_t images = 0;
+  while (const auto batch = batches.next()) images += std::ssize(batch->indices);
+  return images;
+}
+
+/// Times `tokenize` from beginning to end.
+double tokenizing_rate(Subject& subject, const std::shared_ptr<const Source>& source,
+                       TokenizeOptions options) {
+  const TemporaryFolder folder;
+  options.out = folder / "tokens";
+  return rate_of([&] {
+    int64_t images = 0;
+    for (const auto& shard : tokenize(subject.session, source, options).shards) {
+      images += shard.images;
+    }
+    return images;
+  });
+}
+
 /// Times the parts that `tokenize` runs concurrently, then `tokenize` itself.
 void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
                 BenchJson& json) {
@@ -155,10 +178,8 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
   Loader loader(source, subject.loader);
   const auto load = [&] {
-    int64_t images = 0;
     loader.start(0);
-    while (const auto batch = loader.next()) images += std::ssize(batch->indices);
-    return images;
+    return count_images(loader);
   };
   load();  // fills the page cache
   const double loaded = rate_of(load);
@@ -166,23 +187,13 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
               fmt::format(" ({:.1f} images/s a thread)", loaded / subject.loader.threads));
   figures.add("loader and encoder", rate_of([&] {
                 TokenStream stream(subject.session.tokenizer(), source, subject.loader);
-                int64_t images = 0;
-                while (const auto batch = stream.next()) images += std::ssize(batch->indices);
-                return images;
+                return count_images(stream);
               }));
   TokenizeOptions options;
   options.source = arguments.data.text();
   options.loader = subject.loader;
   figures.add("writing", writing_rate(subject, options.shard_size));
-  const TemporaryFolder folder;
-  options.out = folder / "tokens";
-  const double rate = rate_of([&] {
-    int64_t images = 0;
-    for (const auto& shard : tokenize(subject.session, source, options).shards) {
-      images += shard.images;
-    }
-    return images;
-  });
+  const double rate = tokenizing_rate(subject, source, options);
   fmt::print("\n{} images of {}, tokenize from beginning to end: {:.1f} images/s\n", source->size(),
              arguments.data.text(), rate);
   json["data"] = {{"source", arguments.data.text()},

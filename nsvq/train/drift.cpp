@@ -1,6 +1,7 @@
 #include "nsvq/train/drift.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,30 @@ constexpr int64_t kMostForNeighbours = 4096;
 
 double root_mean_square(const torch::Tensor& values) {
   return values.to(at::kDouble).square().mean().sqrt().item<double>();
+}
+
+/// What the model makes of images.
+struct Assigned {
+  torch::Tensor latents;        // [n, d, h, w]
+  torch::Tensor indices;        // [n, h, w], empty of a model without tokens
+  torch::Tensor squared_error;  // of the latents against their codes, summed
+};
+
+/// Nothing if latents are non-finite: they have no nearest code.
+std::optional<Assigned> assign_images(Tokenizer& model, const torch::Tensor& images,
+                                      int64_t batch_size) {
+  std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
+  for (const auto& batch : images.split(batch_size)) {
+    const auto latents = model->to_latents(batch);
+    if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;
+    const auto assigned = model->quantizer->assign(latents);
+    const auto error = latents - assigned.latents;
+    latent_batches.push_back(latents);
+    index_batches.push_back(assigned.indices);
+    error_batches.push_back(error.to(at::kDouble).square().sum());
+  }
+  return Assigned{at::cat(latent_batches).contiguous(), at::cat(index_batches),
+                  at::stack(error_batches).sum()};
 }
 
 }  // namespace
@@ -52,19 +77,9 @@ double DriftMeter::commitment(Tokenizer& model) const {
 
 std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
-  for (const auto& images : images_.split(batch_size_)) {
-    const auto latents = model->to_latents(images);
-    // Non-finite latents have no nearest code; the trainer decides how to react.
-    if (!at::isfinite(latents).all().item<bool>()) return {{"latent_norm", NAN}};
-    const auto assigned = model->quantizer->assign(latents);
-    const auto error = latents - assigned.latents;
-    latent_batches.push_back(latents);
-    index_batches.push_back(assigned.indices);
-    error_batches.push_back(error.to(at::kDouble).square().sum());
-  }
-  const auto latents = at::cat(latent_batches).contiguous();
-  const auto indices = at::cat(index_batches);
+  const auto assigned = assign_images(model, images_, batch_size_);
+  if (!assigned) return {{"latent_norm", NAN}};  // the trainer decides how to react
+  const auto& [latents, indices, squared_error] = *assigned;
   const auto rows = flatten_latents(latents);
   const bool tokens = indices.numel() > 0;
 
@@ -76,8 +91,7 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   }
   values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
   if (tokens) {
-    values["quantization_error"] =
-        (at::stack(error_batches).sum() / latents.numel()).sqrt().item<double>();
+    values["quantization_error"] = (squared_error / latents.numel()).sqrt().item<double>();
   }
   if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
     values["neighbours"] = effective_neighbours(spread_rows(rows, kMostForNeighbours), codes, tau_)
