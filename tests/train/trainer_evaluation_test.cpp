@@ -1,0 +1,82 @@
+// Which metrics a run is evaluated by.
+
+#include <gtest/gtest.h>
+
+#include "nsvq/io/file.h"
+#include "nsvq/nn/inception.h"
+#include "tests/error_of.h"
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+#include "tests/train/trainer_fixture.h"
+#include "tests/weights_store.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  auto config = tiny_config();
+  config.data.size = 32;
+  config.train.epochs = 2;
+  config.train.metrics = {"ssim", "lpips-squeeze", "fd-squeezenet1_1", "entropy"};
+  testing::internal::CaptureStderr();
+  const auto evaluation = train(config, run_);
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("best PSNR"), std::string::npos);
+  EXPECT_NE(said.find("weights      lpips-squeeze: official values, from a test\n"),
+            std::string::npos)
+      << said;
+  const auto lines = lines_of_kind(run_, "eval");
+  ASSERT_EQ(lines.size(), 2u);
+  for (const auto& name : config.train.metrics) {
+    EXPECT_EQ(lines.back().at(name).get<double>(), evaluation.at(name)) << name;
+    EXPECT_NE(lines.front().at(name), lines.back().at(name)) << name;
+  }
+  EXPECT_FALSE(evaluation.contains("psnr"));
+  EXPECT_NE(read_text(run_ / "report.html").find("LPIPS (squeeze)"), std::string::npos);
+
+  // Other metrics make no other run, and the later evaluations owe nothing to the earlier ones.
+  auto more = config;
+  more.train.epochs = 3;
+  more.train.metrics = {"psnr", "lpips-squeeze"};
+  testing::internal::CaptureStderr();
+  const auto resumed = Trainer(more, run_, make_group(), Start::resume).train().evaluation;
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
+  const auto whole = train(more, folder_.path() / "whole");
+  EXPECT_EQ(resumed, whole);
+}
+
+TEST_F(TrainerTest, EvaluatesByFid) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  auto config = tiny_config();
+  config.data.val = "builtin:dead-leaves?size=16&count=3&seed=1";
+  config.train.epochs = 1;
+  config.train.metrics = {"rfid"};
+  testing::internal::CaptureStderr();
+  const auto evaluation = train(config, run_);
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("weights      inception: official values"), std::string::npos) << said;
+  EXPECT_GT(evaluation.at("fid"), 0);
+  EXPECT_EQ(lines_of_kind(run_, "eval").back().at("fid").get<double>(), evaluation.at("fid"));
+}
+
+TEST_F(TrainerTest, MetricsThatCannotBeMeasuredAreRefusedAtTheStart) {
+  const WeightsStore store;
+  const auto error = [&](std::vector<std::string> metrics) {
+    auto config = tiny_config();
+    config.train.metrics = std::move(metrics);
+    return error_of([&] { train(config, run_); });
+  };
+  EXPECT_TRUE(error({"psnr", "simm"})
+                  .starts_with("train.metrics: unknown metric 'simm'; did you mean 'ssim'?"));
+  EXPECT_NE(error({"lpips"}).find("nsvq weights"), std::string::npos);
+  EXPECT_NE(error({"fid"}).find("train.metrics: "), std::string::npos);
+  EXPECT_FALSE(fs::exists(run_));
+}
+
+}  // namespace
+}  // namespace nsvq
