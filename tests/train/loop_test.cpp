@@ -259,7 +259,7 @@ TEST(Loop, TheBestCheckpointIsKeptBesideTheLast) {
   EXPECT_EQ(checkpoint_names(folder / "first"), (Names{"step-5", "step-16", "step-20"}))
       << "written for its evaluation";
   EXPECT_EQ(read_text(folder / "first/checkpoints/best"), "step-5\n");
-  EXPECT_EQ(find_model(folder / "first/checkpoints/best"),
+  EXPECT_EQ(open_model_file(folder / "first/checkpoints/best").path,
             folder / "first/checkpoints/step-5/model.safetensors");
 
   options.checkpoint.keep_best = "epochs";  // grows
