@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -14,6 +13,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/append_file.h"
+#include "nsvq/io/stream.h"
 
 namespace nsvq {
 
@@ -43,12 +43,20 @@ struct Descriptor {
   ~Descriptor() { ::close(value); }
 };
 
-size_t read_some(const fs::path& path, int descriptor, std::span<std::byte> bytes) {
-  while (true) {
-    const ssize_t got = ::read(descriptor, bytes.data(), bytes.size());
-    if (got >= 0) return static_cast<size_t>(got);
-    if (errno != EINTR) fail_read(path, errno);
-  }
+/// Opens a regular file for reading and describes it in `info`. Asked before opening, which some
+/// devices answer by doing something, and again of what was opened: a pipe may have taken the
+/// file's place. Without O_NONBLOCK a pipe would wait for its other end.
+int open_regular(const fs::path& path, struct stat& info) {
+  const auto require_regular = [&] {
+    if (S_ISDIR(info.st_mode)) fail_read(path, EISDIR);
+    if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path.string());
+  };
+  if (::stat(path.c_str(), &info) != 0) fail_read(path, errno);
+  require_regular();
+  Descriptor file{open_or(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
+  if (file.value < 0 || ::fstat(file.value, &info) != 0) fail_read(path, errno);
+  require_regular();
+  return std::exchange(file.value, -1);
 }
 
 void write_all(const fs::path& path, int descriptor, std::span<const std::byte> bytes) {
@@ -138,19 +146,9 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }  // namespace
 
 std::vector<std::byte> read_file(const fs::path& path) {
-  const Descriptor file{open_or(path, O_RDONLY)};
-  if (file.value < 0) fail_read(path, errno);
   struct stat info {};
-  if (::fstat(file.value, &info) != 0) fail_read(path, errno);
-  // The size is a hint: a pipe has none, and a file may grow. One byte more finds the end.
-  std::vector<std::byte> bytes(static_cast<size_t>(std::max<off_t>(info.st_size, 0)) + 1);
-  size_t filled = 0;
-  while (const size_t got = read_some(path, file.value, std::span(bytes).subspan(filled))) {
-    filled += got;
-    if (filled == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
-  }
-  bytes.resize(filled);
-  return bytes;
+  const Descriptor file{open_regular(path, info)};
+  return read_to_end(file.value, path);
 }
 
 std::string read_text(const fs::path& path) {
@@ -193,20 +191,8 @@ void append_line(const fs::path& path, std::string_view line) {
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
   struct stat info {};
-  const auto require_regular = [&] {
-    if (S_ISDIR(info.st_mode)) fail_read(path_, EISDIR);
-    if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path_.string());
-  };
-  // Asked before opening, which some devices answer by doing something, and again of what was
-  // opened: a pipe may have taken the file's place. Without O_NONBLOCK a pipe would wait for its
-  // other end.
-  if (::stat(path_.c_str(), &info) != 0) fail_read(path_, errno);
-  require_regular();
-  Descriptor file{open_or(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY)};
-  if (file.value < 0 || ::fstat(file.value, &info) != 0) fail_read(path_, errno);
-  require_regular();
+  descriptor_ = open_regular(path_, info);
   size_ = static_cast<uint64_t>(info.st_size);
-  descriptor_ = std::exchange(file.value, -1);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }
