@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/json_output.h"
@@ -98,10 +101,18 @@ void run_runs(const RunsArguments& arguments) {
 
 void declare_runs(CLI::App& app) {
   const auto arguments = std::make_shared<RunsArguments>();
-  app.add_option("DIR", arguments->folder, "a folder with runs in it or below, or a run")
-      ->capture_default_str();
+  const auto* folder =
+      app.add_option("DIR", arguments->folder, "a folder with runs in it or below, or a run")
+          ->capture_default_str();
   declare_json_argument(app, arguments->json);
-  app.callback([arguments] { run_runs(*arguments); });
+  app.callback([arguments, folder] {
+    // `--json DIR`: no folder is a FILE.
+    if (std::error_code ignored;
+        folder->count() == 0 && std::filesystem::is_directory(arguments->json, ignored)) {
+      arguments->folder = std::exchange(arguments->json, "-");
+    }
+    run_runs(*arguments);
+  });
 }
 
 }  // namespace nsvq

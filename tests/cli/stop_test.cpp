@@ -174,6 +174,7 @@ TEST_F(Stop, RunsAreListed) {
   expect_failure(run({"runs", (runs / "no run").string()}), 2, {"no runs"});
   expect_failure(run({"runs", (folder_ / "missing").string()}), 2, {"missing"});
   EXPECT_EQ(run({"runs", (runs / "no run").string(), "--json", "-"}).out, "[]\n");
+  EXPECT_EQ(run({"runs", "--json", (runs / "no run").string()}).out, "[]\n");
 
   // Numbers of one run that nobody can have written do not keep the others from being listed.
   const auto state_file = list_checkpoints(runs / "deep/tiny-2").back() / "state.json";
