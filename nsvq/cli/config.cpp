@@ -1,5 +1,6 @@
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/core/error.h"
@@ -20,8 +21,8 @@ struct ConfigArguments {
   bool reference = false;
 };
 
-/// Throws UserError for what training would refuse at its start, but for data, weights and devices,
-/// which another machine may have.
+/// Throws UserError for what training would refuse at its start, but for data, devices, which
+/// another machine may have, and weights.
 void check_as_training(const Config& config) {
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
   make_replacement(config, *quantizer);
@@ -41,6 +42,9 @@ void run_config(const ConfigArguments& arguments) {
   const auto config = load_recipe_or_run(arguments.recipe, arguments.overrides);
   check_as_training(config);
   fmt::print("{}", to_yaml(config));
+  std::fflush(stdout);
+  check_weights(
+      config);  // last: another machine, for which the settings are printed, may have them
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 struct DetokenizeArguments {
   std::string model, tokens, out, format = "png", device = "auto";
   int64_t batch_size = 0;
-  bool force = false;
+  bool best = false, force = false;
 };
 
 std::string ending_of(const DetokenizeArguments& arguments) {
@@ -134,7 +134,7 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
 
 void run_detokenize(const DetokenizeArguments& arguments) {
   if (!names_tar(arguments.out)) require_folder_name(arguments.out, "name FILE.tar");
-  InferenceSession session(arguments.model, arguments.device);
+  InferenceSession session(model_path(arguments.model, arguments.best), arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);
   (bare ? detokenize_bare : detokenize_folder)(arguments, session);
@@ -149,6 +149,7 @@ void declare_detokenize(CLI::App& app) {
                  "the model that made the tokens: a run's folder, a checkpoint folder or a "
                  "model.safetensors")
       ->required();
+  declare_best(app, arguments->best);
   app.add_option("--tokens", arguments->tokens,
                  "folder that `nsvq tokenize` wrote; or FILE.npy or FILE.safetensors with integers "
                  "[n, h, w] or [n, h*w], or - for raw int32 on standard input: pictures are then "

@@ -11,9 +11,12 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -46,16 +49,22 @@ int leading_number(const std::string& text) {
   return number;
 }
 
-void show_gpu() {
+using DoctorJson = nlohmann::ordered_json;
+
+/// Prints the GPUs, or why there is none to use, and returns them.
+DoctorJson show_gpus() {
   const auto driver = nvidia_driver();
   const auto cuda = cuda_version();
+  DoctorJson json = {{"names", DoctorJson::array()}, {"driver", driver}, {"cuda", cuda}};
   for (int i = 0; i < gpu_count(); ++i) {
-    fmt::print("GPU          {}: {}, driver {}, CUDA {}\n", i,
-               gpu_name(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))), driver, cuda);
+    const auto name = gpu_name(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i)));
+    json["names"].push_back(name);
+    fmt::print("GPU          {}: {}, driver {}, CUDA {}\n", i, name, driver, cuda);
   }
-  if (gpu_count() > 0) return;
+  if (gpu_count() > 0) return json;
+  json["why_none"] = why_no_gpu();
   fmt::print("GPU          none: {}\n", why_no_gpu());
-  if (driver.empty()) return;
+  if (driver.empty()) return json;
   const int least = least_driver(leading_number(cuda));
   if (cuda.empty()) {
     fmt::print("             the driver {} is there: build with NSVQ_CUDA=ON to use the GPU\n",
@@ -64,31 +73,42 @@ void show_gpu() {
     fmt::print("             driver {} is too old for CUDA {}: {} or newer is needed\n", driver,
                cuda, least);
   }
+  return json;
 }
 
-void show_weights() {
+DoctorJson show_weights() {
+  DoctorJson json = {{"folder", weights_folder().string()}};
   fmt::print("weights      in {}\n", weights_folder().string());
   for (const auto& kind : weights_kinds()) {
     try {
       const auto origin = weights_origin(kind.name);
+      json[kind.name] = describe_values(origin.official, origin.source);
       fmt::print("  {:16} {}\n", kind.name, describe_values(origin.official, origin.source));
     } catch (const UserError&) {
+      json[kind.name] = nullptr;
       fmt::print("  {:16} missing: {}\n", kind.name, kind.command);
     }
   }
+  return json;
 }
 
-std::string free_space(const fs::path& folder) {
+/// Bytes; null where nobody knows.
+DoctorJson free_bytes(const fs::path& folder) {
   std::error_code error;
   const auto space = fs::space(folder, error);
-  if (error) return "unknown";
-  return fmt::format("{:.1f} GiB", static_cast<double>(space.available) / (1 << 30));
+  return error ? DoctorJson() : DoctorJson(space.available);
 }
 
-std::string open_files() {
+std::string in_gib(const DoctorJson& bytes) {
+  if (bytes.is_null()) return "unknown";
+  return fmt::format("{:.1f} GiB", bytes.get<double>() / (1 << 30));
+}
+
+/// A number, or "unlimited"; null where nobody knows.
+DoctorJson most_open_files() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "unknown";
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit.rlim_cur);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  return limit.rlim_cur == RLIM_INFINITY ? DoctorJson("unlimited") : DoctorJson(limit.rlim_cur);
 }
 
 /// What training and tokenising do first: compute on the device, and write files.
@@ -101,26 +121,48 @@ void try_machine() {
   write_text(folder / "file", "text");
 }
 
-void run_doctor() {
+void run_doctor(const std::string& json_file) {
+  JsonOutput output(json_file);
+  DoctorJson json = {{"nsvq", kVersion},
+                     {"commit", commit()},
+                     {"torch", TORCH_VERSION},
+                     {"cpu",
+                      {{"usable_cores", usable_cores()},
+                       {"cores", std::thread::hardware_concurrency()},
+                       {"threads", at::get_num_threads()},
+                       {"instructions", cpu_path()}}}};
   fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
   fmt::print("torch        {}\n", TORCH_VERSION);
   fmt::print("CPU          {} of {} cores usable, {} threads, {}\n", usable_cores(),
              std::thread::hardware_concurrency(), at::get_num_threads(), cpu_path());
-  show_gpu();
-  fmt::print("free disk    {} here, {} for temporary files\n", free_space("."),
-             free_space(fs::temp_directory_path()));
-  fmt::print("open files   at most {}; a quarter of them for tar shards\n", open_files());
-  show_weights();
+  json["gpu"] = show_gpus();
+  json["free_disk_bytes"] = {{"here", free_bytes(".")},
+                             {"temporary", free_bytes(fs::temp_directory_path())}};
+  const auto& disk = json["free_disk_bytes"];
+  fmt::print("free disk    {} here, {} for temporary files\n", in_gib(disk["here"]),
+             in_gib(disk["temporary"]));
+  const auto files = json["open_files"] = most_open_files();
+  fmt::print("open files   at most {}; a quarter of them for tar shards\n",
+             files.is_null()     ? "unknown"
+             : files.is_string() ? files.get<std::string>()
+                                 : files.dump());
+  json["weights"] = show_weights();
   try {
     try_machine();
   } catch (const std::exception& error) {
     throw UserError("training and tokenising cannot run here: {}", error.what());
   }
+  json["device"] = describe(choose_device("auto"));
   fmt::print("\ntraining and tokenising can run on {}\n", describe(choose_device("auto")));
+  output.write(json);
 }
 
 }  // namespace
 
-void declare_doctor(CLI::App& app) { app.callback(run_doctor); }
+void declare_doctor(CLI::App& app) {
+  const auto json = std::make_shared<std::string>();
+  declare_json_argument(app, *json);
+  app.callback([json] { run_doctor(*json); });
+}
 
 }  // namespace nsvq

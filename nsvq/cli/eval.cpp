@@ -7,8 +7,10 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/reserved_stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/metrics/per_image.h"
 #include "nsvq/metrics/usage.h"
@@ -29,6 +31,29 @@ struct EvalArguments {
   std::string histogram, per_image;
 };
 
+/// Where --per-image goes: to a file, or for "-" to standard output, alone and once all is known.
+class PerImageOutput {
+ public:
+  explicit PerImageOutput(std::string name) : name_(std::move(name)) {
+    if (name_ == "-") {
+      stdout_.emplace("--per-image -");
+      folder_.emplace();
+    } else {
+      require_folder_of("--per-image", name_);
+    }
+  }
+
+  std::string file() const { return folder_ ? (*folder_ / "figures.csv").string() : name_; }
+  void print() {
+    if (folder_) stdout_->print(read_text(file()));
+  }
+
+ private:
+  std::string name_;
+  std::optional<ReservedStdout> stdout_;
+  std::optional<TemporaryFolder> folder_;
+};
+
 nlohmann::ordered_json to_json(const EvalArguments& arguments, const std::string& model,
                                const MetricChoice& choice,
                                const std::map<std::string, double>& values) {
@@ -40,6 +65,9 @@ nlohmann::ordered_json to_json(const EvalArguments& arguments, const std::string
 }
 
 void run_eval(const EvalArguments& arguments) {
+  if (arguments.per_image == "-" && arguments.metrics.json == "-") {
+    throw UserError("--per-image - and --json -: one of them has standard output; name a file");
+  }
   auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
   JsonOutput output(arguments.metrics.json);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
@@ -48,7 +76,7 @@ void run_eval(const EvalArguments& arguments) {
   }
   require_folder_of("--histogram", arguments.histogram);
   require_writable(arguments.histogram);
-  require_folder_of("--per-image", arguments.per_image);
+  PerImageOutput figures(arguments.per_image);
   ModelOnData opened(arguments.model);
   if (arguments.model.batch_size == 0) {
     opened.options.batch_size =
@@ -64,7 +92,7 @@ void run_eval(const EvalArguments& arguments) {
   std::optional<PerImageFile> per_image;
   if (!arguments.per_image.empty()) {
     catch_interrupts();  // so that a stop leaves no half-written file
-    per_image.emplace(arguments.per_image, *opened.source, choice, opened.session.device());
+    per_image.emplace(figures.file(), *opened.source, choice, opened.session.device());
   }
   const auto count = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {
     if (usage) usage->add(batch);
@@ -77,6 +105,7 @@ void run_eval(const EvalArguments& arguments) {
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
   if (per_image) per_image->finish();
+  figures.print();
   output.write(to_json(arguments, model, choice, values));
   if (arguments.histogram.empty()) return;
   write_text(arguments.histogram, usage_chart(usage->hits()));
@@ -91,7 +120,8 @@ void declare_eval(CLI::App& app) {
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--histogram", arguments->histogram, "FILE.svg: draw a histogram of code usage");
   app.add_option("--per-image", arguments->per_image,
-                 "FILE.csv: write PSNR, SSIM and LPIPS, where measured, of each image");
+                 "FILE.csv: write PSNR, SSIM and LPIPS, where measured, of each image; -: print "
+                 "them alone on standard output, and tables on standard error");
   app.callback([arguments] { run_eval(*arguments); });
 }
 

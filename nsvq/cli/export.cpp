@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/model_arguments.h"
 #include "nsvq/tokenizer/export_model.h"
 
 namespace nsvq {
@@ -12,8 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void run_export(const std::string& path, const fs::path& out) {
-  const auto beside = export_model(load_model(path), out);
+void run_export(const fs::path& model, const fs::path& out) {
+  const auto beside = export_model(load_model(model), out);
   fmt::print("{}\n{}\n", out.string(), beside.string());
 }
 
@@ -22,15 +23,18 @@ void run_export(const std::string& path, const fs::path& out) {
 void declare_export(CLI::App& app) {
   struct Arguments {
     std::string model, out;
+    bool best = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   app.add_option("RUN_OR_CHECKPOINT", arguments->model,
                  "a run's folder, a checkpoint folder or a model.safetensors")
       ->required();
+  declare_best(app, arguments->best);
   app.add_option("--out", arguments->out,
                  "FILE.safetensors for the weights; FILE.json beside it gets the configuration")
       ->required();
-  app.callback([arguments] { run_export(arguments->model, arguments->out); });
+  app.callback(
+      [arguments] { run_export(model_path(arguments->model, arguments->best), arguments->out); });
 }
 
 }  // namespace nsvq

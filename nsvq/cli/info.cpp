@@ -1,19 +1,18 @@
-// `nsvq info`: what a run, a checkpoint, a model file or a folder of tokens holds. Text and JSON
-// are made from the same object.
+// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or a shard of it holds.
+// Text and JSON are made from the same object.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/info_lines.h"
+#include "nsvq/cli/info_tokens.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/printable.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/contents_hash.h"
-#include "nsvq/io/token_manifest.h"
-#include "nsvq/io/token_shard.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/report/metric_table.h"
@@ -29,23 +28,6 @@ namespace fs = std::filesystem;
 using InfoJson = nlohmann::ordered_json;
 
 namespace {
-
-/// A value as a line shows it: lists as 8x8, all else as it is.
-std::string shown_value(const InfoJson& value) {
-  if (value.is_string()) return printable(value.get<std::string>());
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_array()) return value.dump();
-  std::string text;
-  for (const auto& entry : value) text += (text.empty() ? "" : "x") + entry.dump();
-  return text;
-}
-
-/// A line for each value that is no object.
-void print_values(const InfoJson& json) {
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_object()) fmt::print("{:12} {}\n", key, shown_value(value));
-  }
-}
 
 /// The settings without those of other quantizers.
 OptionTable settings_in_use(Config& config) {
@@ -134,38 +116,6 @@ void show_model(const std::string& path, JsonOutput& output) {
   output.write(json);
 }
 
-void show_tokens(const fs::path& folder, JsonOutput& output) {
-  const auto manifest = read_token_manifest(folder);
-  const auto& settings = manifest.settings;
-  int64_t images = 0, broken = 0;
-  for (const auto& shard : manifest.shards) {
-    images += shard.images;
-    broken += std::ssize(shard.broken);
-  }
-  const InfoJson json = {{"tokens", folder.string()},
-                         {"complete", manifest.complete},
-                         {"images", images},
-                         {"broken", broken},
-                         {"shards", manifest.shards.size()},
-                         {"codes", settings.codes},
-                         {"grid", {settings.grid_height, settings.grid_width}},
-                         {"image", {settings.image_height, settings.image_width}},
-                         {"dtype", token_type_name(settings.codes)},
-                         {"model", settings.model_sha256},
-                         {"data", manifest.source},
-                         {"shard_size", settings.shard_size},
-                         {"batch_size", settings.batch_size}};
-  print_values(json);
-  output.write(json);
-}
-
-/// A checkpoint has a manifest too, and a model beside it.
-bool is_token_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / kTokenManifest, ignored) &&
-         !fs::exists(path / "model.safetensors", ignored);
-}
-
 }  // namespace
 
 void declare_info(CLI::App& app) {
@@ -174,12 +124,14 @@ void declare_info(CLI::App& app) {
   };
   const auto arguments = std::make_shared<Arguments>();
   app.add_option("PATH", arguments->path,
-                 "a run's folder, a checkpoint folder, a model.safetensors or a folder of tokens")
+                 "a run's folder, a checkpoint folder, a model.safetensors, a folder of tokens or "
+                 "one of its shards")
       ->required();
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {
     JsonOutput output(arguments->json);
     if (is_token_folder(arguments->path)) return show_tokens(arguments->path, output);
+    if (is_token_shard(arguments->path)) return show_shard(arguments->path, output);
     show_model(arguments->path, output);
   });
 }

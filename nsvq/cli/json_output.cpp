@@ -1,8 +1,6 @@
 #include "nsvq/cli/json_output.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -22,8 +20,11 @@ namespace fs = std::filesystem;
 
 void declare_json_argument(CLI::App& app, std::string& file) {
   app.add_option("--json", file,
-                 "FILE: also write the figures as JSON; -: print JSON alone, and tables on "
-                 "standard error");
+                 "also write the figures to FILE as JSON; without FILE, or with -, JSON alone is "
+                 "printed on standard output and tables on standard error")
+      ->expected(0, 1)
+      ->type_name("[FILE]")
+      ->default_str("-");  // of the option without a value
 }
 
 void require_folder_of(const std::string& option, const std::string& file) {
@@ -73,20 +74,7 @@ JsonOutput::JsonOutput(std::string file) : file_(std::move(file)) {
     if (!is_stream(file_)) require_writable(file_);
     return;
   }
-  std::fflush(stdout);
-  stdout_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (stdout_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    throw RunError("--json -: standard output cannot be used");
-  }
-}
-
-JsonOutput::~JsonOutput() { restore_stdout(); }
-
-void JsonOutput::restore_stdout() {
-  if (stdout_ < 0) return;
-  std::fflush(stdout);
-  ::dup2(stdout_, STDOUT_FILENO);
-  ::close(std::exchange(stdout_, -1));
+  stdout_.emplace("--json -");
 }
 
 void JsonOutput::write(const nlohmann::ordered_json& json) {
@@ -96,8 +84,7 @@ void JsonOutput::write(const nlohmann::ordered_json& json) {
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (file_ != "-" && is_stream(file_)) return write_to_stream(file_, text);
   if (file_ != "-") return write_text(behind_links(file_), text);
-  restore_stdout();
-  fmt::print("{}", text);
+  stdout_->print(text);
 }
 
 }  // namespace nsvq

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+
+#include "nsvq/cli/reserved_stdout.h"
 
 namespace CLI {
 class App;
@@ -9,7 +12,7 @@ class App;
 
 namespace nsvq {
 
-/// Declares `--json`.
+/// Declares `--json [FILE]`, alike for every command; without FILE it is "-".
 void declare_json_argument(CLI::App& app, std::string& file);
 
 /// Where a command's figures go as JSON: to a file, to standard output for the name "-", or nowhere
@@ -20,18 +23,15 @@ class JsonOutput {
   /// Throws UserError where the file's folder does not exist, RunError where the file cannot be
   /// written, so that both are known before the work.
   explicit JsonOutput(std::string file);
-  ~JsonOutput();
-  JsonOutput(const JsonOutput&) = delete;
-  JsonOutput& operator=(const JsonOutput&) = delete;
 
+  /// Whether anyone asked for JSON.
+  bool wanted() const { return !file_.empty(); }
   /// Once, at the end. Throws RunError.
   void write(const nlohmann::ordered_json& json);
 
  private:
-  void restore_stdout();
-
   std::string file_;
-  int stdout_ = -1;  // standard output, while prints go to standard error
+  std::optional<ReservedStdout> stdout_;
 };
 
 /// Throws UserError, naming the option, for a file in a folder that does not exist; nothing for an

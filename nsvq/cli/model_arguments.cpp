@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "nsvq/core/error.h"
-
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/core/error.h"
+#include "nsvq/data/paths.h"
 
 namespace nsvq {
 
@@ -14,13 +14,27 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
          "RUN_OR_CHECKPOINT", arguments.model,
          "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
       ->required();
-  app.add_flag("--best", arguments.best,
-               "of a run, the checkpoint of its best evaluation (checkpoint.keep_best)");
+  declare_best(app, arguments.best);
   declare_data_arguments(app, arguments);
 }
 
+void declare_best(CLI::App& app, bool& best) {
+  app.add_flag("--best", best,
+               "of a run, the checkpoint of its best evaluation (checkpoint.keep_best)");
+}
+
+std::filesystem::path model_path(const std::string& model, bool best) {
+  if (!best) return model;
+  const auto marker = std::filesystem::path(model) / "checkpoints" / "best";
+  if (std::filesystem::is_regular_file(marker)) return marker;
+  throw UserError(
+      "{}: no best checkpoint is marked; training keeps one with checkpoint.keep_best=METRIC",
+      model);
+}
+
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help) {
-  return app.add_option("--data", data.items, help);
+  const auto at_home = [](const std::string& source) { return change_source(source, home_path); };
+  return app.add_option("--data", data.items, help)->transform(at_home);
 }
 
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
@@ -35,22 +49,8 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::Range(1, 65536));
 }
 
-namespace {
-
-std::filesystem::path model_path(const ModelArguments& arguments) {
-  const std::filesystem::path model = arguments.model;
-  if (!arguments.best) return model;
-  const auto marker = model / "checkpoints" / "best";
-  if (std::filesystem::is_regular_file(marker)) return marker;
-  throw UserError(
-      "{}: no best checkpoint is marked; training keeps one with checkpoint.keep_best=METRIC",
-      arguments.model);
-}
-
-}  // namespace
-
 ModelOnData::ModelOnData(const ModelArguments& arguments)
-    : session(model_path(arguments), arguments.device),
+    : session(model_path(arguments.model, arguments.best), arguments.device),
       source(open_source(arguments.data,
                          {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)})),
       options(session.loader_options()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,10 @@ struct ModelArguments {
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
 /// Declares --data, which takes several sources.
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help);
+/// Declares --best. `model_path` is then what to open for the model that was named.
+void declare_best(CLI::App& app, bool& best);
+std::filesystem::path model_path(const std::string& model, bool best);
+
 /// Declares the arguments other than the model.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 

@@ -21,6 +21,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/data/paths.h"
 
 namespace nsvq {
 
@@ -89,6 +90,17 @@ std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
   return words;
 }
 
+/// `~/x` and `--run=~/x` with the home folder, which a shell leaves as they are within quotes and
+/// after `=`. Settings (data.train=~/x) are not words of this kind: training sees to them.
+std::vector<std::string> with_home_paths(std::vector<std::string> words) {
+  for (auto& word : words) {
+    const auto value = word.starts_with("--") ? word.find('=') + 1 : 0;
+    if (word.starts_with("--") && value == 0) continue;
+    word = word.substr(0, value) + home_path(word.substr(value));
+  }
+  return words;
+}
+
 /// Raises the soft limit of open files, usually 1,024: tar shards are kept open as far as it
 /// allows, and large datasets have more of them.
 void allow_many_files() {
@@ -133,7 +145,7 @@ int parse_and_run(std::vector<std::string> words) {
     command.declare(*app.add_subcommand(command.name, command.summary));
   }
   try {
-    words = with_help_as_flag(std::move(words));
+    words = with_home_paths(with_help_as_flag(std::move(words)));
     check_command_name(words);
     // CLI11 takes the last word first.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

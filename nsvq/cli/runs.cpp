@@ -1,9 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/json_output.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/train/run_list.h"
 
@@ -12,8 +19,7 @@ namespace nsvq {
 namespace {
 
 struct RunsArguments {
-  std::string folder = "runs";
-  bool json = false;
+  std::string folder = "runs", json;
 };
 
 std::string size_in_words(uint64_t bytes) {
@@ -25,7 +31,9 @@ std::string size_in_words(uint64_t bytes) {
 
 std::string figure(const RunSummary& run, const std::string& key, double scale) {
   const auto found = run.evaluation.find(key);
-  return found == run.evaluation.end() ? "-" : fmt::format("{:.2f}", scale * found->second);
+  if (found == run.evaluation.end()) return "-";
+  const double value = scale * found->second;
+  return std::abs(value) < 1e6 ? fmt::format("{:.2f}", value) : fmt::format("{:.3g}", value);
 }
 
 using Row = std::vector<std::string>;
@@ -59,7 +67,7 @@ void print_table(const std::vector<RunSummary>& runs) {
   }
 }
 
-void print_json(const std::vector<RunSummary>& runs) {
+nlohmann::ordered_json runs_as_json(const std::vector<RunSummary>& runs) {
   auto all = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
     all.push_back({{"path", run.path.string()},
@@ -70,26 +78,41 @@ void print_json(const std::vector<RunSummary>& runs) {
                    {"epoch", run.epoch},
                    {"evaluation", run.evaluation},
                    {"bytes", run.bytes}});
+    if (!run.problem.empty()) all.back()["problem"] = run.problem;
   }
-  // Names of folders may be any bytes.
-  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  return all;
 }
 
 void run_runs(const RunsArguments& arguments) {
+  JsonOutput output(arguments.json);
   const auto runs = list_runs(arguments.folder);
-  if (arguments.json) return print_json(runs);
-  if (runs.empty()) throw UserError("{}: no runs in it or below", arguments.folder);
-  print_table(runs);
+  if (runs.empty() && !output.wanted()) {
+    throw UserError("{}: no runs in it or below", arguments.folder);
+  }
+  if (!runs.empty()) print_table(runs);
+  std::fflush(stdout);
+  for (const auto& run : runs) {
+    if (!run.problem.empty()) log("{}: {}", run.path.string(), run.problem);
+  }
+  output.write(runs_as_json(runs));
 }
 
 }  // namespace
 
 void declare_runs(CLI::App& app) {
   const auto arguments = std::make_shared<RunsArguments>();
-  app.add_option("DIR", arguments->folder, "a folder with runs in it or below, or a run")
-      ->capture_default_str();
-  app.add_flag("--json", arguments->json, "print JSON instead of a table");
-  app.callback([arguments] { run_runs(*arguments); });
+  const auto* folder =
+      app.add_option("DIR", arguments->folder, "a folder with runs in it or below, or a run")
+          ->capture_default_str();
+  declare_json_argument(app, arguments->json);
+  app.callback([arguments, folder] {
+    // `--json DIR`: no folder is a FILE.
+    if (std::error_code ignored;
+        folder->count() == 0 && std::filesystem::is_directory(arguments->json, ignored)) {
+      arguments->folder = std::exchange(arguments->json, "-");
+    }
+    run_runs(*arguments);
+  });
 }
 
 }  // namespace nsvq

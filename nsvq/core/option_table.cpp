@@ -6,24 +6,6 @@
 
 namespace nsvq {
 
-namespace {
-
-std::string yaml_of(const OptionTable& table, const std::function<bool(size_t)>& leave_out) {
-  std::string text, section;
-  for (size_t i = 0; i < table.rows.size(); ++i) {
-    const auto& option = table.rows[i];
-    if (leave_out(i)) continue;
-    if (option.section() != section) {
-      section = option.section();
-      text += fmt::format("\n{}:\n", section);
-    }
-    text += fmt::format("{}{}: {}\n", section.empty() ? "" : "  ", option.name(), option.value());
-  }
-  return text;
-}
-
-}  // namespace
-
 void OptionTable::load(const std::string& path, const std::vector<std::string>& overrides) const {
   SettingsReader reader(*this);
   if (!path.empty()) reader.read_file(path);
@@ -40,14 +22,15 @@ void OptionTable::parse(const std::string& text, const std::string& source) cons
 }
 
 std::string OptionTable::to_yaml() const {
-  return yaml_of(*this, [](size_t) { return false; });
-}
-
-std::string OptionTable::to_brief_yaml(const OptionTable& defaults) const {
-  return yaml_of(*this, [&](size_t i) {
-    const bool inner = rows[i].section().find('.') != std::string::npos;
-    return inner && rows[i].value() == defaults.rows.at(i).value();
-  });
+  std::string text, section;
+  for (const auto& option : rows) {
+    if (option.section() != section) {
+      section = option.section();
+      text += fmt::format("\n{}:\n", section);
+    }
+    text += fmt::format("{}{}: {}\n", section.empty() ? "" : "  ", option.name(), option.value());
+  }
+  return text;
 }
 
 std::vector<std::string> OptionTable::differences(const OptionTable& other) const {

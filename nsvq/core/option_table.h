@@ -33,9 +33,6 @@ class OptionTable {
 
   /// All settings as a YAML recipe that `load` reads back to equal values.
   std::string to_yaml() const;
-  /// Leaves out rows of inner sections (quantizer.fsq) that have the value they have in `defaults`,
-  /// a table of the same rows.
-  std::string to_brief_yaml(const OptionTable& defaults) const;
 
   /// Settings that have an effect on the result and differ from those of `other`, a table of the
   /// same rows, each as "key (a here, b there)".

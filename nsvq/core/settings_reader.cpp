@@ -23,7 +23,12 @@ constexpr size_t kMostBytes = 1 << 20;
 /// The text of a recipe; `named` says, for errors, where its name came from.
 std::string read_recipe(const std::string& path, const std::string& named) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) throw UserError("{}{}: a folder, not a recipe", named, path);
+  const auto status = fs::status(path, ignored);
+  if (fs::is_directory(status)) throw UserError("{}{}: a folder, not a recipe", named, path);
+  // A user may name a pipe; a recipe that names one would wait for its other end.
+  if (!named.empty() && fs::exists(status) && !fs::is_regular_file(status)) {
+    throw UserError("{}{}: not a file", named, path);
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {

@@ -1,7 +1,6 @@
 #include "nsvq/data/folder_source.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <system_error>
@@ -26,8 +25,8 @@ bool is_new(const fs::path& folder, std::set<fs::path>& seen) {
 
 /// What lies below a folder.
 struct Listing {
-  std::vector<std::string> images;        // paths within the folder
-  std::map<std::string, int64_t> others;  // number of other files by ending
+  std::vector<std::string> images;  // paths within the folder
+  PassedOver others;
 };
 
 /// Adds the files of one folder to the listing and returns the folders in it. One that cannot be
@@ -45,7 +44,7 @@ std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, L
     } else if (is_image_name(path.filename().string())) {
       listing.images.push_back(path.lexically_relative(top).generic_string());
     } else {
-      ++listing.others[plain_ending(path.filename().string())];
+      listing.others.add(path.filename().string());
     }
   }
   if (error) throw UserError("cannot list {}: {}", folder.string(), error.message());
@@ -68,26 +67,6 @@ Listing list_tree(const fs::path& top) {
   return listing;
 }
 
-/// "3 .gif, 1 .txt", the most frequent first.
-std::string describe_others(const std::map<std::string, int64_t>& others) {
-  constexpr size_t most_named = 8;
-  std::vector<std::pair<int64_t, std::string>> sorted;
-  for (const auto& [ending, count] : others) sorted.emplace_back(-count, ending);
-  std::sort(sorted.begin(), sorted.end());
-  std::string text;
-  int64_t rest = 0;
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    const auto& [count, ending] = sorted[i];
-    if (ending.empty() || i >= most_named) {
-      rest -= count;
-    } else {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", -count, ending);
-    }
-  }
-  if (rest > 0) text += fmt::format("{}{} other", text.empty() ? "" : ", ", rest);
-  return text;
-}
-
 bool holds_shards(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -102,11 +81,12 @@ FolderSource::FolderSource(const fs::path& folder, const ImageLimits& limits)
     : folder_(folder), limits_(limits) {
   auto listing = list_tree(folder);
   keys_ = std::move(listing.images);
-  passed_over_ = describe_others(listing.others);
+  passed_over_ = std::move(listing.others);
   if (keys_.empty()) {
+    const auto others = passed_over_.text(), advice = passed_over_.advice();
     throw UserError(
-        "no {} file below {}{}{}", kImageEndings, folder.string(),
-        passed_over_.empty() ? "" : fmt::format(" (but {})", passed_over_),
+        "no {} file below {}{}{}{}", kImageEndings, folder.string(),
+        others.empty() ? "" : fmt::format(" (but {})", others), advice.empty() ? "" : "; " + advice,
         holds_shards(folder) ? "; for its tar shards give " + (folder / "*.tar").string() : "");
   }
   classes_ = folder_classes(keys_);

@@ -23,16 +23,15 @@ class FolderSource : public Source {
   std::vector<std::string> classes() const override { return classes_.names; }
   Image load(int64_t index) const override;
 
-  /// The files of the folder that are no images, by ending ("3 .gif, 1 .txt"); empty if there are
-  /// none.
-  const std::string& passed_over() const { return passed_over_; }
+  /// The files of the folder that are no images to read.
+  const PassedOver& passed_over() const { return passed_over_; }
 
  private:
   std::filesystem::path folder_;              // empty when files_ is used
   std::vector<std::filesystem::path> files_;  // only if files were listed
   std::vector<std::string> keys_;
   FolderClasses classes_;
-  std::string passed_over_;
+  PassedOver passed_over_;
   ImageLimits limits_;
 };
 

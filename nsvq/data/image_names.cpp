@@ -4,6 +4,9 @@
 #include <initializer_list>
 #include <iterator>
 #include <set>
+#include <utility>
+
+#include "nsvq/io/unread_image.h"
 
 #include "nsvq/core/lower_case.h"
 
@@ -49,6 +52,39 @@ std::string plain_ending(std::string_view name) {
   std::string ending = lower_case(name.substr(dot));
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   return ending.size() > 1 && std::all_of(ending.begin() + 1, ending.end(), plain) ? ending : "";
+}
+
+std::string unread_format(std::string_view name) {
+  if (ends_in_any(name, {".heic", ".heif", ".hif"})) return "HEIC";
+  return ends_in_any(name, {".avif"}) ? "AVIF" : "";
+}
+
+void PassedOver::add(std::string_view name) {
+  ++endings_[plain_ending(name)];
+  if (format_.empty()) format_ = unread_format(name);
+}
+
+std::string PassedOver::text() const {
+  constexpr size_t most_named = 8;
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto& [ending, count] : endings_) sorted.emplace_back(-count, ending);
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  int64_t rest = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const auto& [count, ending] = sorted[i];
+    if (ending.empty() || i >= most_named) {
+      rest -= count;
+    } else {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", -count, ending);
+    }
+  }
+  if (rest > 0) text += fmt::format("{}{} other", text.empty() ? "" : ", ", rest);
+  return text;
+}
+
+std::string PassedOver::advice() const {
+  return format_.empty() ? "" : convert_advice(format_, "them");
 }
 
 FolderClasses folder_classes(const std::vector<std::string>& keys) {

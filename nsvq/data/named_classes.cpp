@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/stream.h"
 
 namespace nsvq {
 
@@ -34,10 +35,11 @@ int64_t NamedClasses::label(int64_t index) const {
 std::vector<std::string> read_class_names(const std::filesystem::path& file) {
   std::vector<std::string> names;
   std::set<std::string> seen;
-  const std::string text = read_text(file);
+  const auto bytes = read_stream(file);  // <(command) too
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    std::string name = text.substr(at, end - at);
+    std::string name(text.substr(at, end - at));
     at = end + 1;
     if (!name.empty() && name.back() == '\r') name.pop_back();
     const auto where = fmt::format("{}:{}", file.string(), names.size() + 1);

@@ -19,6 +19,7 @@
 #include "nsvq/data/patterns.h"
 #include "nsvq/data/tar_source.h"
 #include "nsvq/io/sha256.h"
+#include "nsvq/io/unread_image.h"
 
 namespace nsvq {
 
@@ -51,19 +52,23 @@ std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
   return log;
 }
 
+void log_passed_over(const std::string& where, const PassedOver& others) {
+  if (others.text().empty()) return;
+  const auto advice = others.advice();
+  log("{}: passed over {} (only {} files are read){}", where, others.text(), kImageEndings,
+      advice.empty() ? "" : "; " + advice);
+}
+
 /// `announce` says which files are passed over.
 std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
                                     bool announce) {
   auto source = std::make_unique<FolderSource>(folder, limits);
-  if (announce && !source->passed_over().empty()) {
-    log("{}: passed over {} (only {} files are read)", folder.string(), source->passed_over(),
-        kImageEndings);
-  }
+  if (announce) log_passed_over(folder.string(), source->passed_over());
   return source;
 }
 
 std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std::string& spec,
-                                   const ImageLimits& limits) {
+                                   const ImageLimits& limits, bool announce) {
   const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
   if (folder != paths.end()) {
     throw UserError(
@@ -71,7 +76,9 @@ std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std
         folder->string());
   }
   if (std::all_of(paths.begin(), paths.end(), is_shard)) {
-    return std::make_unique<TarSource>(paths, limits);
+    auto source = std::make_unique<TarSource>(paths, limits);
+    if (announce) log_passed_over(spec, source->passed_over());
+    return source;
   }
   if (std::all_of(paths.begin(), paths.end(), is_image)) {
     return std::make_unique<FolderSource>(paths, limits);
@@ -80,6 +87,9 @@ std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std
     return !is_shard(path) && !is_image(path);
   });
   if (odd == paths.end()) throw UserError("{} mixes tar shards and images", quote(spec, 200));
+  if (const auto format = unread_format(odd->string()); !format.empty()) {
+    throw UserError("{}: {}", odd->string(), convert_advice(format, "it"));
+  }
   throw UserError("{} is neither a folder nor a {} or {} file; convert it or name another",
                   odd->string(), kImageEndings, kShardEndings);
 }
@@ -91,7 +101,7 @@ std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& lim
   if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
   const auto paths = expand_paths(spec);
   if (paths.size() == 1 && is_folder(paths[0])) return open_folder(paths[0], limits, announce);
-  return open_files(paths, spec, limits);
+  return open_files(paths, spec, limits, announce);
 }
 
 }  // namespace

@@ -41,7 +41,10 @@ TarSource::TarSource(const std::vector<std::filesystem::path>& shards, const Ima
     add_shard(static_cast<int32_t>(shards_.size() - 1));
   }
   if (entries_.empty()) {
-    throw UserError("no {} entry in {}", kImageEndings, joined(shards));
+    const auto others = passed_over_.text();
+    throw UserError(
+        "no {} entry in {}{}", kImageEndings, joined(shards),
+        others.empty() ? "" : fmt::format(" (but {}); {}", others, passed_over_.advice()));
   }
   classes_ = folder_classes(keys_);
 }
@@ -55,6 +58,7 @@ void TarSource::add_shard(int32_t shard) {
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string& name = entries[i].name;
+    if (!unread_format(name).empty()) passed_over_.add(name);
     if (!is_image_name(name)) continue;
     const auto found = class_files.find(without_ending(name));
     entries_.push_back(

@@ -26,6 +26,9 @@ class TarSource : public Source {
   std::vector<std::string> classes() const override;
   Image load(int64_t index) const override;
 
+  /// Images among the entries that are of a format that is not read.
+  const PassedOver& passed_over() const { return passed_over_; }
+
  private:
   struct Entry {
     int32_t shard;
@@ -42,6 +45,7 @@ class TarSource : public Source {
   std::vector<std::string> keys_;
   FolderClasses classes_;
   bool numbered_ = false;  ///< whether an image has a .cls entry
+  PassedOver passed_over_;
   ImageLimits limits_;
 };
 

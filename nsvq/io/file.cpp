@@ -4,26 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/append_file.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file_calls.h"
+#include "nsvq/io/stream.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-size_t read_some(const fs::path& path, int descriptor, std::span<std::byte> bytes) {
-  const ssize_t got =
-      retry_interrupted([&] { return ::read(descriptor, bytes.data(), bytes.size()); });
-  if (got < 0) fail_read(path, errno);
-  return static_cast<size_t>(got);
-}
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -32,19 +25,9 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }  // namespace
 
 std::vector<std::byte> read_file(const fs::path& path) {
-  const Descriptor file = open_file(path, O_RDONLY);
-  if (!file) fail_read(path, errno);
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) fail_read(path, errno);
-  // The size is a hint: a pipe has none, and a file may grow. One byte more finds the end.
-  std::vector<std::byte> bytes(static_cast<size_t>(std::max<off_t>(info.st_size, 0)) + 1);
-  size_t filled = 0;
-  while (const size_t got = read_some(path, file.get(), std::span(bytes).subspan(filled))) {
-    filled += got;
-    if (filled == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
-  }
-  bytes.resize(filled);
-  return bytes;
+  const Descriptor file = open_regular(path, info);
+  return read_to_end(file.get(), path);
 }
 
 std::string read_text(const fs::path& path) {

@@ -27,6 +27,22 @@ Descriptor open_file(const fs::path& path, int flags) {
       retry_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
+/// Asked before opening, which some devices answer by doing something, and again of what was
+/// opened: a pipe may have taken the file's place. Without O_NONBLOCK a pipe would wait for its
+/// other end.
+Descriptor open_regular(const fs::path& path, struct stat& info) {
+  const auto require_regular = [&] {
+    if (S_ISDIR(info.st_mode)) fail_read(path, EISDIR);
+    if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path.string());
+  };
+  if (::stat(path.c_str(), &info) != 0) fail_read(path, errno);
+  require_regular();
+  Descriptor file = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file || ::fstat(file.get(), &info) != 0) fail_read(path, errno);
+  require_regular();
+  return file;
+}
+
 int rename_file(const fs::path& from, const fs::path& to) {
   return retry_interrupted([&] { return ::rename(from.c_str(), to.c_str()); });
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -19,6 +21,10 @@ namespace nsvq {
 /// Leaves errors in errno.
 Descriptor open_file(const std::filesystem::path& path, int flags);
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Opens a regular file for reading and describes it in `info`; waits for no pipe and touches no
+/// device. Throws UserError.
+Descriptor open_regular(const std::filesystem::path& path, struct stat& info);
 
 /// Writes all of `bytes`. Throws RunError calling the file `path`, as all below do.
 void write_all(const std::filesystem::path& path, int descriptor, std::span<const std::byte> bytes);

@@ -9,6 +9,7 @@
 #include "nsvq/io/input_file.h"
 #include "nsvq/io/jpeg.h"
 #include "nsvq/io/png.h"
+#include "nsvq/io/unread_image.h"
 #include "nsvq/io/webp.h"
 
 namespace nsvq {
@@ -55,8 +56,7 @@ Image decode_image(std::span<const std::byte> bytes, const std::string& name,
   if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return decode_png(bytes, name, limits);
   if (is_webp(bytes)) return decode_webp(bytes, name, limits);
   if (const char* format = unread_format(bytes))
-    throw UserError("{}: {} images are not read; convert it to JPEG or PNG (heif-convert does)",
-                    name, format);
+    throw UserError("{}: {}", name, convert_advice(format, "it"));
   throw UserError("{}: neither JPEG, PNG nor WebP (begins with{}); convert or remove the file",
                   name, first_bytes(bytes));
 }

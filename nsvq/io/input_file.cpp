@@ -15,18 +15,7 @@ namespace nsvq {
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat info {};
-  const auto require_regular = [&] {
-    if (S_ISDIR(info.st_mode)) fail_read(path_, EISDIR);
-    if (!S_ISREG(info.st_mode)) throw UserError("cannot read {}: not a file", path_.string());
-  };
-  // Asked before opening, which some devices answer by doing something, and again of what was
-  // opened: a pipe may have taken the file's place. Without O_NONBLOCK a pipe would wait for its
-  // other end.
-  if (::stat(path_.c_str(), &info) != 0) fail_read(path_, errno);
-  require_regular();
-  file_ = open_file(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file_ || ::fstat(file_.get(), &info) != 0) fail_read(path_, errno);
-  require_regular();
+  file_ = open_regular(path_, info);
   size_ = static_cast<uint64_t>(info.st_size);
 }
 

@@ -42,22 +42,24 @@ std::string_view value_of(std::string_view dict, const std::string& key) {
 using Types = std::vector<std::pair<std::string_view, torch::ScalarType>>;
 
 const Types& types_of(NpyNumbers numbers) {
-  static const Types floating = {{"'<f8'", torch::kDouble}, {"'<f4'", torch::kFloat}};
-  static const Types integer = {{"'<i8'", torch::kInt64},  {"'<i4'", torch::kInt32},
-                                {"'<i2'", torch::kInt16},  {"'|i1'", torch::kInt8},
-                                {"'<u2'", torch::kUInt16}, {"'|u1'", torch::kUInt8}};
+  static const Types floating = {{"<f8", torch::kDouble}, {"<f4", torch::kFloat}};
+  static const Types integer = {{"<i8", torch::kInt64},  {"<i4", torch::kInt32},
+                                {"<i2", torch::kInt16},  {"|i1", torch::kInt8},
+                                {"<u8", torch::kUInt64}, {"<u4", torch::kUInt32},
+                                {"<u2", torch::kUInt16}, {"|u1", torch::kUInt8}};
   return numbers == NpyNumbers::floating ? floating : integer;
 }
 
 torch::ScalarType parse_type(std::string_view value, NpyNumbers numbers) {
   const auto end = value.find('\'', 1);
-  const auto descr = value.substr(0, end == std::string_view::npos ? end : end + 1);
+  const bool quoted = value.starts_with('\'') && end != std::string_view::npos;
+  const auto descr = quoted ? value.substr(1, end - 1) : value;  // a record's is a list
   for (const auto& [name, type] : types_of(numbers)) {
     if (descr == name) return type;
   }
-  throw UserError(
-      "an array of type {}, where {} was due", quote(descr),
-      numbers == NpyNumbers::floating ? "'<f8' or '<f4'" : "a signed integer, '|u1' or '<u2'");
+  throw UserError("an array of type {}, expected {}", quote(descr),
+                  numbers == NpyNumbers::floating ? "'<f8' or '<f4'"
+                                                  : "little-endian integers of 8 to 64 bits");
 }
 
 bool parse_bool(std::string_view value) {

@@ -13,7 +13,7 @@ std::string npy_header(const torch::Tensor& tensor);
 
 enum class NpyNumbers {
   floating,  ///< fp64 or fp32
-  integer,   ///< of 8 to 64 bits, unsigned ones of 8 and 16
+  integer,   ///< of 8 to 64 bits, signed or not
 };
 
 /// The array of a whole .npy file, little-endian, by rows or (Fortran) by columns. Throws UserError

@@ -17,10 +17,10 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-/// fp32, fp64, fp16, bf16, int64, int32, int16, uint16, int8, uint8, bool, from any device. The
-/// data lies contiguous, by falling element size and then by name: readers that map the file need
-/// every tensor at a multiple of its element size. Atomic; one tensor at a time is in memory.
-/// Throws RunError.
+/// fp64 to bf16, integers of 8 to 64 bits, signed or not, and bool, from any device. The data lies
+/// contiguous, by falling element size and then by name: readers that map the file need every
+/// tensor at a multiple of its element size. Atomic; one tensor at a time is in memory. Throws
+/// RunError.
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
 /// Throws UserError naming the file for anything that does not add up (header length, JSON, dtype,

@@ -26,12 +26,14 @@ struct Dtype {
   torch::ScalarType type;
 };
 
-constexpr std::array<Dtype, 11> dtypes{{{"F64", torch::kFloat64},
+constexpr std::array<Dtype, 13> dtypes{{{"F64", torch::kFloat64},
                                         {"F32", torch::kFloat32},
                                         {"F16", torch::kFloat16},
                                         {"BF16", torch::kBFloat16},
                                         {"I64", torch::kInt64},
+                                        {"U64", torch::kUInt64},
                                         {"I32", torch::kInt32},
+                                        {"U32", torch::kUInt32},
                                         {"I16", torch::kInt16},
                                         {"U16", torch::kUInt16},
                                         {"I8", torch::kInt8},

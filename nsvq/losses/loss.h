@@ -28,6 +28,9 @@ struct LossKind {
   double (*weight)(const LossConfig&);          ///< in a recipe
   std::vector<Option> (*options)(LossConfig&);  ///< rows of its settings, loss.*
   std::function<std::unique_ptr<Loss>(const Config&, c10::Device)> make;
+  /// Throws what `make` throws for sizes and missing weights, without reading them; null if neither
+  /// matters.
+  void (*check)(const Config&) = nullptr;
 };
 
 const std::vector<LossKind>& loss_kinds();
@@ -45,5 +48,7 @@ struct WeightedLoss {
 /// The members whose weight in the recipe is not zero, with what they hold on `device`. Throws
 /// UserError where one cannot take images of the recipe's size.
 std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device);
+/// Throws UserError where make_losses would, also for weights that are not in the store.
+void check_losses(const Config& config);
 
 }  // namespace nsvq

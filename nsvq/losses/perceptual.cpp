@@ -1,6 +1,7 @@
 #include "nsvq/losses/perceptual.h"
 
 #include "nsvq/core/lookup.h"
+#include "nsvq/io/weights.h"
 
 namespace nsvq {
 
@@ -10,6 +11,12 @@ std::unique_ptr<Loss> make_perceptual(const Config& config, c10::Device device) 
   const auto& net = feature_net_kind(config.loss.of<PerceptualLossConfig>().net);
   net.require_side("loss.perceptual: data.size", config.data.size);
   return std::make_unique<PerceptualLoss>(make_lpips(net.name, device));
+}
+
+void check_perceptual(const Config& config) {
+  const auto& net = feature_net_kind(config.loss.of<PerceptualLossConfig>().net);
+  net.require_side("loss.perceptual: data.size", config.data.size);
+  for (const auto& file : {net.weights, "lpips-" + net.name}) weights_origin(file);
 }
 
 std::vector<Option> perceptual_options(LossConfig& config) {
@@ -30,7 +37,8 @@ LossKind perceptual_loss_kind() {
       .name = "perceptual",
       .weight = [](const LossConfig& config) { return config.of<PerceptualLossConfig>().weight; },
       .options = perceptual_options,
-      .make = make_perceptual};
+      .make = make_perceptual,
+      .check = check_perceptual};
 }
 
 }  // namespace nsvq

@@ -32,4 +32,10 @@ std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device) 
   return losses;
 }
 
+void check_losses(const Config& config) {
+  for (const auto& kind : loss_kinds()) {
+    if (kind.check && kind.weight(config.loss) != 0) kind.check(config);
+  }
+}
+
 }  // namespace nsvq

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
+#include <string>
+#include <unordered_map>
 
 #include "nsvq/report/html.h"
 
@@ -11,13 +12,14 @@ namespace nsvq {
 
 std::vector<RaisedAlarm> raised_alarms(const RunLog& log) {
   std::vector<RaisedAlarm> alarms;
+  std::unordered_map<std::string, size_t> places;  // by sign
   for (const Record* record : log.of_kind("alarm")) {
-    auto alarm = std::find_if(alarms.begin(), alarms.end(),
-                              [&](const RaisedAlarm& known) { return known.sign == record->sign; });
-    if (alarm == alarms.end()) alarm = alarms.insert(alarm, {record->sign, "", {}});
-    alarm->reason = record->reason;
-    if (alarm->epochs.empty() || alarm->epochs.back() != record->epoch)
-      alarm->epochs.push_back(record->epoch);
+    const auto [place, fresh] = places.try_emplace(record->sign, alarms.size());
+    if (fresh) alarms.push_back({record->sign, "", {}});
+    auto& alarm = alarms[place->second];
+    alarm.reason = record->reason;
+    if (alarm.epochs.empty() || alarm.epochs.back() != record->epoch)
+      alarm.epochs.push_back(record->epoch);
   }
   return alarms;
 }

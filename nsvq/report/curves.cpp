@@ -1,5 +1,7 @@
 #include "nsvq/report/curves.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,6 +23,16 @@ std::set<std::pair<std::string, std::string>> known_keys() {
   return known;
 }
 
+// Of curves that no table names, and of lines in one of them: a log may hold any number of names,
+// and each is a look through all records.
+constexpr size_t kMostOtherCurves = 60;
+constexpr size_t kMostOtherLines = 8;
+
+/// "Other", or "Other (60 of 200)" where some are left out.
+std::string with_shown(const std::string& title, size_t all, size_t most) {
+  return all <= most ? title : fmt::format("{} ({} of {})", title, most, all);
+}
+
 /// What no curve names: one curve a key, with a line for every kind of record that has it.
 CurveTopic other_curves(const RunLog& log) {
   const auto known = known_keys();
@@ -31,10 +43,13 @@ CurveTopic other_curves(const RunLog& log) {
       for (const auto& [key, value] : record.values)
         if (!known.contains({record.kind, std::string(key)}))
           kinds_of_key[std::string(key)].insert(record.kind);
-  CurveTopic topic{"Other", {}};
+  CurveTopic topic{with_shown("Other", kinds_of_key.size(), kMostOtherCurves), {}};
   for (const auto& [key, kinds] : kinds_of_key) {
-    Curve curve{key, "", {}};
-    for (const std::string& kind : kinds) curve.lines.push_back({kind, key, kind});
+    if (topic.curves.size() == kMostOtherCurves) break;
+    Curve curve{with_shown(key, kinds.size(), kMostOtherLines), "", {}};
+    for (const std::string& kind : kinds) {
+      if (curve.lines.size() < kMostOtherLines) curve.lines.push_back({kind, key, kind});
+    }
     topic.curves.push_back(std::move(curve));
   }
   return topic;

@@ -9,6 +9,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/json.h"
 #include "nsvq/io/line_reader.h"
+#include "nsvq/report/record_list.h"
 
 namespace nsvq {
 namespace {
@@ -51,58 +52,39 @@ std::optional<Record> parse_record(const std::string& line) {
   return record;
 }
 
-/// Whether `later` says anew what `earlier`, of the same kind, said: then the run was resumed in
-/// between. Several phases may begin at one step and several alarms sound.
-bool repeats(const Record& later, const Record& earlier) {
-  if (later.step != earlier.step) return later.step < earlier.step;
-  if (later.kind == "phase") return later.phase == earlier.phase;
-  if (later.kind == "alarm") return later.sign == earlier.sign;
-  return true;
-}
-
-/// Whether any record says what `next` says. Records of a kind are in the order of their steps.
-bool repeats_any(const std::vector<Record>& records, const Record& next) {
-  for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (record->kind != next.kind) continue;
-    if (record->step < next.step) return false;
-    if (repeats(next, *record)) return true;
+/// The lines of a log on their way to records.
+class LogReader {
+ public:
+  void add(const std::string& line) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+    auto record = parse_record(line);
+    if (record) {
+      records_.add(std::move(*record));
+    } else {
+      ++unreadable_;
+    }
   }
-  return false;
-}
+  RunLog finish() { return {records_.take(), unreadable_}; }
 
-/// Drops what a resumed run is about to write again.
-void forget_repeated(std::vector<Record>& records, const Record& next) {
-  if (!repeats_any(records, next)) return;
-  std::erase_if(records, [&](const Record& record) {
-    return record.step > next.step || (record.kind == next.kind && repeats(next, record));
-  });
-}
-
-void add_line(RunLog& log, const std::string& line) {
-  if (line.find_first_not_of(" \t\r") == std::string::npos) return;
-  auto record = parse_record(line);
-  if (!record) {
-    ++log.unreadable;
-    return;
-  }
-  forget_repeated(log.records, *record);
-  log.records.push_back(std::move(*record));
-}
+ private:
+  RecordList records_;
+  int unreadable_ = 0;
+};
 
 }  // namespace
 
 RunLog parse_run_log(const std::string& text) {
-  RunLog log;
+  LogReader log;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) add_line(log, line);
-  return log;
+  for (std::string line; std::getline(lines, line);) log.add(line);
+  return log.finish();
 }
 
 RunLog read_run_log(const std::filesystem::path& path) {
-  RunLog log;
+  LogReader log;
   LineReader lines(path);
-  while (const auto line = lines.next()) add_line(log, *line);
-  return log;
+  while (const auto line = lines.next()) log.add(*line);
+  return log.finish();
 }
 
 std::vector<std::pair<double, double>> RunLog::values(const std::string& kind,

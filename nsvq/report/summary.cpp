@@ -47,6 +47,7 @@ double value_of(const Record& record, const std::string& key) {
 
 /// Null where nothing is finite or nobody knows which way is up.
 const Record* best_of(const std::vector<const Record*>& evals, const Quantity& quantity) {
+  if (!quantity.known) return nullptr;
   const Record* best = nullptr;
   for (const Record* eval : evals) {
     const double value = value_of(*eval, quantity.key);
@@ -55,7 +56,7 @@ const Record* best_of(const std::vector<const Record*>& evals, const Quantity& q
     const bool higher = quantity.display.better == Better::higher;
     if (!best || (higher ? value > record : value < record)) best = eval;
   }
-  return quantity.known ? best : nullptr;
+  return best;
 }
 
 std::string format_value(double value, const Quantity& quantity) {

@@ -10,6 +10,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/npy.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/io/stream.h"
 
 namespace nsvq {
 
@@ -40,7 +41,7 @@ torch::Tensor read_safetensors_tokens(const std::string& name) {
 }
 
 torch::Tensor read_raw_tokens(int64_t grid) {
-  const auto bytes = read_file("/dev/stdin");
+  const auto bytes = read_stream("/dev/stdin");
   const auto image = static_cast<size_t>(grid) * sizeof(int32_t);
   if (bytes.size() % image != 0) {
     throw UserError(
@@ -53,14 +54,17 @@ torch::Tensor read_raw_tokens(int64_t grid) {
   return tokens;
 }
 
-void check_places(const torch::Tensor& tokens, int64_t codes, const std::string& name) {
+/// `tokens` are int64; of uint64 (`was_uint64`), those beyond its range became negative.
+void check_places(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
+                  const std::string& name) {
   const auto wrong = tokens.lt(0).logical_or(tokens.ge(codes));
   if (!wrong.any().item<bool>()) return;
   const auto place = wrong.nonzero()[0];
-  throw UserError("{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}",
-                  name, place[0].item<int64_t>(), place[1].item<int64_t>(),
-                  place[2].item<int64_t>(),
-                  tokens.index({place[0], place[1], place[2]}).item<int64_t>(), codes - 1);
+  const auto index = tokens.index({place[0], place[1], place[2]}).item<int64_t>();
+  throw UserError(
+      "{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}", name,
+      place[0].item<int64_t>(), place[1].item<int64_t>(), place[2].item<int64_t>(),
+      was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index), codes - 1);
 }
 
 }  // namespace
@@ -80,6 +84,7 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
     throw UserError("{}: tokens of {}, expected integers", shown,
                     torch::toString(tokens.scalar_type()));
   }
+  const bool was_uint64 = tokens.scalar_type() == torch::kUInt64;
   tokens = tokens.to(torch::kInt64);
   if (tokens.dim() == 2 && tokens.size(1) == grid) tokens = tokens.view({-1, side, side});
   if (tokens.dim() != 3 || tokens.numel() == 0) {
@@ -87,7 +92,7 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
         "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
         shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);
   }
-  check_places(tokens, session.codes(), shown);
+  check_places(tokens, was_uint64, session.codes(), shown);
   return tokens;
 }
 

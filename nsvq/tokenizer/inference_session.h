@@ -38,7 +38,7 @@ class InferenceSession {
   Tokenizer& tokenizer() { return model_.tokenizer; }
   const Config& config() const { return model_.config; }
   c10::Device device() const { return device_; }
-  /// The file that the model was read from, its checksum verified (find_model).
+  /// The file that the model was read from, its checksum verified (open_model_file).
   const std::filesystem::path& file() const { return model_.file; }
   /// Pixels per token along each side.
   int64_t stride() const { return model_.config.model.stride(); }

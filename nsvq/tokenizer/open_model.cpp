@@ -124,10 +124,6 @@ TensorBudget budget_of(const ModelFile& file) {
               file.path.string(), stored)};
 }
 
-fs::path find_model(const fs::path& run_or_checkpoint) {
-  return open_model_file(run_or_checkpoint).path;
-}
-
 LoadedModel load_model(const fs::path& run_or_checkpoint) {
   const auto file = open_model_file(run_or_checkpoint);
   const auto& metadata = file.contents.metadata;

@@ -28,8 +28,6 @@ ModelFile open_model_file(const std::filesystem::path& run_or_checkpoint);
 /// Limits memory while networks are built by the configuration of a file, whose numbers may ask for
 /// any size, by the tensors that are there.
 TensorBudget budget_of(const ModelFile& file);
-/// The path of that file.
-std::filesystem::path find_model(const std::filesystem::path& run_or_checkpoint);
 
 /// A model with the configuration it was trained with, on the CPU, in evaluation mode.
 struct LoadedModel {

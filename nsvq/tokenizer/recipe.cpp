@@ -80,11 +80,9 @@ Config parse_config(const std::string& text, const std::string& source) {
   return config;
 }
 
-std::string to_yaml(const Config& config, Detail detail) {
-  Config copy = config, defaults;  // a table binds to what it could change
-  const auto table = tokenizer_options(copy);
-  return detail == Detail::full ? table.to_yaml()
-                                : table.to_brief_yaml(tokenizer_options(defaults));
+std::string to_yaml(const Config& config) {
+  Config copy = config;  // a table binds to what it could change
+  return tokenizer_options(copy).to_yaml();
 }
 
 std::vector<std::string> essential_differences(const Config& here, const Config& there) {

@@ -20,10 +20,8 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 /// Reads a recipe's text, as a checkpoint carries it; errors call it `source`.
 Config parse_config(const std::string& text, const std::string& source);
 
-/// Brief: without the settings of single quantizers that have their default.
-enum class Detail { full, brief };
 /// The configuration as a recipe that load_config reads back to equal values.
-std::string to_yaml(const Config& config, Detail detail = Detail::full);
+std::string to_yaml(const Config& config);
 
 /// The settings that have an effect on the result and differ, each as "key (a here, b there)".
 std::vector<std::string> essential_differences(const Config& here, const Config& there);

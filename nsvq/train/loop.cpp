@@ -1,5 +1,8 @@
 #include "nsvq/train/loop.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
@@ -10,6 +13,12 @@ namespace nsvq {
 namespace {
 
 bool is_due(int64_t every, int64_t count) { return every > 0 && count % every == 0; }
+
+/// Of a run that was stopped: a page that was written on the way would go on loading itself again.
+void end_report(const std::filesystem::path& run) {
+  std::error_code ignored;
+  if (std::filesystem::exists(run / "report.html", ignored)) write_report(run, /*goes_on=*/false);
+}
 
 }  // namespace
 
@@ -52,6 +61,7 @@ Outcome Loop::train(RunDirectory& run) {
   } catch (const Interrupted&) {
     stopped = true;
     save_checkpoint();
+    write([&] { end_report(run_->path()); });
   }
   require_saved();
   return {state_.evaluation, !stopped};
@@ -81,8 +91,10 @@ void Loop::after_step(const TensorBatch& batch) {
   // Before the task, which may enter another phase: the line is of the steps that led here.
   if (is_due(options_.train.log_every, state_.step) || state_.step == total_steps()) log_step();
   task_.after_step(*this, batch);
-  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_requested()) {
-    save_checkpoint();
+  const bool requested = checkpoint_requested();
+  if (is_due(options_.checkpoint.every_steps, state_.step) || requested) save_checkpoint();
+  if (requested && saved_ == place()) {
+    log("step {}: checkpoint written, as SIGUSR1 asked", state_.step);
   }
   for (const auto& hook : step_hooks_) hook(state_);
 }

@@ -1,15 +1,13 @@
 #include "nsvq/train/run_config.h"
 
-#include <fmt/ranges.h>
-
-#include <cstdlib>
 #include <functional>
-#include <system_error>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/settings_reader.h"
-#include "nsvq/data/patterns.h"
+#include "nsvq/data/paths.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/input_file.h"
 #include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -23,20 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Change = std::function<std::string(const std::string&)>;
-
-/// A source may be a list of paths with commas and braces, or no path at all (builtin:...).
-std::string change_source(const std::string& source, const Change& change) {
-  if (source.starts_with("builtin:")) return source;
-  if (std::error_code ignored; fs::exists(source, ignored)) return change(source);
-  std::vector<std::string> changed;
-  for (const auto& part : split_list(source)) {
-    const bool begins_in_braces = part.starts_with('{');
-    for (const auto& path : begins_in_braces ? expand_braces(part) : std::vector{part}) {
-      changed.push_back(change(path));
-    }
-  }
-  return fmt::format("{}", fmt::join(changed, ","));
-}
 
 /// Changes all settings that name files.
 Config with_paths(Config config, const Change& change) {
@@ -53,7 +37,10 @@ Config with_paths(Config config, const Change& change) {
 
 Config load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
   const auto file = run / "config.yaml";
-  if (fs::exists(file)) return load_config(file.string(), overrides);
+  if (fs::exists(file)) {
+    const InputFile regular(file);  // a recipe may come from a pipe, a run's settings may not
+    return load_config(file.string(), overrides);
+  }
   if (!holds_run(run)) {
     throw UserError("{}: holds no run (neither config.yaml nor checkpoints/step-N/)", run.string());
   }
@@ -77,13 +64,7 @@ Config load_recipe_or_run(const std::string& path, const std::vector<std::string
   return fs::is_directory(path) ? load_run_config(path, overrides) : load_config(path, overrides);
 }
 
-Config with_home(Config config) {
-  const char* home = std::getenv("HOME");
-  if (home == nullptr) return config;
-  return with_paths(std::move(config), [&](const std::string& path) {
-    return path == "~" || path.starts_with("~/") ? home + path.substr(1) : path;
-  });
-}
+Config with_home(Config config) { return with_paths(std::move(config), home_path); }
 
 Config with_absolute_paths(Config config) {
   return with_paths(std::move(config),

@@ -5,7 +5,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/file.h"
 #include "nsvq/io/input_file.h"
+#include "nsvq/io/json.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/checkpoint.h"
@@ -50,8 +52,8 @@ int64_t last_logged_step(const fs::path& run) {
     text.erase(text.find_last_of('\n') + 1);  // a line that is being written
     if (text.empty()) return 0;
     text.pop_back();
-    const auto line = nlohmann::json::parse(text.substr(text.find_last_of('\n') + 1));
-    return line.at("step");
+    const auto line = parse_json(text.substr(text.find_last_of('\n') + 1));
+    return whole_number(line.at("step"), "step");
   } catch (const std::exception&) {
     return 0;
   }
@@ -61,7 +63,8 @@ int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
   if (train.steps > 0) return train.steps;
   const int64_t per_epoch =
       state.epoch > 0 ? (state.step - state.batch) / state.epoch : state.samples / train.batch_size;
-  return per_epoch * train.epochs;
+  int64_t total = 0;
+  return __builtin_mul_overflow(per_epoch, train.epochs, &total) ? 0 : std::max<int64_t>(total, 0);
 }
 
 RunSummary summary_of(const fs::path& run) {
@@ -81,7 +84,8 @@ RunSummary summary_of(const fs::path& run) {
       summary.evaluation = state.evaluation;
       summary.total_steps = total_steps_of(train, state);
     }
-  } catch (const UserError&) {
+  } catch (const std::exception& error) {  // whatever it is, the other runs are listed
+    summary.problem = error.what();
     if (!running) summary.state = "damaged";
   }
   if (running) summary.step = std::max(summary.step, last_logged_step(run));

@@ -13,6 +13,7 @@ struct RunSummary {
   std::filesystem::path path;
   std::string name;         ///< of the folder without its number: photos for runs/photos-2
   std::string state;        ///< finished, running, stopped or damaged
+  std::string problem;      ///< what of it cannot be read; empty if nothing
   int64_t step = 0;         ///< done, of `total_steps`
   int64_t total_steps = 0;  ///< 0 if it is not known yet
   int64_t epoch = 0;        ///< finished ones

@@ -33,7 +33,8 @@ RunState run_state_from(const json& all) {
     state.evaluation[name] = value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
   }
   if (const auto best = all.find("best"); best != all.end()) {
-    state.best = {best->at("metric"), best->at("value"), best->at("step")};
+    state.best = {best->at("metric"), best->at("value"),
+                  whole_number(best->at("step"), "best.step")};
   }
   state.task = all.at("task").dump();
   return state;

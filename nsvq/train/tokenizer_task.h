@@ -39,6 +39,9 @@ struct TokenizerTaskState {
 
 /// Throws UserError where stage 1 is to end by a loss that the quantizer does not have.
 void check_freeze(const Config& config);
+/// Throws UserError, as training does at its start, where weights that losses and metrics need are
+/// not in the store.
+void check_weights(const Config& config);
 
 /// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
 /// stage 2.

@@ -5,6 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_weights.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -100,6 +101,15 @@ void check_freeze(const Config& config) {
       "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
       "end schedule.phases with stage1",
       kind.name);
+}
+
+void check_weights(const Config& config) {
+  check_losses(config);
+  try {
+    describe_weights(config.train.metrics);
+  } catch (const UserError& error) {
+    throw UserError("train.metrics: {}", error.what());
+  }
 }
 
 TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,

@@ -26,10 +26,10 @@ class BareTokens : public testing::Test {
     tokens_ = torch::arange(3 * 64, torch::kInt64).remainder(32).view({3, 8, 8});
   }
 
-  /// A .npy file of int64, as numpy.save writes it.
+  /// A .npy file, as numpy.save writes it.
   std::string write_npy(const std::string& name, const torch::Tensor& tokens,
-                        const std::string& shape) {
-    auto dict = "{'descr': '<i8', 'fortran_order': False, 'shape': " + shape + ", }";
+                        const std::string& shape, const std::string& type = "<i8") {
+    auto dict = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
     dict.resize(117, ' ');
     dict += '\n';
     std::string text("\x93NUMPY\x01\x00", 8);
@@ -71,6 +71,31 @@ TEST_F(BareTokens, OfEveryFormGiveTheSamePictures) {
       EXPECT_EQ(picture(out, name), picture("npy", name)) << out << " " << name;
     }
   }
+}
+
+TEST_F(BareTokens, AreIntegersOfAnyType) {
+  ASSERT_EQ(detokenize(write_npy("t.npy", tokens_, "(3, 8, 8)"), "expected").code, 0);
+  const std::vector<std::pair<std::string, torch::ScalarType>> types = {
+      {"<i4", torch::kInt32},  {"<i2", torch::kInt16},  {"|i1", torch::kInt8},
+      {"|u1", torch::kUInt8},  {"<u2", torch::kUInt16}, {"<u4", torch::kUInt32},
+      {"<u8", torch::kUInt64},
+  };
+  for (const auto& [name, type] : types) {
+    const auto out = name.substr(1), tensor_out = out + "-tensor";
+    const auto npy = write_npy(out + ".npy", tokens_.to(type), "(3, 8, 8)", name);
+    const auto result = detokenize(npy, out);
+    ASSERT_EQ(result.code, 0) << name << ": " << result.error;
+    EXPECT_EQ(picture(out, "000002.png"), picture("expected", "000002.png")) << name;
+    const auto tensor =
+        detokenize(write_tensor(out + ".safetensors", tokens_.to(type)), tensor_out);
+    ASSERT_EQ(tensor.code, 0) << name << ": " << tensor.error;
+    EXPECT_EQ(picture(tensor_out, "000002.png"), picture("expected", "000002.png")) << name;
+  }
+  tokens_[0][0][1] = -1;
+  expect_failure(detokenize(write_npy("u8.npy", tokens_, "(3, 8, 8)", "<u8"), "out"), 2,
+                 {"column 1", "18446744073709551615"});
+  expect_failure(detokenize(write_npy("f8.npy", tokens_, "(3, 8, 8)", "<f8"), "out"), 2,
+                 {"f8.npy: an array of type '<f8', expected little-endian integers"});
 }
 
 TEST_F(BareTokens, OutOfRangeAreNamedByTheirPlace) {

@@ -99,7 +99,7 @@ TEST_F(Cli, MistakesGetOneLine) {
 
 TEST_F(Cli, DamagedModelFilesGetOneLine) {
   ASSERT_EQ(run({"train", recipe_, "train.epochs=1", "--run", run_}).code, 0);
-  const auto good = read_file(find_model(run_));
+  const auto good = read_file(open_model_file(run_).path);
   const auto path = folder_.path() / "model.safetensors";
   auto wrong_magic = good;
   for (int i = 0; i < 16; ++i) wrong_magic[i] = std::byte{0x5a};

@@ -225,7 +225,7 @@ TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
 TEST_F(Evaluation, ColumnsAreCalledByWhereTheirPathsDiffer) {
   fs::create_directories(folder_ / "x/a");
   const auto copied = folder_ / "x/a/model.safetensors";
-  fs::copy(find_model(model("one")), copied);
+  fs::copy(open_model_file(model("one")).path, copied);
   fs::copy(folder_ / "x/a", folder_ / "x/b");
   const auto other = folder_ / "x/b/model.safetensors";
   expect_contains(run({"compare", copied, other, copied, "--data", data_}).out,

@@ -54,6 +54,30 @@ TEST_F(HostileInput, APipeAndADeviceInAFolderAreBrokenImages) {
   EXPECT_EQ(tokenize("photos/pipe.jpg").code, 2);
 }
 
+TEST_F(HostileInput, PipesInARunAreNotWaitedFor) {
+  const auto make_pipe = [&](const std::string& name) {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    ASSERT_EQ(::mkfifo(path(name).c_str(), 0600), 0);
+  };
+  make_pipe("runs/a/config.yaml");
+  write_text(folder_ / "runs/b/config.yaml", to_yaml(tiny_config()));
+  std::filesystem::create_directories(folder_ / "runs/b/checkpoints/step-1");
+  std::filesystem::copy(model_, folder_ / "runs/b/checkpoints/step-1/model.safetensors");
+  make_pipe("runs/b/checkpoints/step-1/state.json");
+  make_pipe("runs/b/metrics.jsonl");
+  const auto listed = run({"runs", path("runs")});
+  ASSERT_EQ(listed.code, 0) << listed.error;
+  expect_contains(listed.out, {"runs/a\n", "runs/b\n", "damaged"});
+  expect_contains(listed.error, {"config.yaml: not a file", "state.json: not a file"});
+  const auto shown = run({"info", path("runs/b")});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  expect_contains(shown.error, {"state.json: not a file", "the model beside it is whole"});
+  expect_failure(run({"config", path("runs/a")}), 2, {"config.yaml: not a file"});
+  make_pipe("base.yaml");
+  write_text(folder_ / "recipe.yaml", "base: base.yaml\nseed: 1\n");
+  expect_failure(run({"config", path("recipe.yaml")}), 2, {"base.yaml: not a file"});
+}
+
 TEST_F(HostileInput, NamesThatAFolderCannotHoldLeaveNothingBehind) {
   write_shard({"x.png", "x.png/y.png"});
   ASSERT_EQ(tokenize("s.tar").code, 0);

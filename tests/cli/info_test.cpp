@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/source.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
 #include "nsvq/tokenizer/open_model.h"
+#include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 
@@ -54,6 +57,30 @@ TEST(Info, ShowsARunsModelFiguresAndSettings) {
   write_text(checkpoint / "state.json", "damaged");
   EXPECT_EQ(run({"info", run_folder}).code, 0);
   EXPECT_EQ(run({"eval", run_folder, "--data", "builtin:dead-leaves?size=16&count=3"}).code, 0);
+}
+
+TEST(Info, ShowsClassesOfTokensAndSingleShards) {
+  const TemporaryFolder folder;
+  const auto model = folder / "model.safetensors", photos = folder / "photos";
+  write_model_file(model, tiny_config());
+  const auto picture = encode_png(open_source("builtin:dead-leaves?size=16&count=1")->load(0));
+  for (const std::string name : {"bee/1.png", "cat/2.png", "cat/3.png"})
+    write_file(photos / name, picture);
+  const auto tokens = folder / "tokens", shard = tokens / "tokens-00000.safetensors";
+  ASSERT_EQ(run({"tokenize", model, "--data", photos, "--out", tokens}).code, 0);
+  expect_contains(run({"info", tokens}).out, {"classes      2: bee, cat\n"});
+  EXPECT_EQ(json::parse(run({"info", tokens, "--json"}).out).at("classes"),
+            json::array({"bee", "cat"}));
+
+  const auto shown = run({"info", shard});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  expect_contains(shown.out, {"images       3\n", "grid         8x8\n", "dtype        uint8\n",
+                              "a shard of tokens", "bee/1.png", "cat/3.png"});
+  fs::copy(shard, folder / "alone.safetensors");
+  const auto alone = json::parse(run({"info", folder / "alone.safetensors", "--json", "-"}).out);
+  EXPECT_EQ(alone.at("images"), 3);
+  fs::resize_file(shard, fs::file_size(shard) - 1);
+  expect_failure(run({"info", shard}), 2, {shard, "a shard of tokens that has", "bytes"});
 }
 
 TEST(Info, SaysWhatAForeignFileIs) {

@@ -14,6 +14,7 @@
 #include "nsvq/io/image.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
+#include "tests/environment.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -55,6 +56,7 @@ TEST_F(Output, JsonOnStandardOutputIsAlone) {
       {"compare", model_, model_, "--data", data_},
       {"metrics", data_, data_},
       {"info", model_},
+      {"doctor"},
       {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", out},
       {"bench", "ops", "--only", "code_usage", "--rounds", "1", "--device", "cpu"},
   };
@@ -67,6 +69,42 @@ TEST_F(Output, JsonOnStandardOutputIsAlone) {
     EXPECT_NE(result.error, "") << "the table is on standard error";
   }
   EXPECT_FALSE(fs::exists("-"));
+  EXPECT_TRUE(json::parse(run({"info", model_, "--json"}).out).is_object()) << "without a name";
+  EXPECT_TRUE(json::parse(run({"info", "--json", model_}).out).is_object());
+  expect_contains(run({"doctor", "--help"}).out, {"--json [FILE]"});
+}
+
+TEST_F(Output, FiguresOfEachImageGoToStandardOutput) {
+  const std::vector<std::string> words = {"eval", model_, "--data", data_, "--per-image"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run(more);
+  };
+  const auto csv = (folder_ / "figures.csv").string();
+  ASSERT_EQ(with({csv}).code, 0);
+  const auto json_file = (folder_ / "figures.json").string();
+  const auto printed = with({"-", "--json", json_file});
+  ASSERT_EQ(printed.code, 0) << printed.error;
+  EXPECT_EQ(printed.out, read_text(csv));
+  EXPECT_TRUE(json::parse(read_text(json_file)).is_object());
+  expect_contains(printed.error, {"psnr "});
+  expect_failure(with({"-", "--json", "-"}), 2, {"--per-image -", "--json -"});
+  EXPECT_FALSE(fs::exists("-"));
+}
+
+TEST_F(Output, TheHomeFolderIsExpandedInOptions) {
+  const Environment home("HOME", folder_.path());
+  const Image image{16, 16, std::vector<uint8_t>(size_t{3} * 16 * 16, 99)};
+  for (const char* name : {"a.png", "b.png"}) write_file(folder_ / name, encode_png(image));
+  const auto result = run({"eval", "~/model.safetensors", "--data", "~/a.png,~/b.png",
+                           "--json=~/figures.json", "--per-image", "~/figures.csv"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  EXPECT_TRUE(fs::exists(folder_ / "figures.json"));
+  expect_contains(read_text(folder_ / "figures.csv"), {"a.png", "b.png"});
+  write_text(folder_ / "tiny.yaml", to_yaml(tiny_config()));
+  ASSERT_EQ(run({"train", "~/tiny.yaml", "train.epochs=1", "--run=~/run"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "run/config.yaml"));
+  EXPECT_FALSE(fs::exists("~"));
 }
 
 TEST_F(Output, JsonGoesThroughLinksAndToDescriptors) {
@@ -233,6 +271,20 @@ TEST(Config, RefusesWhatTrainingRefuses) {
   expect_failure(run({"config", recipe, "adversarial.weight=0.1", "adversarial.layers=4"}), 2,
                  {"adversarial.layers"});
   expect_contains(run({"config", "--reference"}).out, {"lpips-vgg|"});
+}
+
+TEST(Config, NamesMissingWeightsAsTrainingDoes) {
+  const TemporaryFolder folder;
+  const Environment none("NSVQ_WEIGHTS", folder / "none");
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  for (const std::string setting :
+       {"loss.perceptual=1", "train.metrics=[psnr,rfid]", "train.metrics=[lpips-alex]"}) {
+    const auto printed = run({"config", recipe, setting});
+    expect_failure(printed, 2, {"nsvq weights get"});
+    expect_contains(printed.out, {"optimizer:"});
+    EXPECT_EQ(run({"train", recipe, setting, "--run", folder / "run"}).error, printed.error);
+  }
 }
 
 }  // namespace

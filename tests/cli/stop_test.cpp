@@ -113,7 +113,7 @@ TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
 TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
   auto config = tiny_config();
   config.train.epochs = 2;
-  config.checkpoint.keep = 1;
+  config.checkpoint.keep = 2;
   write_text(recipe_, to_yaml(config));
   const std::string data = "builtin:dead-leaves?size=16&count=7&seed=1";
   ASSERT_EQ(run({"train", recipe_.string(), "--run", run_.string()}).code, 0);
@@ -127,8 +127,23 @@ TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
   EXPECT_EQ(evaluated.code, 0) << evaluated.error;
   expect_contains(evaluated.out, {"checkpoints/step-"});
   EXPECT_EQ(run({"info", other + "/checkpoints/best"}).code, 0);
+  write_text(other + "/checkpoints/best", "step-3\n");
+  const auto exported = (folder_ / "best.safetensors").string();
+  ASSERT_EQ(run({"export", other, "--best", "--out", exported}).code, 0);
+  const auto hash_of = [](const std::string& model) {
+    return nlohmann::json::parse(run({"info", model, "--json", "-"}).out).at("sha256");
+  };
+  EXPECT_EQ(hash_of(exported), hash_of(other + "/checkpoints/step-3"));
+  EXPECT_NE(hash_of(exported), hash_of(other));
+  const auto tokens = (folder_ / "tokens").string(), pictures = (folder_ / "pictures").string();
+  ASSERT_EQ(run({"tokenize", other, "--best", "--data", data, "--out", tokens}).code, 0);
+  EXPECT_EQ(run({"detokenize", other, "--tokens", tokens, "--out", pictures}).code, 2)
+      << "tokens of another model";
+  EXPECT_EQ(run({"detokenize", other, "--best", "--tokens", tokens, "--out", pictures}).code, 0);
   write_text(other + "/checkpoints/best", "../../elsewhere\n");
   expect_failure(run({"eval", other, "--best", "--data", data}), 2, {"names no checkpoint"});
+  expect_failure(run({"export", run_.string(), "--best", "--out", exported}), 2,
+                 {"no best checkpoint"});
 }
 
 TEST_F(Stop, RunsAreListed) {
@@ -160,6 +175,28 @@ TEST_F(Stop, RunsAreListed) {
   expect_contains(run({"runs", (runs / "tiny").string()}).out, {"running"});
   expect_failure(run({"runs", (runs / "no run").string()}), 2, {"no runs"});
   expect_failure(run({"runs", (folder_ / "missing").string()}), 2, {"missing"});
+  EXPECT_EQ(run({"runs", (runs / "no run").string(), "--json", "-"}).out, "[]\n");
+  EXPECT_EQ(run({"runs", "--json", (runs / "no run").string()}).out, "[]\n");
+
+  // Numbers of one run that nobody can have written do not keep the others from being listed.
+  const auto state_file = list_checkpoints(runs / "deep/tiny-2").back() / "state.json";
+  auto state = nlohmann::json::parse(read_text(state_file));
+  state["step"] = INT64_MAX;
+  write_text(state_file, state.dump());
+  const auto listed_again = [&] {
+    return nlohmann::json::parse(run({"runs", runs.string(), "--json"}).out);
+  };
+  EXPECT_EQ(listed_again()[0].at("step"), INT64_MAX);
+  EXPECT_EQ(listed_again()[0].at("total_steps"), 0) << "not a product that does not fit";
+  for (const char* wrong : {"1e300", "1.5", "\"3\"", "-1"}) {
+    state["step"] = nlohmann::json::parse(wrong);
+    write_text(state_file, state.dump());
+    const auto all = listed_again();
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].at("state"), "damaged");
+    expect_contains(all[0].at("problem").get<std::string>(), {"state.json", "step"});
+    EXPECT_FALSE(all[1].contains("problem"));
+  }
 }
 
 }  // namespace

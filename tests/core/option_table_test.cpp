@@ -161,15 +161,6 @@ TEST_F(OptionTableTest, SavedSettingsReadBack) {
   EXPECT_EQ(kitchen_options(again).to_yaml(), text);
 }
 
-TEST_F(OptionTableTest, BriefLeavesOutInnerSectionsAtTheirDefaults) {
-  Kitchen kitchen, usual;
-  const auto brief = [&] { return kitchen_options(kitchen).to_brief_yaml(kitchen_options(usual)); };
-  EXPECT_EQ(brief().find("kettle"), std::string::npos);
-  EXPECT_NE(brief().find("burners"), std::string::npos);
-  kitchen.of<KettleConfig>().volume = 3;
-  EXPECT_NE(brief().find("kettle"), std::string::npos);
-}
-
 TEST_F(OptionTableTest, DifferencesAreThoseOfTheResult) {
   auto a = loaded("", {"plan.note=here", "stove.burners=3"}), b = loaded("");
   EXPECT_EQ(kitchen_options(a).differences(kitchen_options(b)),

@@ -162,6 +162,30 @@ TEST(Folder, NothingFoundSaysWhatWasSought) {
   expect_error("", {"no images given"});
 }
 
+TEST(Source, ImagesThatAreNotReadSayHowToConvertThem) {
+  TempFolder folder;
+  write_text(folder / "a.HEIC", "heic");
+  expect_error(folder.text("a.HEIC"),
+               {"a.HEIC: HEIC images are not read; convert it to JPEG or PNG (heif-convert does)"});
+  expect_error(folder.text(), {"1 .heic", "HEIC images are not read; convert them to JPEG or PNG"});
+  write_text(folder / "a.tar", make_tar({{"x.heic", "heic"}, {"x.txt", "text"}}));
+  expect_error(folder.text("a.tar"), {"1 .heic", "HEIC images are not read; convert them"});
+
+  const auto passed_over = [](const std::string& spec) {
+    testing::internal::CaptureStderr();
+    open_source(spec);
+    return testing::internal::GetCapturedStderr();
+  };
+  write_png(folder / "good.png", plain_image(3, 2, 7));
+  EXPECT_NE(passed_over(folder.text()).find("1 .heic"), std::string::npos);
+  EXPECT_NE(passed_over(folder.text()).find("convert them"), std::string::npos);
+  write_text(folder / "b.tar",
+             make_tar({{"x.avif", "avif"}, {"y.png", png_text(plain_image(3, 2, 7))}}));
+  const auto of_tar = passed_over(folder.text("b.tar"));
+  EXPECT_NE(of_tar.find("passed over 1 .avif"), std::string::npos) << of_tar;
+  EXPECT_NE(of_tar.find("AVIF images are not read; convert them"), std::string::npos) << of_tar;
+}
+
 TEST(Folder, BrokenImageIsNamedWhenLoaded) {
   TempFolder folder;
   write_text(folder / "empty.png", "");

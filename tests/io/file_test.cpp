@@ -21,6 +21,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/input_file.h"
+#include "nsvq/io/stream.h"
 
 namespace nsvq {
 namespace {
@@ -73,6 +74,25 @@ TEST(File, MakesMissingFolders) {
 }
 
 TEST(File, ReadsFilesWithoutASize) { EXPECT_FALSE(read_text("/proc/self/status").empty()); }
+
+TEST(File, OnlyAStreamWaitsForAPipe) {
+  TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(message_of<UserError>([&] { read_text(pipe); }),
+            "cannot read " + pipe + ": not a file");
+  EXPECT_TRUE(
+      holds(message_of<UserError>([] { read_file("/dev/zero"); }), "/dev/zero: not a file"));
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "text", 4), 4);
+  ::close(ends[1]);
+  const auto bytes = read_stream("/dev/fd/" + std::to_string(ends[0]));
+  ::close(ends[0]);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "text");
+  EXPECT_EQ(message_of<UserError>([&] { read_stream(folder / "none"); }),
+            "cannot read " + (folder / "none").string() + ": No such file or directory");
+}
 
 TEST(File, ReadErrorsNameThePath) {
   TemporaryFolder folder;

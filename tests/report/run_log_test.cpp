@@ -1,9 +1,12 @@
 #include "nsvq/report/run_log.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
 
 #include "nsvq/core/error.h"
@@ -12,6 +15,7 @@
 #include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
 #include "nsvq/report/curves.h"
+#include "nsvq/report/record_list.h"
 #include "nsvq/report/summary.h"
 
 namespace nsvq {
@@ -89,6 +93,66 @@ TEST(RunLog, AResumedRunOverwritesWhatItRepeats) {
   EXPECT_EQ(steps(log, "eval"), (std::vector<double>{32}));
   EXPECT_EQ(steps(log, "phase"), (std::vector<double>{}));
   EXPECT_EQ(log.values("epoch", "loss").back().second, 4);
+}
+
+/// As RecordList does it, by looking at every record.
+std::vector<Record> plain_records(const std::vector<Record>& all) {
+  const auto repeats = [](const Record& later, const Record& earlier) {
+    if (later.kind != earlier.kind) return false;
+    if (later.step != earlier.step) return later.step < earlier.step;
+    if (later.kind == "phase") return later.phase == earlier.phase;
+    return later.kind != "alarm" || later.sign == earlier.sign;
+  };
+  std::vector<Record> kept;
+  for (const Record& next : all) {
+    const auto same = [&](const Record& record) { return repeats(next, record); };
+    if (std::any_of(kept.begin(), kept.end(), same)) {
+      std::erase_if(kept, [&](const Record& record) {
+        return record.step > next.step || repeats(next, record);
+      });
+    }
+    kept.push_back(next);
+  }
+  return kept;
+}
+
+TEST(RunLog, ForgetsWhatThePlainVersionForgets) {
+  std::mt19937 random(1);
+  const std::vector<std::string> kinds = {"step", "eval", "phase", "alarm", "moon"};
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<Record> all;
+    RecordList list;
+    for (int i = 0; i < 60; ++i) {
+      Record record;
+      record.kind = kinds[random() % kinds.size()];
+      record.step = static_cast<double>(i / 6 + random() % 4);
+      record.phase = record.sign = random() % 2 == 0 ? "a" : "b";
+      record.epoch = i;  // tells them apart
+      all.push_back(record);
+      list.add(record);
+    }
+    std::vector<double> kept, expected;
+    for (const Record& record : list.take()) kept.push_back(record.epoch);
+    for (const Record& record : plain_records(all)) expected.push_back(record.epoch);
+    ASSERT_EQ(kept, expected) << trial;
+  }
+}
+
+/// Minutes if the time grew with the square of the number of kinds, of signs or of repeats.
+TEST(RunLog, TakesAnyNumberOfKindsSignsAndRepeats) {
+  std::string text;
+  const int many = 100'000;
+  for (int i = 0; i < many; ++i)
+    text += fmt::format("{{\"kind\":\"k{}\",\"step\":1,\"v{}\":1}}\n", i, i);
+  for (int i = 0; i < many; ++i)
+    text += fmt::format("{{\"kind\":\"alarm\",\"step\":1,\"sign\":\"s{}\"}}\n", i);
+  for (int i = 0; i < many; ++i) text += "{\"kind\":\"step\",\"step\":1}\n";
+  const RunLog log = parse_run_log(text);
+  EXPECT_EQ(log.records.size(), 2u * many + 1);
+  EXPECT_EQ(raised_alarms(log).size(), static_cast<size_t>(many));
+  const auto groups = make_curves(log);
+  EXPECT_EQ(groups.back().title, "Other (60 of 100000)");
+  EXPECT_EQ(groups.back().charts.size(), 60u);
 }
 
 TEST(RunLog, TakesKindsItDoesNotKnow) {

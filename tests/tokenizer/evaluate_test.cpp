@@ -20,7 +20,7 @@ TEST(Evaluate, EndsWithTheBatchInWhichASignalComes) {
   MetricSet metrics({"psnr"}, {});
   int batches = 0;
   const auto stop = [&](const EvalBatch&, const std::vector<int64_t>&) {
-    if (++batches == 2) raise(SIGINT);
+    if (++batches == 2) raise(SIGTERM);
   };
   catch_interrupts();
   EXPECT_THROW(evaluate(model, loader, at::kCPU, metrics, {.on_batch = stop}), Interrupted);

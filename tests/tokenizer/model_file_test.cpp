@@ -102,9 +102,9 @@ TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
   write_text(checkpoint / "training.safetensors", "moments");
   write_checksums(checkpoint);
   write_text(checkpoint / "training.safetensors", "damaged");
-  EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
+  EXPECT_EQ(open_model_file(folder.path()).path, checkpoint / "model.safetensors");
   write_text(checkpoint / "model.safetensors", "damaged");
-  EXPECT_NE(error_of([&] { find_model(folder.path()); }), "");
+  EXPECT_NE(error_of([&] { open_model_file(folder.path()); }), "");
 }
 
 /// A model file with a hash of its contents, of a tiny recipe.
@@ -117,7 +117,7 @@ TEST(FindModel, FindsAnyDamagedByteWhereverTheFileLies) {
   const TemporaryFolder folder;
   const auto path = folder / "copied.safetensors";
   write_small_model(path);
-  EXPECT_EQ(find_model(path), path);
+  EXPECT_EQ(open_model_file(path).path, path);
   const auto whole = read_file(path);
   uint64_t header = 0;
   std::memcpy(&header, whole.data(), sizeof(header));
@@ -131,7 +131,7 @@ TEST(FindModel, FindsAnyDamagedByteWhereverTheFileLies) {
     auto damaged = whole;
     damaged[at] ^= std::byte{1};
     write_file(path, damaged);
-    const auto error = error_of([&] { find_model(path); });
+    const auto error = error_of([&] { open_model_file(path); });
     EXPECT_NE(error.find(path.string()), std::string::npos) << "byte " << at << ": " << error;
   }
 }
@@ -153,7 +153,7 @@ TEST(FindModel, NeedsNoManifestWhereTheModelHasAContentsHash) {
   write_small_model(checkpoint / "model.safetensors");
   write_text(checkpoint / "state.json", "damaged");
   write_text(checkpoint / "manifest.json", "damaged");
-  EXPECT_EQ(find_model(folder.path()), checkpoint / "model.safetensors");
+  EXPECT_EQ(open_model_file(folder.path()).path, checkpoint / "model.safetensors");
 }
 
 TEST(FindModel, DoesNotTakeAnOlderModelForOneThatCannotBeOpened) {
@@ -163,11 +163,11 @@ TEST(FindModel, DoesNotTakeAnOlderModelForOneThatCannotBeOpened) {
   fs::create_directories(newest);
   // Root may read anything, so a link to itself stands for a file without permission.
   fs::create_symlink(newest / "model.safetensors", newest / "model.safetensors");
-  const auto error = error_of([&] { find_model(folder.path()); });
+  const auto error = error_of([&] { open_model_file(folder.path()); });
   EXPECT_NE(error.find("cannot read " + (newest / "model.safetensors").string()), std::string::npos)
       << error;
   fs::remove(newest / "model.safetensors");
-  EXPECT_EQ(find_model(folder.path()), folder / "checkpoints/step-3/model.safetensors");
+  EXPECT_EQ(open_model_file(folder.path()).path, folder / "checkpoints/step-3/model.safetensors");
 }
 
 TEST(InferenceSessionTest, RestoresTorchsFlags) {

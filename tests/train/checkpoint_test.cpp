@@ -85,7 +85,7 @@ TEST_F(CheckpointTest, TheNewestIsByNumberAndOthersFoldersAreIgnored) {
   save_checkpoint(run_ / "checkpoints/step-9",
                   {state_, {}, model_contents(named_tensors(*model_), config_), {}});
   std::filesystem::create_directories(run_ / "checkpoints/.step-99.tmp-1-1");
-  EXPECT_EQ(find_model(run_), checkpoint_ / "model.safetensors");
+  EXPECT_EQ(open_model_file(run_).path, checkpoint_ / "model.safetensors");
 }
 
 TEST_F(CheckpointTest, WhatIsWrongIsNamed) {

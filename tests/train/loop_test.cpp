@@ -242,11 +242,34 @@ TEST(Loop, ACheckpointIsWrittenWhenAskedFor) {
   auto options = regression_options();
   options.checkpoint.every_steps = 0;
   catch_interrupts();
+  testing::internal::CaptureStderr();
   train_regression(folder / "run", options, [](const RunState& state) {
     if (state.step == 6) raise(SIGUSR1);
   });
+  const auto log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("step 7: checkpoint written, as SIGUSR1 asked"), std::string::npos) << log;
+  EXPECT_EQ(log.find("SIGUSR1"), log.rfind("SIGUSR1")) << "once";
   EXPECT_EQ(checkpoint_names(folder / "run"),
             (std::vector<std::string>{"step-5", "step-7", "step-10", "step-15", "step-20"}));
+}
+
+TEST(Loop, TheReportOfAStoppedRunDoesNotReload) {
+  const TemporaryFolder folder;
+  const auto reloads = [&] {
+    return read_text(folder / "run/report.html").find("http-equiv=\"refresh\"") !=
+           std::string::npos;
+  };
+  bool on_the_way = false;
+  catch_interrupts();
+  const auto stop = [&](const RunState& state) {
+    if (state.step != 7) return;
+    on_the_way = reloads();
+    raise(SIGTERM);
+  };
+  EXPECT_FALSE(train_regression(folder / "run", regression_options(), stop).finished);
+  EXPECT_TRUE(on_the_way);
+  EXPECT_FALSE(reloads());
+  catch_interrupts();
 }
 
 /// The error falls and falls; a task calls higher figures better unless it says otherwise, so here
@@ -260,7 +283,7 @@ TEST(Loop, TheBestCheckpointIsKeptBesideTheLast) {
   EXPECT_EQ(checkpoint_names(folder / "first"), (Names{"step-5", "step-16", "step-20"}))
       << "written for its evaluation";
   EXPECT_EQ(read_text(folder / "first/checkpoints/best"), "step-5\n");
-  EXPECT_EQ(find_model(folder / "first/checkpoints/best"),
+  EXPECT_EQ(open_model_file(folder / "first/checkpoints/best").path,
             folder / "first/checkpoints/step-5/model.safetensors");
 
   options.checkpoint.keep_best = "epochs";  // grows

@@ -162,7 +162,8 @@ TEST_F(ResumeTest, PassesOverDamagedCheckpoints) {
   fs::resize_file(folders[1] / "model.safetensors", 1000);
   EXPECT_NE(folder_damage(folders[1])->find("1000 bytes"), std::string::npos);
   EXPECT_EQ(newest_checkpoint(path), folders[0]);
-  EXPECT_EQ(find_model(path), folders[2] / "model.safetensors") << "inference reads no more";
+  EXPECT_EQ(open_model_file(path).path, folders[2] / "model.safetensors")
+      << "inference reads no more";
   run(full_config(), path, Start::resume);
   expect_same_runs(whole(), path);
 }
@@ -187,10 +188,10 @@ TEST_F(ResumeTest, OfDamagedCheckpointsAloneIsRefused) {
 
 TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
   const auto folder = list_checkpoints(crashed(4)).back();
-  EXPECT_EQ(find_model(folder), folder / "model.safetensors");
+  EXPECT_EQ(open_model_file(folder).path, folder / "model.safetensors");
   flip_a_byte(folder / "model.safetensors");
   for (const auto& named : {folder, folder / "model.safetensors"}) {
-    const auto error = error_of([&] { find_model(named); });
+    const auto error = error_of([&] { open_model_file(named); });
     EXPECT_NE(error.find("model.safetensors: damaged"), std::string::npos) << error;
   }
 }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+namespace nsvq {
+
+/// Standard output kept for one text that a program may read: all else that is printed while this
+/// object lives goes to standard error.
+class ReservedStdout {
+ public:
+  /// `option` is what asked for it, for errors. Throws RunError.
+  explicit ReservedStdout(const std::string& option);
+  ~ReservedStdout();
+  ReservedStdout(const ReservedStdout&) = delete;
+  ReservedStdout& operator=(const ReservedStdout&) = delete;
+
+  /// Gives standard output back and prints the text to it.
+  void print(const std::string& text);
+
+ private:
+  void restore();
+
+  int stdout_ = -1;  // standard output, while prints go to standard error
+};
+
+}  // namespace nsvq
