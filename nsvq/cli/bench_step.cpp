@@ -69,8 +69,9 @@ void time_discriminator(const Config& config, Precision precision, const torch::
   take("discriminator", [&] {
     const auto leaf = images.detach().requires_grad_();
     adversary.generator_term(leaf).backward();
-    adversary.backward(images, images, at::ones({}, images.options()),
-                       LossScale(precision, images.device()));
+    Scalars scalars;
+    adversary.optimizer().clear_gradients();
+    LossScale(precision, images.device()).backward(adversary.objective(images, images, scalars));
   });
 }
 
@@ -150,7 +151,7 @@ int64_t phase_number(const Config& config, const std::string& name) {
 Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const Source> source,
                   c10::Device device, int64_t phase) {
   constexpr int batches = 100;
-  Loader loader(std::move(source), training_loader_options(config, *make_group(), device));
+  Loader loader(std::move(source), training_loader_options(config, *make_single_group(), device));
   int64_t epoch = 0;
   const auto next = [&] {
     auto batch = loader.next();
@@ -224,7 +225,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
   {  // The parts get the memory of the whole.
-    Trainer trainer(config, folder / "run", make_group());
+    Trainer trainer(config, folder / "run", make_single_group());
     const auto images = random_images(config.train.batch_size, config.data.size, device);
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     show_step(step, config, arguments, device, json);

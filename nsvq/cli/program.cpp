@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/exit_code.h"
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
@@ -54,8 +55,6 @@ const std::vector<Command>& commands() {
 
 namespace {
 
-constexpr int kUserError = 2;
-constexpr int kRunError = 3;
 constexpr auto kExitCodes =
     "nsvq help COMMAND shows the arguments of a command.\n"
     "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
@@ -189,6 +188,8 @@ int run_program(int argc, char** argv) {
     return code;
   } catch (const Interrupted& stop) {
     return stop.exit_code();
+  } catch (const ExitCode& code) {
+    return code.value;
   } catch (const UserError& error) {
     return fail(kUserError, error.what());
   } catch (const c10::Error& error) {

@@ -125,6 +125,8 @@ struct TrainConfig {
   int64_t epochs = 70;
   int64_t steps = 0;
   int64_t batch_size = 32;
+  int64_t global_batch = 0;
+  int64_t accumulate = 1;
   std::string init_from;
   std::string on_nonfinite = "stop";
   int64_t nonfinite_limit = 10;
@@ -138,6 +140,13 @@ struct TrainConfig {
   int64_t samples_every = 1;
   int64_t samples = 8;
   int64_t check = 0;
+  int64_t check_ranks = 0;
+};
+
+/// How the processes of a run work together.
+struct DistConfig {
+  double timeout = 60;
+  std::string gradients = "fp32";
 };
 
 /// How far the encoder and its assignments move, on a fixed part of the evaluation images.
@@ -172,6 +181,7 @@ struct Config {
   ReplacementConfig replacement;
   ScheduleConfig schedule;
   TrainConfig train;
+  DistConfig dist;
   DriftConfig drift;
   AlarmConfig alarm;
   CheckpointConfig checkpoint;

@@ -19,9 +19,13 @@ double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} <
 
 }  // namespace
 
-c10::Device choose_device(const std::string& name) {
+c10::Device choose_device(const std::string& name, int local_rank) {
   if (name == "cpu") return c10::Device(c10::kCPU);
-  if (gpu_count() > 0) return c10::Device(c10::kCUDA, 0);
+  if (const int gpus = gpu_count(); gpus > 0) {
+    const int index = local_rank % gpus;
+    if (index > 0) use_gpu(index);
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+  }
   if (name == "cuda")
     throw UserError("CUDA is not available: {}; use device=cpu (in other commands --device cpu)",
                     why_no_gpu());

@@ -10,7 +10,9 @@ namespace nsvq {
 
 /// The device for the setting `device`: "cpu", "cuda", or "auto" (a GPU if this build supports CUDA
 /// and one is visible). Throws UserError with the reason if "cuda" is not available.
-c10::Device choose_device(const std::string& name);
+/// Of several processes on a machine each takes the GPU of its number there; if there are fewer,
+/// they share.
+c10::Device choose_device(const std::string& name, int local_rank = 0);
 
 /// A text for logs: "cpu, 2 threads" or "NVIDIA H200".
 std::string describe(c10::Device device);
@@ -34,6 +36,8 @@ std::string describe_out_of_memory(const std::string& error);
 
 // Implemented in device_cuda.cpp, or in device_no_cuda.cpp without CUDA:
 
+/// Makes a GPU the one that this thread's work goes to.
+void use_gpu(int index);
 /// Number of usable GPUs.
 int gpu_count();
 /// The reason why gpu_count() is 0, for an error message.

@@ -6,6 +6,8 @@
 
 namespace nsvq {
 
+void use_gpu(int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }
+
 int gpu_count() { return c10::cuda::device_count(); }
 
 std::string why_no_gpu() { return "no NVIDIA GPU is visible"; }

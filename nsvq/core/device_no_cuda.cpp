@@ -2,6 +2,8 @@
 
 namespace nsvq {
 
+void use_gpu(int /*index*/) {}
+
 int gpu_count() { return 0; }
 
 std::string why_no_gpu() { return "this nsvq was built without CUDA (NSVQ_CUDA)"; }

@@ -18,6 +18,7 @@ constexpr std::string_view clear_to_end = "\r\x1b[K";
 
 struct Status {
   std::mutex mutex;
+  bool quiet = false;
   std::string line;  // empty if no status line is shown
 };
 
@@ -26,8 +27,9 @@ Status& status() {
   return status;
 }
 
-// Errors are ignored: a log that cannot be written must not end a run.
+// Errors are ignored: a log that cannot be written must not end a run. The caller holds the mutex.
 void write_stderr(std::string_view text) {
+  if (status().quiet) return;
   while (!text.empty()) {
     const ssize_t written =
         retry_interrupted([&] { return ::write(STDERR_FILENO, text.data(), text.size()); });
@@ -47,6 +49,11 @@ int stderr_width() {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
+}
+
+void set_quiet(bool quiet) {
+  const std::lock_guard lock(status().mutex);
+  status().quiet = quiet;
 }
 
 void print_line(std::string_view line) {

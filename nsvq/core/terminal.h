@@ -13,6 +13,9 @@ bool stderr_is_terminal();
 /// Columns of the terminal; 80 if unknown.
 int stderr_width();
 
+/// From now on nothing is printed, or again: of several processes only one speaks.
+void set_quiet(bool quiet);
+
 /// Prints a permanent line. A status line is cleared first and drawn again below it.
 void print_line(std::string_view line);
 /// Draws `line` in place of the status line. It must be narrower than the terminal.

@@ -40,7 +40,7 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
     : options_(options),
       sampler_{source->size(), options.batch_size, options.shuffle,
                options.seed,   options.rank,       options.world},
-      filler_(source, options, sampler_) {
+      filler_(source, options) {
   if (options.batch_size < 1) throw UserError("batch size {} is less than 1", options.batch_size);
   if (options.transform.output_height() < 1 || options.transform.output_width() < 1)
     throw UserError("image size {} x {} is less than 1", options.transform.output_height(),
@@ -57,8 +57,12 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
   }
 }
 
-void BatchMaker::start(int64_t epoch, int64_t batch) {
-  auto fresh = std::make_shared<const Epoch>(Epoch{epoch, sampler_.order(epoch)});
+void BatchMaker::start(int64_t epoch, int64_t batch, int64_t used) {
+  auto order = sampler_.order(epoch);
+  order.erase(order.begin(), order.begin() + std::min<int64_t>(used, std::ssize(order)));
+  auto sampler = sampler_;
+  sampler.images = std::ssize(order);
+  auto fresh = std::make_shared<const Epoch>(Epoch{epoch, std::move(order), sampler});
   {
     // A thread that still fills an older batch shares its ownership, so the batch is freed when
     // that thread is done.
@@ -78,7 +82,7 @@ std::optional<Batch> BatchMaker::next() {
     delivered_ += std::ssize(batch.indices);
     if (!batch.indices.empty()) return batch;
   }
-  if (delivered_ == 0 && first_batch_ == 0 && sampler_.slots() > 0) filler_.throw_unusable();
+  if (delivered_ == 0 && first_batch_ == 0 && epoch_->sampler.slots() > 0) filler_.throw_unusable();
   return std::nullopt;
 }
 
@@ -117,8 +121,9 @@ bool BatchMaker::open_slot() {
   if (!epoch_) return false;
   if (!queue_.empty() && queue_.back()->taken < std::ssize(queue_.back()->indices)) return true;
   const bool room = std::ssize(queue_) < std::max(options_.prefetch, 1);
-  if (!room || next_batch_ >= sampler_.batches()) return false;
-  const int64_t slots = sampler_.batch_slots(next_batch_);
+  const auto& sampler = epoch_->sampler;
+  if (!room || next_batch_ >= sampler.batches()) return false;
+  const int64_t slots = sampler.batch_slots(next_batch_);
   auto pending = std::make_shared<Pending>();
   pending->epoch = epoch_;
   pending->first_slot = next_batch_ * options_.batch_size;

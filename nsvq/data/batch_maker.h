@@ -25,7 +25,7 @@ class BatchMaker {
 
   const LoaderOptions& options() const { return options_; }
   int64_t batches_per_epoch() const { return sampler_.batches(); }
-  void start(int64_t epoch, int64_t batch);
+  void start(int64_t epoch, int64_t batch, int64_t used = 0);
   std::optional<Batch> next();
   /// The next batch if it is finished, without waiting. Empty if it is unfinished or failed, or at
   /// the end of the epoch.

@@ -24,9 +24,9 @@ Loader::~Loader() = default;
 
 int64_t Loader::batches_per_epoch() const { return maker_->batches_per_epoch(); }
 
-void Loader::start(int64_t epoch, int64_t batch) {
+void Loader::start(int64_t epoch, int64_t batch, int64_t used) {
   ahead_.reset();
-  maker_->start(epoch, batch);
+  maker_->start(epoch, batch, used);
 }
 
 std::optional<Batch> Loader::next() {

@@ -54,8 +54,9 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   int64_t batches_per_epoch() const;
-  /// Makes the next batch number `batch` of `epoch`.
-  void start(int64_t epoch, int64_t batch = 0);
+  /// Makes the next batch number `batch` of `epoch`, counted behind the first `used` images of the
+  /// epoch's order: those that a run used before its number of processes or its batch changed.
+  void start(int64_t epoch, int64_t batch = 0, int64_t used = 0);
   /// Empty at the end of the epoch.
   std::optional<Batch> next();
   /// Distinct images that could not be decoded so far.

@@ -7,9 +7,8 @@
 
 namespace nsvq {
 
-SlotFiller::SlotFiller(std::shared_ptr<const Source> source, const LoaderOptions& options,
-                       const Sampler& sampler)
-    : source_(std::move(source)), options_(options), sampler_(sampler) {}
+SlotFiller::SlotFiller(std::shared_ptr<const Source> source, const LoaderOptions& options)
+    : source_(std::move(source)), options_(options) {}
 
 torch::Tensor SlotFiller::empty_batch(int64_t slots) const {
   const auto options = at::TensorOptions(options_.bytes ? at::kByte : at::kFloat);
@@ -20,13 +19,14 @@ torch::Tensor SlotFiller::empty_batch(int64_t slots) const {
 
 int64_t SlotFiller::fill(const Epoch& epoch, int64_t place, const torch::Tensor& images,
                          int64_t slot) {
-  const int64_t position = sampler_.position(place);
+  const auto& sampler = epoch.sampler;
+  const int64_t position = sampler.position(place);
   if (!options_.shuffle) {
     return load_image(epoch, position, position, images, slot) ? epoch.order[position] : left_out;
   }
-  const int64_t slots = sampler_.slots();
+  const int64_t slots = sampler.slots();
   for (int64_t i = 0; i < slots; ++i) {
-    const int64_t at = sampler_.position((place + i) % slots);
+    const int64_t at = sampler.position((place + i) % slots);
     if (load_image(epoch, at, position, images, slot)) return epoch.order[at];
   }
   throw_unusable();

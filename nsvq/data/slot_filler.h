@@ -12,10 +12,11 @@
 
 namespace nsvq {
 
-/// An epoch's number and its images in the order of use.
+/// An epoch's number, its images in the order of use, and how they are dealt.
 struct Epoch {
   int64_t number = 0;
   std::vector<int64_t> order;
+  Sampler sampler;
 };
 
 /// Puts images into the slots of batches and remembers which ones are broken. Called from any
@@ -25,8 +26,7 @@ class SlotFiller {
   /// In place of an image's index: the slot stays empty.
   static constexpr int64_t left_out = -1;
 
-  SlotFiller(std::shared_ptr<const Source> source, const LoaderOptions& options,
-             const Sampler& sampler);
+  SlotFiller(std::shared_ptr<const Source> source, const LoaderOptions& options);
 
   /// Uninitialised [slots, 3, height, width]; in pinned memory for a GPU, so that the copy to it is
   /// asynchronous.
@@ -51,7 +51,6 @@ class SlotFiller {
 
   const std::shared_ptr<const Source> source_;
   const LoaderOptions options_;
-  const Sampler sampler_;
 
   mutable std::mutex mutex_;  // guards broken_
   std::unordered_set<int64_t> broken_;

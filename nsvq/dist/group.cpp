@@ -1,10 +1,5 @@
 #include "nsvq/dist/group.h"
 
-#include <cstdlib>
-#include <string>
-
-#include "nsvq/core/error.h"
-
 namespace nsvq {
 
 namespace {
@@ -19,14 +14,25 @@ class SingleGroup : public Group {
 
 }  // namespace
 
-std::shared_ptr<Group> make_group() {
-  const char* world = std::getenv("WORLD_SIZE");
-  if (world && std::string(world) != "1") {
-    // Otherwise every process would train a model of its own and write to one run's folder.
-    throw UserError("WORLD_SIZE is {}, but nsvq trains in one process; start it without torchrun",
-                    world);
-  }
-  return std::make_shared<SingleGroup>();
+std::shared_ptr<Group> make_single_group() { return std::make_shared<SingleGroup>(); }
+
+torch::Tensor gather(Group& group, const torch::Tensor& tensor) {
+  auto shape = tensor.sizes().vec();
+  shape.insert(shape.begin(), group.size());
+  const auto all = at::zeros(shape, tensor.options());
+  all[group.rank()].copy_(tensor);
+  group.sum({all});  // of one value and zeros: exact
+  return all;
+}
+
+std::string broadcast_text(Group& group, const std::string& text) {
+  const auto length = at::tensor({static_cast<int64_t>(text.size())}, at::kLong);
+  group.broadcast({length});
+  const auto bytes = at::zeros({length.item<int64_t>()}, at::kByte);
+  if (group.leads()) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
+  if (bytes.numel() > 0) group.broadcast({bytes});
+  const auto* first = bytes.data_ptr<uint8_t>();
+  return std::string(first, first + bytes.numel());
 }
 
 }  // namespace nsvq

@@ -2,13 +2,18 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include "nsvq/dist/launch.h"
 
 namespace nsvq {
 
-/// The processes of a distributed training run. A single process is a group of size 1, so no other
-/// code asks whether training is distributed.
+/// The processes (ranks) of a distributed training run. A single process is a group of size 1, so
+/// no other code asks whether training is distributed. All ranks make the same calls in the same
+/// order.
 class Group {
  public:
   virtual ~Group() = default;
@@ -20,12 +25,50 @@ class Group {
   /// Overwrites each tensor with rank 0's.
   virtual void broadcast(const std::vector<torch::Tensor>& tensors) = 0;
 
+  /// A sum under way.
+  class Pending {
+   public:
+    virtual ~Pending() = default;
+    /// Returns when the tensor holds the sum.
+    virtual void wait() = 0;
+  };
+  /// Starts the sum of a contiguous tensor, which must not be touched until it is waited for. A
+  /// null pointer where it is done already.
+  virtual std::unique_ptr<Pending> start_sum(const torch::Tensor& tensor) {
+    sum({tensor});
+    return nullptr;
+  }
+
+  /// Number of this rank among those of its machine, and how many these are.
+  virtual int local_rank() const { return 0; }
+  virtual int local_size() const { return 1; }
+
+  /// What this rank is doing, for the messages of others if it dies.
+  virtual void tell_step(int64_t /*step*/) {}
+  /// Why this rank ends, for the messages of others.
+  virtual void tell_failure(const std::string& /*message*/) {}
+
   /// True on rank 0, the only rank that writes files and prints.
   bool leads() const { return rank() == 0; }
 };
 
-/// A group of this process alone. Throws UserError if torchrun's WORLD_SIZE asks for more than one
-/// process.
-std::shared_ptr<Group> make_group();
+/// [size, ...]: the tensor of every rank, in the order of ranks; all have one shape and type.
+torch::Tensor gather(Group& group, const torch::Tensor& tensor);
+
+/// Rank 0's text.
+std::string broadcast_text(Group& group, const std::string& text);
+
+/// What happens in a process whose group has lost another: `message` says which rank, and since
+/// which step. It is called by another thread than the one that trains, which may be waiting for
+/// the lost rank, and must end the process.
+using OnLostRank = std::function<void(const std::string& message)>;
+
+/// The group of a launch, by Gloo on CPUs; of one process alone if it is one. Waits for the other
+/// ranks to join. A rank that gives no sign of life for `timeout` seconds is lost. Throws UserError
+/// where a rank does not come.
+std::shared_ptr<Group> make_group(const Launch& launch, double timeout, OnLostRank on_lost);
+
+/// A group of this process alone.
+std::shared_ptr<Group> make_single_group();
 
 }  // namespace nsvq

@@ -8,6 +8,18 @@
 
 namespace nsvq {
 
+namespace {
+
+/// All ranks give up together; each would wait for the others' sums.
+bool any_rank_stopped(Group* group, bool here) {
+  if (!group || group->size() == 1) return here;
+  const auto count = at::tensor({static_cast<int64_t>(here)}, at::kLong);
+  group->sum({count});
+  return count.item<int64_t>() > 0;
+}
+
+}  // namespace
+
 std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10::Device device,
                                        MetricSet& metrics, const EvaluateOptions& options) {
   const torch::NoGradGuard no_grad;
@@ -16,8 +28,10 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
   auto lowest = at::zeros({}, at::TensorOptions(device).dtype(at::kLong));
   Progress progress(options.title, loader.batches_per_epoch(), "batches");
   loader.start(0);
+  bool stopped = false;
   for (int64_t done = 0; auto batch = loader.next(); progress.update(++done)) {
-    throw_if_interrupted();
+    stopped = interrupted();
+    if (stopped) break;
     const auto images = batch->images.to(device);
     const auto made = tokenizer->reconstruct_without_waiting(images);
     if (made.indices.numel() > 0) lowest = at::minimum(lowest, made.indices.min());
@@ -26,6 +40,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
     if (options.on_batch) options.on_batch(seen, batch->indices);
     count += images.size(0);
   }
+  if (any_rank_stopped(options.group, stopped)) throw Interrupted();
   progress.update(loader.batches_per_epoch());  // counts batches of broken images too
   progress.finish();
   throw_if_marked(lowest);

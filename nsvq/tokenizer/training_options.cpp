@@ -62,7 +62,13 @@ std::vector<Option> train_options(TrainConfig& train) {
        kNotOnResult},
       {"train.steps", &train.steps, "steps to train, in place of train.epochs; 0: by epochs",
        Range::at_least(0), kNotOnResult},
-      {"train.batch_size", &train.batch_size, "images in a step, per process", Range::at_least(1)},
+      {"train.batch_size", &train.batch_size,
+       "images of a process (a GPU) in one forward and backward pass", Range::at_least(1)},
+      {"train.global_batch", &train.global_batch,
+       "images in a step over all processes, in place of train.batch_size; 0: by that",
+       Range::at_least(0)},
+      {"train.accumulate", &train.accumulate,
+       "passes of train.batch_size images whose gradients make one step", Range::at_least(1)},
       {"train.init_from", &train.init_from,
        "a run or model whose encoder and decoder to start with; codes start from its latents",
        Range::any_text("a path"), kNotOnResult},
@@ -88,6 +94,9 @@ std::vector<Option> train_options(TrainConfig& train) {
       {"train.check", &train.check,
        "steps between comparisons of the fast quantizer path with the plain one; 0: never",
        Range::at_least(0), kNotOnResult},
+      {"train.check_ranks", &train.check_ranks,
+       "steps between comparisons of all weights between processes; 0: only at the start",
+       Range::at_least(0), kNotOnResult},
       {"train.log_every", &train.log_every, "steps between lines of metrics.jsonl",
        Range::at_least(1), kNotOnResult},
       {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
@@ -95,6 +104,16 @@ std::vector<Option> train_options(TrainConfig& train) {
       {"train.samples_every", &train.samples_every,
        "epochs between grids of reconstructions; 0: never", Range::at_least(0), kNotOnResult},
       {"train.samples", &train.samples, "images in such a grid", Range::at_least(1), kNotOnResult},
+  };
+}
+
+std::vector<Option> dist_options(DistConfig& dist) {
+  return {
+      {"dist.timeout", &dist.timeout,
+       "seconds without a sign of life of a process after which the others end", Range::above(0),
+       kNotOnResult},
+      {"dist.gradients", &dist.gradients, "type in which gradients are summed over processes",
+       Range::one_of({"fp32", "bf16"})},
   };
 }
 
@@ -141,9 +160,9 @@ std::vector<Option> checkpoint_options(CheckpointConfig& checkpoint) {
 
 std::vector<Option> training_options(Config& config) {
   std::vector<Option> rows;
-  for (auto section :
-       {schedule_options(config.schedule), train_options(config.train), drift_options(config.drift),
-        alarm_options(config.alarm), checkpoint_options(config.checkpoint)}) {
+  for (auto section : {schedule_options(config.schedule), train_options(config.train),
+                       dist_options(config.dist), drift_options(config.drift),
+                       alarm_options(config.alarm), checkpoint_options(config.checkpoint)}) {
     for (auto& row : section) rows.push_back(std::move(row));
   }
   return rows;

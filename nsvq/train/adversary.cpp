@@ -18,13 +18,22 @@ Discriminator make_discriminator(const Config& config, c10::Device device) {
   return discriminator;
 }
 
+/// The mean over ranks, as a tensor like `logits` with one element.
+torch::Tensor mean_over_ranks(const torch::Tensor& logits, Group* group) {
+  if (!group || group->size() == 1) return logits;
+  const auto mean = logits.detach().mean().reshape({1});
+  group->sum({mean});
+  return mean / group->size();
+}
+
 }  // namespace
 
-Adversary::Adversary(const Config& config, c10::Device device)
+Adversary::Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group)
     : config_(config.adversarial),
       precision_(choose_precision(config.train.precision, device)),
       device_(device),
       discriminator_(make_discriminator(config, device)),
+      group_(std::move(group)),
       lecam_(std::make_shared<Lecam>()),
       optimizer_(named_parameters(*discriminator_, config.optimizer.scale.discriminator),
                  config.optimizer) {
@@ -52,23 +61,21 @@ torch::Tensor Adversary::weight(const torch::Tensor& share, const torch::Tensor&
   return fixed * adaptive_weight(reconstruction, term, last_layer, scale.factor());
 }
 
-Scalars Adversary::backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                            const torch::Tensor& share, const LossScale& scale) {
+torch::Tensor Adversary::objective(const torch::Tensor& images,
+                                   const torch::Tensor& reconstructions, Scalars& scalars) {
   const auto real = judge(images);
   const auto fake = judge(reconstructions.detach());
   auto loss = discriminator_loss(config_.discriminator_loss, real, fake);
-  Scalars scalars = {{"discriminator", loss.detach()},
-                     {"logits_real", real.detach().mean()},
-                     {"logits_fake", fake.detach().mean()}};
+  scalars["discriminator"] = loss.detach();
+  scalars["logits_real"] = real.detach().mean();
+  scalars["logits_fake"] = fake.detach().mean();
   if (config_.lecam > 0) {
-    lecam_->update(real, fake);
+    lecam_->update(mean_over_ranks(real, group_.get()), mean_over_ranks(fake, group_.get()));
     const auto penalty = lecam_->penalty(real, fake);
     scalars["lecam"] = penalty.detach();
     loss = loss + config_.lecam * penalty;
   }
-  optimizer_.clear_gradients();
-  scale.backward(share * loss, *discriminator_);
-  return scalars;
+  return loss;
 }
 
 std::vector<torch::Tensor> Adversary::statistics() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/dist/group.h"
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/train/adam.h"
@@ -20,7 +21,7 @@ namespace nsvq {
 class Adversary {
  public:
   /// Throws UserError if images of data.size are too small for one patch of the discriminator.
-  Adversary(const Config& config, c10::Device device);
+  Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group = nullptr);
 
   /// The generator's adversarial loss for reconstructions [B, 3, H, W].
   torch::Tensor generator_term(const torch::Tensor& reconstructions);
@@ -30,11 +31,11 @@ class Adversary {
                        const torch::Tensor& term, const torch::Tensor& last_layer,
                        const LossScale& scale) const;
 
-  /// Backward pass of `share` times the discriminator's loss on images and reconstructions [B, 3,
-  /// H, W]; returns its terms.
-  Scalars backward(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                   const torch::Tensor& share, const LossScale& scale);
-  /// Buffers that `backward` changes (batch norm and LeCAM statistics).
+  /// The discriminator's loss on images and reconstructions [B, 3, H, W]; its terms are added to
+  /// `scalars`.
+  torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                          Scalars& scalars);
+  /// Buffers that `objective` changes (batch norm and LeCAM statistics).
   std::vector<torch::Tensor> statistics() const;
 
   /// Weights, buffers and optimizer moments, for checkpoints.
@@ -52,6 +53,7 @@ class Adversary {
   Precision precision_;
   c10::Device device_;
   Discriminator discriminator_;
+  std::shared_ptr<Group> group_;  ///< over which LeCAM's means are taken; null: this process alone
   std::shared_ptr<Lecam> lecam_;
   Adam optimizer_;
 };

@@ -7,6 +7,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/report/report.h"
+#include "nsvq/train/rank_check.h"
 
 namespace nsvq {
 
@@ -34,15 +35,17 @@ Loop::Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_pt
               .stop_at_nonfinite = options_.train.on_nonfinite == "stop",
               .precision = options_.precision,
               .seed = options_.seed,
-              .rank = group_->rank()},
-             device) {
+              .gradients = options_.gradients},
+             group_, device) {
   state_.samples = batches.samples();
+  state_.step_samples = batches.step_samples();
 }
 
-Outcome Loop::train(RunDirectory& run) {
-  run_ = &run;
+Outcome Loop::train(RunDirectory* run) {
+  run_ = run;
   const SideStreamGuard stream(device_);
   report_start();
+  share_tensors();
   if (state_.step == 0) {
     const StopAtOnceGuard starting;  // as if the run had not begun
     task_.begin(*this);
@@ -64,15 +67,37 @@ Outcome Loop::train(RunDirectory& run) {
     write([&] { end_report(run_->path()); });
   }
   require_saved();
+  // A rank that has ended would seem lost to one that is still writing.
+  group_->sum({at::zeros({1})});
   return {state_.evaluation, !stopped};
+}
+
+/// All ranks start from rank 0's weights.
+void Loop::share_tensors() {
+  if (group_->size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  const auto tensors = task_.shared_tensors();
+  for (const auto& [name, tensor] : tensors) group_->broadcast({tensor.detach()});
+  require_equal_ranks(*group_, tensors, "at the start");
+}
+
+/// In one collective a step.
+Loop::Asked Loop::ask_ranks() {
+  group_->tell_step(state_.step);
+  const Asked here{interrupted(), checkpoint_requested()};
+  if (group_->size() == 1) return here;
+  const auto counts = at::tensor({int64_t{here.to_stop}, int64_t{here.for_checkpoint}}, at::kLong);
+  group_->sum({counts});
+  return {counts[0].item<int64_t>() > 0, counts[1].item<int64_t>() > 0};
 }
 
 /// Throws Interrupted between two steps if the process was asked to stop.
 void Loop::train_epoch(Progress& progress) {
-  batches_.start(state_.epoch, state_.batch);
+  batches_.start(state_.epoch, state_.batch, state_.used);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
-    throw_if_interrupted();
+    const auto asked = ask_ranks();
+    if (asked.to_stop) throw Interrupted();
     const auto batch = batches_.next();
     if (!batch) break;
     const auto plan = task_.plan(state_);
@@ -82,18 +107,20 @@ void Loop::train_epoch(Progress& progress) {
     ++state_.batch;
     if (task_.step_syncs_host()) check_skipped_steps();
     in_flight.step();
-    after_step(*batch);
+    after_step(*batch, asked.for_checkpoint);
     progress.update(state_.step, note_);
   }
 }
 
-void Loop::after_step(const TensorBatch& batch) {
+void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
   // Before the task, which may enter another phase: the line is of the steps that led here.
   if (is_due(options_.train.log_every, state_.step) || state_.step == total_steps()) log_step();
   task_.after_step(*this, batch);
-  const bool requested = checkpoint_requested();
-  if (is_due(options_.checkpoint.every_steps, state_.step) || requested) save_checkpoint();
-  if (requested && saved_ == place()) {
+  if (is_due(options_.train.check_ranks, state_.step)) {
+    require_equal_ranks(*group_, task_.shared_tensors(), fmt::format("step {}", state_.step));
+  }
+  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_asked) save_checkpoint();
+  if (checkpoint_asked && saved_ == place()) {
     log("step {}: checkpoint written, as SIGUSR1 asked", state_.step);
   }
   for (const auto& hook : step_hooks_) hook(state_);
@@ -101,8 +128,9 @@ void Loop::after_step(const TensorBatch& batch) {
 
 void Loop::finish_epoch() {
   check_skipped_steps();
-  const bool whole = state_.batch == steps_per_epoch();
-  state_.batch = 0;
+  const int64_t left = state_.samples - state_.used - state_.batch * state_.step_samples;
+  const bool whole = left < state_.step_samples;
+  state_.batch = state_.used = 0;
   ++state_.epoch;
   state_.finished = state_.step >= total_steps();
   task_.end_epoch(*this, whole);
@@ -126,8 +154,12 @@ void Loop::evaluate_epoch() {
   if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
 }
 
-int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch) {
-  return train.steps > 0 ? train.steps : train.epochs * steps_per_epoch;
+int64_t total_steps(const TrainConfig& train, const BatchSource& batches, const RunState& state) {
+  if (train.steps > 0) return train.steps;
+  const int64_t left_of_epoch =
+      (batches.samples() - state.used) / batches.step_samples() - state.batch;
+  return state.step + left_of_epoch +
+         (train.epochs - state.epoch - 1) * batches.batches_per_epoch();
 }
 
 std::string Loop::graphs_disabled_reason() const {
@@ -178,6 +210,15 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
                     from, checkpoint.state.samples, task_.sample_name(), samples);
   }
   state_ = checkpoint.state;
+  // Of another number of processes: what they used of the epoch is not used again.
+  const int64_t step_samples = batches_.step_samples();
+  if (state_.step_samples > 0 && state_.step_samples != step_samples) {
+    log("{}: {} {} a step so far, {} from now on", from, state_.step_samples, task_.sample_name(),
+        step_samples);
+    state_.used += state_.batch * state_.step_samples;
+    state_.batch = 0;
+  }
+  state_.step_samples = step_samples;
   // A budget may have grown; one that was spent just before a crash still has its end to come.
   state_.finished = state_.step >= total_steps() && (state_.finished || state_.batch == 0);
   saved_ = place();
@@ -188,18 +229,21 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
 void Loop::save_checkpoint() {
   check_skipped_steps();
   if (place() == saved_) return;
+  state_.task = task_.state();
+  auto training = task_.training_state();
+  auto of_steps = steps_.state();
+  training.merge(of_steps);
+  TORCH_CHECK(of_steps.empty(), "checkpoint: two tensors are named ", of_steps.begin()->first);
+  auto state = state_;
+  state.finished = state.finished && !state.evaluation_pending;
+  const auto written = at::zeros({1});
   write([&] {
-    state_.task = task_.state();
-    auto training = task_.training_state();
-    auto of_steps = steps_.state();
-    training.merge(of_steps);
-    TORCH_CHECK(of_steps.empty(), "checkpoint: two tensors are named ", of_steps.begin()->first);
-    auto state = state_;
-    state.finished = state.finished && !state.evaluation_pending;
     run_->save({state, run_->position(), task_.model(state), std::move(training)},
                options_.checkpoint.keep, best_step());
-    saved_ = place();
+    written.fill_(1);
   });
+  group_->broadcast({written});
+  if (written.item<float>() > 0) saved_ = place();
 }
 
 /// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.
@@ -208,7 +252,7 @@ void Loop::require_saved() const {
   throw RunError(
       "{}: trained up to step {}, but the last checkpoint written is of step {}; make room "
       "and resume",
-      run_->path().string(), state_.step, saved_.step);
+      run_ ? run_->path().string() : "the run", state_.step, saved_.step);
 }
 
 }  // namespace nsvq

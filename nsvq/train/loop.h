@@ -29,11 +29,12 @@ struct LoopOptions {
   CheckpointConfig checkpoint;
   int64_t seed = 0;
   Precision precision = Precision::fp32;
-  std::string settings;  ///< as text, for the start of the log
+  at::ScalarType gradients = at::kFloat;  ///< in which they are summed over ranks
+  std::string settings;                   ///< as text, for the start of the log
 };
 
-/// Steps of a run by its budget.
-int64_t total_steps(const TrainConfig& train, int64_t steps_per_epoch);
+/// Steps of a run by its budget: those that are done and those that are left.
+int64_t total_steps(const TrainConfig& train, const BatchSource& batches, const RunState& state);
 
 /// Trains any task: epochs, budget, interrupts, checkpoints, logs, progress and report. What a step
 /// does is the task's; how it runs is the step runner's.
@@ -50,10 +51,10 @@ class Loop {
 
   /// Goes on from a checkpoint. Throws UserError calling its origin `from`.
   void load(const Checkpoint& checkpoint, const std::string& from);
-  /// Trains in a run's directory until the budget is spent or the process is asked to stop
-  /// (nsvq/core/interrupt.h): then the run is saved, also within an evaluation, which is done anew
-  /// when the run goes on.
-  Outcome train(RunDirectory& run);
+  /// Trains in a run's directory (`run` is null on all ranks but rank 0, which alone writes) until
+  /// the budget is spent or the process is asked to stop (nsvq/core/interrupt.h): then the run is
+  /// saved, also within an evaluation, which is done anew when the run goes on.
+  Outcome train(RunDirectory* run);
   /// One step outside of any run, for benchmarks, within a SideStreamGuard. Nothing of it is logged
   /// or saved.
   void step_for_benchmark(const TensorBatch& batch, const RunState& state);
@@ -65,7 +66,7 @@ class Loop {
 
   const RunState& state() const { return state_; }
   int64_t steps_per_epoch() const { return batches_.batches_per_epoch(); }
-  int64_t total_steps() const { return nsvq::total_steps(options_.train, steps_per_epoch()); }
+  int64_t total_steps() const { return nsvq::total_steps(options_.train, batches_, state_); }
   /// Means of the epoch's scalars over its steps and ranks.
   std::map<std::string, double> epoch_means();
   /// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by
@@ -81,8 +82,14 @@ class Loop {
  private:
   void train_epoch(Progress& progress);
   void finish_epoch();
+  void share_tensors();
+  /// What the processes were asked by signals, agreed between ranks.
+  struct Asked {
+    bool to_stop = false, for_checkpoint = false;
+  };
+  Asked ask_ranks();
   void evaluate_epoch();
-  void after_step(const TensorBatch& batch);
+  void after_step(const TensorBatch& batch, bool checkpoint_asked);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
 
   // Logs (loop_logging.cpp).

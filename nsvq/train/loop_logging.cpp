@@ -11,11 +11,17 @@
 namespace nsvq {
 
 void Loop::report_start() const {
+  if (!run_) return;
   std::istringstream settings(options_.settings);
   for (std::string line; std::getline(settings, line);) log("{}", line);
   log("");
   log("device       {}, {}", describe(device_), name_of(options_.precision));
   for (const auto& line : task_.describe(*this)) log("{}", line);
+  if (group_->size() > 1 || options_.train.accumulate > 1) {
+    log("batch        {} {} a step: {} process{}, {} pass{} each", state_.step_samples,
+        task_.sample_name(), group_->size(), group_->size() == 1 ? "" : "es",
+        options_.train.accumulate, options_.train.accumulate == 1 ? "" : "es");
+  }
   log("steps        {} an epoch, {} in all", steps_per_epoch(), total_steps());
   if (device_.is_cuda()) {
     const auto reason = graphs_disabled_reason();
@@ -32,6 +38,7 @@ void Loop::report_start() const {
 
 /// What cannot be written (a full disk) ends the run or, if the recipe says so, only the writing.
 void Loop::write(const std::function<void()>& writing) const {
+  if (!run_) return;  // another rank than 0
   try {
     writing();
   } catch (const RunMoved&) {
@@ -66,12 +73,12 @@ void Loop::record_alarm(const std::string& sign, const std::string& reason) {
   write([&] { run_->record_alarm(state_, task_.phase(), sign, reason); });
 }
 
-std::map<std::string, double> Loop::epoch_means() { return steps_.epoch_meter().means(*group_); }
+std::map<std::string, double> Loop::epoch_means() { return steps_.epoch_meter().means(); }
 
 void Loop::log_step() {
   check_skipped_steps();
   auto& meter = steps_.step_meter();
-  auto values = meter.means(*group_);
+  auto values = meter.means();
   if (values.empty()) return;  // every step since the last line was skipped
   note_ = fmt::format("epoch {} {} loss {:.4f}", state_.epoch + 1, task_.phase(),
                       values.contains("loss") ? values.at("loss") : NAN);

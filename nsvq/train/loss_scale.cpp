@@ -17,9 +17,12 @@ LossScale::LossScale(Precision precision, c10::Device device) {
   steps_ = at::zeros({}, at::device(device).dtype(at::kLong));
 }
 
-void LossScale::backward(const torch::Tensor& loss, const torch::nn::Module& module) const {
-  if (!factor_.defined()) return loss.backward();
-  (loss * factor_).backward();
+void LossScale::backward(const torch::Tensor& loss) const {
+  (factor_.defined() ? loss * factor_ : loss).backward();
+}
+
+void LossScale::unscale(const torch::nn::Module& module) const {
+  if (!factor_.defined()) return;
   const torch::NoGradGuard no_grad;
   const auto gradients = gradients_of(module);
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor_.reciprocal());

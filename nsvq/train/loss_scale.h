@@ -16,8 +16,10 @@ class LossScale {
  public:
   explicit LossScale(Precision precision, c10::Device device = at::kCPU);
 
-  /// Gradients of factor times `loss`, without the factor in those of `module`.
-  void backward(const torch::Tensor& loss, const torch::nn::Module& module) const;
+  /// Gradients of factor times `loss`.
+  void backward(const torch::Tensor& loss) const;
+  /// Removes the factor from the gradients of `module`.
+  void unscale(const torch::nn::Module& module) const;
   /// The factor as a scalar tensor; undefined if there is none.
   const torch::Tensor& factor() const { return factor_; }
   /// Boolean on the device, true while the factor can still be halved; undefined without a factor.

@@ -49,13 +49,9 @@ std::map<std::string, Meter::Total> Meter::totals() const {
   return totals;
 }
 
-std::map<std::string, double> Meter::means(Group& group) const {
+std::map<std::string, double> Meter::means() const {
   std::map<std::string, double> means;
-  for (const auto& [name, total] : totals()) {
-    auto both = at::tensor({total.sum, total.count}, at::kDouble);
-    group.sum({both});
-    means[name] = both[0].item<double>() / both[1].item<double>();
-  }
+  for (const auto& [name, total] : totals()) means[name] = total.sum / total.count;
   return means;
 }
 

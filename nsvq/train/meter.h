@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/dist/group.h"
 #include "nsvq/nn/named_tensors.h"
 
 namespace nsvq {
@@ -35,8 +34,7 @@ class Meter {
   /// on that these names come, it works in place, as a captured CUDA graph needs.
   void add(const GatheredScalars& scalars, const torch::Tensor& skip);
   void add_samples(int64_t samples) { samples_ += samples; }
-  /// Means over all ranks.
-  std::map<std::string, double> means(Group& group) const;
+  std::map<std::string, double> means() const;
   double seconds() const;
   double samples_per_second() const { return samples_ / std::max(seconds(), 1e-9); }
   void reset();

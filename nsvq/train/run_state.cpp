@@ -25,6 +25,8 @@ RunState run_state_from(const json& all) {
   state.step = number("step");
   state.epoch = number("epoch");
   state.batch = number("batch");
+  if (all.contains("used")) state.used = number("used");
+  if (all.contains("step_samples")) state.step_samples = number("step_samples");
   state.skipped = number("skipped");
   state.samples = number("samples");
   state.finished = all.at("finished");
@@ -64,6 +66,8 @@ std::string state_to_json(const RunState& state, const LogPosition& logs) {
               {"step", state.step},
               {"epoch", state.epoch},
               {"batch", state.batch},
+              {"used", state.used},
+              {"step_samples", state.step_samples},
               {"skipped", state.skipped},
               {"samples", state.samples},
               {"finished", state.finished},

@@ -10,12 +10,14 @@ namespace nsvq {
 /// Where a run is, apart from its tensors and the task's own state. Random numbers need no state:
 /// every draw is a function of the seed, its purpose and the step or epoch.
 struct RunState {
-  int64_t step = 0;       ///< optimizer steps done, skipped ones included
-  int64_t epoch = 0;      ///< epochs finished
-  int64_t batch = 0;      ///< batches used of the epoch under way
-  int64_t skipped = 0;    ///< steps skipped as non-finite
-  int64_t samples = 0;    ///< size of the training set, which fixes the order of samples
-  bool finished = false;  ///< the budget is spent
+  int64_t step = 0;          ///< optimizer steps done, skipped ones included
+  int64_t epoch = 0;         ///< epochs finished
+  int64_t batch = 0;         ///< batches used of the epoch under way
+  int64_t used = 0;          ///< samples of it used before these, by another number of processes
+  int64_t step_samples = 0;  ///< samples in a step, over all processes; 0: not known
+  int64_t skipped = 0;       ///< steps skipped as non-finite
+  int64_t samples = 0;       ///< size of the training set, which fixes the order of samples
+  bool finished = false;     ///< the budget is spent
   /// The last epoch's evaluation and what follows it are still to come: the run was stopped in it.
   bool evaluation_pending = false;
   std::map<std::string, double> evaluation;  ///< the last one

@@ -10,15 +10,32 @@ const StepPlan& Step::plan() const { return runner_.plan_; }
 const StepInputs& Step::inputs() const { return runner_.inputs_; }
 const LossScale& Step::loss_scale() const { return runner_.loss_scale_; }
 
-void Step::backward(const torch::Tensor& loss, const torch::nn::Module& module) {
-  runner_.loss_scale_.backward(loss, module);
+void Step::backward(const torch::Tensor& loss, const torch::nn::Module& module, bool last) {
+  const auto& scale = runner_.loss_scale_;
+  if (!last) return scale.backward(loss);
+  if (runner_.group_->size() == 1) {
+    scale.backward(loss);
+  } else {
+    auto& buckets = runner_.buckets_of(module);
+    buckets.arm();
+    scale.backward(loss);
+    buckets.finish();
+  }
+  scale.unscale(module);
+}
+
+bool Step::any_rank(bool here) {
+  if (runner_.group_->size() == 1) return here;
+  const auto said = at::tensor({static_cast<int64_t>(here)}, at::kLong);
+  runner_.group_->sum({said});
+  return said.item<int64_t>() > 0;
 }
 
 const torch::Tensor& Step::update(Scalars scalars, const std::vector<Part>& parts) {
   for (const auto& [name, module] : parts) {
     scalars["gradient_norm_" + name] = gradient_norm(*module, runner_.device_);
   }
-  runner_.scalars_ = gather_scalars(scalars);
+  runner_.scalars_ = runner_.over_ranks(scalars);
   const auto& skip =
       runner_.guard_.check_finite(runner_.scalars_, batch_, runner_.loss_scale_.can_shrink());
   for (auto* optimizer : runner_.task_.optimizers()) optimizer->step(skip);
@@ -28,12 +45,14 @@ const torch::Tensor& Step::update(Scalars scalars, const std::vector<Part>& part
 void Step::rollback() { runner_.guard_.rollback(); }
 
 void Step::abandon(const Scalars& scalars) {
-  runner_.guard_.check_finite(gather_scalars(scalars), batch_);
+  runner_.guard_.check_finite(runner_.over_ranks(scalars), batch_);
 }
 
-StepRunner::StepRunner(Task& task, const Options& options, c10::Device device)
+StepRunner::StepRunner(Task& task, const Options& options, std::shared_ptr<Group> group,
+                       c10::Device device)
     : task_(task),
       options_(options),
+      group_(std::move(group)),
       device_(device),
       loss_scale_(options.precision, device),
       guard_(device, options.stop_at_nonfinite),
@@ -46,7 +65,7 @@ StepRunner::StepRunner(Task& task, const Options& options, c10::Device device)
 void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t step) {
   plan_ = plan;
   const uint64_t seed = seed_for(options_.seed, Draw::quantizer, step);
-  const uint64_t rank_seed = combine_seeds({seed, static_cast<uint64_t>(options_.rank)});
+  const uint64_t rank_seed = combine_seeds({seed, static_cast<uint64_t>(group_->rank())});
   inputs_.step.fill_(step);
   inputs_.seed.fill_(static_cast<int64_t>(seed));
   inputs_.rank_seed.fill_(static_cast<int64_t>(rank_seed));
@@ -66,6 +85,22 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
   step_meter_.add_samples(samples);
   epoch_meter_.add_samples(samples);
   ++steps_since_check_;
+}
+
+/// Means over ranks, in one collective: what is logged, and what all ranks decide by, since a
+/// non-finite value of one rank makes the mean non-finite.
+GatheredScalars StepRunner::over_ranks(const Scalars& scalars) {
+  auto gathered = gather_scalars(scalars);
+  if (group_->size() == 1) return gathered;
+  group_->sum({gathered.values});
+  gathered.values.div_(group_->size());
+  return gathered;
+}
+
+GradientBuckets& StepRunner::buckets_of(const torch::nn::Module& module) {
+  auto& buckets = buckets_[&module];
+  if (!buckets) buckets = std::make_unique<GradientBuckets>(module, *group_, options_.gradients);
+  return *buckets;
 }
 
 void StepRunner::start_step() {

@@ -3,13 +3,17 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/dist/group.h"
 #include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/gradient_buckets.h"
 #include "nsvq/train/loss_scale.h"
 #include "nsvq/train/meter.h"
 #include "nsvq/train/step_guard.h"
@@ -50,8 +54,11 @@ class Step {
   /// A part of the model whose gradient norm is logged as gradient_norm_NAME.
   using Part = std::pair<std::string, const torch::nn::Module*>;
 
-  /// Gradients of a loss for a module's parameters, by way of the loss scale.
-  void backward(const torch::Tensor& loss, const torch::nn::Module& module);
+  /// Adds gradients of a loss to those of a module's parameters, by way of the loss scale. After
+  /// the `last` pass of the step they are means over ranks.
+  void backward(const torch::Tensor& loss, const torch::nn::Module& module, bool last = true);
+  /// Whether any rank says so. Synchronises with the host.
+  bool any_rank(bool here);
   /// Moves every parameter that has a gradient by its optimizer, unless a scalar or the gradient
   /// norm of a part is non-finite; so the parts together hold every parameter that trains. Returns
   /// that decision: true, a boolean on the device, if the step is skipped.
@@ -74,10 +81,10 @@ class StepRunner {
     bool stop_at_nonfinite = true;  ///< after a non-finite step no other one changes anything
     Precision precision = Precision::fp32;
     int64_t seed = 0;
-    int rank = 0;
+    at::ScalarType gradients = at::kFloat;  ///< in which they are summed over ranks
   };
 
-  StepRunner(Task& task, const Options& options, c10::Device device);
+  StepRunner(Task& task, const Options& options, std::shared_ptr<Group> group, c10::Device device);
 
   /// Step number `step` of the run on a batch.
   void run(const TensorBatch& batch, const StepPlan& plan, int64_t step);
@@ -104,12 +111,16 @@ class StepRunner {
 
  private:
   friend class Step;
+  GatheredScalars over_ranks(const Scalars& scalars);
+  GradientBuckets& buckets_of(const torch::nn::Module& module);
   void start_step();
   void finish_step();
 
   Task& task_;
   Options options_;
+  std::shared_ptr<Group> group_;
   c10::Device device_;
+  std::map<const torch::nn::Module*, std::unique_ptr<GradientBuckets>> buckets_;
   StepPlan plan_;
   StepInputs inputs_;
   LossScale loss_scale_;

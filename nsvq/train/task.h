@@ -79,6 +79,8 @@ class Task {
   virtual TensorMap training_state() = 0;
   /// The task's own state apart from tensors, as a JSON object.
   virtual std::string state() const { return "{}"; }
+  /// Tensors that are equal on all ranks at all times: weights, their average, moments.
+  virtual TensorMap shared_tensors() { return {}; }
   /// Goes on from what these three gave; `training` also holds the step runner's tensors. Throws
   /// UserError calling its origin `from`.
   virtual void load(const TensorMap& model, const TensorMap& training, const std::string& state,
@@ -92,8 +94,10 @@ class BatchSource {
   virtual int64_t batches_per_epoch() const = 0;
   /// Size of the data set.
   virtual int64_t samples() const = 0;
-  /// The next batch will be number `batch` of `epoch`.
-  virtual void start(int64_t epoch, int64_t batch) = 0;
+  /// Samples in a step, over all ranks.
+  virtual int64_t step_samples() const = 0;
+  /// The next batch will be number `batch` of `epoch`, counted behind its first `used` samples.
+  virtual void start(int64_t epoch, int64_t batch, int64_t used) = 0;
   /// Tensors on the run's device; nothing at the end of the epoch.
   virtual std::optional<TensorBatch> next() = 0;
 };

@@ -14,40 +14,75 @@
 
 namespace nsvq {
 
+/// What the passes of a step leave for its end.
+struct TokenizerTask::Passed {
+  Scalars scalars;  ///< means over the passes
+  std::vector<torch::Tensor> latents, indices;
+};
+
+namespace {
+
+torch::Tensor join(const std::vector<torch::Tensor>& parts) {
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+}  // namespace
+
 /// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where
 /// the phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves.
 void TokenizerTask::step(const TensorBatch& batch, Step& step) {
-  const auto& images = batch.front();
-  const bool adversarial = step.plan().share > 0;
+  const auto parts = batch.front().chunk(config_.train.accumulate);
+  Passed passed;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!pass(parts[i], {static_cast<int64_t>(i), std::ssize(parts)}, step, passed)) return;
+  }
+  const auto& skip = step.update(passed.scalars, trained_parts(step.plan().share > 0));
 
+  const auto indices = join(passed.indices);
+  update_statistics(join(passed.latents), indices, step.inputs(), skip);
+  step.rollback();  // before buffers are copied
+  average_.copy_buffers();
+  const auto usage = code_usage(indices, usage_.size(0)).masked_fill(skip, 0);
+  usage_ += usage;
+  if (config_.replacement.every_steps > 0) window_usage_ += usage;
+  if (config_.schedule.epoch_steps > 0) {
+    const auto commitment = passed.scalars.at("commitment").to(at::kDouble);
+    window_commitment_ += at::stack({commitment, at::ones_like(commitment)}).masked_fill(skip, 0);
+  }
+}
+
+/// Forward and backward pass on a part of the step's images; their gradients add up to the mean.
+/// False if the step was given up.
+bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& step,
+                         Passed& passed) {
   const auto latents = model_->to_latents(images);  // z = E(x)
-  if (step_syncs_host() && !at::isfinite(latents).all().item<bool>()) {
-    return step.abandon({{"latents", latents.mean()}});  // NaN has no nearest code
+  if (step_syncs_host() && step.any_rank(!at::isfinite(latents).all().item<bool>())) {
+    step.abandon({{"latents", latents.mean()}});  // NaN has no nearest code
+    return false;
   }
   const auto quantized =  // q = argmin_k |z - c_k|, and L_vq
-      model_->quantizer->quantize(latents, quantizer_terms(step.inputs()));
+      model_->quantizer->quantize(latents, quantizer_terms(step.inputs(), part.number));
   const auto reconstructions = model_->to_images(quantized.latents);  // G(c_q)
 
   auto scalars = quantized.terms;
   if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
-  step.backward(objective(images, reconstructions, quantized, step, scalars), *model_);
-  if (adversarial) {
-    scalars.merge(
-        adversary_->backward(images, reconstructions, step.inputs().share, step.loss_scale()));
+  const auto mean = [&](const torch::Tensor& value) {
+    return part.count == 1 ? value : value / static_cast<double>(part.count);
+  };
+  step.backward(mean(objective(images, reconstructions, quantized, step, scalars)), *model_,
+                part.last());
+  if (step.plan().share > 0) {
+    const auto loss = adversary_->objective(images, reconstructions, scalars);
+    step.backward(mean(step.inputs().share * loss), adversary_->module(), part.last());
   }
-  const auto& skip = step.update(scalars, trained_parts(adversarial));
-
-  update_statistics(latents.detach(), quantized.indices, step.inputs(), skip);
-  step.rollback();  // before buffers are copied
-  average_.copy_buffers();
-  const auto usage = code_usage(quantized.indices, usage_.size(0)).masked_fill(skip, 0);
-  usage_ += usage;
-  if (config_.replacement.every_steps > 0) window_usage_ += usage;
-  if (config_.schedule.epoch_steps > 0) {
-    const auto& commitment = quantized.terms.at("commitment").to(at::kDouble);
-    window_commitment_ += at::stack({commitment, at::ones_like(commitment)}).masked_fill(skip, 0);
+  for (const auto& [name, value] : scalars) {
+    auto& sum = passed.scalars[name];
+    sum = sum.defined() ? sum + mean(value) : mean(value);
   }
+  passed.latents.push_back(latents.detach());
+  passed.indices.push_back(quantized.indices);
+  return true;
 }
 
 /// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
@@ -81,11 +116,11 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
 }
 
 /// The quantizer's terms of the phase, and random numbers of this step and rank alone.
-QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs) const {
+QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs, int64_t pass) const {
   return {.commitment = phase_.commitment,
           .extra_codebook_terms = phase_.ns_loss,
           .step = inputs.step,
-          .seed = inputs.rank_seed};
+          .seed = pass == 0 ? inputs.rank_seed : inputs.rank_seed + pass};
 }
 
 /// What no gradient moves: statistics of the quantizer, and in stage 1 codes that (almost) nothing
@@ -126,8 +161,7 @@ void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
   const auto due = [&](int64_t every) { return every > 0 && loop.state().step % every == 0; };
   if (due(config_.replacement.every_steps)) {
     loop.check_skipped_steps();
-    group_->sum({window_usage_});
-    replace_unused(loop, window_usage_);
+    replace_unused(loop, over_ranks(window_usage_));
     window_usage_.zero_();
   }
   if (due(config_.drift.every_steps)) measure_drift(loop);
@@ -139,10 +173,10 @@ void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
 }
 
 void TokenizerTask::end_epoch(Loop& loop, bool whole) {
-  group_->sum({usage_});
-  if (config_.replacement.every_steps == 0 && whole) replace_unused(loop, usage_);
+  const auto usage = over_ranks(usage_);
+  if (config_.replacement.every_steps == 0 && whole) replace_unused(loop, usage);
   if (config_.drift.every_steps == 0) measure_drift(loop);
-  log_epoch(loop);
+  log_epoch(loop, usage);
   raise_alarms(loop);
 }
 

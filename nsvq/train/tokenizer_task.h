@@ -86,6 +86,7 @@ class TokenizerTask : public Task {
   TensorFile model(const RunState& state) override;
   TensorMap training_state() override;
   std::string state() const override;
+  TensorMap shared_tensors() override;
   void load(const TensorMap& model, const TensorMap& training, const std::string& state,
             const std::string& from) override;
 
@@ -94,10 +95,19 @@ class TokenizerTask : public Task {
   void set_phase(int64_t position);
   torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
                           const Quantized& quantized, const Step& step, Scalars& scalars);
-  QuantizerStep quantizer_terms(const StepInputs& inputs) const;
+  struct Passed;
+  /// Which of the step's passes (train.accumulate).
+  struct Part {
+    int64_t number, count;
+    bool last() const { return number + 1 == count; }
+  };
+  bool pass(const torch::Tensor& images, const Part& part, Step& step, Passed& passed);
+  QuantizerStep quantizer_terms(const StepInputs& inputs, int64_t pass = 0) const;
   double adversarial_share(const RunState& state) const;
   std::vector<Step::Part> trained_parts(bool adversarial) const;
   TensorMap counts() const;
+  /// Of counts of this rank: their sum over ranks.
+  torch::Tensor over_ranks(const torch::Tensor& count) const;
   void update_statistics(const torch::Tensor& latents, const torch::Tensor& indices,
                          const StepInputs& inputs, const torch::Tensor& skip);
   void forget_replaced(const torch::Tensor& rows);
@@ -111,8 +121,9 @@ class TokenizerTask : public Task {
   double window_commitment();
 
   std::string note_on_freeze(int64_t total_steps) const;
+  torch::Tensor from_all_ranks(const torch::Tensor& part);
   void initialise_codebook();
-  void log_epoch(Loop& loop);
+  void log_epoch(Loop& loop, const torch::Tensor& usage);
   void measure_drift(Loop& loop);
   void check_operators(Loop& loop, const torch::Tensor& images);
   void raise_alarms(Loop& loop);
@@ -136,10 +147,12 @@ class TokenizerTask : public Task {
 
   TokenizerTaskState state_;
   Phase phase_;
+  // Of this rank.
   torch::Tensor usage_;              ///< [K], how often each code won in the epoch under way
   torch::Tensor window_usage_;       ///< [K], since the last replacement (replacement.every_steps)
   torch::Tensor window_commitment_;  ///< sum and steps, in the schedule's epoch under way
-  torch::Tensor replaced_;           ///< codes overwritten in the epoch under way
+  // Equal on all ranks.
+  torch::Tensor replaced_;  ///< codes overwritten in the epoch under way
 };
 
 }  // namespace nsvq

@@ -54,20 +54,25 @@ void TokenizerTask::begin(Loop& loop) {
   measure_drift(loop);
 }
 
+/// [B, ...] of every rank as [B size, ...], in the order of the epoch: ranks take turns.
+torch::Tensor TokenizerTask::from_all_ranks(const torch::Tensor& part) {
+  return group_->size() == 1 ? part : gather(*group_, part).transpose(0, 1).flatten(0, 1);
+}
+
 /// A codebook that starts from data gets the latents of as many batches as it asks for.
 void TokenizerTask::initialise_codebook() {
   if (!model_->quantizer->wants_data()) return;
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> latents;
-  int64_t count = 0;
-  batches_.start(0, 0);
+  int64_t count = 0;  // over all ranks
+  batches_.start(0, 0, 0);
   const int64_t wanted = model_->quantizer->latents_wanted();
   for (auto batch = batches_.next(); batch && count < wanted; batch = batches_.next()) {
-    latents.push_back(flatten_latents(model_->to_latents(batch->front())));
+    latents.push_back(flatten_latents(from_all_ranks(model_->to_latents(batch->front()))));
     count += latents.back().size(0);
   }
   model_->quantizer->initialise_from(at::cat(latents), seed_for(config_.seed, Draw::codebook));
-  // Every rank saw other images.
+  // Rounding may differ between machines.
   for (const auto& [name, tensor] : named_tensors(*model_->quantizer)) group_->broadcast({tensor});
   average_.copy_all();
 }
@@ -96,12 +101,12 @@ void TokenizerTask::measure_drift(Loop& loop) {
   loop.record("drift", state_.drift);
 }
 
-void TokenizerTask::log_epoch(Loop& loop) {
+void TokenizerTask::log_epoch(Loop& loop, const torch::Tensor& usage) {
   if (model_->quantizer->codes() == 0) {
     state_.health.push_back({NAN, NAN, NAN});  // all signs are of latents and codes that part
     return loop.log_epoch({}, "");
   }
-  const double used = utilisation(usage_);
+  const double used = utilisation(usage);
   const double commitment = epoch_commitment(loop);
   const auto replaced = replaced_.item<int64_t>();
   const auto measured = [&](const char* name) {
@@ -111,7 +116,7 @@ void TokenizerTask::log_epoch(Loop& loop) {
   state_.health.push_back({used, measured("latent_norm"), ns_loss ? measured("neighbours") : NAN});
   loop.log_epoch({{"commitment", commitment},
                   {"utilisation", used},
-                  {"perplexity", perplexity(usage_)},
+                  {"perplexity", perplexity(usage)},
                   {"replaced", static_cast<double>(replaced)}},
                  fmt::format("  commitment {:.5f}  codes used {:5.1f} %  replaced {}", commitment,
                              100 * used, replaced));

@@ -69,7 +69,7 @@ void TokenizerTask::set_phase(int64_t position) {
 /// A step differs from another in its phase and in whether it is adversarial.
 StepPlan TokenizerTask::plan(const RunState& state) {
   const double share = adversarial_share(state);
-  const int64_t steps = total_steps(config_.train, batches_.batches_per_epoch());
+  const int64_t steps = total_steps(config_.train, batches_, state);
   StepPlan plan{fmt::format("{} {}", phase_.name, share > 0), share};
   plan.lr_factors = {lr_factor(config_.optimizer.schedule, state.step, steps)};
   if (adversary_) plan.lr_factors.push_back(discriminator_lr_factor(config_, state.step, steps));
@@ -90,8 +90,8 @@ double TokenizerTask::epoch_commitment(Loop& loop) {
 }
 
 double TokenizerTask::window_commitment() {
-  group_->sum({window_commitment_});
-  const auto mean = (window_commitment_[0] / window_commitment_[1]).item<double>();  // 0 / 0 is NaN
+  const auto sums = over_ranks(window_commitment_);
+  const auto mean = (sums[0] / sums[1]).item<double>();  // 0 / 0 is NaN
   window_commitment_.zero_();
   return mean;
 }

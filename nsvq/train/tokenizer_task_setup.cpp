@@ -30,8 +30,8 @@ LoaderOptions validation_options(const Config& config, const Group& group, c10::
 
 /// The first `count` usable images of a source, or all if there are fewer, [n, 3, H, W] on the CPU.
 torch::Tensor first_images(std::shared_ptr<const Source> source, const Config& config,
-                           const Group& group, int64_t count) {
-  auto options = validation_options(config, group, at::kCPU);
+                           int64_t count) {
+  auto options = inference_loader_options(config, at::kCPU);  // the same on every rank
   options.batch_size = count;
   Loader loader(std::move(source), options);
   loader.start(0);
@@ -126,16 +126,16 @@ TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
       optimizer_(scaled_parameters(*model_, config_.optimizer.scale), config_.optimizer, &average_),
       losses_(make_losses(config_, device_)),
       replacement_(make_replacement(config_, *model_->quantizer)),
-      fixed_images_(first_images(val_source_, config_, *group_, config_.train.samples).to(device_)),
+      fixed_images_(first_images(val_source_, config_, config_.train.samples).to(device_)),
       phase_(phase_by_name(config_.schedule.phases.front())),
       usage_(at::zeros({model_->quantizer->codes()}, at::device(device_).dtype(at::kLong))),
       window_usage_(at::zeros_like(usage_)),
       window_commitment_(at::zeros({2}, usage_.options().dtype(at::kDouble))),
       replaced_(at::zeros({}, usage_.options())) {
   check_freeze(config_);
-  if (config_.adversarial.weight > 0) adversary_.emplace(config_, device_);
+  if (config_.adversarial.weight > 0) adversary_.emplace(config_, device_, group_);
   if (config_.drift.images > 0) {
-    const auto images = first_images(val_source_, config_, *group_, config_.drift.images);
+    const auto images = first_images(val_source_, config_, config_.drift.images);
     drift_.emplace(images.to(device_), config_.train.batch_size, config_.quantizer.tau);
   }
   metrics_.emplace(make_metrics(config_, model_->quantizer->codes(), val_source_->size(), device_));

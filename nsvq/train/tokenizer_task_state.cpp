@@ -32,13 +32,35 @@ TensorMap TokenizerTask::training_state() {
   if (adversary_) add_prefixed(all, "discriminator.", adversary_->state());
   if (drift_) add_prefixed(all, "drift.", drift_->state());
   if (replacement_) add_prefixed(all, "replacement.", replacement_->state());
-  all.merge(counts());
+  for (const auto& [name, count] : counts()) all[name] = over_ranks(count);
+  all["replaced"] = replaced_;
   return all;
 }
 
-/// Windows that end with epochs are counted by the epoch's usage and means.
+/// Without the discriminator's batch norms, whose running statistics are of each rank's images.
+TensorMap TokenizerTask::shared_tensors() {
+  TensorMap all;
+  add_prefixed(all, "model.", named_tensors(*model_));
+  add_prefixed(all, "average.", named_tensors(*averaged_model_));
+  add_prefixed(all, "adam.", optimizer_.state());
+  if (!adversary_) return all;
+  for (const auto& item : adversary_->module().named_parameters()) {
+    all["discriminator." + item.key()] = item.value();
+  }
+  add_prefixed(all, "discriminator.adam.", adversary_->optimizer().state());
+  return all;
+}
+
+torch::Tensor TokenizerTask::over_ranks(const torch::Tensor& count) const {
+  if (group_->size() == 1) return count;
+  const auto sum = count.clone();
+  group_->sum({sum});
+  return sum;
+}
+
+/// Of this rank. Windows that end with epochs are counted by the epoch's usage and means.
 TensorMap TokenizerTask::counts() const {
-  TensorMap counts = {{"usage", usage_}, {"replaced", replaced_}};
+  TensorMap counts = {{"usage", usage_}};
   if (config_.replacement.every_steps > 0) counts["window_usage"] = window_usage_;
   if (config_.schedule.epoch_steps > 0) counts["window_commitment"] = window_commitment_;
   return counts;
@@ -88,11 +110,17 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
   if (replacement_) {
     copy_tensors(replacement_->state(), with_prefix(training, "replacement."), from);
   }
+  auto all_counts = counts();
+  all_counts["replaced"] = replaced_;
   TensorMap stored;
-  for (const auto& [name, tensor] : counts()) {
+  for (const auto& [name, tensor] : all_counts) {
     if (const auto found = training.find(name); found != training.end()) stored.insert(*found);
   }
-  copy_tensors(counts(), stored, from);
+  copy_tensors(all_counts, stored, from);
+  // The counts of all ranks go on in rank 0's.
+  if (!group_->leads()) {
+    for (const auto& [name, count] : counts()) count.zero_();
+  }
   set_phase(state_.phase);
 }
 

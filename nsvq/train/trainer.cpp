@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
@@ -10,6 +12,7 @@
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/checkpoint_broadcast.h"
 #include "nsvq/train/run_config.h"
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/settings_summary.h"
@@ -55,8 +58,37 @@ LoopOptions loop_options(const Config& config, c10::Device device) {
   auto checkpoint = config.checkpoint;
   // Evaluations call metrics by their own names.
   if (auto& best = checkpoint.keep_best; !best.empty()) best = metric_kind(best).name;
-  return {config.train, checkpoint, config.seed, precision_on(config, device),
-          summarize_settings(config)};
+  const auto gradients = config.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
+  return {config.train, checkpoint,
+          config.seed,  precision_on(config, device),
+          gradients,    summarize_settings(config)};
+}
+
+/// Images of one rank in a step.
+int64_t rank_batch(const TrainConfig& train, const Group& group) {
+  if (train.global_batch == 0) return train.batch_size * train.accumulate;
+  const int64_t parts = group.size() * train.accumulate;
+  if (train.global_batch % parts == 0) return train.global_batch / group.size();
+  throw UserError(
+      "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
+      "{}; use a multiple of {}",
+      train.global_batch, group.size(), train.accumulate, parts);
+}
+
+/// Processes of one machine share its cores.
+TorchSettings settings_of_rank(const Config& config, c10::Device device, const Group& group) {
+  auto settings = training_torch_settings(config, device);
+  if (settings.threads == 0 && group.local_size() > 1) {
+    settings.threads = std::max(usable_cores() / group.local_size(), 1);
+  }
+  return settings;
+}
+
+/// Rank 0's lock of the run to resume, before anything is read.
+std::optional<FolderLock> lock_for(const Group& group, Start start, const fs::path& run,
+                                   std::optional<FolderLock> lock) {
+  if (lock || start == Start::fresh || !group.leads()) return lock;
+  return lock_to_resume(run);
 }
 
 }  // namespace
@@ -73,6 +105,7 @@ LoaderOptions training_loader_options(const Config& config, const Group& group,
   options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
   options.transform.flip = config.data.flip;
   options.shuffle = true;
+  options.batch_size = rank_batch(config.train, group);
   options.seed = seed_for(config.seed, Draw::batches);
   options.rank = group.rank();
   options.world = group.size();
@@ -87,19 +120,22 @@ std::optional<TensorBatch> ImageBatchSource::next() {
 
 Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Group> group,
                  Start start, std::optional<FolderLock> lock)
-    : lock_(start == Start::resume && !lock ? std::optional(lock_to_resume(run)) : std::move(lock)),
-      device_(choose_device(config.device)),
-      flags_(training_torch_settings(config, device_)),
+    : lock_(lock_for(*group, start, run, std::move(lock))),
+      device_(choose_device(config.device, group->local_rank())),
+      flags_(settings_of_rank(config, device_, *group)),
       batches_(open_source_of("data.train", config.data.train, config.data),
                training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
-  const auto from = start == Start::fresh ? std::nullopt : checkpoint_to_resume(config, run);
+  const bool reads = start == Start::resume && group->leads();
+  const auto from =
+      broadcast_checkpoint(reads ? checkpoint_to_resume(config, run) : std::nullopt, *group);
   if (from) {
     loop_.load(*from, run.string());
   } else {
     task_.start_fresh();
   }
+  if (!group->leads()) return;
   const auto settings = to_yaml(with_absolute_paths(config));
   if (start == Start::fresh) {
     run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, settings));

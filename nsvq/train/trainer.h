@@ -24,15 +24,20 @@ LoaderOptions training_loader_options(const Config& config, const Group& group,
 class ImageBatchSource : public BatchSource {
  public:
   ImageBatchSource(std::shared_ptr<const Source> source, const LoaderOptions& options)
-      : samples_(source->size()), loader_(std::move(source), options) {}
+      : samples_(source->size()),
+        step_samples_(options.batch_size * options.world),
+        loader_(std::move(source), options) {}
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t samples() const override { return samples_; }
-  void start(int64_t epoch, int64_t batch) override { loader_.start(epoch, batch); }
+  int64_t step_samples() const override { return step_samples_; }
+  void start(int64_t epoch, int64_t batch, int64_t used) override {
+    loader_.start(epoch, batch, used);
+  }
   std::optional<TensorBatch> next() override;
 
  private:
-  int64_t samples_;
+  int64_t samples_, step_samples_;
   Loader loader_;
 };
 
@@ -42,6 +47,7 @@ class Trainer {
  public:
   /// A new run in folder `run`, or the one there from its newest undamaged checkpoint on (without
   /// one, from its beginning). `lock` is that of the run to resume; without it, it is taken first.
+  /// Of several ranks only rank 0 reads and writes there.
   /// Throws UserError, before it changes anything in the folder, for a recipe that cannot run or
   /// that is not the one of the run to resume.
   Trainer(const Config& config, const std::filesystem::path& run, std::shared_ptr<Group> group,
@@ -51,7 +57,7 @@ class Trainer {
   void on_epoch(Loop::Hook hook) { loop_.on_epoch(std::move(hook)); }
 
   /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
-  Outcome train() { return loop_.train(*run_); }
+  Outcome train() { return loop_.train(run_.get()); }
 
   /// A step of a phase on images that are on the run's device, outside of the run, for benchmarks
   /// within a SideStreamGuard. Nothing of it is logged or saved.
@@ -67,7 +73,7 @@ class Trainer {
   ImageBatchSource batches_;
   TokenizerTask task_;
   Loop loop_;
-  std::unique_ptr<RunDirectory> run_;
+  std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
 };
 
 /// Torch's flags for training by a recipe.

@@ -119,9 +119,9 @@ TEST_F(Cli, DamagedModelFilesGetOneLine) {
   }
 }
 
-TEST_F(Cli, SeveralProcessesAreRefused) {
+TEST_F(Cli, IncompleteVariablesOfALauncherAreRefused) {
   setenv("WORLD_SIZE", "2", 1);
-  expect_user_error(run({"train", recipe_, "--run", run_}), {"WORLD_SIZE"});
+  expect_user_error(run({"train", recipe_, "--run", run_}), {"RANK"});
   unsetenv("WORLD_SIZE");
 }
 

@@ -10,28 +10,19 @@ namespace nsvq {
 namespace {
 
 TEST(Group, OneProcessIsAGroupOfOne) {
-  for (const auto& world : {std::optional<std::string>(), std::optional<std::string>("1")}) {
-    const Environment variable("WORLD_SIZE", world);
-    const auto group = make_group();
-    EXPECT_EQ(group->rank(), 0);
-    EXPECT_EQ(group->size(), 1);
-    EXPECT_TRUE(group->leads());
-    const auto whole = at::arange(6).reshape({2, 3}), columns = whole.t();
-    group->sum({whole, columns});
-    group->broadcast({whole, columns});
-    EXPECT_TRUE(at::equal(whole, at::arange(6).reshape({2, 3})));
-    group->sum({});
-    group->broadcast({});
-  }
-}
-
-TEST(Group, SeveralProcessesAreRefusedInOneLine) {
-  for (const std::string world : {"2", "0", "many"}) {
-    const Environment variable("WORLD_SIZE", world);
-    EXPECT_EQ(
-        error_of([] { make_group(); }),
-        "WORLD_SIZE is " + world + ", but nsvq trains in one process; start it without torchrun");
-  }
+  const auto group = make_single_group();
+  EXPECT_EQ(group->rank(), 0);
+  EXPECT_EQ(group->size(), 1);
+  EXPECT_TRUE(group->leads());
+  const auto whole = at::arange(6).reshape({2, 3}), columns = whole.t();
+  group->sum({whole, columns});
+  group->broadcast({whole, columns});
+  EXPECT_TRUE(at::equal(whole, at::arange(6).reshape({2, 3})));
+  group->sum({});
+  group->broadcast({});
+  EXPECT_TRUE(at::equal(gather(*group, whole), whole.unsqueeze(0)));
+  EXPECT_EQ(broadcast_text(*group, "two\nlines"), "two\nlines");
+  EXPECT_EQ(broadcast_text(*group, ""), "");
 }
 
 // What other tests of several ranks rely on.

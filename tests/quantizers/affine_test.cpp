@@ -35,7 +35,7 @@ TEST(Affine, EqualsTheReference) { check_golden("affine", 3); }
 /// Follows a batch of latents with other codes for each number of "followed".
 void follow_batches(Quantizer& quantizer, const nlohmann::json& expected) {
   const torch::NoGradGuard no_grad;
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   auto codebook = quantizer.named_parameters()["codebook"];
   const auto own = codebook.clone();
@@ -71,7 +71,7 @@ TEST(Affine, TheFirstStatisticsAreTakenAndLaterOnesMixedIn) {
   auto one = affine("running");
   one.config.of<AffineConfig>().momentum = 0.3;
   const auto quantizer = make(one);
-  const auto group = make_group();
+  const auto group = make_single_group();
   torch::manual_seed(1);
   const auto first = at::randn({40, 6}) * 3 + 1, second = at::randn({40, 6}) - 2;
   update_statistics(*quantizer, first, *group);
@@ -85,7 +85,7 @@ TEST(Affine, TheFirstStatisticsAreTakenAndLaterOnesMixedIn) {
 
 TEST(Affine, RunningStatisticsTakeTheCodesToTheLatents) {
   const auto quantizer = make(affine("running"));
-  const auto group = make_group();
+  const auto group = make_single_group();
   torch::manual_seed(1);
   const auto rows = at::randn({200, 6}) * at::tensor({1.0f, 2.0f, 0.1f, 5.0f, 1.0f, 0.5f}) + 7;
   update_statistics(*quantizer, rows, *group);
@@ -97,7 +97,7 @@ TEST(Affine, TheCodebooksGradientIsScaled) {
   auto one = affine("running");
   one.config.beta = 1;
   const auto quantizer = make(one);
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto z = latents_for(one) * 4;
   update_statistics(*quantizer, flatten_latents(z), *group);
   const auto result = quantizer->quantize(z, {});
@@ -113,7 +113,7 @@ TEST(Affine, TheCodebooksGradientIsScaled) {
 TEST(Affine, RanksHaveTheStatisticsOfTheWholeBatch) {
   torch::manual_seed(1);
   const auto rows = at::randn({50, 6}) * 3 + 1;
-  const auto alone = make_group();
+  const auto alone = make_single_group();
   const auto whole = make(affine("running"));
   update_statistics(*whole, rows, *alone);
   const auto first = make(affine("running")), second = make(affine("running"));

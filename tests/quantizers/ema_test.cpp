@@ -26,7 +26,7 @@ void step_on(Quantizer& quantizer, const torch::Tensor& latents, Group& group) {
 }
 
 TEST(Ema, StepsEqualVectorQuantizePytorchs) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   for (const auto& expected : golden("ema")) {
     QuantizerConfig config;
     config.codes = expected.at("codes");
@@ -57,7 +57,7 @@ TEST(Ema, StepsEqualVectorQuantizePytorchs) {
 }
 
 TEST(Ema, CodesAreSmoothedRunningMeans) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   QuantizerConfig config;
   config.codes = 9;
   config.of<RunningMeansConfig>() = {0.7, 0.05};
@@ -102,7 +102,7 @@ TEST(Ema, TheLossIsTheCommitmentAlone) {
 TEST(Ema, TwoRanksWithHalvesEqualOneWithTheWhole) {
   const auto small = member("ema");
   const auto whole = make(small), first = make(small), second = make(small);
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto z = latents_for(small, 6);
   for (int i = 0; i < 3; ++i) step_on(*whole, z, *group);
   on_two_ranks([&](int rank, Group& both) {
@@ -120,7 +120,7 @@ TEST(Ema, TwoRanksWithHalvesEqualOneWithTheWhole) {
 TEST(Ema, BuffersAreAllOfItsState) {
   const auto small = member("ema");
   const auto original = make(small), copy = make(small);
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto z = latents_for(small, 4);
   step_on(*original, z, *group);
   for (const auto& item : original->named_buffers()) {
@@ -138,7 +138,7 @@ TEST(Ema, AReplacedCodeIsNotBroughtBack) {
   auto small = member("ema");
   small.config.codes = 4;
   const auto quantizer = make(small);
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto elsewhere = at::full({6}, 9.0f);
   const auto others = at::randint(0, 3, {20}, at::kLong);
   const auto z = at::randn({20, 6});
@@ -167,7 +167,7 @@ TEST(Ema, LongDisuseLeavesCodesFinite) {
     small.config.codes = 3;
     small.config.of<RunningMeansConfig>() = {0.5, smoothing};
     const auto quantizer = make(small);
-    const auto group = make_group();
+    const auto group = make_single_group();
     const auto z = at::randn({4, 6});
     for (int i = 0; i < 400; ++i) {
       quantizer->update_statistics({z, at::zeros({4}, at::kLong), seed_of(0), *group});

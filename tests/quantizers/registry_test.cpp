@@ -30,7 +30,7 @@ std::vector<torch::Tensor> state_of(const Quantizer& quantizer) {
 /// What a trainer does with a batch: gradient steps, then the statistics. Each number moves by
 /// `rate` against the sign of its gradient, as in Adam's first step, so that one rate fits all.
 void train(Quantizer& quantizer, const torch::Tensor& latents, double rate, int64_t steps) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   for (int64_t number = 0; number < steps; ++number) {
     quantizer.zero_grad();
     const auto result =

@@ -29,7 +29,7 @@ torch::Tensor latent_of(const torch::Tensor& codebook, const torch::Tensor& late
 }
 
 TEST(Restart, UnusedCodesBecomeLatents) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   torch::manual_seed(1);
   const auto start = at::randn({6, 3}), z = at::randn({10, 3});
   auto codebook = start.clone();
@@ -47,7 +47,7 @@ TEST(Restart, UnusedCodesBecomeLatents) {
 }
 
 TEST(Restart, UsageRunsOverSteps) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   auto codebook = at::zeros({2, 3});
   RestartReplacement policy(restart(0.5, 0.9), codebook);
   const auto z = at::randn({10, 3});
@@ -62,7 +62,7 @@ TEST(Restart, UsageRunsOverSteps) {
 }
 
 TEST(Restart, FewerLatentsThanCodesAreRepeatedWithNoise) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   const int64_t codes = 4001, dim = 16;
   auto codebook = at::zeros({codes, dim});
   RestartReplacement policy(restart(1, 0.5), codebook);
@@ -79,7 +79,7 @@ TEST(Restart, FewerLatentsThanCodesAreRepeatedWithNoise) {
 }
 
 TEST(Restart, TheSeedAloneDecides) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   const auto z = at::randn({50, 3});
   const auto outcome = [&](int64_t seed) {
     auto codebook = at::zeros({20, 3});
@@ -123,13 +123,13 @@ TEST(StepPolicies, RanksAgreeAndTakeRankZerosLatents) {
     EXPECT_TRUE(origin.ge(0).logical_and(origin.lt(20)).all().item<bool>());
     auto alone = start.clone();
     RestartReplacement whole(restart(2, 0.9), alone);
-    whole.after_step(alone, {z, indices, seed_of(3), *make_group()});
+    whole.after_step(alone, {z, indices, seed_of(3), *make_single_group()});
     EXPECT_TRUE(at::allclose(whole.state().at("usage"), states[0]));
   }
 }
 
 TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   for (const std::string policy : {"restart", "anchor"}) {
     SCOPED_TRACE(policy);
     Config config;
@@ -156,7 +156,7 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
 }
 
 TEST(StepPolicies, StateIsAllThatACheckpointNeeds) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   for (const std::string policy : {"restart", "anchor"}) {
     Config config;
     config.quantizer.type = "vq";
@@ -193,7 +193,7 @@ TEST(StepPolicies, MethodsComeWithTheirOwn) {
 }
 
 TEST(Anchor, StepsEqualTheEquations) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   for (const auto& expected : golden("anchor")) {
     const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
     SCOPED_TRACE(fmt::format("{} codes", codes));
@@ -226,7 +226,7 @@ TEST(Anchor, TheDistanceIsTheQuantizers) {
   config.replacement.policy = "anchor";
   config.replacement.of<AnchorReplacementConfig>().anchor = "closest";
   config.quantizer.codes = 1;
-  const auto group = make_group();
+  const auto group = make_single_group();
   const torch::NoGradGuard no_grad;
   // The first is nearer, the second has the smaller angle.
   const auto z = at::tensor({1.0, 0.5, 9.0, 0.1}).view({2, 2}).to(at::kFloat);
@@ -284,7 +284,7 @@ TEST(Anchor, TheMostSimilarHasTheLeastAngle) {
 }
 
 TEST(Anchor, RandomOnesAreLatentsAndUsedCodesStay) {
-  const auto group = make_group();
+  const auto group = make_single_group();
   torch::manual_seed(2);
   const auto z = at::randn({64, 3}), start = at::randn({16, 3});
   auto config = restart(1, 0.99);

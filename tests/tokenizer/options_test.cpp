@@ -73,8 +73,8 @@ TEST(Options, EveryFieldHasOneRow) {
   constexpr size_t kBases = 3;
   constexpr size_t kFields =
       total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, AdversarialConfig,
-                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DriftConfig,
-                   AlarmConfig, CheckpointConfig, LrScaleConfig, LrScheduleConfig,
+                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DistConfig,
+                   DriftConfig, AlarmConfig, CheckpointConfig, LrScaleConfig, LrScheduleConfig,
                    LrScheduleConfig>() -
       kBases;
   static_assert(field_count<LossConfig>() == 2);

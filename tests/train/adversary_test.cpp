@@ -30,17 +30,26 @@ std::map<std::string, torch::Tensor> copy(const std::map<std::string, torch::Ten
   return copies;
 }
 
+/// Gradients of the discriminator's loss.
+Scalars learn(Adversary& adversary, const torch::Tensor& images,
+              const torch::Tensor& reconstructions, const torch::Tensor& share) {
+  Scalars scalars;
+  adversary.optimizer().clear_gradients();
+  (share * adversary.objective(images, reconstructions, scalars)).backward();
+  return scalars;
+}
+
 TEST_F(AdversaryTest, NeitherSidesGradientsReachTheOther) {
   Adversary adversary(config(), at::kCPU);
   // The discriminator's gradients, then the generator's, then the step: it is the step on the
   // discriminator's alone.
   Adversary alone(config(), at::kCPU);
-  adversary.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
+  learn(adversary, images_, reconstructions_, share(1));
   EXPECT_FALSE(last_layer_.grad().defined());
   adversary.generator_term(reconstructions_).backward();
   EXPECT_TRUE(last_layer_.grad().defined());
   adversary.optimizer().step();
-  alone.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
+  learn(alone, images_, reconstructions_, share(1));
   alone.optimizer().step();
   const auto expected = alone.state();
   for (const auto& [name, tensor] : adversary.state()) {
@@ -71,8 +80,7 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   Adversary adversary(config(), at::kCPU);
   double first = 0, last = 0;
   for (int step = 0; step < 60; ++step) {
-    const auto scalars =
-        adversary.backward(images_, reconstructions_, share(1), LossScale(Precision::fp32));
+    const auto scalars = learn(adversary, images_, reconstructions_, share(1));
     adversary.optimizer().step();
     (step == 0 ? first : last) = scalars.at("discriminator").item<double>();
     EXPECT_GT(gradient_norm(adversary.module(), at::kCPU).item<double>(), 0);
@@ -83,7 +91,7 @@ TEST_F(AdversaryTest, LearnsToTellAndComesBackFromItsState) {
   Adversary other(config(), at::kCPU);
   other.load(state, "test");
   for (auto* one : {&adversary, &other}) {
-    one->backward(images_, reconstructions_, share(0.5), LossScale(Precision::fp32));
+    learn(*one, images_, reconstructions_, share(0.5));
     one->optimizer().step();
   }
   const auto expected = adversary.state();

@@ -76,7 +76,7 @@ std::map<std::string, torch::Tensor> last_state(const std::filesystem::path& run
 }
 
 void train_anew(const Config& config, const std::filesystem::path& run) {
-  Trainer trainer(config, run, make_group());
+  Trainer trainer(config, run, make_single_group());
   EXPECT_EQ(trainer.graphs_disabled_reason().empty(), config.train.graphs)
       << trainer.graphs_disabled_reason();
   trainer.train();
@@ -114,7 +114,7 @@ TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
     for (const auto* later : {"step-15", "step-20", "step-24"}) {
       EXPECT_GT(std::filesystem::remove_all(folder / "parts" / "checkpoints" / later), 0u) << later;
     }
-    Trainer(config, folder / "parts", make_group(), Start::resume).train();
+    Trainer(config, folder / "parts", make_single_group(), Start::resume).train();
     const auto parts = last_state(folder / "parts");
     for (const auto& [name, tensor] : last_state(folder / "whole")) {
       EXPECT_TRUE(at::equal(tensor, parts.at(name))) << kind.name << " " << name;
@@ -134,7 +134,7 @@ TEST(TrainerGraphs, SettingsThatVaryByTheStepOnTheGpu) {
   for (const auto* later : {"step-14", "step-21", "step-24"}) {
     std::filesystem::remove_all(folder / "parts" / "checkpoints" / later);
   }
-  Trainer(config, folder / "parts", make_group(), Start::resume).train();
+  Trainer(config, folder / "parts", make_single_group(), Start::resume).train();
   config.train.graphs = false;
   train_anew(config, folder / "plain");
   const auto graphs = last_state(folder / "graphs"), parts = last_state(folder / "parts");

@@ -44,7 +44,8 @@ class Points : public BatchSource {
   explicit Points(c10::Device device) : device_(device) {}
   int64_t batches_per_epoch() const override { return kBatches; }
   int64_t samples() const override { return kBatch * kBatches; }
-  void start(int64_t epoch, int64_t batch) override {
+  int64_t step_samples() const override { return kBatch; }
+  void start(int64_t epoch, int64_t batch, int64_t /*used*/) override {
     epoch_ = epoch;
     batch_ = batch;
   }
@@ -149,17 +150,17 @@ Outcome train_regression(const fs::path& folder, const LoopOptions& options = re
   Points points(device);
   points.bad_epoch = bad_epoch;
   Regression task(device);
-  Loop loop(task, points, options, make_group(), device);
+  Loop loop(task, points, options, make_single_group(), device);
   if (hook) loop.on_step(hook);
   if (!fs::exists(folder)) {
     auto run = RunDirectory::create(folder, options.settings);
-    return loop.train(run);
+    return loop.train(&run);
   }
   auto lock = lock_run(folder);
   const auto checkpoint = load_checkpoint(*newest_checkpoint(folder));
   loop.load(checkpoint, folder.string());
   auto run = RunDirectory::resume(folder, std::move(lock), options.settings, checkpoint.logs);
-  return loop.train(run);
+  return loop.train(&run);
 }
 
 TEST(Loop, TrainsAnyTask) {
@@ -191,10 +192,10 @@ Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, i
   Points points(at::kCPU);
   Regression task(at::kCPU);
   task.stop_in_evaluation = epoch;
-  Loop loop(task, points, options, make_group(), at::kCPU);
+  Loop loop(task, points, options, make_single_group(), at::kCPU);
   auto run = RunDirectory::create(folder, options.settings);
   catch_interrupts();
-  const auto outcome = loop.train(run);
+  const auto outcome = loop.train(&run);
   catch_interrupts();  // forgets the signal
   return outcome;
 }
@@ -347,7 +348,7 @@ TEST(Loop, RunsAnyTaskAsACudaGraphOnTheGpu) {
   auto options = regression_options();
   Points points(device);
   Regression task(device);
-  EXPECT_EQ(Loop(task, points, options, make_group(), device).graphs_disabled_reason(), "");
+  EXPECT_EQ(Loop(task, points, options, make_single_group(), device).graphs_disabled_reason(), "");
   train_regression(folder / "graphs", options, {}, device, /*bad_epoch=*/-1);
   options.train.graphs = false;
   train_regression(folder / "eager", options, {}, device, -1);

@@ -49,7 +49,7 @@ Config full_config() {
 
 Outcome run(const Config& config, const fs::path& folder, Start start, int64_t crash_at = -1) {
   catch_interrupts();
-  Trainer trainer(config, folder, make_group(), start);
+  Trainer trainer(config, folder, make_single_group(), start);
   trainer.on_step([=](const RunState& state) {
     if (state.step == crash_at) throw Crash();
   });
@@ -141,7 +141,7 @@ TEST_F(ResumeTest, FromSeveralCrashes) {
 TEST_F(ResumeTest, FromASignal) {
   const auto path = folder_->path() / "signalled";
   catch_interrupts();
-  Trainer trainer(full_config(), path, make_group());
+  Trainer trainer(full_config(), path, make_single_group());
   trainer.on_step([](const RunState& state) {
     if (state.step == 7) raise(SIGTERM);
   });
@@ -201,9 +201,9 @@ TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   auto config = tiny_config_of("vqgan_lc");
   config.quantizer.of<FeaturesConfig>().file = folder / "features.safetensors";
   write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 9})}}, {}});
-  { Trainer(config, folder / "run", make_group()); }  // killed before its first checkpoint
-  const auto again = Trainer(config, folder / "run", make_group(), Start::resume).train();
-  const auto whole = Trainer(config, folder / "other", make_group()).train();
+  { Trainer(config, folder / "run", make_single_group()); }  // killed before its first checkpoint
+  const auto again = Trainer(config, folder / "run", make_single_group(), Start::resume).train();
+  const auto whole = Trainer(config, folder / "other", make_single_group()).train();
   EXPECT_EQ(again.evaluation.at("psnr"), whole.evaluation.at("psnr"));
 }
 
@@ -275,7 +275,7 @@ class FileSizeLimit {
 TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
   auto config = full_config();
   const auto fill_at = [&](const fs::path& path, bool to_the_end = false) {
-    Trainer trainer(config, path, make_group());
+    Trainer trainer(config, path, make_single_group());
     std::optional<FileSizeLimit> limit;
     trainer.on_step([&](const RunState& state) {
       if (state.step == 5) limit.emplace(16 * 1024);

@@ -36,7 +36,7 @@ Config small_run() {
 Outcome train_in(const Config& config, const fs::path& folder, Start start = Start::fresh,
                  int64_t steps = -1) {
   catch_interrupts();
-  Trainer trainer(config, folder, make_group(), start);
+  Trainer trainer(config, folder, make_single_group(), start);
   trainer.on_step([=](const RunState& state) {
     if (state.step == steps) raise(SIGTERM);
   });

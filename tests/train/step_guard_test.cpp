@@ -83,19 +83,19 @@ TEST(Meter, MeansAreOfTheStepsThatWereTakenAndHadTheScalar) {
   Meter meter;
   OneOfOne group;
   const auto good = at::zeros({}, at::kBool), bad = at::ones({}, at::kBool);
-  EXPECT_TRUE(meter.means(group).empty());
+  EXPECT_TRUE(meter.means().empty());
   meter.add(gather_scalars({{"a", at::scalar_tensor(1.)}}), good);
   meter.add(gather_scalars({{"a", at::scalar_tensor(NAN)}}), bad);
   meter.add(gather_scalars({{"a", at::scalar_tensor(4.)}, {"b", at::scalar_tensor(7.)}}), good);
-  EXPECT_EQ(meter.means(group), (std::map<std::string, double>{{"a", 2.5}, {"b", 7}}));
+  EXPECT_EQ(meter.means(), (std::map<std::string, double>{{"a", 2.5}, {"b", 7}}));
 
   Meter other;
   other.load(meter.state());
-  EXPECT_EQ(other.means(group), meter.means(group));
+  EXPECT_EQ(other.means(), meter.means());
   other.add(gather_scalars({{"a", at::scalar_tensor(7.)}, {"b", at::scalar_tensor(8.)}}), good);
-  EXPECT_EQ(other.means(group), (std::map<std::string, double>{{"a", 4}, {"b", 7.5}}));
+  EXPECT_EQ(other.means(), (std::map<std::string, double>{{"a", 4}, {"b", 7.5}}));
   other.reset();
-  EXPECT_TRUE(other.means(group).empty());
+  EXPECT_TRUE(other.means().empty());
 }
 
 }  // namespace

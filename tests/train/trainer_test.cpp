@@ -30,7 +30,7 @@ TEST_F(TrainerTest, EqualSeedsGiveEqualRunsWhateverTheLoaderThreads) {
 TEST_F(TrainerTest, HooksRunAfterEachStepAndEpoch) {
   auto config = tiny_config();
   config.train.epochs = 2;
-  Trainer trainer(config, run_, make_group());
+  Trainer trainer(config, run_, make_single_group());
   std::vector<std::string> seen;
   trainer.on_step([&](const RunState& state) { seen.push_back(fmt::format("s{}", state.step)); });
   trainer.on_epoch([&](const RunState& state) { seen.push_back(fmt::format("e{}", state.epoch)); });

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+
+#include "nsvq/dist/group.h"
+#include "nsvq/train/checkpoint.h"
+
+namespace nsvq {
+
+/// Rank 0's checkpoint on every rank, so that only rank 0 reads files; nothing if it has none.
+std::optional<Checkpoint> broadcast_checkpoint(std::optional<Checkpoint> checkpoint, Group& group);
+
+}  // namespace nsvq
