@@ -14,6 +14,7 @@
 #include "nsvq/io/contents_hash.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/io/token_work.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/report/metric_table.h"
@@ -135,7 +136,7 @@ void show_model(const std::string& path, JsonOutput& output) {
 }
 
 void show_tokens(const fs::path& folder, JsonOutput& output) {
-  const auto manifest = read_token_manifest(folder);
+  const auto manifest = read_token_progress(folder);
   const auto& settings = manifest.settings;
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
