@@ -76,8 +76,9 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
                               const ShardRecord& record) {
   const auto path = folder / record.file;
   if (const auto damage = damage_of_shard(folder, record)) {
-    throw UserError("{} {}; run `nsvq tokenize` with the same arguments to write it again",
-                    path.string(), *damage);
+    throw UserError(
+        "{} {}; `nsvq tokenize` (or `nsvq tokens merge`) with the same arguments writes it again",
+        path.string(), *damage);
   }
   auto shard = read_token_shard(path, settings.codes);
   const auto& tokens = shard.tokens;
