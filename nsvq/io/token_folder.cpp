@@ -208,12 +208,15 @@ TokenManifest TokenFolder::finish() {
     if (!read_token_manifest(path_).complete) throw;
   }
   try {
-    remove_token_work(path_, expiry());
+    if (read_token_manifest(path_).complete) remove_token_work(path_, expiry());
   } catch (const RunError&) {
     std::error_code ignored;  // another worker is removing it
     fs::remove(path_ / kTokenWork, ignored);
   }
-  return read_token_manifest(path_);
+  auto manifest = read_token_manifest(path_);
+  if (manifest.complete) return manifest;
+  throw RunError("{}: records of finished shards were removed; run the same command again",
+                 path_.string());
 }
 
 int64_t TokenFolder::shards() const {
