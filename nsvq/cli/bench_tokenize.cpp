@@ -16,6 +16,7 @@
 #include "nsvq/core/host_copy.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/limited_source.h"
+#include "nsvq/io/token_check.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"

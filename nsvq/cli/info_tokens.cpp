@@ -13,6 +13,7 @@
 #include "nsvq/io/safetensors_header.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/io/token_work.h"
 
 namespace nsvq {
 
@@ -77,7 +78,7 @@ bool is_token_folder(const fs::path& path) {
 }
 
 void show_tokens(const fs::path& folder, JsonOutput& output) {
-  const auto manifest = read_token_manifest(folder);
+  const auto manifest = read_token_progress(folder);
   const auto& settings = manifest.settings;
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {

@@ -37,6 +37,7 @@ const std::vector<Command>& commands() {
       {"reconstruct", "reconstruct images", declare_reconstruct},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode tokens to images", declare_detokenize},
+      {"tokens", "verify folders of tokens, or join several into one", declare_tokens},
       {"codebook", "make a codebook by k-means of a model's latents or a network's features",
        declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
+#include "nsvq/cli/work_part.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
@@ -26,6 +28,8 @@ struct TokenizeArguments {
   int64_t limit = 0;
   int64_t shard_size = 4096;
   bool shard_size_given = false;
+  std::string part;
+  int64_t claim_timeout = 300;
 };
 
 int parse_side(std::string_view text, std::string_view whole) {
@@ -75,12 +79,15 @@ void tell_rounding(int64_t shard_size, int64_t batch) {
 
 void run_tokenize(const TokenizeArguments& arguments) {
   require_folder_name(arguments.out, "tokens go to a folder");
+  const auto part = choose_part(arguments.part);
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
   TokenizeOptions options;
   options.out = arguments.out;
   options.source = arguments.model.data.text();
   options.shard_size = arguments.shard_size;
+  options.part = part;
+  options.claim_timeout = std::chrono::seconds(arguments.claim_timeout);
   options.loader = opened.options;
   options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
@@ -115,7 +122,8 @@ void declare_tokenize(CLI::App& app) {
   const auto arguments = std::make_shared<TokenizeArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards; an interrupted `nsvq tokenize` is continued there")
+                 "folder for the shards; an interrupted `nsvq tokenize` is continued there, and "
+                 "several processes may fill it together")
       ->required();
   app.add_option("--limit", arguments->limit, "use only the first N images of the source")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
@@ -129,6 +137,15 @@ void declare_tokenize(CLI::App& app) {
                                     "images per shard, rounded up to whole batches")
                          ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
                          ->capture_default_str();
+  app.add_option("--part", arguments->part,
+                 "K/N, such as 3/64: of N processes that fill the folder together, this one begins "
+                 "with the K-th part of the shards and then helps with the others; auto: from "
+                 "torchrun's or SLURM's variables (default: 1/1, but as auto under torchrun)");
+  app.add_option("--claim-timeout", arguments->claim_timeout,
+                 "seconds without a sign of life after which a shard of a process on another "
+                 "machine is made by others")
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}))
+      ->capture_default_str();
   app.callback([arguments, shard_size] {
     arguments->shard_size_given = shard_size->count() > 0;
     run_tokenize(*arguments);

@@ -54,6 +54,22 @@ void exchange_folders(const fs::path& fresh, const fs::path& old) {
   if (rename_file(aside, fresh) != 0) fail_write(fresh, errno);
 }
 
+// Gives the file `from` the name `to`, or is false if that name is in use.
+bool link_if_new(const fs::path& from, const fs::path& to) {
+  if (retry_interrupted([&] { return ::link(from.c_str(), to.c_str()); }) == 0) return true;
+  const int error = errno;
+  struct stat info {};
+  // A network file system may have made the link and lost the answer.
+  if (::stat(from.c_str(), &info) == 0 && info.st_nlink == 2) return true;
+  if (error == EEXIST) return false;
+  if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP) fail_write(to, error);
+  // A file system without hard links: an empty file takes the name until the rename.
+  const Descriptor empty = open_file(to, O_WRONLY | O_CREAT | O_EXCL);
+  if (!empty && errno == EEXIST) return false;
+  if (!empty || rename_file(from, to) != 0) fail_write(to, errno);
+  return true;
+}
+
 void sync_tree(const fs::path& folder) try {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const fs::file_status status = entry.symlink_status();
@@ -96,6 +112,17 @@ void AtomicFile::commit() {
     sync_path(parent_of(final_));
   }
   ::close(file_.release());
+}
+
+bool AtomicFile::commit_if_new(Sync sync) {
+  if (temporary_.empty()) return false;  // a device or a pipe has the name
+  if (sync == Sync::yes) sync_descriptor(final_, file_.get());
+  const bool made = link_if_new(temporary_, final_);
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
+  ::close(file_.release());
+  if (made && sync == Sync::yes) sync_path(parent_of(final_));
+  return made;
 }
 
 AtomicFolder::AtomicFolder(fs::path final_path) : final_(std::move(final_path)) {

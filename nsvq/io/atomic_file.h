@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "nsvq/io/descriptor.h"
+#include "nsvq/io/file.h"
 
 namespace nsvq {
 
@@ -24,6 +25,10 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void commit();
+  /// As commit, unless there is a file of the final name already: then nothing appears, and the
+  /// answer is false. Of several processes, on several machines that share the disk, one makes it.
+  /// Without a sync a power cut may leave an empty file.
+  bool commit_if_new(Sync sync = Sync::yes);
 
  private:
   std::filesystem::path final_, temporary_;

@@ -7,10 +7,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
-#include "nsvq/io/input_file.h"
 #include "nsvq/io/json.h"
-#include "nsvq/io/sha256.h"
 #include "nsvq/io/token_shard.h"
 
 namespace nsvq {
@@ -30,6 +29,17 @@ Json to_json(const ShardRecord& shard) {
           {"bytes", shard.bytes},
           {"sha256", shard.sha256},
           {"broken", shard.broken}};
+}
+
+Json data_to_json(const TokenManifest& manifest) {
+  Json data = {{"source", manifest.source},
+               {"images", manifest.settings.images},
+               {"keys_sha256", manifest.settings.keys_sha256}};
+  for (const auto& part : manifest.joined) {
+    data["joined"].push_back(
+        {{"source", part.source}, {"images", part.images}, {"keys_sha256", part.keys_sha256}});
+  }
+  return data;
 }
 
 Json to_json(const TokenManifest& manifest) {
@@ -55,10 +65,7 @@ Json to_json(const TokenManifest& manifest) {
                 {"height", settings.image_height},
                 {"width", settings.image_width},
                 {"values", "x / 127.5 - 1"}}},
-              {"data",
-               {{"source", manifest.source},
-                {"images", settings.images},
-                {"keys_sha256", settings.keys_sha256}}},
+              {"data", data_to_json(manifest)},
               {"shard_size", settings.shard_size},
               {"batch_size", settings.batch_size}};
   if (!settings.classes.empty()) all["classes"] = settings.classes;
@@ -105,6 +112,10 @@ TokenManifest from_json(const json& all) {
   manifest.source = all.at("data").at("source");
   manifest.complete = all.at("complete");
   for (const auto& shard : all.at("shards")) manifest.shards.push_back(shard_from_json(shard));
+  for (const auto& part : all.at("data").value("joined", json::array())) {
+    manifest.joined.push_back(
+        {part.at("source"), whole_number(part.at("images"), "images"), part.at("keys_sha256")});
+  }
   return manifest;
 }
 
@@ -121,13 +132,42 @@ std::string compare_classes(const std::vector<std::string>& here,
                      name(here), name(there));
 }
 
+/// Names of files need not be UTF-8; JSON must be.
+std::string text_of(const Json& all) {
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// `read` of a file's JSON, with errors that name the file.
+template <typename Read>
+auto read_named(const fs::path& path, const Read& read) {
+  const auto all = read_json(path);
+  try {
+    return read(all);
+  } catch (const json::exception&) {
+    throw UserError("{}: cannot be read (damaged, or not a manifest of tokens)", path.string());
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", path.string(), error.what());
+  }
+}
+
 }  // namespace
 
 void write_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
-  // Names of files need not be UTF-8; JSON must be.
-  write_text(folder / kTokenManifest,
-             to_json(manifest).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_text(folder / kTokenManifest, text_of(to_json(manifest)));
 }
+
+bool create_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
+  const auto text = text_of(to_json(manifest));
+  AtomicFile file(folder / kTokenManifest);
+  file.write(std::as_bytes(std::span(text)));
+  return file.commit_if_new();
+}
+
+void write_shard_record(const fs::path& path, const ShardRecord& record) {
+  write_text(path, text_of(to_json(record)));
+}
+
+ShardRecord read_shard_record(const fs::path& path) { return read_named(path, shard_from_json); }
 
 TokenManifest read_token_manifest(const fs::path& folder) {
   const auto path = folder / kTokenManifest;
@@ -135,14 +175,7 @@ TokenManifest read_token_manifest(const fs::path& folder) {
     throw UserError("{}: holds no {}; is it a folder of `nsvq tokenize`?", folder.string(),
                     kTokenManifest);
   }
-  const auto all = read_json(path);
-  try {
-    return from_json(all);
-  } catch (const json::exception&) {
-    throw UserError("{}: cannot be read (damaged, or not a manifest of tokens)", path.string());
-  } catch (const UserError& error) {
-    throw UserError("{}: {}", path.string(), error.what());
-  }
+  return read_named(path, from_json);
 }
 
 std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there) {
@@ -167,33 +200,6 @@ std::optional<std::string> difference(const TokenSettings& here, const TokenSett
   const auto first = std::find_if(found.begin(), found.end(), std::not_fn(&std::string::empty));
   if (first == found.end()) return std::nullopt;
   return *first;
-}
-
-ShardRecord describe_shard(const fs::path& path) {
-  const InputFile file(path);
-  std::vector<std::byte> piece(1 << 20);
-  Sha256 hash;
-  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
-    const auto bytes = std::span(piece).first(std::min<uint64_t>(piece.size(), file.size() - at));
-    file.read(at, bytes);
-    hash.add(bytes);
-  }
-  ShardRecord record;
-  record.file = path.filename().string();
-  record.bytes = file.size();
-  record.sha256 = hash.hex();
-  return record;
-}
-
-std::optional<std::string> damage_of_shard(const fs::path& folder, const ShardRecord& record) {
-  const auto path = folder / record.file;
-  if (!fs::exists(path)) return "is missing";
-  const auto found = describe_shard(path);
-  if (found.bytes != record.bytes) {
-    return fmt::format("has {} bytes where {} were written", found.bytes, record.bytes);
-  }
-  if (found.sha256 != record.sha256) return "does not hold what was written";
-  return std::nullopt;
 }
 
 }  // namespace nsvq

@@ -19,6 +19,8 @@ struct TokenSettings {
   int64_t shard_size = 0;                     ///< images of the source in a shard
   int64_t batch_size = 0;  ///< convolutions of other batches may differ in the last bit
   std::vector<std::string> classes = {};  ///< names by class number; empty if there are none
+
+  bool operator==(const TokenSettings&) const = default;
 };
 
 /// A finished shard.
@@ -28,29 +30,43 @@ struct ShardRecord {
   uint64_t bytes = 0;
   std::string sha256;
   std::vector<std::string> broken;  ///< keys of images that could not be decoded
+
+  bool operator==(const ShardRecord&) const = default;
+};
+
+/// Images of one source within a folder that joins several.
+struct JoinedTokens {
+  std::string source;
+  int64_t images = 0;
+  std::string keys_sha256;
+
+  bool operator==(const JoinedTokens&) const = default;
 };
 
 /// manifest.json of a folder of tokens.
 struct TokenManifest {
   TokenSettings settings;
-  std::string source;               ///< as it was given, for people
-  bool complete = false;            ///< whether `shards` are all there will be
-  std::vector<ShardRecord> shards;  ///< in order
+  std::string source;                     ///< as it was given, for people
+  bool complete = false;                  ///< whether `shards` are all there will be
+  std::vector<ShardRecord> shards;        ///< in order
+  std::vector<JoinedTokens> joined = {};  ///< of `nsvq tokens merge`, else empty
+
+  bool operator==(const TokenManifest&) const = default;
 };
 
 inline constexpr auto kTokenManifest = "manifest.json";
 
 void write_token_manifest(const std::filesystem::path& folder, const TokenManifest& manifest);
+/// False if the folder has a manifest already, which stays.
+bool create_token_manifest(const std::filesystem::path& folder, const TokenManifest& manifest);
 /// Throws UserError naming the file.
 TokenManifest read_token_manifest(const std::filesystem::path& folder);
 
+/// A finished shard's part of the manifest as a file of its own. Reading throws UserError.
+void write_shard_record(const std::filesystem::path& path, const ShardRecord& record);
+ShardRecord read_shard_record(const std::filesystem::path& path);
+
 /// The first setting that differs, as "codes (32 here, 64 there)".
 std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there);
-
-/// Bytes and sha256 of a shard; the rest is the caller's.
-ShardRecord describe_shard(const std::filesystem::path& path);
-/// What is wrong with a shard ("is missing", ...), or nothing.
-std::optional<std::string> damage_of_shard(const std::filesystem::path& folder,
-                                           const ShardRecord& record);
 
 }  // namespace nsvq

@@ -82,6 +82,14 @@ std::string token_shard_name(int64_t number) {
   return fmt::format("tokens-{:05}.safetensors", number);
 }
 
+std::optional<int64_t> token_shard_number(std::string_view name) {
+  const auto stem = name.substr(0, name.find('.'));
+  if (!stem.starts_with("tokens-")) return std::nullopt;
+  const auto number = parse_decimal(stem.substr(7));
+  if (!number || fs::path(token_shard_name(*number)).stem() != stem) return std::nullopt;
+  return number;
+}
+
 void write_token_shard(const fs::path& path, const TokenShard& shard, int64_t codes) {
   const auto classes = torch::tensor(at::ArrayRef<int64_t>(shard.classes), torch::kInt64);
   write_safetensors(path, {{{"tokens", shard.tokens.to(token_type(codes))},

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nsvq {
@@ -25,6 +27,8 @@ std::string token_type_name(int64_t codes);
 
 /// tokens-00000.safetensors and so on.
 std::string token_shard_name(int64_t number);
+/// The number of such a name, whatever its ending.
+std::optional<int64_t> token_shard_number(std::string_view name);
 
 /// Throws UserError for a key that holds a zero byte, RunError if the file cannot be written.
 void write_token_shard(const std::filesystem::path& path, const TokenShard& shard, int64_t codes);

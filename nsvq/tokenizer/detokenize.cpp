@@ -4,7 +4,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
-#include "nsvq/io/token_shard.h"
+#include "nsvq/io/token_check.h"
+#include "nsvq/io/token_work.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -12,23 +13,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-TokenShard read_checked(const fs::path& folder, const TokenManifest& manifest,
-                        const ShardRecord& record) {
-  if (const auto damage = damage_of_shard(folder, record)) {
-    throw UserError("{} {}; run `nsvq tokenize` with the same arguments to write it again",
-                    (folder / record.file).string(), *damage);
-  }
-  auto shard = read_token_shard(folder / record.file, manifest.settings.codes);
-  const auto& settings = manifest.settings;
-  if (shard.tokens.size(0) != record.images || shard.tokens.size(1) != settings.grid_height ||
-      shard.tokens.size(2) != settings.grid_width) {
-    throw UserError("{}: tokens [{}, {}, {}], but the manifest says [{}, {}, {}]",
-                    (folder / record.file).string(), shard.tokens.size(0), shard.tokens.size(1),
-                    shard.tokens.size(2), record.images, settings.grid_height, settings.grid_width);
-  }
-  return shard;
-}
 
 /// Throws UserError for an index outside the codebook, which tokens of another model may have.
 void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
@@ -43,7 +27,7 @@ void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
 }  // namespace
 
 TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bool force) {
-  auto manifest = read_token_manifest(folder);
+  auto manifest = read_token_progress(folder);
   if (!manifest.complete) {
     throw UserError("{}: incomplete ({} shards so far); finish it with `nsvq tokenize`",
                     folder.string(), manifest.shards.size());
@@ -58,8 +42,8 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
   // All shards are checked before the first image is written, so that a damaged one does not leave
   // half of the images behind.
   for (const auto& record : manifest.shards) {
-    check_codes(read_checked(folder, manifest, record), tokenizer->quantizer->codes(),
-                folder / record.file);
+    check_codes(read_checked_shard(folder, manifest.settings, record),
+                tokenizer->quantizer->codes(), folder / record.file);
   }
   return manifest;
 }
@@ -78,7 +62,7 @@ void detokenize(
       before += count;
       continue;
     }
-    const auto shard = read_checked(folder, manifest, record);
+    const auto shard = read_checked_shard(folder, manifest.settings, record);
     for (int64_t first = done - before; first < count; first += batch_size) {
       const int64_t end = std::min(first + batch_size, count);
       const auto tokens = shard.tokens.slice(0, first, end);

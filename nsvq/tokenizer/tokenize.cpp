@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <future>
-#include <map>
 #include <optional>
 #include <utility>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
-#include "nsvq/io/atomic_file.h"
-#include "nsvq/io/lock.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/token_stream.h"
 
 namespace nsvq {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -39,39 +32,6 @@ TokenSettings settings_for(InferenceSession& session, const Source& source,
   settings.classes = source.classes();
   settings.shard_size = (options.shard_size + batch - 1) / batch * batch;
   return settings;
-}
-
-void require_unused(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename() == ".lock") continue;
-    throw UserError("{}: contains other files and no {}; choose another folder for --out",
-                    folder.string(), kTokenManifest);
-  }
-}
-
-/// The manifest to continue from: the folder's, without damaged shards, or a new one.
-TokenManifest begin(const fs::path& folder, const TokenSettings& settings,
-                    const std::string& source) {
-  if (!fs::exists(folder / kTokenManifest)) {
-    require_unused(folder);
-    const TokenManifest fresh{settings, source, false, {}};
-    write_token_manifest(folder, fresh);
-    return fresh;
-  }
-  auto manifest = read_token_manifest(folder);
-  if (const auto other = difference(settings, manifest.settings)) {
-    throw UserError(
-        "{}: contains tokens made with other settings: {}; choose another folder for --out",
-        folder.string(), *other);
-  }
-  auto& classes = manifest.settings.classes;  // which earlier versions did not write
-  if (classes.empty()) classes = settings.classes;
-  std::erase_if(manifest.shards, [&](const ShardRecord& record) {
-    const auto damage = damage_of_shard(folder, record);
-    if (damage) log("{} {}; writing it again", (folder / record.file).string(), *damage);
-    return damage.has_value();
-  });
-  return manifest;
 }
 
 /// Makes shards from the stream's batches. A shard covers a fixed range of the source and starts
@@ -138,59 +98,6 @@ std::vector<std::string> missing_keys(const TokenShard& shard, const Source& sou
   return missing;
 }
 
-/// A folder of shards: those finished and those still to be made.
-class TokenFolder {
- public:
-  TokenFolder(fs::path path, TokenManifest manifest)
-      : path_(std::move(path)), manifest_(std::move(manifest)) {
-    for (const auto& record : manifest_.shards) finished_[record.file] = record;
-  }
-
-  const TokenManifest& manifest() const { return manifest_; }
-  int64_t shards() const {
-    const auto& settings = manifest_.settings;
-    return (settings.images + settings.shard_size - 1) / settings.shard_size;
-  }
-  int64_t first_image(int64_t number) const {
-    return std::min(number * manifest_.settings.shard_size, manifest_.settings.images);
-  }
-  bool has(int64_t number) const { return finished_.contains(token_shard_name(number)); }
-  std::vector<int64_t> missing() const {
-    std::vector<int64_t> numbers;
-    for (int64_t i = 0; i < shards(); ++i) {
-      if (!has(i)) numbers.push_back(i);
-    }
-    return numbers;
-  }
-  int64_t images_done() const {
-    int64_t images = 0;
-    for (int64_t i = 0; i < shards(); ++i) {
-      if (has(i)) images += first_image(i + 1) - first_image(i);
-    }
-    return images;
-  }
-
-  void add(int64_t number, const TokenShard& shard, const Source& source) {
-    const auto name = token_shard_name(number);
-    write_token_shard(path_ / name, shard, manifest_.settings.codes);
-    auto record = describe_shard(path_ / name);
-    record.images = std::ssize(shard.keys);
-    record.broken = missing_keys(shard, source, first_image(number), first_image(number + 1));
-    finished_[name] = std::move(record);
-    manifest_.shards.clear();
-    for (int64_t i = 0; i < shards(); ++i) {
-      if (has(i)) manifest_.shards.push_back(finished_.at(token_shard_name(i)));
-    }
-    manifest_.complete = std::ssize(manifest_.shards) == shards();
-    write_token_manifest(path_, manifest_);
-  }
-
- private:
-  fs::path path_;
-  TokenManifest manifest_;
-  std::map<std::string, ShardRecord> finished_;
-};
-
 }  // namespace
 
 TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> source,
@@ -198,30 +105,38 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
   const torch::NoGradGuard no_grad;
   session.require_tokens();
   const auto settings = settings_for(session, *source, options);
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) throw UserError("cannot create {}: {}", options.out.string(), error.message());
-  const auto lock = FolderLock::try_take(options.out);
-  if (!lock) throw UserError("{}: another process is writing tokens there", options.out.string());
-  remove_unfinished(options.out, {"tokens-", kTokenManifest});
-  TokenFolder folder(options.out, begin(options.out, settings, options.source));
+  TokenFolder folder(options.out, settings, options.source, options.part, options.claim_timeout);
 
   int64_t done = folder.images_done();
   Progress progress("tokenize", settings.images, "images", 30, done);
   const AutocastCacheGuard cached_casts;
   ShardMaker maker(session.tokenizer(), source, options.loader, settings);
   std::future<void> writing;  // writes one shard while the next is made
-  for (const int64_t number : folder.missing()) {
-    auto shard = maker.make(number, done, progress);
-    done += folder.first_image(number + 1) - folder.first_image(number);
+  while (true) {
+    auto task = folder.take();
+    if (!task && writing.valid()) {
+      writing.get();  // then `take` looks again
+      continue;
+    }
+    if (!task && folder.finished()) break;
+    if (!task) {
+      folder.wait();
+      continue;
+    }
+    const int64_t first = folder.first_image(task->number);
+    const int64_t end = folder.first_image(task->number + 1);
+    done = std::max(done, folder.images_done());  // by all workers
+    auto shard = maker.make(task->number, done, progress);
+    done += end - first;
     if (writing.valid()) writing.get();
-    writing = std::async(std::launch::async, [&folder, &source, number, shard = std::move(shard)] {
-      folder.add(number, shard, *source);
+    writing = std::async(std::launch::async, [&folder, &source, first, end, task = std::move(*task),
+                                              shard = std::move(shard)] {
+      folder.add(task, shard, missing_keys(shard, *source, first, end));
     });
   }
-  if (writing.valid()) writing.get();
+  progress.update(settings.images);
   progress.finish();
-  return folder.manifest();
+  return folder.finish();
 }
 
 }  // namespace nsvq

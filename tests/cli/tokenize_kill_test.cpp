@@ -33,7 +33,7 @@ TEST(TokenizeKill, TheFolderIsTheSameAfterAnyNumberOfKills) {
   };
   kill_and_compare(folder.path(), command, [](const fs::path& whole, const fs::path& out) {
     const auto expected = files_in(whole);
-    EXPECT_EQ(expected.size(), 188u + 2);  // shards, manifest, lock
+    EXPECT_EQ(expected.size(), 188u + 1);  // shards, manifest
     EXPECT_TRUE(files_in(out) == expected) << out;
   });
 }

@@ -21,12 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The bytes of every file of a folder, less the lock.
+/// The bytes of every file of a folder.
 std::map<std::string, std::vector<std::byte>> contents_of(const fs::path& folder) {
   std::map<std::string, std::vector<std::byte>> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto name = entry.path().lexically_relative(folder).string();
-    if (entry.is_regular_file() && name != ".lock") files[name] = read_file(entry.path());
+    if (entry.is_regular_file()) files[name] = read_file(entry.path());
   }
   return files;
 }

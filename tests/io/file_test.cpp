@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -145,6 +146,31 @@ TEST(AtomicFile, AppearsWithCommit) {
   file.write(std::vector<std::byte>(2, std::byte{'b'}));
   file.commit();
   EXPECT_EQ(read_text(folder / "file"), "aaabb");
+}
+
+TEST(AtomicFile, OneOfSeveralIsTheFirst) {
+  TemporaryFolder folder;
+  const auto make = [&](std::string_view text) {
+    AtomicFile file(folder / "x");
+    file.write(std::as_bytes(std::span(text)));
+    return file.commit_if_new();
+  };
+  EXPECT_TRUE(make("first"));
+  EXPECT_FALSE(make("second"));
+  EXPECT_EQ(read_text(folder / "x"), "first");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+
+  int made = 0;
+  for (int round = 0; round < 20; ++round) {
+    fs::remove(folder / "x");
+    std::atomic<int> winners{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { winners += make("some") ? 1 : 0; });
+    threads.clear();
+    made += winners;
+  }
+  EXPECT_EQ(made, 20);
+  EXPECT_EQ(entries_in(folder.path()), 1u);
 }
 
 TEST(AtomicFile, TemporaryNamesAreHidden) {

@@ -95,6 +95,24 @@ TEST(TokenManifest, KeepsNamesOfClasses) {
   EXPECT_EQ(difference(back, other), std::nullopt);
 }
 
+TEST(TokenManifest, IsCreatedOnce) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(create_token_manifest(folder.path(), some_manifest()));
+  auto other = some_manifest();
+  other.source = "others/";
+  EXPECT_FALSE(create_token_manifest(folder.path(), other));
+  EXPECT_EQ(read_token_manifest(folder.path()), some_manifest());
+}
+
+TEST(TokenManifest, RecordsOfSingleShards) {
+  const TemporaryFolder folder;
+  const auto record = some_manifest().shards[0];
+  write_shard_record(folder / "x.json", record);
+  EXPECT_EQ(read_shard_record(folder / "x.json"), record);
+  write_text(folder / "x.json", R"({"file": "../x"})");
+  EXPECT_THROW(read_shard_record(folder / "x.json"), UserError);
+}
+
 TEST(TokenManifest, DamagedFiles) {
   const TemporaryFolder folder;
   EXPECT_NE(error_of_reading(folder.path()).find("nsvq tokenize"), std::string::npos);
@@ -129,20 +147,6 @@ TEST(TokenManifest, DamagedFiles) {
     write_text(path, bytes);
     error_of_reading(folder.path());
   }
-}
-
-TEST(TokenManifest, ShardsAreKnownByTheirBytes) {
-  const TemporaryFolder folder;
-  write_text(folder / "x", "hello");
-  const auto record = describe_shard(folder / "x");
-  EXPECT_EQ(record.sha256, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
-  EXPECT_EQ(damage_of_shard(folder.path(), record), std::nullopt);
-  write_text(folder / "x", "hellO");
-  EXPECT_EQ(damage_of_shard(folder.path(), record), "does not hold what was written");
-  write_text(folder / "x", "hell");
-  EXPECT_EQ(damage_of_shard(folder.path(), record), "has 4 bytes where 5 were written");
-  std::filesystem::remove(folder / "x");
-  EXPECT_EQ(damage_of_shard(folder.path(), record), "is missing");
 }
 
 }  // namespace

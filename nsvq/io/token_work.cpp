@@ -1,0 +1,87 @@
+#include "nsvq/io/token_work.h"
+
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "nsvq/io/atomic_file.h"
+#include "nsvq/io/token_shard.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kClaim = ".claim";
+constexpr auto kRecord = ".json";
+
+/// Names only, and those there are: another worker may remove the folder at any moment.
+std::vector<fs::path> files_of_work(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder / kTokenWork, error), end; !error && entry != end;
+       entry.increment(error)) {
+    files.push_back(entry->path());
+  }
+  return files;
+}
+
+}  // namespace
+
+fs::path shard_claim_path(const fs::path& folder, int64_t number) {
+  return folder / kTokenWork / fs::path(token_shard_name(number)).replace_extension(kClaim);
+}
+
+fs::path shard_record_path(const fs::path& folder, int64_t number) {
+  return folder / kTokenWork / fs::path(token_shard_name(number)).replace_extension(kRecord);
+}
+
+TokenWork list_token_work(const fs::path& folder) {
+  TokenWork work;
+  for (const auto& file : files_of_work(folder)) {
+    const auto number = token_shard_number(file.filename().string());
+    if (number && file.extension() == kClaim) work.claimed.insert(*number);
+    if (number && file.extension() == kRecord) work.recorded.insert(*number);
+  }
+  return work;
+}
+
+void remove_token_work(const fs::path& folder, const ClaimExpiry& expiry) {
+  bool held = false;
+  std::error_code ignored;
+  for (const auto& file : files_of_work(folder)) {
+    if (file.extension() == kClaim && !Claim::is_free(file, expiry)) {
+      held = true;
+    } else {
+      fs::remove_all(file, ignored);
+    }
+  }
+  fs::remove(folder / kTokenWork, ignored);  // unless it holds a claim
+  if (!held) remove_unfinished(folder, {"tokens-", kTokenManifest});
+}
+
+TokenManifest read_token_progress(const fs::path& folder) {
+  // Records first: the last worker writes the manifest before it removes them.
+  std::vector<ShardRecord> records;
+  for (const int64_t number : list_token_work(folder).recorded) {
+    const auto path = shard_record_path(folder, number);
+    if (fs::exists(path)) records.push_back(read_shard_record(path));
+  }
+  auto manifest = read_token_manifest(folder);
+  if (records.empty()) return manifest;
+  std::map<int64_t, ShardRecord> shards;
+  for (auto* some : {&records, &manifest.shards}) {
+    for (auto& record : *some) {
+      const auto number = token_shard_number(record.file);
+      if (number) shards.emplace(*number, std::move(record));
+    }
+  }
+  manifest.shards.clear();
+  for (auto& [number, record] : shards) manifest.shards.push_back(std::move(record));
+  return manifest;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/source.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/io/token_shard.h"
+#include "nsvq/io/token_work.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TokensCommand : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// Of a folder, or of so many drawn images.
+  Result tokenize(const std::string& out, const std::string& images,
+                  const std::vector<std::string>& more = {}) const {
+    const auto data =
+        images.starts_with('/') ? images : "builtin:dead-leaves?size=16&count=" + images;
+    std::vector<std::string> words = {"tokenize", model_,         "--data", data,           "--out",
+                                      path(out),  "--shard-size", "4",      "--batch-size", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+
+  TemporaryFolder folder_;
+  std::string model_ = path("model.safetensors");
+};
+
+TEST_F(TokensCommand, VerifyNamesWhatIsWrong) {
+  ASSERT_EQ(tokenize("t", "10").code, 0);
+  const auto sound = run({"tokens", "verify", path("t")});
+  EXPECT_EQ(sound.code, 0) << sound.error;
+  expect_contains(sound.out, {"complete and sound", "10 images in 3 shards"});
+
+  const auto bytes = read_file(folder_ / "t" / token_shard_name(1));
+  write_file(folder_ / "t" / token_shard_name(1), std::span(bytes).first(bytes.size() / 2));
+  fs::remove(folder_ / "t" / token_shard_name(2));
+  const auto damaged = run({"tokens", "verify", path("t")});
+  expect_failure(damaged, 2, {path("t"), "2 problems"});
+  expect_contains(damaged.out, {token_shard_name(1) + " has ",
+                                token_shard_name(2) + " is missing; `nsvq tokenize`"});
+
+  const auto as_json = run({"tokens", "verify", path("t"), "--json", "-"});
+  EXPECT_EQ(as_json.code, 2);
+  const auto json = nlohmann::json::parse(as_json.out);
+  EXPECT_EQ(json.at("sound"), false);
+  EXPECT_EQ(json.at("shards"), 3);
+  ASSERT_EQ(json.at("problems").size(), 2u);
+  EXPECT_EQ(json.at("problems")[1].at("file"), token_shard_name(2));
+
+  ASSERT_EQ(tokenize("t", "10").code, 0);
+  EXPECT_EQ(run({"tokens", "verify", path("t")}).code, 0);
+  expect_failure(run({"tokens", "verify", path("none")}), 2, {"manifest.json"});
+}
+
+TEST_F(TokensCommand, VerifyOfAnUnfinishedFolder) {
+  ASSERT_EQ(tokenize("t", "10").code, 0);
+  auto manifest = read_token_manifest(folder_ / "t");
+  write_shard_record(shard_record_path(folder_ / "t", 0), manifest.shards[0]);
+  manifest.complete = false;
+  manifest.shards.clear();
+  write_token_manifest(folder_ / "t", manifest);
+  const auto result = run({"tokens", "verify", path("t")});
+  expect_failure(result, 2, {"2 problems"});
+  expect_contains(result.out, {token_shard_name(1) + ": has not been written yet"});
+  const auto info = run({"info", path("t"), "--json", "-"});
+  EXPECT_EQ(nlohmann::json::parse(info.out).at("shards"), 1);
+}
+
+TEST_F(TokensCommand, MergeJoinsFoldersThatDetokenizeReads) {
+  const auto source = open_source("builtin:dead-leaves?size=16&count=3");
+  for (int i = 0; i < 3; ++i) {
+    write_image(folder_ / fmt::format("photos/{}.png", i), source->load(i));
+  }
+  ASSERT_EQ(tokenize("a", "10").code, 0);
+  ASSERT_EQ(tokenize("b", path("photos")).code, 0);
+  const auto merged = run({"tokens", "merge", path("a"), path("b"), "--out", path("ab")});
+  ASSERT_EQ(merged.code, 0) << merged.error;
+  expect_contains(merged.out, {"13 images in 4 shards"});
+  EXPECT_EQ(run({"tokens", "verify", path("ab")}).code, 0);
+  const auto info = nlohmann::json::parse(run({"info", path("ab"), "--json", "-"}).out);
+  EXPECT_EQ(info.at("images"), 13);
+  EXPECT_EQ(info.at("complete"), true);
+  const auto decoded =
+      run({"detokenize", model_, "--tokens", path("ab"), "--out", path("pictures")});
+  EXPECT_EQ(decoded.code, 0) << decoded.error;
+  EXPECT_TRUE(fs::exists(folder_ / "pictures" / "dead-leaves" / "000009.png"));
+  EXPECT_TRUE(fs::exists(folder_ / "pictures" / "2.png"));
+
+  ASSERT_EQ(tokenize("c", "3", {"--crop", "8"}).code, 0);
+  expect_failure(run({"tokens", "merge", path("a"), path("c"), "--out", path("ac")}), 2,
+                 {path("c"), path("a"), "image size (8x8 here, 16x16 there)"});
+  expect_failure(run({"tokens", "merge", path("a"), path("b"), "--out", path("ab")}), 2,
+                 {path("ab"), "--out"});
+  EXPECT_FALSE(fs::exists(folder_ / "ac"));
+}
+
+TEST_F(TokensCommand, PartsOfTheWork) {
+  ASSERT_EQ(tokenize("t", "10", {"--part", "2/3"}).code, 0);  // alone, it makes the others too
+  EXPECT_TRUE(read_token_manifest(folder_ / "t").complete);
+  expect_failure(tokenize("u", "10", {"--part", "0/4"}), 2, {"--part", "0/4"});
+  expect_failure(tokenize("u", "10", {"--part", "5/4"}), 2, {"--part", "5/4"});
+  expect_failure(tokenize("u", "10", {"--part", "x"}), 2, {"--part", "'x'"});
+  expect_failure(tokenize("u", "10", {"--claim-timeout", "0"}), 2, {"--claim-timeout"});
+  EXPECT_FALSE(fs::exists(folder_ / "u"));
+}
+
+}  // namespace
+}  // namespace nsvq
