@@ -37,7 +37,8 @@ Batch BatchMaker::finished(Pending& pending) {
 }
 
 BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options)
-    : options_(options),
+    : source_(source),
+      options_(options),
       sampler_{source->size(), options.batch_size, options.shuffle,
                options.seed,   options.rank,       options.world},
       filler_(source, options, sampler_) {
@@ -57,8 +58,29 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
   }
 }
 
+BatchMaker::~BatchMaker() { stop_reading(); }
+
+/// Threads that wait for what is read in order go on with an error, which nobody sees.
+void BatchMaker::stop_reading() {
+  if (epoch_ && epoch_->ahead) epoch_->ahead->stop();
+}
+
+std::shared_ptr<const Epoch> BatchMaker::make_epoch(int64_t number, int64_t first_batch) const {
+  const auto* shards = source_->shards();
+  if (!shards) return std::make_shared<const Epoch>(Epoch{number, sampler_.order(number), nullptr});
+  auto plan = plan_stream(shards->shard_starts(), sampler_, number, options_.shuffle_buffer);
+  Epoch epoch{number, std::vector<int64_t>(sampler_.images, SlotFiller::left_out), nullptr};
+  for (int64_t slot = 0; slot < std::ssize(plan.images); ++slot) {
+    epoch.order[sampler_.position(slot)] = plan.images[slot];
+  }
+  epoch.ahead =
+      std::make_shared<ReadAhead>(source_, std::move(plan), first_batch * options_.batch_size);
+  return std::make_shared<const Epoch>(std::move(epoch));
+}
+
 void BatchMaker::start(int64_t epoch, int64_t batch) {
-  auto fresh = std::make_shared<const Epoch>(Epoch{epoch, sampler_.order(epoch)});
+  stop_reading();
+  auto fresh = make_epoch(epoch, batch);
   {
     // A thread that still fills an older batch shares its ownership, so the batch is freed when
     // that thread is done.
