@@ -12,6 +12,7 @@
 #include "nsvq/cli/shell_word.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
+#include "nsvq/data/pipe_commands.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/report/metric_table.h"
 #include "nsvq/train/run_choice.h"
@@ -27,15 +28,17 @@ struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   RunRequest request;
+  bool allow_pipe = false;
 };
 
 /// The command that resumes a run: the program as it was invoked, with the settings stored in the
 /// run's folder instead of the original recipe and overrides.
-std::string resume_command(const std::filesystem::path& run) {
+std::string resume_command(const std::filesystem::path& run, const DataConfig& data) {
   auto folder = run.string();
   if (folder.starts_with('-')) folder = "./" + folder;  // not an option
-  return fmt::format("{} train {} --resume", shell_word(program_invocation_name),
-                     shell_word(folder));
+  return fmt::format("{} train {} --resume{}", shell_word(program_invocation_name),
+                     shell_word(folder),
+                     any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
 }
 
 /// What runs of a recipe are called: photos for configs/photos.yaml, and for a run runs/photos/.
@@ -55,7 +58,8 @@ void print_result(const Config& config, const std::filesystem::path& run, const 
 void run_train(const TrainArguments& arguments) {
   catch_interrupts();
   std::optional<StopAtOnceGuard> starting(std::in_place);
-  const auto config = with_home(load_recipe_or_run(arguments.recipe, arguments.overrides));
+  const auto config =
+      with_home(load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe));
   note_batch_size("train.batch_size=", config.train.batch_size);
   auto request = arguments.request;
   const bool names_run = std::filesystem::is_directory(arguments.recipe);
@@ -70,7 +74,7 @@ void run_train(const TrainArguments& arguments) {
   starting.reset();
   const auto outcome = trainer.train();
   if (outcome.finished) return print_result(config, run, outcome);
-  fmt::print("stopped; to resume:\n  {}\n", resume_command(run));
+  fmt::print("stopped; to resume:\n  {}\n", resume_command(run, config.data));
   std::fflush(stdout);
   throw Interrupted();
 }
@@ -92,6 +96,8 @@ void declare_train(CLI::App& app) {
                "unfinished run with the same settings is resumed if there is one");
   app.add_flag("--new", arguments->request.fresh,
                "start a new run even if an unfinished one exists");
+  app.add_flag("--allow-pipe", arguments->allow_pipe,
+               "run the commands (pipe:COMMAND) among the sources of a run's stored settings");
   app.footer(
       "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
       "143;\n"

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <system_error>
@@ -9,7 +10,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/settings_reader.h"
+#include "nsvq/core/yaml.h"
 #include "nsvq/data/patterns.h"
+#include "nsvq/io/file.h"
 #include "nsvq/quantizers/vqgan_lc.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -24,9 +27,10 @@ namespace {
 
 using Change = std::function<std::string(const std::string&)>;
 
-/// A source may be a list of paths with commas and braces, or no path at all (builtin:...).
+/// A source may be a list of paths with commas and braces, or no path at all (builtin:...,
+/// pipe:...).
 std::string change_source(const std::string& source, const Change& change) {
-  if (source.starts_with("builtin:")) return source;
+  if (source.starts_with("builtin:") || source.starts_with("pipe:")) return source;
   if (std::error_code ignored; fs::exists(source, ignored)) return change(source);
   std::vector<std::string> changed;
   for (const auto& part : split_list(source)) {
@@ -47,6 +51,27 @@ Config with_paths(Config config, const Change& change) {
     if (!path->empty()) *path = change(*path);
   }
   return config;
+}
+
+/// Whether a file is a run's config.yaml.
+bool is_of_a_run(const fs::path& file) {
+  std::error_code error;
+  const auto path = fs::canonical(file, error);
+  return !error && path.filename() == "config.yaml" && holds_run(path.parent_path());
+}
+
+/// Whether a recipe, which has been read, is a run's or has one as its base.
+bool comes_from_a_run(fs::path recipe) {
+  std::error_code ignored;
+  while (fs::is_regular_file(recipe, ignored)) {  // a pipe cannot be read twice
+    if (is_of_a_run(recipe)) return true;
+    fs::path base;
+    for (const auto& setting : parse_yaml(read_text(recipe), recipe.string())) {
+      if (setting.key == "base") base = recipe.parent_path() / setting.value.scalars.at(0).text;
+    }
+    recipe = base;
+  }
+  return false;
 }
 
 }  // namespace
@@ -73,8 +98,18 @@ Config load_run_config(const fs::path& run, const std::vector<std::string>& over
   return config;
 }
 
-Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides) {
-  return fs::is_directory(path) ? load_run_config(path, overrides) : load_config(path, overrides);
+Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
+                          bool allow_pipe) {
+  const bool folder = fs::is_directory(path);
+  auto config = folder ? load_run_config(path, overrides) : load_config(path, overrides);
+  const bool stored = folder || comes_from_a_run(path);
+  const auto overridden = [&](const std::string& key) {
+    return std::any_of(overrides.begin(), overrides.end(),
+                       [&](const std::string& text) { return text.starts_with(key + "="); });
+  };
+  config.data.train.pipes_allowed = allow_pipe || !stored || overridden("data.train");
+  config.data.val.pipes_allowed = allow_pipe || !stored || overridden("data.val");
+  return config;
 }
 
 Config with_home(Config config) {
