@@ -242,6 +242,7 @@ void declare_bench_step(CLI::App& app) {
   const auto arguments = std::make_shared<BenchStepArguments>();
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  arguments->data.pipes_allowed = true;
   app.add_option("--data", arguments->data.items,
                  "SOURCE: also time the loader on these images, and steps on its batches");
   app.add_option("--phase", arguments->phase,

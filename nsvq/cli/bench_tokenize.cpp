@@ -236,6 +236,7 @@ void declare_bench_tokenize(CLI::App& app) {
                  "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
       ->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  arguments->data.pipes_allowed = true;
   app.add_option("--data", arguments->data.items,
                  "also time `tokenize` on these images (to a temporary folder): folders, tar "
                  "shards or builtin");

@@ -31,6 +31,7 @@ void declare_tokens(CLI::App& app);
 void declare_codebook(CLI::App& app);
 void declare_export(CLI::App& app);
 void declare_import(CLI::App& app);
+void declare_index(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
 void declare_runs(CLI::App& app);

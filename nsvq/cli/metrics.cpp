@@ -20,6 +20,12 @@ struct MetricsArguments {
   MetricArguments metrics;
 };
 
+std::unique_ptr<Source> open_given(const std::string& images) {
+  Sources sources = images;
+  sources.pipes_allowed = true;
+  return open_source(sources);
+}
+
 void run_metrics(const MetricsArguments& arguments) {
   auto wanted = arguments.metrics;
   const bool from_file = arguments.reference.ends_with(".npz");
@@ -27,8 +33,8 @@ void run_metrics(const MetricsArguments& arguments) {
   const auto choice = choose_metrics(wanted, Measured::images);
   JsonOutput output(arguments.metrics.json);
   const NamedSource reference{arguments.reference,
-                              from_file ? nullptr : open_source(arguments.reference)};
-  const NamedSource other{arguments.other, open_source(arguments.other)};
+                              from_file ? nullptr : open_given(arguments.reference)};
+  const NamedSource other{arguments.other, open_given(arguments.other)};
   const auto values = compare_images(reference, other, choice, choose_device(arguments.device));
   fmt::print("{} against {}, as {}\n{}", other.spec, reference.spec, choice.conventions.name,
              metric_table(values, choice.conventions));

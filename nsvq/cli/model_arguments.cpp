@@ -33,13 +33,15 @@ std::filesystem::path model_path(const std::string& model, bool best) {
 }
 
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help) {
+  data.pipes_allowed = true;  // the user wrote them
   const auto at_home = [](const std::string& source) { return change_source(source, home_path); };
   return app.add_option("--data", data.items, help)->transform(at_home);
 }
 
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
   declare_data(app, arguments.data,
-               "images: folders, files, tar shards ('photos-{00..03}.tar') or builtin:dead-leaves")
+               "images: folders, files, tar shards ('photos-{00..03}.tar'), 'pipe:COMMAND' or "
+               "builtin:dead-leaves")
       ->required();
   app.add_option("--device", arguments.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
@@ -52,7 +54,8 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
 ModelOnData::ModelOnData(const ModelArguments& arguments)
     : session(model_path(arguments.model, arguments.best), arguments.device),
       source(open_source(arguments.data,
-                         {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)})),
+                         {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)},
+                         session.config().data.retries)),
       options(session.loader_options()) {
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   note_batch_size("--batch-size ", options.batch_size);

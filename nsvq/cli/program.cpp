@@ -42,6 +42,8 @@ const std::vector<Command>& commands() {
        declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},
       {"import", "convert weights of SimVQ or Open-MAGVIT2 to a model", declare_import},
+      {"index", "list the images of pipe: sources and tar shards once, for later commands",
+       declare_index},
       {"config", "print a recipe with all its settings, or a reference of all keys",
        declare_config},
       {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},

@@ -18,6 +18,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/terminal.h"
+#include "nsvq/data/pipe_commands.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/report/metric_table.h"
 #include "nsvq/train/run_choice.h"
@@ -34,15 +35,17 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   RunRequest request;
   int gpus = 0;
+  bool allow_pipe = false;
 };
 
 /// The command that resumes a run: the program as it was invoked, with the settings stored in the
 /// run's folder instead of the original recipe and overrides.
-std::string resume_command(const std::filesystem::path& run) {
+std::string resume_command(const std::filesystem::path& run, const DataConfig& data) {
   auto folder = run.string();
   if (folder.starts_with('-')) folder = "./" + folder;  // not an option
-  return fmt::format("{} train {} --resume", shell_word(program_invocation_name),
-                     shell_word(folder));
+  return fmt::format("{} train {} --resume{}", shell_word(program_invocation_name),
+                     shell_word(folder),
+                     any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
 }
 
 /// What runs of a recipe are called: photos for configs/photos.yaml, and for a run runs/photos/.
@@ -96,7 +99,7 @@ void train_as_rank(const TrainArguments& arguments, const Config& config,
   const auto outcome = trainer.train();
   if (outcome.finished && group->leads()) print_result(config, run, outcome);
   if (outcome.finished) return;
-  if (group->leads()) fmt::print("stopped; to resume:\n  {}\n", resume_command(run));
+  if (group->leads()) fmt::print("stopped; to resume:\n  {}\n", resume_command(run, config.data));
   std::fflush(stdout);
   throw Interrupted();
 }
@@ -106,7 +109,8 @@ void run_train(const TrainArguments& arguments) {
   std::optional<StopAtOnceGuard> starting(std::in_place);
   const auto launch = launch_from_environment();
   set_quiet(launch.rank != 0);
-  const auto config = with_home(load_recipe_or_run(arguments.recipe, arguments.overrides));
+  const auto config =
+      with_home(load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe));
   const auto group = make_group(launch, config.dist.timeout, [&](const std::string& message) {
     end_without_rank(launch.rank, message);
   });
@@ -124,7 +128,8 @@ void run_train(const TrainArguments& arguments) {
 
 /// The same command once for each GPU, without --gpus.
 void start_ranks(const TrainArguments& arguments) {
-  const auto config = load_recipe_or_run(arguments.recipe, arguments.overrides);
+  const auto config =
+      load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe);
   if (config.device != "cpu" && gpu_count() < arguments.gpus) {
     throw UserError("--gpus {}: {}", arguments.gpus,
                     gpu_count() == 0
@@ -137,6 +142,7 @@ void start_ranks(const TrainArguments& arguments) {
   if (!request.folder.empty()) words.insert(words.end(), {"--run", request.folder});
   if (request.resume) words.emplace_back("--resume");
   if (request.fresh) words.emplace_back("--new");
+  if (arguments.allow_pipe) words.emplace_back("--allow-pipe");
   throw ExitCode{launch_processes(arguments.gpus, words)};
 }
 
@@ -160,6 +166,8 @@ void declare_train(CLI::App& app) {
   app.add_option("--gpus", arguments->gpus,
                  "train on so many GPUs of this machine, a process each (docs/distributed.md)")
       ->check(CLI::Range(1, 1024));
+  app.add_flag("--allow-pipe", arguments->allow_pipe,
+               "run the commands (pipe:COMMAND) among the sources of a run's stored settings");
   app.footer(
       "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
       "143;\n"

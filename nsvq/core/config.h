@@ -23,6 +23,8 @@ struct DataConfig {
   int64_t max_pixels = 1 << 27;
   int64_t threads = 0;
   int64_t prefetch = 4;
+  int64_t shuffle_buffer = 4096;
+  int64_t retries = 3;
 };
 
 struct ModelConfig {

@@ -37,7 +37,8 @@ Batch BatchMaker::finished(Pending& pending) {
 }
 
 BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options)
-    : options_(options),
+    : source_(source),
+      options_(options),
       sampler_{source->size(), options.batch_size, options.shuffle,
                options.seed,   options.rank,       options.world},
       filler_(source, options) {
@@ -57,12 +58,42 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
   }
 }
 
+BatchMaker::~BatchMaker() { stop_reading(); }
+
+/// Threads that wait for what is read in order go on with an error, which nobody sees.
+void BatchMaker::stop_reading() {
+  if (epoch_ && epoch_->ahead) epoch_->ahead->stop();
+}
+
+std::shared_ptr<const Epoch> BatchMaker::make_epoch(int64_t number, int64_t first_batch,
+                                                    int64_t used) const {
+  const auto* shards = source_->shards();
+  if (!shards) {
+    auto order = sampler_.order(number);
+    order.erase(order.begin(), order.begin() + std::min<int64_t>(used, std::ssize(order)));
+    auto sampler = sampler_;
+    sampler.images = std::ssize(order);
+    return std::make_shared<const Epoch>(Epoch{number, std::move(order), sampler, nullptr});
+  }
+  if (used > 0) {  // what other processes would have read depends on how many they are
+    throw UserError(
+        "commands (pipe:) cannot go on within an epoch with another number of processes or images "
+        "a step; resume with those that the run had");
+  }
+  auto plan = plan_stream(shards->shard_starts(), sampler_, number, options_.shuffle_buffer);
+  Epoch epoch{number, std::vector<int64_t>(sampler_.images, SlotFiller::left_out), sampler_,
+              nullptr};
+  for (int64_t slot = 0; slot < std::ssize(plan.images); ++slot) {
+    epoch.order[sampler_.position(slot)] = plan.images[slot];
+  }
+  epoch.ahead =
+      std::make_shared<ReadAhead>(source_, std::move(plan), first_batch * options_.batch_size);
+  return std::make_shared<const Epoch>(std::move(epoch));
+}
+
 void BatchMaker::start(int64_t epoch, int64_t batch, int64_t used) {
-  auto order = sampler_.order(epoch);
-  order.erase(order.begin(), order.begin() + std::min<int64_t>(used, std::ssize(order)));
-  auto sampler = sampler_;
-  sampler.images = std::ssize(order);
-  auto fresh = std::make_shared<const Epoch>(Epoch{epoch, std::move(order), sampler});
+  stop_reading();
+  auto fresh = make_epoch(epoch, batch, used);
   {
     // A thread that still fills an older batch shares its ownership, so the batch is freed when
     // that thread is done.

@@ -22,6 +22,9 @@ namespace nsvq {
 class BatchMaker {
  public:
   BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options);
+  ~BatchMaker();
+  BatchMaker(const BatchMaker&) = delete;
+  BatchMaker& operator=(const BatchMaker&) = delete;
 
   const LoaderOptions& options() const { return options_; }
   int64_t batches_per_epoch() const { return sampler_.batches(); }
@@ -36,12 +39,15 @@ class BatchMaker {
   struct Pending;
 
   static Batch finished(Pending& pending);
+  std::shared_ptr<const Epoch> make_epoch(int64_t number, int64_t first_batch, int64_t used) const;
+  void stop_reading();
   void work(const std::stop_token& stop);
   void work_until_stopped(const std::stop_token& stop);
   bool open_slot();
   std::shared_ptr<Pending> take(bool wait);
   void make(Pending& pending, int64_t slot);
 
+  const std::shared_ptr<const Source> source_;
   const LoaderOptions options_;
   const Sampler sampler_;
   SlotFiller filler_;

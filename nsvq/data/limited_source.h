@@ -19,6 +19,7 @@ class LimitedSource : public Source {
   int64_t label(int64_t index) const override { return source_->label(index); }
   std::vector<std::string> classes() const override { return source_->classes(); }
   Image load(int64_t index) const override { return source_->load(index); }
+  const SequentialShards* shards() const override { return source_->shards(); }
   BrokenLog& broken_log() const override { return source_->broken_log(); }
 
  private:

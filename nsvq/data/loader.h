@@ -30,6 +30,8 @@ struct LoaderOptions {
   /// Keep pixels as bytes until they are on the device: a quarter of the memory, equal floats.
   /// Always done for a GPU.
   bool bytes = false;
+  /// Encoded images held to shuffle a source that can only be read in order.
+  int64_t shuffle_buffer = 4096;
 };
 
 struct Batch {
@@ -42,6 +44,9 @@ class BatchMaker;
 /// Makes batches with native threads. An image depends only on (seed, epoch, position), not on the
 /// number of threads or the device. On a GPU the next batch is copied on a side stream while the
 /// current one is used; a batch belongs to the stream that is current when `next` returns it.
+///
+/// A source that can only be read in order (Source::shards) is: evaluation reads it from beginning
+/// to end, training several shards at a time with a shuffle buffer (stream_plan.h).
 ///
 /// Training (`shuffle`): every batch is full, the incomplete last one is dropped, and a broken
 /// image is replaced by the next usable one of the epoch's order. Evaluation: images in order, the

@@ -19,7 +19,7 @@ std::string home_path(const std::string& path) {
 
 std::string change_source(const std::string& source,
                           const std::function<std::string(const std::string&)>& change) {
-  if (source.starts_with("builtin:")) return source;
+  if (source.starts_with("builtin:") || source.starts_with("pipe:")) return source;
   if (std::error_code ignored; std::filesystem::exists(source, ignored)) return change(source);
   std::vector<std::string> changed;
   for (const auto& part : split_list(source)) {

@@ -22,26 +22,28 @@ int64_t SlotFiller::fill(const Epoch& epoch, int64_t place, const torch::Tensor&
   const auto& sampler = epoch.sampler;
   const int64_t position = sampler.position(place);
   if (!options_.shuffle) {
-    return load_image(epoch, position, position, images, slot) ? epoch.order[position] : left_out;
+    return load_image(epoch, place, position, images, slot) ? epoch.order[position] : left_out;
   }
   const int64_t slots = sampler.slots();
   for (int64_t i = 0; i < slots; ++i) {
-    const int64_t at = sampler.position((place + i) % slots);
-    if (load_image(epoch, at, position, images, slot)) return epoch.order[at];
+    const int64_t from = (place + i) % slots;
+    if (load_image(epoch, from, position, images, slot)) {
+      return epoch.order[sampler.position(from)];
+    }
   }
   throw_unusable();
 }
 
-/// Loads image order[at] of the epoch with the random crop and flip of `position`; false if it is
+/// Loads the image of place `from` with the random crop and flip of `position`; false if it is
 /// broken.
-bool SlotFiller::load_image(const Epoch& epoch, int64_t at, int64_t position,
+bool SlotFiller::load_image(const Epoch& epoch, int64_t from, int64_t position,
                             const torch::Tensor& images, int64_t slot) {
-  const int64_t image = epoch.order[at];
+  const int64_t image = epoch.order[epoch.sampler.position(from)];
   if (known_broken(image)) return false;
   try {
     const uint64_t seed = combine_seeds(
         {options_.seed, static_cast<uint64_t>(epoch.number), static_cast<uint64_t>(position)});
-    write_image(source_->load(image), seed, images, slot);
+    write_image(epoch.ahead ? epoch.ahead->load(from) : source_->load(image), seed, images, slot);
     return true;
   } catch (const UserError& error) {
     if (options_.on_error == OnError::stop) throw;

@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/data/loader.h"
+#include "nsvq/data/read_ahead.h"
 #include "nsvq/data/sampler.h"
 
 namespace nsvq {
@@ -15,8 +16,9 @@ namespace nsvq {
 /// An epoch's number, its images in the order of use, and how they are dealt.
 struct Epoch {
   int64_t number = 0;
-  std::vector<int64_t> order;
+  std::vector<int64_t> order;  ///< by position; of a source read in order, this rank's only
   Sampler sampler;
+  std::shared_ptr<ReadAhead> ahead;  ///< where a source is read in order
 };
 
 /// Puts images into the slots of batches and remembers which ones are broken. Called from any
@@ -42,7 +44,7 @@ class SlotFiller {
   [[noreturn]] void throw_unusable() const;
 
  private:
-  bool load_image(const Epoch& epoch, int64_t at, int64_t position, const torch::Tensor& images,
+  bool load_image(const Epoch& epoch, int64_t from, int64_t position, const torch::Tensor& images,
                   int64_t slot);
   void write_image(const Image& image, uint64_t seed, const torch::Tensor& images,
                    int64_t slot) const;

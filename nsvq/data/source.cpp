@@ -17,6 +17,8 @@
 #include "nsvq/data/image_names.h"
 #include "nsvq/data/joined_source.h"
 #include "nsvq/data/patterns.h"
+#include "nsvq/data/pipe_commands.h"
+#include "nsvq/data/pipe_source.h"
 #include "nsvq/data/tar_source.h"
 #include "nsvq/io/sha256.h"
 #include "nsvq/io/unread_image.h"
@@ -104,6 +106,28 @@ std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& lim
   return open_files(paths, spec, limits, announce);
 }
 
+std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& limits,
+                                     bool announce) {
+  std::vector<JoinedSource::Part> parts;
+  std::map<std::string, int> folders;  // how often each name came so far
+  for (const auto& item : sources.items) {
+    std::string prefix;
+    if (is_folder(item)) {
+      const auto path = fs::absolute(item).lexically_normal();
+      prefix = (path.has_filename() ? path : path.parent_path()).filename().string();
+      const int times = ++folders[prefix];
+      prefix += times == 1 ? "/" : fmt::format("-{}/", times);
+    }
+    parts.push_back({open_one(item, limits, announce), prefix});
+  }
+  return std::make_unique<JoinedSource>(std::move(parts));
+}
+
+std::unique_ptr<Source> open_pipes(const Sources& sources, const ImageLimits& limits,
+                                   int64_t retries) {
+  return std::make_unique<PipeSource>(commands_of(sources), limits, Retries{.times = retries});
+}
+
 }  // namespace
 
 std::string keys_sha256(const Source& source) {
@@ -115,26 +139,17 @@ std::string keys_sha256(const Source& source) {
   return hash.hex();
 }
 
-std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits) {
+std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits,
+                                    int64_t retries) {
   bool first = false;
   const auto broken = shared_log(sources.text(), first);
   std::unique_ptr<Source> source;
-  if (sources.items.size() <= 1) {
+  if (any_pipe(sources)) {
+    source = open_pipes(sources, limits, retries);
+  } else if (sources.items.size() <= 1) {
     source = open_one(sources.text(), limits, first);
   } else {
-    std::vector<JoinedSource::Part> parts;
-    std::map<std::string, int> folders;  // how often each name came so far
-    for (const auto& item : sources.items) {
-      std::string prefix;
-      if (is_folder(item)) {
-        const auto path = fs::absolute(item).lexically_normal();
-        prefix = (path.has_filename() ? path : path.parent_path()).filename().string();
-        const int times = ++folders[prefix];
-        prefix += times == 1 ? "/" : fmt::format("-{}/", times);
-      }
-      parts.push_back({open_one(item, limits, first), prefix});
-    }
-    source = std::make_unique<JoinedSource>(std::move(parts));
+    source = open_several(sources, limits, first);
   }
   source->set_broken_log(broken);
   return source;

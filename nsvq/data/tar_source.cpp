@@ -1,30 +1,16 @@
 #include "nsvq/data/tar_source.h"
 
-#include <charconv>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
+#include "nsvq/data/class_number.h"
+#include "nsvq/io/tar_index.h"
 
 namespace nsvq {
 
 namespace {
-
-std::string_view without_ending(std::string_view name) { return name.substr(0, name.rfind('.')); }
-
-/// Removes the "./" that `tar c .` puts before names.
-std::string plain_name(std::string_view name) {
-  while (name.starts_with("./")) name.remove_prefix(2);
-  return std::string(name);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 std::string joined(const std::vector<std::filesystem::path>& paths) {
   if (paths.size() == 1) return paths[0].string();
@@ -36,10 +22,13 @@ std::string joined(const std::vector<std::filesystem::path>& paths) {
 
 TarSource::TarSource(const std::vector<std::filesystem::path>& shards, const ImageLimits& limits)
     : paths_(shards), limits_(limits) {
-  for (const auto& path : shards) {
-    shards_.emplace_back(path);
-    add_shard(static_cast<int32_t>(shards_.size() - 1));
+  auto known = load_tar_index(shards);
+  shards_.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    shards_.emplace_back(shards[i], std::move(known[i]));
+    add_shard(static_cast<int32_t>(i));
   }
+  save_tar_index(shards, shards_);
   if (entries_.empty()) {
     const auto others = passed_over_.text();
     throw UserError(
@@ -54,7 +43,7 @@ void TarSource::add_shard(int32_t shard) {
   std::unordered_map<std::string_view, int32_t> class_files;
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string_view name = entries[i].name;
-    if (plain_ending(name) == ".cls") class_files[without_ending(name)] = static_cast<int32_t>(i);
+    if (is_class_number_name(name)) class_files[without_ending(name)] = static_cast<int32_t>(i);
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string& name = entries[i].name;
@@ -81,20 +70,9 @@ int64_t TarSource::label(int64_t index) const {
   if (entry.class_file < 0) return classes_.labels[index];
   const TarReader& shard = shards_[entry.shard];
   const TarEntry& file = shard.entries()[entry.class_file];
-  constexpr int64_t longest = 100;  // a number and blanks
-  if (file.size > longest) {
-    throw UserError("{}: expected a class number, found {} bytes", name_of(entry, entry.class_file),
-                    file.size);
-  }
-  const auto bytes = shard.read(file);
-  const auto text = trimmed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  int64_t label = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || label < 0) {
-    throw UserError("{}: expected a class number, found {}", name_of(entry, entry.class_file),
-                    quote(text));
-  }
-  return label;
+  const auto name = name_of(entry, entry.class_file);
+  check_class_number_size(file.size, name);
+  return parse_class_number(shard.read(file), name);
 }
 
 Image TarSource::load(int64_t index) const {

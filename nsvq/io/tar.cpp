@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <span>
 #include <utility>
 
@@ -36,6 +37,14 @@ Descriptor open_archive(const std::filesystem::path& path, struct stat& status) 
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
+FileState state_of(const struct stat& status) {
+  return {status.st_size, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim),
+          static_cast<int64_t>(status.st_ino)};
+}
+
+/// Within the last two seconds, the coarsest clock of a file system. (A time to come counts too.)
+bool is_recent(const timespec& time) { return time.tv_sec + 2 >= ::time(nullptr); }
+
 std::atomic<int64_t> archives_held{0};
 
 /// Whether one more archive may stay open: a quarter of what the process may open at all.
@@ -55,24 +64,28 @@ bool is_compressed_file(int descriptor) {
 
 }  // namespace
 
-TarReader::TarReader(std::filesystem::path path) : path_(std::move(path)) {
+TarReader::TarReader(std::filesystem::path path, TarContents known) : path_(std::move(path)) {
   const std::string name = path_.string();
   struct stat status {};
   Descriptor file = open_archive(path_, status);
   if (status.st_size == 0)
     throw UserError("{}: is empty; make or download the archive again", name);
-  const bool compressed = is_compressed_file(file.get());
-  if (compressed) {
+  scanned_ = known.state != state_of(status);
+  compressed_ = scanned_ && is_compressed_file(file.get());
+  just_changed_ = is_recent(status.st_mtim);
+  if (compressed_) {
     file = Descriptor(decompress_to_temporary(file.get(), path_));
     if (::fstat(file.get(), &status) != 0) throw RunError("{}: cannot be read", name);
   }
-  size_ = status.st_size;
-  changed_ = nanoseconds(status.st_mtim);
-  entries_ = read_tar_headers(name, file.get(), size_);
+  if (scanned_) {
+    contents_ = {state_of(status), read_tar_headers(name, file.get(), status.st_size)};
+  } else {
+    contents_ = std::move(known);
+  }
   // What was decompressed has no name to open it by again.
   if (hold_archive()) {
     descriptor_ = file.release();
-  } else if (compressed) {
+  } else if (compressed_) {
     ++archives_held;
     descriptor_ = file.release();
   }
@@ -87,16 +100,18 @@ TarReader::~TarReader() {
 TarReader::TarReader(TarReader&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_),
-      changed_(other.changed_),
-      entries_(std::move(other.entries_)) {}
+      contents_(std::move(other.contents_)),
+      scanned_(other.scanned_),
+      compressed_(other.compressed_),
+      just_changed_(other.just_changed_) {}
 
 std::vector<std::byte> TarReader::read(const TarEntry& entry) const {
   Descriptor opened;
   if (descriptor_ < 0) {
     struct stat status {};
     opened = open_archive(path_, status);
-    if (status.st_size != size_ || nanoseconds(status.st_mtim) != changed_)
+    const auto& state = contents_.state;
+    if (status.st_size != state.bytes || nanoseconds(status.st_mtim) != state.changed)
       throw UserError("{}: was changed while in use; start again", path_.string());
   }
   const int descriptor = descriptor_ < 0 ? opened.get() : descriptor_;

@@ -12,7 +12,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/tar_block.h"
 
 namespace nsvq {
 
@@ -70,14 +69,8 @@ std::string header_name(const TarBlock& block) {
   return name;
 }
 
-/// What the entries before a file say about it.
-struct Extended {
-  std::optional<std::string> name;
-  std::optional<int64_t> size;
-};
-
 /// PAX records are lines "<length of line> <key>=<value>\n". False where they are malformed.
-bool parse_pax(std::string_view records, Extended& out) {
+bool parse_pax(std::string_view records, TarExtension& out) {
   while (!records.empty()) {
     const size_t space = records.find(' ');
     if (space == std::string_view::npos) return false;
@@ -96,105 +89,114 @@ bool parse_pax(std::string_view records, Extended& out) {
   return true;
 }
 
-/// Walks the headers of an open archive.
-class HeaderScanner {
+class FileInput : public TarInput {
  public:
-  HeaderScanner(const std::string& path, int descriptor, int64_t file_size)
-      : path_(path), descriptor_(descriptor), file_size_(file_size) {}
+  FileInput(const std::string& path, int descriptor) : path_(path), descriptor_(descriptor) {}
 
-  std::vector<TarEntry> scan() {
-    std::vector<TarEntry> entries;
-    while (offset_ < file_size_) {
-      read(offset_, block_.data(), kBlockBytes, "header");
-      if (is_zero(block_)) break;
-      check_header();
-      const char type = block_[156];
-      if (type == 'L' || type == 'x' || type == 'g' || type == 'K')
-        read_metadata(type);
-      else
-        read_entry(type, entries);
+  size_t read(int64_t offset, char* to, size_t size) override {
+    size_t done = 0;
+    while (done < size) {
+      const ssize_t got = retry_interrupted([&] {
+        return ::pread(descriptor_, to + done, size - done, offset + static_cast<int64_t>(done));
+      });
+      if (got < 0) {
+        throw UserError("{}: cannot read the archive at offset {} ({})", path_, offset,
+                        std::strerror(errno));
+      }
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
     }
-    if (next_.name || next_.size) fail("truncated tar archive (name without a file)");
-    return entries;
+    return done;
   }
 
  private:
-  template <typename... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    throw UserError("{}: {} at offset {}; make or download the archive again", path_,
-                    fmt::format(format, std::forward<Args>(args)...), offset_);
-  }
-
-  void read(int64_t offset, char* to, int64_t size, std::string_view what) const {
-    if (size > file_size_ - offset) fail("truncated tar archive (incomplete {})", what);
-    while (size > 0) {
-      const ssize_t got = retry_interrupted(
-          [&] { return ::pread(descriptor_, to, static_cast<size_t>(size), offset); });
-      if (got < 0) fail("cannot read the {} ({})", what, std::strerror(errno));
-      if (got == 0) fail("truncated tar archive (incomplete {})", what);
-      to += got;
-      offset += got;
-      size -= got;
-    }
-  }
-
-  void check_header() const {
-    if (checksum_holds(block_)) return;
-    if (offset_ > 0) fail("corrupt tar header (wrong checksum)");
-    throw UserError("{}: not a tar archive (wrong checksum at offset 0)", path_);
-  }
-
-  int64_t header_size() const {
-    const auto size = number(field(block_, 124, 12));
-    if (!size || *size < 0) fail("corrupt tar header (size is not a number)");
-    return *size;
-  }
-
-  void advance(int64_t size) {
-    // Contents fill whole blocks; the padding of the last file may not be cut off either.
-    const int64_t left = file_size_ - offset_ - kBlockBytes;
-    if (size > left || (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes > left)
-      fail("truncated tar archive (entry of {} bytes goes beyond the end)", size);
-    offset_ += kBlockBytes + (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-  }
-
-  void read_metadata(char type) {
-    const int64_t size = header_size();
-    if (size > kMaxMetadata) fail("corrupt tar header (name or attributes of {} bytes)", size);
-    std::string data(static_cast<size_t>(size), '\0');
-    read(offset_ + kBlockBytes, data.data(), size, "name or attributes");
-    Extended global;  // set for the whole archive; a path or size makes no sense there
-    if (type == 'L') next_.name = std::string(text(data));
-    if (type == 'x' && !parse_pax(data, next_)) fail("PAX attributes that cannot be read");
-    if (type == 'g' && !parse_pax(data, global)) fail("PAX attributes that cannot be read");
-    advance(size);
-  }
-
-  void read_entry(char type, std::vector<TarEntry>& entries) {
-    if (type == 'S') fail("sparse file, which is not supported,");
-    // Links, devices and folders ('1' to '6') have no contents, whatever their size field says.
-    const bool has_contents = type < '1' || type > '6';
-    const int64_t size = has_contents ? next_.size.value_or(header_size()) : 0;
-    std::string name = next_.name ? std::move(*next_.name) : header_name(block_);
-    const int64_t contents = offset_ + kBlockBytes;
-    next_ = {};
-    advance(size);
-    const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
-    if (is_file) entries.push_back({std::move(name), contents, size});
-  }
-
   const std::string& path_;
   int descriptor_;
-  int64_t file_size_;
-  int64_t offset_ = 0;
-  TarBlock block_;
-  Extended next_;
 };
 
 }  // namespace
 
+void TarScanner::fail(const std::string& what) const {
+  throw UserError("{}: {} at offset {}; make or download the archive again", name_, what, offset_);
+}
+
+void TarScanner::read(int64_t offset, char* to, int64_t size, const char* what) const {
+  if (size <= bytes_ - offset &&
+      input_.read(offset, to, static_cast<size_t>(size)) == static_cast<size_t>(size))
+    return;
+  fail(fmt::format("truncated tar archive (incomplete {})", what));
+}
+
+std::optional<TarEntry> TarScanner::next() {
+  while (offset_ < bytes_) {
+    read(offset_, block_.data(), kBlockBytes, "header");
+    if (is_zero(block_)) break;
+    check_header();
+    const char type = block_[156];
+    if (type == 'L' || type == 'x' || type == 'g' || type == 'K') {
+      read_metadata(type);
+    } else if (auto entry = read_entry(type)) {
+      return entry;
+    }
+  }
+  if (next_.name || next_.size) fail("truncated tar archive (name without a file)");
+  return std::nullopt;
+}
+
+void TarScanner::check_header() const {
+  if (checksum_holds(block_)) return;
+  if (offset_ > 0) fail("corrupt tar header (wrong checksum)");
+  throw UserError("{}: not a tar archive (wrong checksum at offset 0)", name_);
+}
+
+int64_t TarScanner::header_size() const {
+  const auto size = number(field(block_, 124, 12));
+  if (!size || *size < 0) fail("corrupt tar header (size is not a number)");
+  return *size;
+}
+
+void TarScanner::advance(int64_t size) {
+  // Contents fill whole blocks; the padding of the last file may not be cut off either.
+  const int64_t left = bytes_ - offset_ - kBlockBytes;
+  if (size > left || (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes > left)
+    fail(fmt::format("truncated tar archive (entry of {} bytes goes beyond the end)", size));
+  offset_ += kBlockBytes + (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+}
+
+void TarScanner::read_metadata(char type) {
+  const int64_t size = header_size();
+  if (size > kMaxMetadata)
+    fail(fmt::format("corrupt tar header (name or attributes of {} bytes)", size));
+  std::string data(static_cast<size_t>(size), '\0');
+  read(offset_ + kBlockBytes, data.data(), size, "name or attributes");
+  TarExtension global;  // set for the whole archive; a path or size makes no sense there
+  if (type == 'L') next_.name = std::string(text(data));
+  if (type == 'x' && !parse_pax(data, next_)) fail("PAX attributes that cannot be read");
+  if (type == 'g' && !parse_pax(data, global)) fail("PAX attributes that cannot be read");
+  advance(size);
+}
+
+/// Nothing for a link, a device or a folder.
+std::optional<TarEntry> TarScanner::read_entry(char type) {
+  if (type == 'S') fail("sparse file, which is not supported,");
+  // Links, devices and folders ('1' to '6') have no contents, whatever their size field says.
+  const bool has_contents = type < '1' || type > '6';
+  const int64_t size = has_contents ? next_.size.value_or(header_size()) : 0;
+  std::string name = next_.name ? std::move(*next_.name) : header_name(block_);
+  const int64_t contents = offset_ + kBlockBytes;
+  next_ = {};
+  advance(size);
+  const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
+  if (!is_file) return std::nullopt;
+  return TarEntry{std::move(name), contents, size};
+}
+
 std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size) {
-  return HeaderScanner(path, descriptor, file_size).scan();
+  FileInput input(path, descriptor);
+  TarScanner scanner(path, input, file_size);
+  std::vector<TarEntry> entries;
+  while (auto entry = scanner.next()) entries.push_back(std::move(*entry));
+  return entries;
 }
 
 }  // namespace nsvq

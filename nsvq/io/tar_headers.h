@@ -1,16 +1,64 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nsvq/io/tar.h"
+#include "nsvq/io/tar_block.h"
 
 namespace nsvq {
 
-/// The regular files in an open archive of `file_size` bytes, by its headers (USTAR, GNU long
-/// names, PAX path and size records). Throws UserError calling the archive `path` if it is
-/// truncated or corrupt.
+/// Where a scanner finds the bytes of an archive. It asks for offsets that only grow.
+class TarInput {
+ public:
+  virtual ~TarInput() = default;
+  /// Fewer bytes than `size` only where there are no more.
+  virtual size_t read(int64_t offset, char* to, size_t size) = 0;
+};
+
+/// What the entries before a file say about it.
+struct TarExtension {
+  std::optional<std::string> name;
+  std::optional<int64_t> size;
+};
+
+/// Walks the headers of an archive (USTAR, GNU long names, PAX path and size records). Throws
+/// UserError calling the archive `name` if it is truncated or corrupt.
+class TarScanner {
+ public:
+  /// Of an archive whose size is not known, the two empty blocks at its end tell that it is whole.
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
+  TarScanner(std::string name, TarInput& input, int64_t bytes)
+      : name_(std::move(name)), input_(input), bytes_(bytes) {}
+
+  /// The next regular file; nothing at the end.
+  std::optional<TarEntry> next();
+  /// Where the next header is, or at the end the first empty block.
+  int64_t offset() const { return offset_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+  void read(int64_t offset, char* to, int64_t size, const char* what) const;
+  void check_header() const;
+  int64_t header_size() const;
+  void advance(int64_t size);
+  void read_metadata(char type);
+  std::optional<TarEntry> read_entry(char type);
+
+  std::string name_;
+  TarInput& input_;
+  int64_t bytes_;
+  int64_t offset_ = 0;
+  TarBlock block_;
+  TarExtension next_;
+};
+
+/// All regular files in an open archive of `file_size` bytes.
 std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size);
 
 }  // namespace nsvq

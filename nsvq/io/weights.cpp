@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/cache_folder.h"
 #include "nsvq/io/safetensors_header.h"
 #include "nsvq/io/sha256.h"
 
@@ -18,11 +19,6 @@ namespace {
 constexpr const char* kSha256 = "nsvq.sha256";
 constexpr const char* kSource = "nsvq.source";
 constexpr const char* kOfficial = "nsvq.official";
-
-fs::path folder_in(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value ? value : "";
-}
 
 using Metadata = std::map<std::string, std::string>;
 
@@ -90,12 +86,10 @@ const WeightsKind& weights_kind(const std::string& name) {
 }
 
 fs::path weights_folder() {
-  const auto own = folder_in("NSVQ_WEIGHTS"), cache = folder_in("XDG_CACHE_HOME");
-  if (!own.empty()) return own;
-  if (!cache.empty()) return cache / "nsvq" / "weights";
-  const auto home = folder_in("HOME");
-  if (home.empty()) throw UserError("no folder for weights: set HOME or NSVQ_WEIGHTS");
-  return home / ".cache" / "nsvq" / "weights";
+  if (const char* own = std::getenv("NSVQ_WEIGHTS"); own && *own != '\0') return own;
+  const auto cache = cache_folder();
+  if (cache.empty()) throw UserError("no folder for weights: set HOME or NSVQ_WEIGHTS");
+  return cache / "weights";
 }
 
 fs::path weights_path(const std::string& name) {

@@ -29,13 +29,14 @@ LoaderOptions inference_loader_options(const Config& config, c10::Device device,
   options.prefetch = static_cast<int>(config.data.prefetch);
   options.on_error = config.data.on_error == "stop" ? OnError::stop : OnError::skip;
   options.device = device;
+  options.shuffle_buffer = config.data.shuffle_buffer;
   return options;
 }
 
 std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
                                              const DataConfig& data) {
   try {
-    return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)});
+    return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)}, data.retries);
   } catch (const UserError& error) {
     throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
   }

@@ -31,9 +31,10 @@ std::vector<Option> run_options(Config& config) {
 std::vector<Option> data_options(DataConfig& data) {
   return {
       {"data.train", &data.train,
-       "training images: builtin:..., folders, tar shards; one or a list", Range::not_empty(),
-       kNoEffect},
-      {"data.val", &data.val, "evaluation images: builtin:..., folders, tar shards; one or a list",
+       "training images: builtin:..., folders, tar shards, pipe:COMMAND; one or a list",
+       Range::not_empty(), kNoEffect},
+      {"data.val", &data.val,
+       "evaluation images: builtin:..., folders, tar shards, pipe:COMMAND; one or a list",
        Range::not_empty(), kNoEffect},
       {"data.size", &data.size, "side in pixels to which images are scaled and cropped",
        Range::between(8, 4096)},
@@ -48,6 +49,10 @@ std::vector<Option> data_options(DataConfig& data) {
        "threads that read and decode images; 0: two, and for a GPU all cores but two",
        Range::between(0, 256), kNoEffect},
       {"data.prefetch", &data.prefetch, "batches kept ready", Range::between(1, 64), kNoEffect},
+      {"data.shuffle_buffer", &data.shuffle_buffer,
+       "encoded images held to shuffle those of pipe:COMMAND", Range::between(1, 1e7)},
+      {"data.retries", &data.retries, "times that a failing pipe:COMMAND is run again",
+       Range::between(0, 1000), kNoEffect},
   };
 }
 

@@ -1,10 +1,12 @@
 #include "nsvq/train/run_config.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/settings_reader.h"
+#include "nsvq/core/yaml.h"
 #include "nsvq/data/paths.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/input_file.h"
@@ -31,6 +33,27 @@ Config with_paths(Config config, const Change& change) {
     if (!path->empty()) *path = change(*path);
   }
   return config;
+}
+
+/// Whether a file is a run's config.yaml.
+bool is_of_a_run(const fs::path& file) {
+  std::error_code error;
+  const auto path = fs::canonical(file, error);
+  return !error && path.filename() == "config.yaml" && holds_run(path.parent_path());
+}
+
+/// Whether a recipe, which has been read, is a run's or has one as its base.
+bool comes_from_a_run(fs::path recipe) {
+  std::error_code ignored;
+  while (fs::is_regular_file(recipe, ignored)) {  // a pipe cannot be read twice
+    if (is_of_a_run(recipe)) return true;
+    fs::path base;
+    for (const auto& setting : parse_yaml(read_text(recipe), recipe.string())) {
+      if (setting.key == "base") base = recipe.parent_path() / setting.value.scalars.at(0).text;
+    }
+    recipe = base;
+  }
+  return false;
 }
 
 }  // namespace
@@ -60,8 +83,18 @@ Config load_run_config(const fs::path& run, const std::vector<std::string>& over
   return config;
 }
 
-Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides) {
-  return fs::is_directory(path) ? load_run_config(path, overrides) : load_config(path, overrides);
+Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
+                          bool allow_pipe) {
+  const bool folder = fs::is_directory(path);
+  auto config = folder ? load_run_config(path, overrides) : load_config(path, overrides);
+  const bool stored = folder || comes_from_a_run(path);
+  const auto overridden = [&](const std::string& key) {
+    return std::any_of(overrides.begin(), overrides.end(),
+                       [&](const std::string& text) { return text.starts_with(key + "="); });
+  };
+  config.data.train.pipes_allowed = allow_pipe || !stored || overridden("data.train");
+  config.data.val.pipes_allowed = allow_pipe || !stored || overridden("data.val");
+  return config;
 }
 
 Config with_home(Config config) { return with_paths(std::move(config), home_path); }

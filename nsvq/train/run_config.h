@@ -13,8 +13,11 @@ namespace nsvq {
 Config load_run_config(const std::filesystem::path& run,
                        const std::vector<std::string>& overrides = {});
 
-/// The settings that a user names: a recipe, or a run's folder.
-Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides);
+/// The settings that a user names: a recipe, or a run's folder. Commands (pipe:) among the sources
+/// of a run, also if its config.yaml is named or is a base, may be run only with `allow_pipe`;
+/// those of a recipe and of overrides are the user's own.
+Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
+                          bool allow_pipe = false);
 
 /// The same settings with `~` in paths replaced by the user's home, which a shell does not do
 /// within key=~/value.

@@ -1,0 +1,238 @@
+#include "nsvq/data/pipe_source.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/data/pipe_commands.h"
+#include "nsvq/data/tar_source.h"
+#include "nsvq/io/index_cache.h"
+#include "nsvq/io/packed.h"
+#include "tests/data/piped_tars.h"
+#include "tests/error_of.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace testing_files;
+
+/// The error of a call, which must be a RunError of one line.
+template <typename Call>
+std::string run_error_of(const Call& call) {
+  try {
+    call();
+  } catch (const RunError& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+void index_without_retry(const std::string& command) {
+  index_pipes({command}, {.again = true, .retries = PipedTars::no_pause(0)});
+}
+
+/// Every image that the shards of a source hand over, in order.
+std::vector<int64_t> images_read(const PipeSource& source) {
+  std::vector<int64_t> images;
+  const auto& starts = source.shard_starts();
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    source.read(static_cast<int64_t>(i), starts[i], starts[i + 1],
+                [&](int64_t image, const std::vector<std::byte>& bytes) {
+                  EXPECT_EQ(source.decode(image, bytes).pixels, source.load(image).pixels);
+                  images.push_back(image);
+                  return true;
+                },
+                {});
+  }
+  return images;
+}
+
+TEST(PipeSource, HoldsWhatTheTarsHold) {
+  const PipedTars tars({3, 0, 5, 1});
+  const auto piped = tars.open();
+  const TarSource direct(tars.paths());
+  EXPECT_EQ(keys_of(*piped), keys_of(direct));
+  EXPECT_EQ(piped->classes(), direct.classes());
+  for (int64_t i = 0; i < direct.size(); ++i) {
+    EXPECT_EQ(piped->label(i), direct.label(i));
+    EXPECT_EQ(piped->load(i).pixels, direct.load(i).pixels);
+  }
+  EXPECT_EQ(images_read(*piped), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST(PipeSource, KnowsClassNumbers) {
+  const TempFolder folder;
+  const Environment cache("NSVQ_INDEX_CACHE", folder.text("cache"));
+  const auto image = png_text(plain_image(8, 8, 1));
+  write_text(folder / "a.tar", make_tar({{"x.cls", "12\n"},
+                                         {"x.png", image},
+                                         {"y.png", image},
+                                         {"y.cls", " 0"},
+                                         {"z.png", image}}));
+  const auto command = "cat " + folder.text("a.tar");
+  index_pipes({command}, {});
+  const PipeSource source({command});
+  EXPECT_EQ(source.label(0), 12);
+  EXPECT_EQ(source.label(1), 0);
+  EXPECT_EQ(source.label(2), -1);
+  write_text(folder / "b.tar", make_tar({{"x.cls", "twelve"}, {"x.png", image}}));
+  expect_parts(error_of([&] { index_without_retry("cat " + folder.text("b.tar")); }),
+               {"b.tar", "x.cls", "twelve"});
+}
+
+TEST(PipeSource, MustBeCountedFirst) {
+  const PipedTars tars({2, 2, 2});
+  index_pipes({tars.commands()[1]}, {});
+  expect_parts(error_of([&] { PipeSource source(tars.commands()); }),
+               {"0.tar", "2 of 3 commands", "nsvq index"});
+  const Environment off("NSVQ_INDEX_CACHE", "off");
+  expect_parts(error_of([&] { PipeSource source(tars.commands()); }), {"NSVQ_INDEX_CACHE"});
+  expect_parts(run_error_of([&] { index_pipes(tars.commands(), {}); }), {"NSVQ_INDEX_CACHE"});
+}
+
+TEST(PipeSource, CountingGoesOnWhereItWas) {
+  const PipedTars tars({2, 2, 2});
+  index_pipes({tars.commands()[1]}, {});
+  EXPECT_EQ(tars.shards_read(), std::vector<std::string>{"1.tar"});
+  index_pipes(tars.commands(), {.jobs = 1});
+  EXPECT_EQ(tars.shards_read(), (std::vector<std::string>{"0.tar", "2.tar"}));
+  index_pipes(tars.commands(), {.again = true, .jobs = 1});
+  EXPECT_EQ(tars.shards_read().size(), 3U);
+}
+
+TEST(PipeSource, AnIndexThatLiesIsNotBelieved) {
+  const PipedTars tars({2});
+  const auto& command = tars.commands()[0];
+  const auto keep = [&](const std::string& text, int64_t count, int64_t bytes, int64_t label) {
+    PackedWriter out;
+    out.text(text);
+    out.number(count);
+    out.text("a.png");
+    out.number(bytes);
+    out.number(label);
+    ASSERT_TRUE(write_index(index_name("pipe", command), out.bytes()));
+  };
+  keep(command, 1, 10, -1);
+  EXPECT_TRUE(load_pipe_index(command));
+  constexpr int64_t most = INT64_MAX;
+  for (const auto& [count, bytes, label] : std::vector<std::array<int64_t, 3>>{
+           {most, 10, -1}, {-1, 10, -1}, {2, 10, -1}, {0, 10, -1}, {1, -10, -1}, {1, 10, -2}}) {
+    keep(command, count, bytes, label);
+    EXPECT_FALSE(load_pipe_index(command));
+  }
+  keep("another command", 1, 10, -1);
+  EXPECT_FALSE(load_pipe_index(command));
+}
+
+TEST(PipeSource, AFailingCommandIsNamed) {
+  const TempFolder folder;
+  const Environment cache("NSVQ_INDEX_CACHE", folder.text("cache"));
+  expect_parts(run_error_of([] { index_without_retry("echo 'no bucket' >&2; exit 4"); }),
+               {"pipe:echo", "exit status 4", "no bucket"});
+  expect_parts(run_error_of([] { index_without_retry("false"); }), {"pipe:false", "exit status 1"});
+  expect_parts(run_error_of([] { index_without_retry("{ echo lost >&2; false; } | cat"); }),
+               {"exit status 0", "lost", "truncated"});
+}
+
+TEST(PipeSource, OutputThatIsNoTarIsNamed) {
+  const PipedTars tars({2});
+  const auto tar = tars.paths()[0].string();
+  const auto bytes = fs::file_size(tar);
+  write_text(tars.folder() / "a.tar.gz", gzip(read_text(tar)));
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"head -c 700 " + tar, "truncated"},
+      {fmt::format("head -c {} {}", bytes - 1024, tar), "truncated"},  // all but the end's mark
+      {"true", "truncated"},
+      {"echo text; head -c 600 /dev/zero", "not a tar archive"},
+      {"cat " + tars.folder().text("a.tar.gz"), "gzip -dc"},
+      {"cat " + tar + " " + tar, "one tar a command"},
+      {"cat " + tar + "; exit 9", "exit status 9"}};
+  for (const auto& [command, why] : cases) {
+    expect_parts(run_error_of([&] { index_without_retry(command); }), {"pipe:", why});
+    EXPECT_FALSE(load_pipe_index(command)) << command;
+  }
+  index_without_retry("gzip -dc < " + tars.folder().text("a.tar.gz"));
+}
+
+TEST(PipeSource, AFailureIsTriedAgain) {
+  const PipedTars tars({6});
+  const auto tar = tars.paths()[0].string(), flag = tars.folder().text("flag");
+  // Writes half of it at first.
+  const auto command =
+      fmt::format("if [ -e {0} ]; then cat {1}; else touch {0}; head -c {2} {1}; fi", flag, tar,
+                  fs::file_size(tar) / 2);
+  expect_parts(run_error_of([&] { index_without_retry(command); }), {"truncated"});
+  fs::remove(flag);
+  index_pipes({command}, {.retries = PipedTars::no_pause(1)});
+  const PipeSource patient({command}, {}, PipedTars::no_pause(1));
+  fs::remove(flag);
+  std::vector<int64_t> images;
+  patient.read(0, 0, 6, [&](int64_t image, const auto&) { return images.push_back(image), true; },
+               {});
+  EXPECT_EQ(images, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  fs::remove(flag);
+  const PipeSource hasty({command}, {}, PipedTars::no_pause(0));
+  expect_parts(run_error_of([&] { hasty.load(5); }), {"pipe:", "truncated"});
+}
+
+TEST(PipeSource, OtherImagesThanCountedAreNotRead) {
+  const PipedTars tars({3});
+  const auto source = tars.open();
+  const auto contents = png_text(dead_leaves(7, 0, PipedTars::kSide));
+  for (const auto& files :
+       {TarFiles{{"other.png", contents}}, TarFiles{{"even/0000.png", contents}},
+        TarFiles{{"even/0000.png", contents + " "}}}) {
+    write_text(tars.paths()[0], make_tar(files));
+    expect_parts(run_error_of([&] { images_read(*source); }), {"0.tar", "nsvq index --again"});
+  }
+}
+
+TEST(PipeSource, CommandsAreExpanded) {
+  const auto commands = [](std::vector<std::string> items) {
+    Sources sources(std::move(items));
+    sources.pipes_allowed = true;
+    return commands_of(sources);
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(commands({"pipe:aws s3 cp s3://b/x-{08..10}.tar -"}),
+            (Texts{"aws s3 cp s3://b/x-08.tar -", "aws s3 cp s3://b/x-09.tar -",
+                   "aws s3 cp s3://b/x-10.tar -"}));
+  EXPECT_EQ(commands({"pipe:cat {a,b}/{0..1}.tar"}),
+            (Texts{"cat a/0.tar", "cat a/1.tar", "cat b/0.tar", "cat b/1.tar"}));
+  EXPECT_EQ(commands({"pipe:cat b", "pipe:cat a"}), (Texts{"cat b", "cat a"}));
+  // What is the shell's stays as it is, commas among it.
+  for (const auto* text : {"cat a,b", "cat ${X}", "cat ${X:-a,b}", "awk '{print $1, $2}'",
+                           "{ cat a; cat b; }", "x { y", "x } y", "sed 's/{/,/'", "cat {a}"}) {
+    EXPECT_EQ(commands({std::string("pipe:") + text}), Texts{text});
+  }
+  EXPECT_EQ(commands({"pipe:awk '{print $1}' {a,b}"}),
+            (Texts{"awk '{print $1}' a", "awk '{print $1}' b"}));
+  expect_parts(error_of([&] { commands({"pipe: "}); }), {"no command"});
+  expect_parts(error_of([&] { commands({"pipe:cat {0..999}{0..999}{0..999}"}); }), {"too many"});
+  expect_parts(error_of([&] { commands({"pipe:cat a", "photos/"}); }), {"photos/"});
+}
+
+TEST(PipeSource, IsOpenedOnlyIfAllowed) {
+  const PipedTars tars({2});
+  const auto source = tars.open();
+  tars.shards_read();
+  Sources sources = "pipe:" + tars.commands()[0];
+  expect_parts(error_of([&] { open_source(sources); }), {"pipe:", "--allow-pipe"});
+  EXPECT_TRUE(tars.shards_read().empty());
+  sources.pipes_allowed = true;
+  EXPECT_EQ(open_source(sources)->size(), 2);
+}
+
+}  // namespace
+}  // namespace nsvq
