@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/io/safetensors_header.h"
+#include "nsvq/io/token_check.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/io/token_shard.h"
 #include "nsvq/io/token_work.h"

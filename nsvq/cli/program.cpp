@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -177,6 +178,8 @@ void flush_stdout() {
 }  // namespace
 
 void open_standard_streams() {
+  // A file beyond `ulimit -f` is then an error of write, with a line, like a full disk.
+  ::signal(SIGXFSZ, SIG_IGN);
   // open takes the lowest free number, so one that is closed is filled by the next file.
   for (int stream = 0; stream <= 2; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);

@@ -89,7 +89,7 @@ void train_as_rank(const TrainArguments& arguments, const Config& config,
   const bool names_run = std::filesystem::is_directory(arguments.recipe);
   if (names_run && request.folder.empty() && !request.fresh) request.folder = arguments.recipe;
   request.name = recipe_name(arguments.recipe);
-  auto [run, start, lock] = agree_on_run(config, request, *group);
+  auto [run, start, lock, reserved] = agree_on_run(config, request, *group);
   if (start == Start::resume && !request.resume) {
     log("resuming the unfinished run with these settings in {} (--new starts another)",
         run.string());
@@ -159,7 +159,8 @@ void declare_train(CLI::App& app) {
       "--run", arguments->request.folder,
       "folder of the run (default: runs/NAME, NAME being the recipe's, then NAME-2, ...)");
   app.add_flag("--resume", arguments->request.resume,
-               "resume from the newest complete checkpoint of the run, or fail; without it, an "
+               "resume the run from its newest complete checkpoint (from its beginning if it has "
+               "none), or fail if there is no run; without it, an "
                "unfinished run with the same settings is resumed if there is one");
   app.add_flag("--new", arguments->request.fresh,
                "start a new run even if an unfinished one exists");

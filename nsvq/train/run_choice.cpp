@@ -78,7 +78,7 @@ bool was_started_with(const fs::path& folder, const Config& config) {
 RunChoice choose_in(const fs::path& folder, const Config& config, const RunRequest& request) {
   if (!holds_run(folder)) {
     if (request.resume) throw UserError("{}: holds no run to resume", folder.string());
-    return {folder, Start::fresh, std::nullopt};
+    return {folder, Start::fresh, std::nullopt, nullptr};
   }
   if (request.fresh) {
     throw UserError("{}: already holds a run; choose another folder with --run or remove it",
@@ -87,7 +87,22 @@ RunChoice choose_in(const fs::path& folder, const Config& config, const RunReque
   auto lock = lock_run(folder);
   const auto why_not = obstacle(folder, config);
   if (!why_not.empty()) throw UserError("{}: {}", folder.string(), why_not);
-  return {folder, Start::resume, std::move(lock)};
+  return {folder, Start::resume, std::move(lock), nullptr};
+}
+
+/// The first free name from `number` on. Another process may start at the same moment.
+RunChoice reserve(const std::string& name, int64_t number) {
+  std::error_code error;
+  fs::create_directories("runs", error);
+  for (;; ++number) {
+    const auto folder =
+        fs::path("runs") / (number == 1 ? name : fmt::format("{}-{}", name, number));
+    if (fs::create_directory(folder, error)) {
+      return {folder, Start::fresh, std::nullopt, std::make_unique<ReservedFolder>(folder)};
+    }
+    // Where nothing can be made, the run's folder says why.
+    if (error) return {folder, Start::fresh, std::nullopt, nullptr};
+  }
 }
 
 /// The newest run that this command started and that is not finished. One that another process
@@ -100,7 +115,7 @@ std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, con
     if (!lock) {
       log("{}: another process is training this run", folder.string());
     } else if (!finished(folder, config)) {  // it may have ended until now
-      return RunChoice{folder, Start::resume, std::move(lock)};
+      return RunChoice{folder, Start::resume, std::move(lock), nullptr};
     }
   }
   return std::nullopt;
@@ -119,9 +134,12 @@ RunChoice choose_run(const Config& config, const RunRequest& request) {
   const fs::path first = fs::path("runs") / request.name;
   if (request.resume)
     return choose_in(runs.empty() ? first : runs.rbegin()->second, config, request);
-  if (runs.empty()) return {first, Start::fresh, std::nullopt};
-  const auto next = fmt::format("{}-{}", request.name, runs.rbegin()->first + 1);
-  return {fs::path("runs") / next, Start::fresh, std::nullopt};
+  return reserve(request.name, runs.empty() ? 1 : runs.rbegin()->first + 1);
+}
+
+ReservedFolder::~ReservedFolder() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);  // fails for a folder that holds anything
 }
 
 }  // namespace nsvq

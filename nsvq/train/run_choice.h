@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "nsvq/core/config.h"
 #include "nsvq/train/trainer.h"
@@ -17,10 +19,24 @@ struct RunRequest {
   bool fresh = false;
 };
 
+/// A folder made for a new run, so that no other process takes its name. Removed again if it stays
+/// empty.
+class ReservedFolder {
+ public:
+  explicit ReservedFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  ~ReservedFolder();
+  ReservedFolder(const ReservedFolder&) = delete;
+  ReservedFolder& operator=(const ReservedFolder&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
 struct RunChoice {
   std::filesystem::path folder;
   Start start;
-  std::optional<FolderLock> lock;  ///< of the run to resume, for the trainer
+  std::optional<FolderLock> lock;            ///< of the run to resume, for the trainer
+  std::unique_ptr<ReservedFolder> reserved;  ///< where the name of a new run was chosen
 };
 
 /// Chooses the folder to train in and whether to resume there. Of all runs of the name, the newest

@@ -233,6 +233,10 @@ TEST_F(ResumeTest, TheCommandContinuesWhatIsUnfinished) {
   fs::current_path(folder_->path());
   const auto config = full_config();
   EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a");
+  {
+    const auto one = choose_run(config, {.name = "a"}), other = choose_run(config, {.name = "a"});
+    EXPECT_NE(one.folder, other.folder) << "two processes that start at once";
+  }
   EXPECT_NE(error_of([&] { choose_run(config, {.name = "a", .resume = true}); }), "no error");
   EXPECT_THROW(run(config, "runs/a", Start::fresh, 3), Crash);
 
