@@ -1,10 +1,13 @@
 #include "nsvq/core/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -17,6 +20,46 @@ namespace {
 constexpr const char* kAliasHint =
     "anchors and aliases are not supported; quote a value that begins with & or *";
 
+/// Where the first node of a document begins.
+class FirstNode : public YAML::EventHandler {
+ public:
+  std::optional<YAML::Mark> mark;
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnAlias(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    note(at);
+  }
+  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void note(const YAML::Mark& at) {
+    if (!mark) mark = at;
+  }
+};
+
+/// Where a second document begins, if there is one. YAML::LoadAll would tell too, but there are
+/// texts (a stray bracket) for which it makes documents until memory is full.
+std::optional<YAML::Mark> second_document(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  FirstNode first, second;
+  if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return std::nullopt;
+  return second.mark.value_or(YAML::Mark());
+}
+
 /// Turns yaml-cpp's tree into settings with dotted keys. Nodes carry the place in the text where
 /// they begin (YAML::Mark).
 class Flattener {
@@ -28,11 +71,10 @@ class Flattener {
   std::vector<YamlSetting> settings() {
     check_characters();
     try {
-      const auto documents = YAML::LoadAll(std::string(text_));
-      if (documents.size() > 1) {
-        throw error(documents[1].Mark(), "stray text, or a second document");
+      if (const auto mark = second_document(text_)) {
+        throw error(*mark, "stray text, or a second document");
       }
-      const auto tree = documents.empty() ? YAML::Node() : documents[0];
+      const auto tree = YAML::Load(std::string(text_));
       root_.empty() ? add_map(tree, "", 0) : add_value(root_, tree, source_, 0);
     } catch (const YAML::Exception& problem) {
       const bool alias = problem.msg.rfind(YAML::ErrorMsg::UNKNOWN_ANCHOR, 0) == 0;
