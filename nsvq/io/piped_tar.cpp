@@ -7,6 +7,7 @@
 #include <span>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/command_output.h"
 #include "nsvq/io/decompress.h"
@@ -98,6 +99,10 @@ void visit_piped_tar(const std::string& command, const std::stop_token& stop,
       return bytes;
     };
     if (!visit(*entry, contents)) return;
+  }
+  if (const auto links = scanner.hard_links().size() + scanner.symbolic_links(); links > 0) {
+    log("{}: passed over {} link{}, whose files are gone by then", shown_command(command), links,
+        links == 1 ? "" : "s");
   }
   if (!input.only_zeros_left()) {
     fail_command(command, "", "something follows the end of its archive; write one tar a command");

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
 
@@ -82,6 +84,7 @@ bool parse_pax(std::string_view records, TarExtension& out) {
     if (equals == std::string_view::npos) return false;
     const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     if (key == "path") out.name = std::string(value);
+    if (key == "linkpath") out.link = std::string(value);
     if (key == "size" && !(out.size = parse_decimal(value))) return false;
     if (key.starts_with("GNU.sparse.")) return false;
     records.remove_prefix(*length);
@@ -171,6 +174,7 @@ void TarScanner::read_metadata(char type) {
   read(offset_ + kBlockBytes, data.data(), size, "name or attributes");
   TarExtension global;  // set for the whole archive; a path or size makes no sense there
   if (type == 'L') next_.name = std::string(text(data));
+  if (type == 'K') next_.link = std::string(text(data));
   if (type == 'x' && !parse_pax(data, next_)) fail("PAX attributes that cannot be read");
   if (type == 'g' && !parse_pax(data, global)) fail("PAX attributes that cannot be read");
   advance(size);
@@ -183,20 +187,55 @@ std::optional<TarEntry> TarScanner::read_entry(char type) {
   const bool has_contents = type < '1' || type > '6';
   const int64_t size = has_contents ? next_.size.value_or(header_size()) : 0;
   std::string name = next_.name ? std::move(*next_.name) : header_name(block_);
+  std::string target =
+      next_.link ? std::move(*next_.link) : std::string(text(field(block_, 157, 100)));
   const int64_t contents = offset_ + kBlockBytes;
   next_ = {};
   advance(size);
+  if (type == '1') hard_links_.push_back({files_, name, std::move(target)});
+  if (type == '2') ++symbolic_links_;
   const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
   if (!is_file) return std::nullopt;
+  ++files_;
   return TarEntry{std::move(name), contents, size};
 }
+
+namespace {
+
+/// Hard links as further files with the contents of those they name. One that names no file before
+/// it stays out.
+std::vector<TarEntry> with_hard_links(std::vector<TarEntry> entries,
+                                      const std::vector<TarLink>& links) {
+  if (links.empty()) return entries;
+  std::unordered_map<std::string, std::pair<int64_t, int64_t>> contents;
+  std::vector<TarEntry> all;
+  auto link = links.begin();
+  for (size_t place = 0; place <= entries.size(); ++place) {
+    for (; link != links.end() && link->place == place; ++link) {
+      const auto found = contents.find(link->target);
+      if (found == contents.end()) continue;
+      all.push_back({link->name, found->second.first, found->second.second});
+      contents[link->name] = found->second;
+    }
+    if (place == entries.size()) break;
+    contents[entries[place].name] = {entries[place].offset, entries[place].size};
+    all.push_back(std::move(entries[place]));
+  }
+  return all;
+}
+
+}  // namespace
 
 std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size) {
   FileInput input(path, descriptor);
   TarScanner scanner(path, input, file_size);
   std::vector<TarEntry> entries;
   while (auto entry = scanner.next()) entries.push_back(std::move(*entry));
-  return entries;
+  if (const auto links = scanner.symbolic_links(); links > 0) {
+    log("{}: passed over {} symbolic link{}; tar -h stores the files themselves", path, links,
+        links == 1 ? "" : "s");
+  }
+  return with_hard_links(std::move(entries), scanner.hard_links());
 }
 
 }  // namespace nsvq

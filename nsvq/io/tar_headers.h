@@ -22,8 +22,14 @@ class TarInput {
 
 /// What the entries before a file say about it.
 struct TarExtension {
-  std::optional<std::string> name;
+  std::optional<std::string> name, link;
   std::optional<int64_t> size;
+};
+
+/// A hard link: another name of a file that the archive holds before it.
+struct TarLink {
+  size_t place;  ///< number of files before it
+  std::string name, target;
 };
 
 /// Walks the headers of an archive (USTAR, GNU long names, PAX path and size records). Throws
@@ -40,6 +46,9 @@ class TarScanner {
   std::optional<TarEntry> next();
   /// Where the next header is, or at the end the first empty block.
   int64_t offset() const { return offset_; }
+  /// Links met so far; they are not among the files.
+  const std::vector<TarLink>& hard_links() const { return hard_links_; }
+  int64_t symbolic_links() const { return symbolic_links_; }
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
@@ -56,9 +65,13 @@ class TarScanner {
   int64_t offset_ = 0;
   TarBlock block_;
   TarExtension next_;
+  size_t files_ = 0;
+  std::vector<TarLink> hard_links_;
+  int64_t symbolic_links_ = 0;
 };
 
-/// All regular files in an open archive of `file_size` bytes.
+/// All regular files in an open archive of `file_size` bytes, hard links among them. Symbolic
+/// links, whose files need not be in the archive, are counted in a line of the log.
 std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size);
 
 }  // namespace nsvq

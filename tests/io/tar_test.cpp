@@ -144,6 +144,28 @@ TEST_F(Tar, SkipsEverythingButFiles) {
   EXPECT_EQ(contents(tar, tar.entries()[0]), "x");
 }
 
+std::string link(const std::string& name, char type, const std::string& target) {
+  auto out = header(name, type, octal(0));
+  out.replace(157, target.size(), target);
+  set_checksum(out);
+  return out;
+}
+
+TEST_F(Tar, HardLinksAreFilesAndSymbolicOnesAreNamed) {
+  testing::internal::CaptureStderr();
+  const auto tar = open(member("a", "hello") + link("b", '1', "a") + member("c", "world") +
+                        link("d", '1', "b") + link("e", '1', "missing") + link("f", '2', "a"));
+  const auto log = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(tar.entries().size(), 4u);
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"a", "hello"}, {"b", "hello"}, {"c", "world"}, {"d", "hello"}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(tar.entries()[i].name, expected[i].first);
+    EXPECT_EQ(contents(tar, tar.entries()[i]), expected[i].second);
+  }
+  EXPECT_NE(log.find("passed over 1 symbolic link; tar -h"), std::string::npos) << log;
+}
+
 TEST_F(Tar, CorruptArchives) {
   const std::string file = member("a", "one");
   EXPECT_EQ(error_of(""), "a.tar: is empty; make or download the archive again");
