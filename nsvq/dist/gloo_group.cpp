@@ -97,6 +97,11 @@ class GlooGroup : public Group {
 
   /// Rank 0, which may hold the store, waits for the others.
   ~GlooGroup() override {
+    peers_.reset();  // before the store may go
+    if (failed_) {
+      std::this_thread::sleep_for(1s);  // in which they read why
+      return;
+    }
     try {
       store_->setTimeout(10s);
       store_->add("left", 1);
@@ -135,7 +140,10 @@ class GlooGroup : public Group {
   }
 
   void tell_step(int64_t step) override { peers_->tell_step(step); }
-  void tell_failure(const std::string& message) override { peers_->tell_failure(message); }
+  void tell_failure(const std::string& message) override {
+    failed_ = true;
+    peers_->tell_failure(message);
+  }
 
  private:
   /// One collective for all tensors of a type, on the CPU.
@@ -167,6 +175,7 @@ class GlooGroup : public Group {
   c10::intrusive_ptr<c10d::TCPStore> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   std::optional<Peers> peers_;
+  bool failed_ = false;
 };
 
 }  // namespace

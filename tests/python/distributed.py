@@ -125,7 +125,8 @@ def test_a_lost_rank_ends_all(folder):
     for number in (signal.SIGKILL, signal.SIGSTOP):
         for lost in (1, 0):
             run = Path(folder) / f"{number.name}-{lost}"
-            words = train_words(run, train__batch_size=4, train__epochs=10000, checkpoint__every_steps=5, dist__timeout=3)
+            words = train_words(run, train__batch_size=4, train__epochs=10000, checkpoint__every_steps=5,
+                                dist__timeout=10 if number == signal.SIGSTOP else 60)
             ranks = Ranks(2, words, folder)
             wait_for(lambda: list((run / "checkpoints").glob("step-*")), "a checkpoint")
             ranks.processes[lost].send_signal(number)
