@@ -76,15 +76,14 @@ class GlooGroup : public Group {
         local_rank_(launch.local_rank),
         local_size_(launch.local_size) {
     const bool server = launch.rank == 0 && !launch.agent_store;
-    store_ = connect(launch, server);
     // A restart must not find the keys of the attempt before it.
     const auto prefix = fmt::format("nsvq-{}", launch.attempt);
+    store_ = c10::make_intrusive<c10d::PrefixStore>(prefix, connect(launch, server));
     auto options = c10d::ProcessGroupGloo::Options::create(kMeeting);
     options->devices.push_back(network(launch));
     options->threads = 2;
-    const auto keys = c10::make_intrusive<c10d::PrefixStore>(prefix, store_);
     try {
-      gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(keys, rank_, size_, options);
+      gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, options);
       gloo_->setTimeout(kCollective);
     } catch (const std::exception& error) {
       const std::string text = error.what();
@@ -172,7 +171,7 @@ class GlooGroup : public Group {
   }
 
   int rank_, size_, local_rank_, local_size_;
-  c10::intrusive_ptr<c10d::TCPStore> store_;
+  c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   std::optional<Peers> peers_;
   bool failed_ = false;

@@ -62,10 +62,7 @@ void GradientBuckets::arrange() {
 
 void GradientBuckets::arm() {
   arrange();
-  for (auto& bucket : buckets_) {
-    bucket.missing = std::ssize(bucket.slots);
-    bucket.started = false;
-  }
+  for (auto& bucket : buckets_) bucket.missing = std::ssize(bucket.slots);
   next_ = 0;
   armed_ = true;
 }
@@ -82,7 +79,6 @@ void GradientBuckets::start_ready() {
 
 void GradientBuckets::start(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
-  bucket.started = true;
   bucket.gradients.clear();
   std::vector<torch::Tensor> parts;
   for (const auto index : bucket.slots) {

@@ -44,7 +44,6 @@ class GradientBuckets {
     std::vector<torch::Tensor> gradients;
     torch::Tensor flat;
     std::unique_ptr<Group::Pending> sum;
-    bool started = false;
   };
   void arrange();
   void on_gradient(int64_t slot);

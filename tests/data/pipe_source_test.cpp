@@ -20,20 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing_files;
 
-/// The error of a call, which must be a RunError of one line.
-template <typename Call>
-std::string run_error_of(const Call& call) {
-  try {
-    call();
-  } catch (const RunError& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    return message;
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
 void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
 }
@@ -98,7 +84,7 @@ TEST(PipeSource, MustBeCountedFirst) {
                {"0.tar", "2 of 3 commands", "nsvq index"});
   const Environment off("NSVQ_INDEX_CACHE", "off");
   expect_parts(error_of([&] { PipeSource source(tars.commands()); }), {"NSVQ_INDEX_CACHE"});
-  expect_parts(run_error_of([&] { index_pipes(tars.commands(), {}); }), {"NSVQ_INDEX_CACHE"});
+  expect_parts(error_of<RunError>([&] { index_pipes(tars.commands(), {}); }), {"NSVQ_INDEX_CACHE"});
 }
 
 TEST(PipeSource, CountingGoesOnWhereItWas) {
@@ -138,10 +124,11 @@ TEST(PipeSource, AnIndexThatLiesIsNotBelieved) {
 TEST(PipeSource, AFailingCommandIsNamed) {
   const TempFolder folder;
   const Environment cache("NSVQ_INDEX_CACHE", folder.text("cache"));
-  expect_parts(run_error_of([] { index_without_retry("echo 'no bucket' >&2; exit 4"); }),
+  expect_parts(error_of<RunError>([] { index_without_retry("echo 'no bucket' >&2; exit 4"); }),
                {"pipe:echo", "exit status 4", "no bucket"});
-  expect_parts(run_error_of([] { index_without_retry("false"); }), {"pipe:false", "exit status 1"});
-  expect_parts(run_error_of([] { index_without_retry("{ echo lost >&2; false; } | cat"); }),
+  expect_parts(error_of<RunError>([] { index_without_retry("false"); }),
+               {"pipe:false", "exit status 1"});
+  expect_parts(error_of<RunError>([] { index_without_retry("{ echo lost >&2; false; } | cat"); }),
                {"exit status 0", "lost", "truncated"});
 }
 
@@ -159,7 +146,7 @@ TEST(PipeSource, OutputThatIsNoTarIsNamed) {
       {"cat " + tar + " " + tar, "one tar a command"},
       {"cat " + tar + "; exit 9", "exit status 9"}};
   for (const auto& [command, why] : cases) {
-    expect_parts(run_error_of([&] { index_without_retry(command); }), {"pipe:", why});
+    expect_parts(error_of<RunError>([&] { index_without_retry(command); }), {"pipe:", why});
     EXPECT_FALSE(load_pipe_index(command)) << command;
   }
   index_without_retry("gzip -dc < " + tars.folder().text("a.tar.gz"));
@@ -172,7 +159,7 @@ TEST(PipeSource, AFailureIsTriedAgain) {
   const auto command =
       fmt::format("if [ -e {0} ]; then cat {1}; else touch {0}; head -c {2} {1}; fi", flag, tar,
                   fs::file_size(tar) / 2);
-  expect_parts(run_error_of([&] { index_without_retry(command); }), {"truncated"});
+  expect_parts(error_of<RunError>([&] { index_without_retry(command); }), {"truncated"});
   fs::remove(flag);
   index_pipes({command}, {.retries = PipedTars::no_pause(1)});
   const PipeSource patient({command}, {}, PipedTars::no_pause(1));
@@ -183,7 +170,7 @@ TEST(PipeSource, AFailureIsTriedAgain) {
   EXPECT_EQ(images, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
   fs::remove(flag);
   const PipeSource hasty({command}, {}, PipedTars::no_pause(0));
-  expect_parts(run_error_of([&] { hasty.load(5); }), {"pipe:", "truncated"});
+  expect_parts(error_of<RunError>([&] { hasty.load(5); }), {"pipe:", "truncated"});
 }
 
 TEST(PipeSource, OtherImagesThanCountedAreNotRead) {
@@ -194,7 +181,8 @@ TEST(PipeSource, OtherImagesThanCountedAreNotRead) {
        {TarFiles{{"other.png", contents}}, TarFiles{{"even/0000.png", contents}},
         TarFiles{{"even/0000.png", contents + " "}}}) {
     write_text(tars.paths()[0], make_tar(files));
-    expect_parts(run_error_of([&] { images_read(*source); }), {"0.tar", "nsvq index --again"});
+    expect_parts(error_of<RunError>([&] { images_read(*source); }),
+                 {"0.tar", "nsvq index --again"});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
+#include "tests/error_of.h"
 #include "tests/two_ranks.h"
 
 namespace nsvq {
@@ -20,7 +21,9 @@ TEST(RankCheck, NamesTheFirstTensorThatDiffersInAnyBit) {
     tensors["b"].zero_();
     if (rank == 1) tensors["a"] = tensors["a"].flip(0);  // the same bytes elsewhere
     EXPECT_EQ(first_difference(group, tensors), "a");
-    EXPECT_THROW(require_equal_ranks(group, tensors, "step 3"), RunError);
+    EXPECT_EQ(error_of<RunError>([&] { require_equal_ranks(group, tensors, "step 3"); }),
+              "step 3: ranks differ, first in a; all ranks must run the same program, recipe and "
+              "data");
   });
 }
 
