@@ -111,9 +111,11 @@ void run_train(const TrainArguments& arguments) {
   set_quiet(launch.rank != 0);
   const auto config =
       with_home(load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe));
-  const auto group = make_group(launch, config.dist.timeout, [&](const std::string& message) {
-    end_without_rank(launch.rank, message);
-  });
+  const GroupOptions options{.timeout = config.dist.timeout,
+                             .backend = config.dist.backend,
+                             .device = choose_device(config.device, launch.local_rank)};
+  const auto group = make_group(
+      launch, options, [&](const std::string& message) { end_without_rank(launch.rank, message); });
   try {
     train_as_rank(arguments, config, group, starting);
   } catch (const Interrupted&) {

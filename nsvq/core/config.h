@@ -149,6 +149,7 @@ struct TrainConfig {
 struct DistConfig {
   double timeout = 60;
   std::string gradients = "fp32";
+  std::string backend = "auto";
 };
 
 /// How far the encoder and its assignments move, on a fixed part of the evaluation images.

@@ -179,8 +179,7 @@ class GlooGroup : public Group {
 
 }  // namespace
 
-std::shared_ptr<Group> make_group(const Launch& launch, double timeout, OnLostRank on_lost) {
-  if (launch.alone()) return make_single_group();
+std::shared_ptr<Group> make_gloo_group(const Launch& launch, double timeout, OnLostRank on_lost) {
   return std::make_shared<GlooGroup>(launch, timeout, std::move(on_lost));
 }
 

@@ -1,5 +1,11 @@
 #include "nsvq/dist/group.h"
 
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/dist/nccl_group.h"
+
 namespace nsvq {
 
 namespace {
@@ -15,6 +21,24 @@ class SingleGroup : public Group {
 }  // namespace
 
 std::shared_ptr<Group> make_single_group() { return std::make_shared<SingleGroup>(); }
+
+std::shared_ptr<Group> make_group(const Launch& launch, const GroupOptions& options,
+                                  OnLostRank on_lost) {
+  const bool nccl = options.backend == "nccl";
+  if (nccl && !options.device.is_cuda()) {
+    throw UserError("dist.backend: nccl is for GPUs, and this run is on a CPU; use auto or gloo");
+  }
+  // One process by NCCL if it is asked for by name: its collectives then run, without an effect.
+  const auto base = launch.alone() ? make_single_group()
+                                   : make_gloo_group(launch, options.timeout, std::move(on_lost));
+  if (options.backend == "gloo" || !options.device.is_cuda()) return base;
+  if (launch.alone() && !nccl) return base;
+  const auto reason = why_no_nccl(*base, options.device);
+  if (reason.empty()) return make_nccl_group(base, options.device);
+  if (nccl) throw UserError("dist.backend: nccl cannot be used: {}; use auto or gloo", reason);
+  log("dist.backend: {}, so gradients travel by Gloo, through the host's memory", reason);
+  return base;
+}
 
 torch::Tensor gather(Group& group, const torch::Tensor& tensor) {
   auto shape = tensor.sizes().vec();

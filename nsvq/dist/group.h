@@ -48,6 +48,11 @@ class Group {
   /// Why this rank ends, for the messages of others.
   virtual void tell_failure(const std::string& /*message*/) {}
 
+  /// No collective is needed: there is no other rank.
+  virtual bool alone() const { return size() == 1; }
+  /// Collectives of GPU tensors do not wait on the host and can be captured in a CUDA graph.
+  virtual bool capturable() const { return alone(); }
+
   /// True on rank 0, the only rank that writes files and prints.
   bool leads() const { return rank() == 0; }
 };
@@ -63,10 +68,19 @@ std::string broadcast_text(Group& group, const std::string& text);
 /// the lost rank, and must end the process.
 using OnLostRank = std::function<void(const std::string& message)>;
 
-/// The group of a launch, by Gloo on CPUs; of one process alone if it is one. Waits for the other
-/// ranks to join. A rank that gives no sign of life for `timeout` seconds is lost. Throws UserError
-/// where a rank does not come.
-std::shared_ptr<Group> make_group(const Launch& launch, double timeout, OnLostRank on_lost);
+struct GroupOptions {
+  double timeout = 60;           ///< seconds without a sign of life after which a rank is lost
+  std::string backend = "auto";  ///< of tensors on GPUs: nccl, gloo, or auto: nccl where it can be
+  c10::Device device = c10::Device(c10::kCPU);  ///< of this rank's tensors
+};
+
+/// The group of a launch; of one process alone if it is one. Waits for the other ranks to join.
+/// Throws UserError where a rank does not come.
+std::shared_ptr<Group> make_group(const Launch& launch, const GroupOptions& options,
+                                  OnLostRank on_lost);
+
+/// The group of a launch of several processes, by Gloo: GPU tensors by way of the host's memory.
+std::shared_ptr<Group> make_gloo_group(const Launch& launch, double timeout, OnLostRank on_lost);
 
 /// A group of this process alone.
 std::shared_ptr<Group> make_single_group();

@@ -114,6 +114,10 @@ std::vector<Option> dist_options(DistConfig& dist) {
        kNotOnResult},
       {"dist.gradients", &dist.gradients, "type in which gradients are summed over processes",
        Range::one_of({"fp32", "bf16"})},
+      {"dist.backend", &dist.backend,
+       "how processes sum tensors on GPUs; auto: by NCCL where each has a GPU of its own, else by "
+       "Gloo through the host's memory",
+       Range::one_of({"auto", "nccl", "gloo"}), kNotOnResult},
   };
 }
 

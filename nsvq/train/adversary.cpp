@@ -20,7 +20,7 @@ Discriminator make_discriminator(const Config& config, c10::Device device) {
 
 /// The mean over ranks, as a tensor like `logits` with one element.
 torch::Tensor mean_over_ranks(const torch::Tensor& logits, Group* group) {
-  if (!group || group->size() == 1) return logits;
+  if (!group || group->alone()) return logits;
   const auto mean = logits.detach().mean().reshape({1});
   group->sum({mean});
   return mean / group->size();

@@ -74,7 +74,7 @@ Outcome Loop::train(RunDirectory* run) {
 
 /// All ranks start from rank 0's weights.
 void Loop::share_tensors() {
-  if (group_->size() == 1) return;
+  if (group_->alone()) return;
   const torch::NoGradGuard no_grad;
   const auto tensors = task_.shared_tensors();
   for (const auto& [name, tensor] : tensors) group_->broadcast({tensor.detach()});
@@ -165,7 +165,7 @@ int64_t total_steps(const TrainConfig& train, const BatchSource& batches, const 
 std::string Loop::graphs_disabled_reason() const {
   if (!options_.train.graphs) return "train.graphs is false";
   if (!device_.is_cuda()) return "they need a GPU";
-  if (group_->size() > 1) return "there are several processes";
+  if (!group_->capturable()) return "processes that talk by Gloo wait for each other on the host";
   return task_.graphs_disabled_reason();
 }
 

@@ -13,7 +13,7 @@ const LossScale& Step::loss_scale() const { return runner_.loss_scale_; }
 void Step::backward(const torch::Tensor& loss, const torch::nn::Module& module, bool last) {
   const auto& scale = runner_.loss_scale_;
   if (!last) return scale.backward(loss);
-  if (runner_.group_->size() == 1) {
+  if (runner_.group_->alone()) {
     scale.backward(loss);
   } else {
     auto& buckets = runner_.buckets_of(module);
@@ -91,7 +91,7 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
 /// non-finite value of one rank makes the mean non-finite.
 GatheredScalars StepRunner::over_ranks(const Scalars& scalars) {
   auto gathered = gather_scalars(scalars);
-  if (group_->size() == 1) return gathered;
+  if (group_->alone()) return gathered;
   group_->sum({gathered.values});
   gathered.values.div_(group_->size());
   return gathered;

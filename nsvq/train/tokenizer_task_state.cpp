@@ -52,7 +52,7 @@ TensorMap TokenizerTask::shared_tensors() {
 }
 
 torch::Tensor TokenizerTask::over_ranks(const torch::Tensor& count) const {
-  if (group_->size() == 1) return count;
+  if (group_->alone()) return count;
   const auto sum = count.clone();
   group_->sum({sum});
   return sum;

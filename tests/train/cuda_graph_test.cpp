@@ -9,6 +9,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/dist/nccl_group.h"
 #include "nsvq/losses/pixel.h"
 #include "nsvq/train/trainer.h"
 #include "tests/train/every_quantizer.h"
@@ -98,6 +99,26 @@ TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
             << kind.name << " " << precision << " " << name;
       }
       EXPECT_EQ(timeless_metrics(folder / "plain"), timeless_metrics(folder / "graphs"));
+    }
+  }
+}
+
+// The way of several GPUs: buckets of gradients, sums over ranks, all of it captured.
+TEST(TrainerGraphs, OneRankByNcclIsThePlainRunBitForBitOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const auto& kind : quantizer_kinds()) {
+    for (const bool graphs : {true, false}) {
+      const TemporaryFolder folder;
+      auto config = gpu_config(kind.name, folder.path());
+      config.train.graphs = graphs;
+      config.train.check_ranks = 5;
+      train_anew(config, folder / "plain");
+      Trainer trainer(config, folder / "nccl",
+                      make_nccl_group(make_single_group(), c10::Device(at::kCUDA, 0)));
+      EXPECT_EQ(trainer.graphs_disabled_reason().empty(), graphs);
+      trainer.train();
+      SCOPED_TRACE(kind.name);
+      EXPECT_EQ(first_difference(last_state(folder / "plain"), last_state(folder / "nccl")), "");
     }
   }
 }
