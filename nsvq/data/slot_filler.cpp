@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/random.h"
 
 namespace nsvq {
@@ -84,7 +85,7 @@ void SlotFiller::report_broken(int64_t image, const UserError& error) {
 }
 
 void SlotFiller::throw_unusable() const {
-  throw UserError("0 of {} images can be decoded; the first is {}", source_->size(),
+  throw UserError("0 of {} can be decoded; the first is {}", count_of(source_->size(), "image"),
                   source_->key(0));
 }
 
