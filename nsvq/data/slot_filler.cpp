@@ -3,7 +3,6 @@
 #include <span>
 #include <utility>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/random.h"
 
 namespace nsvq {
@@ -85,7 +84,7 @@ void SlotFiller::report_broken(int64_t image, const UserError& error) {
 }
 
 void SlotFiller::throw_unusable() const {
-  throw UserError("0 of {} can be decoded; the first is {}", count_of(source_->size(), "image"),
+  throw UserError("no image can be decoded ({} in all); the first is {}", source_->size(),
                   source_->key(0));
 }
 

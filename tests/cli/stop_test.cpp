@@ -121,7 +121,8 @@ TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
   EXPECT_TRUE(load_run_state(list_checkpoints(run_).back()).finished);
   fs::create_directories(folder_ / "empty");
   expect_failure(run({"config", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
-  expect_failure(run({"train", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
+  expect_failure(run({"train", (folder_ / "empty").string()}), 2,
+                 {"empty", "holds no run", "name a recipe and data.train="});
 }
 
 TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
