@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <utility>
+#include "nsvq/cli/flush_stdout.h"
 
 namespace nsvq {
 
@@ -60,7 +61,7 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
   fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, sizes, milliseconds(result.plain),
              milliseconds(result.ours), std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio),
              per_second(rate, amount.unit), gibibytes(result.plain), gibibytes(result.ours));
-  std::fflush(stdout);
+  flush_stdout();
   rows_.push_back({{"operator", name},
                    {"sizes", sizes},
                    {"plain", as_json(result.plain)},

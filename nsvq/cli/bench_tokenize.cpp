@@ -11,6 +11,7 @@
 #include "nsvq/cli/flop_counter.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/host_copy.h"
@@ -195,8 +196,8 @@ void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figur
   options.loader = subject.loader;
   figures.add("writing", writing_rate(subject, options.shard_size));
   const double rate = tokenizing_rate(subject, source, options);
-  fmt::print("\n{} images of {}, tokenize from beginning to end: {:.1f} images/s\n", source->size(),
-             arguments.data.text(), rate);
+  fmt::print("\n{} of {}, tokenize from beginning to end: {:.1f} images/s\n",
+             count_of(source->size(), "image"), arguments.data.text(), rate);
   json["data"] = {{"source", arguments.data.text()},
                   {"images", source->size()},
                   {"threads", subject.loader.threads},

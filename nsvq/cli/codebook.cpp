@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
@@ -59,9 +61,9 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
 void require_enough(int64_t vectors, int64_t codes) {
   if (vectors >= codes) return;
   throw UserError(
-      "--codes: {} codes, but {} vectors to cluster; raise --vectors, name more images or fewer "
+      "--codes: {}, but {} to cluster; raise --vectors, name more images or fewer "
       "codes",
-      codes, vectors);
+      count_of(codes, "code"), count_of(vectors, "vector"));
 }
 
 /// Prints the settings; `of_an_image` is the number of vectors per image.
@@ -70,13 +72,14 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
   require_enough(std::min(arguments.vectors, of_an_image * source.size()), codes);
   fmt::print(
       "vectors      {}\n"
-      "data         {}, {} images\n"
+      "data         {}, {}\n"
       "codes        {}\n"
-      "k-means      {} iterations on at most {} vectors, seed {}\n"
+      "k-means      {} on at most {}, seed {}\n"
       "device       {}\n",
-      of, arguments.model.data.text(), source.size(), codes, arguments.iterations,
-      arguments.vectors, arguments.seed, device.str());
-  std::fflush(stdout);  // before the progress bar
+      of, arguments.model.data.text(), count_of(source.size(), "image"), codes,
+      count_of(arguments.iterations, "iteration"), count_of(arguments.vectors, "vector"),
+      arguments.seed, device.str());
+  flush_stdout();  // before the progress bar
 }
 
 /// Clusters vectors [n, d] and writes the centres [codes, d] as tensor `name`.
@@ -98,8 +101,9 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                    {"nsvq.iterations", std::to_string(arguments.iterations)},
                    {"nsvq.seed", std::to_string(arguments.seed)}});
   write_safetensors(arguments.out, {{{name, centres.cpu()}}, metadata});
-  fmt::print("{}: {} [{}, {}] of {} vectors, mean squared error {:.6g}, {} codes used\n",
-             arguments.out, name, codes, centres.size(1), vectors.size(0), error, used);
+  fmt::print("{}: {} [{}, {}] of {}, mean squared error {:.6g}, {} used\n", arguments.out, name,
+             codes, centres.size(1), count_of(vectors.size(0), "vector"), error,
+             count_of(used, "code"));
   output.write({{"file", arguments.out},
                 {"tensor", name},
                 {"codes", codes},

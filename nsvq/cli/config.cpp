@@ -1,8 +1,9 @@
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <filesystem>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -21,8 +22,7 @@ struct ConfigArguments {
   bool reference = false;
 };
 
-/// Throws UserError for what training would refuse at its start, but for data, devices, which
-/// another machine may have, and weights.
+/// Throws UserError for what training would refuse at its start, but for data, devices and files.
 void check_as_training(const Config& config) {
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
   make_replacement(config, *quantizer);
@@ -42,9 +42,11 @@ void run_config(const ConfigArguments& arguments) {
   const auto config = load_recipe_or_run(arguments.recipe, arguments.overrides);
   check_as_training(config);
   fmt::print("{}", to_yaml(config));
-  std::fflush(stdout);
-  check_weights(
-      config);  // last: another machine, for which the settings are printed, may have them
+  flush_stdout();
+  // Last: another machine, for which the settings are printed, may have them.
+  check_weights(config);
+  const bool starts = !std::filesystem::is_directory(arguments.recipe);  // a run has read its files
+  if (starts) check_files(with_home(config));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
@@ -71,7 +72,7 @@ class PictureWriter {
         ending_(ending_of(arguments)),
         output_(open_picture_output(arguments.out, settings)),
         done_(output_->done()) {
-    if (done_ > 0) log("going on after the first {} pictures", done_);
+    if (done_ > 0) log("going on after the first {}", count_of(done_, "picture"));
     catch_interrupts();
   }
 
@@ -133,7 +134,7 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  if (!names_tar(arguments.out)) require_folder_name(arguments.out, "name FILE.tar");
+  if (!names_tar(arguments.out)) require_folder_name(arguments.out, "FILE.tar");
   InferenceSession session(model_path(arguments.model, arguments.best), arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);

@@ -18,6 +18,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/version.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
@@ -133,8 +134,9 @@ void run_doctor(const std::string& json_file) {
                        {"instructions", cpu_path()}}}};
   fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
   fmt::print("torch        {}\n", TORCH_VERSION);
-  fmt::print("CPU          {} of {} cores usable, {} threads, {}\n", usable_cores(),
-             std::thread::hardware_concurrency(), at::get_num_threads(), cpu_path());
+  fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
+             count_of(std::thread::hardware_concurrency(), "core"),
+             count_of(at::get_num_threads(), "thread"), cpu_path());
   json["gpu"] = show_gpus();
   json["free_disk_bytes"] = {{"here", free_bytes(".")},
                              {"temporary", free_bytes(fs::temp_directory_path())}};

@@ -2,6 +2,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/output_name.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/import_weights.h"
@@ -22,7 +23,7 @@ struct ImportArguments {
 
 void run_import(const ImportArguments& arguments) {
   const bool file = arguments.out.ends_with(".safetensors");
-  if (!file) require_folder_name(arguments.out, "name FILE.safetensors");
+  if (!file) require_folder_name(arguments.out, "FILE.safetensors");
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto imported =
       import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
@@ -34,9 +35,9 @@ void run_import(const ImportArguments& arguments) {
   if (!file) out /= "model.safetensors";
   write_model(out, named_tensors(*model), config,
               {{"nsvq.imported", fs::path(arguments.file).filename().string()}});
-  fmt::print("{}: {} tensors\n", out.string(), imported.tensors.size());
+  fmt::print("{}: {}\n", out.string(), count_of(imported.tensors.size(), "tensor"));
   for (const auto& [name, count] : imported.left_out) {
-    fmt::print("skipped {} tensor{} of {}.*{}\n", count, count == 1 ? "" : "s", name,
+    fmt::print("skipped {} of {}.*{}\n", count_of(count, "tensor"), name,
                name == "model_ema" ? (arguments.averaged ? " (weights are taken from it)"
                                                          : " (--ema takes the weights from it)")
                                    : "");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/data/pipe_commands.h"
 #include "nsvq/data/pipe_index.h"
@@ -32,7 +33,7 @@ void index_commands(const IndexArguments& arguments) {
 void run_index(const IndexArguments& arguments) {
   if (any_pipe(arguments.sources)) index_commands(arguments);
   const auto source = open_source(arguments.sources);
-  fmt::print("{}: {} images\n", arguments.sources.text(), source->size());
+  fmt::print("{}: {}\n", arguments.sources.text(), count_of(source->size(), "image"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
@@ -50,7 +51,7 @@ bool is_stream(const fs::path& file) {
 }
 
 void write_to_stream(const std::string& file, const std::string& text) {
-  std::fflush(stdout);  // may be the same stream
+  flush_stdout();  // may be the same stream
   auto* stream = std::fopen(file.c_str(), "a");
   if (stream == nullptr) throw RunError("cannot write {}: {}", file, std::strerror(errno));
   const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();

@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/exit_code.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
@@ -119,6 +119,15 @@ CLI::App& named_command(CLI::App& app) {
   return chosen.empty() ? app : named_command(*chosen.front());
 }
 
+/// The commands of `nsvq`, or those of `nsvq tokens`.
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(one->get_name());
+  }
+  return names;
+}
+
 /// An argument error. CLI11 looks for missing arguments before unknown options, of which a
 /// misspelled one is the usual reason for the other.
 std::string describe(const CLI::ParseError& error, CLI::App& app) {
@@ -129,7 +138,14 @@ std::string describe(const CLI::ParseError& error, CLI::App& app) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
     }
     const auto name = word.substr(0, word.find('='));
-    return fmt::format("unknown option {}{}", name, did_you_mean(name, known));
+    auto hint = did_you_mean(name, known);
+    if (hint.empty() && named_command(app).get_option_no_throw("SETTINGS")) {
+      hint = "; settings are words such as train.epochs=10";
+    }
+    return fmt::format("unknown option {}{}", name, hint);
+  }
+  if (const auto names = subcommand_names(named_command(app)); !names.empty()) {
+    return fmt::format("a command is missing (there are: {})", fmt::join(names, ", "));
   }
   const std::string text = error.what();
   const auto* data = named_command(app).get_option_no_throw("--data");
@@ -159,20 +175,12 @@ int parse_and_run(std::vector<std::string> words) {
     fmt::print("{}", text.str());
     return code;
   } catch (const CLI::ParseError& error) {
-    const auto command = named_command(app).get_display_name();
-    return fail(kUserError, fmt::format("{} (nsvq help{})", describe(error, app),
-                                        command == "nsvq" ? "" : " " + words.front()));
+    std::string command;
+    for (auto* one = &named_command(app); one != &app; one = one->get_parent()) {
+      command = " " + one->get_name() + command;
+    }
+    return fail(kUserError, fmt::format("{} (nsvq help{})", describe(error, app), command));
   }
-}
-
-/// A full disk shows when the last of the output is written, or showed before and was kept in mind.
-void flush_stdout() {
-  errno = 0;
-  const bool flushed = std::fflush(stdout) == 0;
-  if (flushed && !std::ferror(stdout)) return;
-  const int reason = errno;
-  std::clearerr(stdout);
-  throw RunError("cannot write to standard output: {}", std::strerror(reason ? reason : EIO));
 }
 
 }  // namespace
@@ -190,7 +198,7 @@ int run_program(int argc, char** argv) {
   allow_many_files();
   try {
     const int code = parse_and_run({argv + 1, argv + argc});
-    flush_stdout();
+    flush_stdout();  // a full disk may show only when the last of the output is written
     return code;
   } catch (const Interrupted& stop) {
     return stop.exit_code();

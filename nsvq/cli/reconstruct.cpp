@@ -150,7 +150,7 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
-  if (!grid) require_folder_name(arguments.out, "name FILE.png or FILE.jpg");
+  if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
                     arguments.out);

@@ -1,17 +1,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/printable.h"
+#include "nsvq/metrics/metric_choice.h"
 #include "nsvq/train/run_list.h"
 
 namespace nsvq {
@@ -70,13 +71,15 @@ void print_table(const std::vector<RunSummary>& runs) {
 nlohmann::ordered_json runs_as_json(const std::vector<RunSummary>& runs) {
   auto all = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
+    auto figures = nlohmann::ordered_json::object();
+    add_figures(figures, run.evaluation);
     all.push_back({{"path", run.path.string()},
                    {"name", run.name},
                    {"state", run.state},
                    {"step", run.step},
                    {"total_steps", run.total_steps},
                    {"epoch", run.epoch},
-                   {"evaluation", run.evaluation},
+                   {"evaluation", figures},
                    {"bytes", run.bytes}});
     if (!run.problem.empty()) all.back()["problem"] = run.problem;
   }
@@ -90,7 +93,7 @@ void run_runs(const RunsArguments& arguments) {
     throw UserError("{}: no runs in it or below", arguments.folder);
   }
   if (!runs.empty()) print_table(runs);
-  std::fflush(stdout);
+  flush_stdout();  // before lines about problems
   for (const auto& run : runs) {
     if (!run.problem.empty()) log("{}: {}", run.path.string(), run.problem);
   }

@@ -1,5 +1,9 @@
 #include "nsvq/cli/shell_word.h"
 
+#include <fmt/format.h>
+
+#include "nsvq/core/printable.h"
+
 namespace nsvq {
 
 std::string shell_word(const std::string& text) {
@@ -9,6 +13,22 @@ std::string shell_word(const std::string& text) {
   if (plain && !text.empty()) return text;
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
+std::string shown_shell_word(const std::string& text) {
+  if (printable(text) == text && text.find('\t') == std::string::npos) return shell_word(text);
+  std::string word = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\'' || c == '\\') {
+      word += fmt::format("\\{}", c);
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      word += fmt::format("\\{:03o}", byte);  // three digits: the next character may be one
+    } else {
+      word += c;
+    }
+  }
   return word + "'";
 }
 

@@ -3,6 +3,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/transform.h"
@@ -49,8 +50,8 @@ void run_statistics(const StatisticsArguments& arguments) {
       },
       [&](const EvalBatch& batch) { metric.add(batch); });
   write_gaussian(arguments.out, metric.images());
-  fmt::print("{}: {} of the {} images of {}\n", arguments.out, arguments.metric, source->size(),
-             arguments.data.text());
+  fmt::print("{}: {} of the {} of {}\n", arguments.out, arguments.metric,
+             count_of(source->size(), "image"), arguments.data.text());
   print_weights({arguments.metric});
 }
 

@@ -11,6 +11,7 @@
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/cli/work_part.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
@@ -73,12 +74,12 @@ int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData&
 void tell_rounding(int64_t shard_size, int64_t batch) {
   const int64_t whole = (shard_size + batch - 1) / batch * batch;
   if (whole == shard_size) return;
-  log("--shard-size {}: shards hold {} images, whole batches of {} (--batch-size)", shard_size,
-      whole, batch);
+  log("--shard-size {}: shards hold {}, whole batches of {} (--batch-size)", shard_size,
+      count_of(whole, "image"), batch);
 }
 
 void run_tokenize(const TokenizeArguments& arguments) {
-  require_folder_name(arguments.out, "tokens go to a folder");
+  require_folder_name(arguments.out, "");
   const auto part = choose_part(arguments.part);
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
@@ -107,12 +108,11 @@ void run_tokenize(const TokenizeArguments& arguments) {
     images += shard.images;
     broken += std::ssize(shard.broken);
   }
-  fmt::print("{}: {} image{} of {}x{} tokens in {} shard{}\n", arguments.out, images,
-             images == 1 ? "" : "s", manifest.settings.grid_height, manifest.settings.grid_width,
-             manifest.shards.size(), manifest.shards.size() == 1 ? "" : "s");
+  fmt::print("{}: {} of {}x{} tokens in {}\n", arguments.out, count_of(images, "image"),
+             manifest.settings.grid_height, manifest.settings.grid_width,
+             count_of(manifest.shards.size(), "shard"));
   if (broken > 0) {
-    fmt::print("{} broken image{} skipped (listed in manifest.json)\n", broken,
-               broken == 1 ? "" : "s");
+    fmt::print("{} skipped (listed in manifest.json)\n", count_of(broken, "broken image"));
   }
 }
 

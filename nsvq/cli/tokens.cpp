@@ -10,6 +10,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/output_name.h"
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/merge_tokens.h"
 #include "nsvq/io/token_check.h"
@@ -29,10 +30,6 @@ struct MergeArguments {
   std::vector<std::string> folders;
   std::string out;
 };
-
-std::string count_of(size_t number, const std::string& what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
 
 size_t images_in(const TokenManifest& manifest) {
   size_t images = 0;
@@ -64,7 +61,7 @@ void run_verify(const VerifyArguments& arguments) {
 }
 
 void run_merge(const MergeArguments& arguments) {
-  require_folder_name(arguments.out, "tokens go to a folder");
+  require_folder_name(arguments.out, "");
   const auto manifest =
       merge_tokens({arguments.folders.begin(), arguments.folders.end()}, arguments.out);
   fmt::print("{}: {} in {}\n", arguments.out, count_of(images_in(manifest), "image"),

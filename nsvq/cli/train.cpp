@@ -17,6 +17,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/core/terminal.h"
 #include "nsvq/data/pipe_commands.h"
 #include "nsvq/dist/group.h"
@@ -43,8 +44,8 @@ struct TrainArguments {
 std::string resume_command(const std::filesystem::path& run, const DataConfig& data) {
   auto folder = run.string();
   if (folder.starts_with('-')) folder = "./" + folder;  // not an option
-  return fmt::format("{} train {} --resume{}", shell_word(program_invocation_name),
-                     shell_word(folder),
+  return fmt::format("{} train {} --resume{}", shown_shell_word(program_invocation_name),
+                     shown_shell_word(folder),
                      any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
 }
 
@@ -54,12 +55,12 @@ std::string recipe_name(const std::filesystem::path& recipe) {
 }
 
 void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
-  fmt::print("\n{} on {}\n{}", run.string(), config.data.val.text(),
+  fmt::print("\n{} on {}\n{}", printable(run.string()), printable(config.data.val.text()),
              metric_table(outcome.evaluation));
   if (const auto samples = newest_samples(run); !samples.empty()) {
-    fmt::print("  reconstructions (below their images): {}\n", samples.string());
+    fmt::print("  reconstructions (below their images): {}\n", printable(samples.string()));
   }
-  fmt::print("  report: {}\n", (run / "report.html").string());
+  fmt::print("  report: {}\n", printable((run / "report.html").string()));
 }
 
 /// Rank 0's choice on every rank; it alone has the lock.
@@ -77,8 +78,9 @@ RunChoice agree_on_run(const Config& config, const RunRequest& request, Group& g
 /// The thread that trains may be waiting for the rank that is lost, so nothing can be thrown to it.
 [[noreturn]] void end_without_rank(int rank, const std::string& message) {
   set_quiet(false);
-  log("nsvq: rank {}: {}; the last checkpoint is intact: the same command goes on from it", rank,
-      message);
+  log("nsvq: rank {}: {}; the same command goes on from the last checkpoint, or begins again where "
+      "there is none yet",
+      rank, message);
   ::_exit(kRunError);
 }
 

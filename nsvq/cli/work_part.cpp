@@ -1,8 +1,8 @@
 #include "nsvq/cli/work_part.h"
 
-#include <cstdlib>
 #include <optional>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 
@@ -14,32 +14,28 @@ constexpr int64_t kMostParts = 1'000'000;
 
 /// A variable that launchers set; `fallback` where it is not set. Throws UserError for anything but
 /// a number from `least`.
-int64_t number_in_environment(const char* name, int64_t fallback, int64_t least) {
-  const char* text = std::getenv(name);
-  if (!text) return fallback;
-  const auto number = parse_decimal(text);
-  if (number && *number >= least && *number <= INT32_MAX) return *number;
-  throw UserError("{} is {}, not a number from {}; give --part K/N", name, quote(text), least);
+int64_t number_of(const char* name, int64_t fallback, int64_t least) {
+  return environment_number(name, least, INT32_MAX, "give --part K/N").value_or(fallback);
 }
 
 /// torchrun's processes, counted over all machines.
 std::optional<WorkPart> part_of_torchrun() {
-  if (!std::getenv("RANK") || !std::getenv("WORLD_SIZE")) return std::nullopt;
-  const WorkPart part{number_in_environment("RANK", 0, 0) + 1,
-                      number_in_environment("WORLD_SIZE", 1, 1)};
+  if (!environment_text("RANK") || !environment_text("WORLD_SIZE")) return std::nullopt;
+  const WorkPart part{number_of("RANK", 0, 0) + 1, number_of("WORLD_SIZE", 1, 1)};
   if (part.number <= part.count) return part;
   throw UserError("RANK is {}, but WORLD_SIZE is {}; give --part K/N", part.number - 1, part.count);
 }
 
 /// Tasks of a job array, and in each of them the processes that srun starts.
 std::optional<WorkPart> part_of_slurm() {
-  if (!std::getenv("SLURM_ARRAY_TASK_ID") && !std::getenv("SLURM_PROCID")) return std::nullopt;
-  const int64_t tasks = number_in_environment("SLURM_ARRAY_TASK_COUNT", 1, 1);
-  const int64_t first = number_in_environment("SLURM_ARRAY_TASK_MIN", 0, 0);
-  const int64_t step = number_in_environment("SLURM_ARRAY_TASK_STEP", 1, 1);
-  const int64_t task = number_in_environment("SLURM_ARRAY_TASK_ID", first, first);
-  const int64_t processes = number_in_environment("SLURM_NTASKS", 1, 1);
-  const int64_t process = number_in_environment("SLURM_PROCID", 0, 0);
+  if (!environment_text("SLURM_ARRAY_TASK_ID") && !environment_text("SLURM_PROCID"))
+    return std::nullopt;
+  const int64_t tasks = number_of("SLURM_ARRAY_TASK_COUNT", 1, 1);
+  const int64_t first = number_of("SLURM_ARRAY_TASK_MIN", 0, 0);
+  const int64_t step = number_of("SLURM_ARRAY_TASK_STEP", 1, 1);
+  const int64_t task = number_of("SLURM_ARRAY_TASK_ID", first, first);
+  const int64_t processes = number_of("SLURM_NTASKS", 1, 1);
+  const int64_t process = number_of("SLURM_PROCID", 0, 0);
   // Numbers of an array need not be consecutive (--array=1,5,9). Two tasks with one part only take
   // turns in it, since every process helps with all parts.
   const int64_t place = (task - first) / step % tasks;

@@ -9,6 +9,7 @@
 #include <regex>
 #include <thread>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 
 namespace nsvq {
@@ -35,7 +36,7 @@ c10::Device choose_device(const std::string& name, int local_rank) {
 std::string describe(c10::Device device) {
   if (!device.is_cpu()) return gpu_name(device);
   const int threads = at::get_num_threads();
-  return fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s");
+  return "cpu, " + count_of(threads, "thread");
 }
 
 double peak_memory(c10::Device device) {

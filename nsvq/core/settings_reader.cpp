@@ -32,8 +32,10 @@ std::string read_recipe(const std::string& path, const std::string& named) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    throw UserError("{}{}: cannot read this recipe: {}", named, path,
-                    std::strerror(errno ? errno : EIO));
+    const int reason = errno ? errno : EIO;
+    const bool ending_is_missing = fs::is_regular_file(path + ".yaml", ignored);
+    throw UserError("{}{}: cannot read this recipe: {}{}", named, path, std::strerror(reason),
+                    ending_is_missing ? fmt::format("; did you mean {}.yaml?", path) : "");
   }
   // Read with a bound, since a device or a pipe has no size to check first.
   std::string text(kMostBytes + 1, '\0');

@@ -44,7 +44,25 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+namespace {
+
+/// The only candidate that begins with the word, ignoring case; empty if there are several or none.
+std::string only_beginning(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string found;
+  for (const auto& candidate : candidates) {
+    if (word.empty() || !lower_case(candidate).starts_with(lower_case(word))) continue;
+    if (!found.empty()) return "";
+    found = candidate;
+  }
+  return found;
+}
+
+}  // namespace
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  if (const auto longer = only_beginning(word, candidates); !longer.empty()) {
+    return fmt::format("; did you mean '{}'?", longer);
+  }
   const std::string best = nearest(word, candidates);
   // Up to one edit per three letters counts as a misspelling.
   if (best.empty() || edit_distance(word.substr(0, 200), best) > (word.size() + 2) / 3) return "";

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 
 namespace nsvq {
@@ -48,9 +49,9 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
                     options.transform.output_width());
   if (options.shuffle && sampler_.batches() == 0) {
     throw UserError(
-        "the training data has {} image{}, fewer than one batch of {}{}; use more images or a "
+        "the training data has {}, fewer than one batch of {}{}; use more images or a "
         "smaller batch",
-        source->size(), source->size() == 1 ? "" : "s", options.batch_size,
+        count_of(source->size(), "image"), options.batch_size,
         options.world > 1 ? fmt::format(" on each of {} processes", options.world) : "");
   }
   for (int i = 0; i < std::max(options.threads, 1); ++i) {

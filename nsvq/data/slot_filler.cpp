@@ -84,7 +84,7 @@ void SlotFiller::report_broken(int64_t image, const UserError& error) {
 }
 
 void SlotFiller::throw_unusable() const {
-  throw UserError("0 of {} images can be decoded; the first is {}", source_->size(),
+  throw UserError("no image can be decoded ({} in all); the first is {}", source_->size(),
                   source_->key(0));
 }
 

@@ -1,37 +1,27 @@
 #include "nsvq/dist/launch.h"
 
-#include <cstdlib>
 #include <optional>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
 
 namespace nsvq {
 
 namespace {
 
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  if (!value || !*value) return std::nullopt;
-  return value;
-}
-
-int number(const char* name, const std::string& text, int least, int most) {
-  const auto value = parse_decimal(text);
-  if (value && *value >= least && *value <= most) return static_cast<int>(*value);
-  throw UserError("{} is {}, not a number from {} to {}; torchrun and srun set it", name,
-                  quote(text), least, most);
+/// Numbers fit: `most` is an int.
+std::optional<int> number_if_set(const char* name, int least, int most) {
+  return environment_number(name, least, most, "torchrun and srun set it");
 }
 
 int number(const char* name, int least, int most) {
-  if (const auto text = variable(name)) return number(name, *text, least, most);
+  if (const auto value = number_if_set(name, least, most)) return *value;
   throw UserError("{} is not set, though other variables of a launcher are; torchrun sets it",
                   name);
 }
 
 int number_or(const char* name, int otherwise, int least, int most) {
-  const auto text = variable(name);
-  return text ? number(name, *text, least, most) : otherwise;
+  return number_if_set(name, least, most).value_or(otherwise);
 }
 
 constexpr int kMost = 1 << 20;
@@ -44,11 +34,11 @@ Launch launched_by_torchrun() {
   launch.rank = number("RANK", 0, launch.size - 1);
   launch.local_rank = number("LOCAL_RANK", 0, launch.size - 1);
   launch.local_size = number_or("LOCAL_WORLD_SIZE", 1, 1, launch.size);
-  const auto address = variable("MASTER_ADDR");
+  const auto address = environment_text("MASTER_ADDR");
   if (!address) throw UserError("MASTER_ADDR is not set, though WORLD_SIZE is; torchrun sets it");
   launch.address = *address;
   launch.port = number("MASTER_PORT", 1, kPorts);
-  launch.agent_store = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  launch.agent_store = environment_text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.attempt = number_or("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost);
   return launch;
 }
@@ -70,8 +60,9 @@ Launch launched_by_slurm() {
   launch.local_rank = number("SLURM_LOCALID", 0, launch.size - 1);
   const int nodes = number_or("SLURM_NNODES", 1, 1, launch.size);
   launch.local_size = nodes == 1 ? launch.size : 1;
-  const auto address = variable("MASTER_ADDR"), hosts = variable("SLURM_STEP_NODELIST"),
-             job_hosts = variable("SLURM_JOB_NODELIST");
+  const auto address = environment_text("MASTER_ADDR"),
+             hosts = environment_text("SLURM_STEP_NODELIST"),
+             job_hosts = environment_text("SLURM_JOB_NODELIST");
   if (!address && !hosts && !job_hosts) {
     throw UserError("srun gives no SLURM_STEP_NODELIST; set MASTER_ADDR to the first node's name");
   }
@@ -86,9 +77,10 @@ Launch launched_by_slurm() {
 }  // namespace
 
 Launch launch_from_environment() {
-  if (variable("WORLD_SIZE")) return launched_by_torchrun();
+  if (environment_text("WORLD_SIZE")) return launched_by_torchrun();
   // srun also sets them for a shell in which someone works: only a step of several tasks counts.
-  if (variable("SLURM_STEP_ID") && variable("SLURM_PROCID")) return launched_by_slurm();
+  if (environment_text("SLURM_STEP_ID") && environment_text("SLURM_PROCID"))
+    return launched_by_slurm();
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/file_calls.h"
+#include "nsvq/io/no_room.h"
 
 namespace nsvq {
 
@@ -88,10 +89,9 @@ class ExpandedOutput {
 
  private:
   [[noreturn]] void fail(int error) const {
-    throw RunError(
-        "cannot decompress {} into {}: {}; set TMPDIR to a folder with more room, or "
-        "decompress it to .tar",
-        path_.string(), folder_.string(), std::strerror(error));
+    throw RunError("cannot decompress {} into {}: {}; set TMPDIR to {}, or decompress it to .tar",
+                   path_.string(), folder_.string(), std::strerror(error),
+                   means_no_room(error) ? "a folder with more room" : "another folder");
   }
 
   uint64_t most_, written_ = 0;

@@ -9,6 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
+#include "nsvq/io/no_room.h"
 
 namespace nsvq {
 
@@ -19,6 +20,9 @@ void fail_read(const fs::path& path, int error) {
 }
 
 void fail_write(const fs::path& path, int error) {
+  if (means_no_room(error)) {
+    throw NoRoom("cannot write {}: {}", path.string(), std::strerror(error));
+  }
   throw RunError("cannot write {}: {}", path.string(), std::strerror(error));
 }
 
@@ -71,7 +75,11 @@ void sync_path(const fs::path& path) {
 void make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
+  if (!error) return;
+  if (means_no_room(error.value())) {
+    throw NoRoom("cannot create folder {}: {}", folder.string(), error.message());
+  }
+  throw RunError("cannot create folder {}: {}", folder.string(), error.message());
 }
 
 fs::path parent_of(const fs::path& path) {

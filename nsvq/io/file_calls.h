@@ -15,7 +15,7 @@ namespace nsvq {
 
 /// Throws UserError. `error` is an errno.
 [[noreturn]] void fail_read(const std::filesystem::path& path, int error);
-/// Throws RunError.
+/// Throws RunError, NoRoom (no_room.h) where the disk is full.
 [[noreturn]] void fail_write(const std::filesystem::path& path, int error);
 
 /// Leaves errors in errno.

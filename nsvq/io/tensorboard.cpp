@@ -15,6 +15,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/crc32c.h"
+#include "nsvq/io/file_calls.h"
 
 namespace nsvq {
 
@@ -90,9 +91,7 @@ std::string file_name() {
 }
 
 std::filesystem::path new_file_in(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw RunError("cannot create folder {}: {}", folder.string(), error.message());
+  make_folders(folder);
   return folder / file_name();
 }
 

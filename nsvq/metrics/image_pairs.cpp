@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/image_names.h"
 
@@ -35,8 +36,9 @@ void check_partners(const NamedSource& images, const NamedSource& partners,
     if (!places.contains(name) && missing++ == 0) first = name;
   }
   if (missing == 0) return;
-  throw UserError("{} of {} images of {} have no partner in {}; the first is {}", missing,
-                  images.source->size(), images.spec, partners.spec, first);
+  throw UserError("{} of {} of {} {} no partner in {}; the first is {}", missing,
+                  count_of(images.source->size(), "image"), images.spec,
+                  missing == 1 ? "has" : "have", partners.spec, first);
 }
 
 torch::Tensor to_tensor(const Image& image) {

@@ -110,8 +110,7 @@ std::string run_facts(const RunLog& log) {
   double seconds = 0;
   for (const auto& [step, value] : log.values("epoch", "seconds"))
     if (std::isfinite(value)) seconds += value;
-  std::string facts =
-      counted(log.last_epoch(), "epoch") + fmt::format(", {} steps", grouped(log.last_step()));
+  std::string facts = counted(log.last_epoch(), "epoch") + ", " + counted(log.last_step(), "step");
   if (seconds > 0) facts += ", " + duration_in_words(seconds) + " of training";
   const auto phases = log.phases();
   if (!phases.empty()) facts += ", phase " + phases.back().phase;

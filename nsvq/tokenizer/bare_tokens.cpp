@@ -8,6 +8,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/image_limits.h"
 #include "nsvq/io/npy.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/stream.h"
@@ -92,6 +93,9 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
         "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
         shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);
   }
+  const auto pixels = [&](int64_t side) { return static_cast<uint64_t>(side * session.stride()); };
+  check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
+                     shown);
   check_places(tokens, was_uint64, session.codes(), shown);
   return tokens;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/io/token_check.h"
@@ -29,8 +30,8 @@ void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
 TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bool force) {
   auto manifest = read_token_progress(folder);
   if (!manifest.complete) {
-    throw UserError("{}: incomplete ({} shards so far); finish it with `nsvq tokenize`",
-                    folder.string(), manifest.shards.size());
+    throw UserError("{}: incomplete ({} so far); finish it with `nsvq tokenize`", folder.string(),
+                    count_of(manifest.shards.size(), "shard"));
   }
   const auto own = model_sha256(tokenizer);
   if (!force && manifest.settings.model_sha256 != own) {

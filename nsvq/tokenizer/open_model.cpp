@@ -90,11 +90,29 @@ ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoi
   throw UserError("{}: the models of all its checkpoints are damaged", run.string());
 }
 
+/// A name under which training puts runs, or an empty text: runs/photos for photos.
+std::string hint_at_runs(const fs::path& named) {
+  std::error_code ignored;
+  const auto run = fs::path("runs") / named;
+  const bool there = named.is_relative() && fs::is_directory(run / "checkpoints", ignored);
+  return there ? fmt::format("; did you mean {}?", run.string()) : "";
+}
+
+/// Whether folders of runs lie in a folder.
+bool has_runs_in_it(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (fs::is_directory(entry.path() / "checkpoints", ignored)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ModelFile open_model_file(const fs::path& named) {
   if (is_missing(named)) {
-    throw UserError("{}: no such run, checkpoint or model file", named.string());
+    throw UserError("{}: no such run, checkpoint or model file{}", named.string(),
+                    hint_at_runs(named));
   }
   std::error_code ignored;
   if (named.filename() == kBestMarker && fs::is_regular_file(named, ignored)) {
@@ -105,6 +123,10 @@ ModelFile open_model_file(const fs::path& named) {
     return read_newest(named, checkpoints);
   }
   if (is_missing(named / kModelName)) {
+    if (has_runs_in_it(named)) {
+      throw UserError("{0}: a folder of runs; name one of them (nsvq runs {0} lists them)",
+                      named.string());
+    }
     throw UserError(
         "{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
         "checkpoint yet?",

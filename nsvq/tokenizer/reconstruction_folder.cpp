@@ -1,5 +1,6 @@
 #include "nsvq/tokenizer/reconstruction_folder.h"
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/tokenizer/picture_names.h"
@@ -23,7 +24,7 @@ ReconstructionFolder::ReconstructionFolder(const std::filesystem::path& path, co
     : names_(names_for(source, path)),
       folder_(path, settings),
       pictures_(folder_.done() - std::ssize(folder_.left_out())) {
-  if (done() > 0) log("going on after the first {} images", done());
+  if (done() > 0) log("going on after the first {}", count_of(done(), "image"));
 }
 
 void ReconstructionFolder::add(int64_t index, std::span<const std::byte> png) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
@@ -182,8 +183,8 @@ void Loop::check_skipped_steps() {
 void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
   const auto place = fmt::format("(epoch {}, {})", state_.epoch + 1, task_.phase());
   if (skipped.overflows > 0) {
-    log("up to step {} {}: {} steps overflowed in fp16 and were skipped, the loss scale is now {}",
-        state_.step, place, skipped.overflows, steps_.loss_scale_factor());
+    log("up to step {} {}: {} skipped for overflow in fp16, the loss scale is now {}", state_.step,
+        place, count_of(skipped.overflows, "step"), steps_.loss_scale_factor());
   }
   if (skipped.count == 0) return;
   const int64_t step = first + skipped.first + 1;
@@ -199,15 +200,18 @@ void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
     log("{}; skipped{} ({} of {})", where, more, state_.skipped, train.nonfinite_limit);
     return;
   }
-  throw RunError("{}; {}the last checkpoint is intact: lower optimizer.lr and start a new run",
-                 where, train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "");
+  throw RunError("{}; {}{}lower optimizer.lr and start a new run", where,
+                 train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "",
+                 has_checkpoint() ? "the last checkpoint is intact: " : "");
 }
 
 void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
   const int64_t samples = state_.samples;
   if (checkpoint.state.samples != samples) {
-    throw UserError("{}: trained on {} {}, but the training data now has {}, so it cannot go on",
-                    from, checkpoint.state.samples, task_.sample_name(), samples);
+    throw UserError(
+        "{}: the training data has changed since the run began ({}: {} then, {} now), so it cannot "
+        "go on; train.init_from={} starts a new run with its encoder and decoder",
+        from, task_.sample_name(), checkpoint.state.samples, samples, from);
   }
   state_ = checkpoint.state;
   // Of another number of processes: what they used of the epoch is not used again.
@@ -249,10 +253,12 @@ void Loop::save_checkpoint() {
 /// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.
 void Loop::require_saved() const {
   if (saved_ == place()) return;
-  throw RunError(
-      "{}: trained up to step {}, but the last checkpoint written is of step {}; make room "
-      "and resume",
-      run_ ? run_->path().string() : "the run", state_.step, saved_.step);
+  const auto kept = has_checkpoint()
+                        ? fmt::format("the last checkpoint written is of step {}", saved_.step)
+                        : "no checkpoint could be written";
+  throw RunError("{}: trained up to step {}, but {}; {}", run_ ? run_->path().string() : "the run",
+                 state_.step, kept,
+                 disk_full_ ? "make room and resume" : "resume when its folder can be written");
 }
 
 }  // namespace nsvq

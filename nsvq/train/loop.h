@@ -100,7 +100,7 @@ class Loop {
   void note_best();
   int64_t best_step() const;
   void save_samples();
-  void write(const std::function<void()>& writing) const;
+  void write(const std::function<void()>& writing);
   void save_checkpoint();
   void require_saved() const;
 
@@ -111,6 +111,7 @@ class Loop {
     bool operator==(const Place&) const = default;
   };
   Place place() const { return {state_.step, state_.epoch, state_.evaluation_pending}; }
+  bool has_checkpoint() const { return saved_ != Place{}; }
 
   Task& task_;
   BatchSource& batches_;
@@ -120,8 +121,9 @@ class Loop {
   RunDirectory* run_ = nullptr;
   RunState state_;
   StepRunner steps_;
-  std::string note_;  ///< behind the progress bar
-  Place saved_;       ///< of the newest checkpoint
+  std::string note_;        ///< behind the progress bar
+  Place saved_;             ///< of the newest checkpoint
+  bool disk_full_ = false;  ///< when something could not be written last
   std::vector<Hook> step_hooks_, epoch_hooks_;
 };
 

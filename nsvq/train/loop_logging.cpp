@@ -6,6 +6,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/no_room.h"
 #include "nsvq/train/loop.h"
 
 namespace nsvq {
@@ -37,15 +38,19 @@ void Loop::report_start() const {
 }
 
 /// What cannot be written (a full disk) ends the run or, if the recipe says so, only the writing.
-void Loop::write(const std::function<void()>& writing) const {
+void Loop::write(const std::function<void()>& writing) {
   if (!run_) return;  // another rank than 0
   try {
     writing();
   } catch (const RunMoved&) {
     throw;
   } catch (const RunError& error) {
+    disk_full_ = dynamic_cast<const NoRoom*>(&error) != nullptr;
     if (options_.checkpoint.on_error == "stop") {
-      throw RunError("{}; earlier checkpoints are intact: make room and resume", error.what());
+      throw RunError(
+          "{}; {}: {}", error.what(),
+          has_checkpoint() ? "earlier checkpoints are intact" : "no checkpoint exists yet",
+          disk_full_ ? "make room and resume" : "resume when it can be written");
     }
     log("{}; training goes on without (checkpoint.on_error: continue)", error.what());
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/lookup.h"
 
 namespace nsvq {
@@ -92,7 +93,8 @@ std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
   const auto epoch = static_cast<int64_t>(commitment.size());
   if (schedule.freeze == "plateau" &&
       on_plateau(compared(schedule, commitment), schedule.patience)) {
-    return fmt::format("commitment loss has not decreased for {} epochs", schedule.patience);
+    return fmt::format("commitment loss has not decreased for {}",
+                       count_of(schedule.patience, "epoch"));
   }
   if (schedule.freeze == "epoch" && epoch >= schedule.freeze_epoch) {
     return fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch);

@@ -106,17 +106,23 @@ RunChoice reserve(const std::string& name, int64_t number) {
 }
 
 /// The newest run that this command started and that is not finished. One that another process
-/// trains is left to it.
-std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const Config& config) {
+/// trains is left to it. `newest_finished` becomes the newest one that is, if there is any.
+std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const Config& config,
+                                    fs::path& newest_finished) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto& folder = run->second;
-    if (!was_started_with(folder, config) || finished(folder, config)) continue;
-    auto lock = FolderLock::try_take(folder);
-    if (!lock) {
-      log("{}: another process is training this run", folder.string());
-    } else if (!finished(folder, config)) {  // it may have ended until now
-      return RunChoice{folder, Start::resume, std::move(lock), nullptr};
+    if (!was_started_with(folder, config)) continue;
+    if (!finished(folder, config)) {
+      auto lock = FolderLock::try_take(folder);
+      if (!lock) {
+        log("{}: another process is training this run", folder.string());
+        continue;
+      }
+      if (!finished(folder, config)) {  // it may have ended until now
+        return RunChoice{folder, Start::resume, std::move(lock), nullptr};
+      }
     }
+    if (newest_finished.empty()) newest_finished = folder;
   }
   return std::nullopt;
 }
@@ -128,13 +134,20 @@ RunChoice choose_run(const Config& config, const RunRequest& request) {
   if (!request.folder.empty()) return choose_in(request.folder, config, request);
 
   const auto runs = runs_named(request.name);
+  fs::path own_finished;
   if (!request.fresh) {
-    if (auto choice = unfinished(runs, config)) return std::move(*choice);
+    if (auto choice = unfinished(runs, config, own_finished)) return std::move(*choice);
   }
   const fs::path first = fs::path("runs") / request.name;
   if (request.resume)
     return choose_in(runs.empty() ? first : runs.rbegin()->second, config, request);
-  return reserve(request.name, runs.empty() ? 1 : runs.rbegin()->first + 1);
+  auto choice = reserve(request.name, runs.empty() ? 1 : runs.rbegin()->first + 1);
+  if (!own_finished.empty()) {
+    log("{0}: the run with these settings is finished (nsvq info {0} shows it; with a larger "
+        "train.epochs or train.steps it goes on); a new one starts in {1}",
+        own_finished.string(), choice.folder.string());
+  }
+  return choice;
 }
 
 ReservedFolder::~ReservedFolder() {

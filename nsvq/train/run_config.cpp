@@ -65,7 +65,11 @@ Config load_run_config(const fs::path& run, const std::vector<std::string>& over
     return load_config(file.string(), overrides);
   }
   if (!holds_run(run)) {
-    throw UserError("{}: holds no run (neither config.yaml nor checkpoints/step-N/)", run.string());
+    throw UserError(
+        "{0}: holds no run (neither config.yaml nor checkpoints/step-N/); to train on images in "
+        "it, "
+        "name a recipe and data.train={0}",
+        run.string());
   }
   const auto model = open_model_file(run);
   const auto& metadata = model.contents.metadata;

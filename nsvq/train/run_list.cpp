@@ -76,6 +76,7 @@ RunSummary summary_of(const fs::path& run) {
   summary.state = running ? "running" : "stopped";
   try {
     const auto train = load_run_config(run).train;
+    summary.total_steps = train.steps;  // 0: epochs, whose steps the first checkpoint tells
     if (const auto checkpoints = list_checkpoints(run); !checkpoints.empty()) {
       const auto state = load_run_state(checkpoints.back());
       if (state.finished && !running) summary.state = "finished";

@@ -15,7 +15,7 @@ struct RunSummary {
   std::string state;        ///< finished, running, stopped or damaged
   std::string problem;      ///< what of it cannot be read; empty if nothing
   int64_t step = 0;         ///< done, of `total_steps`
-  int64_t total_steps = 0;  ///< 0 if it is not known yet
+  int64_t total_steps = 0;  ///< 0 if it is not known: by epochs, before the first checkpoint
   int64_t epoch = 0;        ///< finished ones
   std::map<std::string, double> evaluation;  ///< the last one
   uint64_t bytes = 0;                        ///< of all its files

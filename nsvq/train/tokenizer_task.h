@@ -42,6 +42,9 @@ void check_freeze(const Config& config);
 /// Throws UserError, as training does at its start, where weights that losses and metrics need are
 /// not in the store.
 void check_weights(const Config& config);
+/// Throws UserError, as a new run does, where a file that the recipe names is missing or does not
+/// fit.
+void check_files(const Config& config);
 
 /// Trains a tokenizer by the paper's strategy (section 4): stage 1, frozen-encoder warm-up,
 /// stage 2.

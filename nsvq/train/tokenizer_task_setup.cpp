@@ -80,7 +80,12 @@ Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConf
 
 /// Copies encoder and decoder of the model that train.init_from names.
 void load_networks(TokenizerImpl& model, const std::string& path) {
-  const auto from = load_model(path);
+  LoadedModel from;
+  try {
+    from = load_model(path);
+  } catch (const UserError& error) {
+    throw UserError("train.init_from: {}", error.what());
+  }
   try {
     load_tensors(*model.encoder, named_tensors(*from.tokenizer->encoder), from.file.string());
     load_tensors(*model.decoder, named_tensors(*from.tokenizer->decoder), from.file.string());
@@ -110,6 +115,13 @@ void check_weights(const Config& config) {
   } catch (const UserError& error) {
     throw UserError("train.metrics: {}", error.what());
   }
+}
+
+void check_files(const Config& config) {
+  make_quantizer(config.quantizer, config.model.latent_dim)->begin();
+  if (config.train.init_from.empty()) return;
+  Tokenizer model(config);
+  load_networks(*model, config.train.init_from);
 }
 
 TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,

@@ -119,6 +119,17 @@ TEST_F(BareTokens, OfOtherShapesOrTypesAreRefused) {
   expect_failure(detokenize(folder_ / "d.npy", "out"), 2, {"d.npy"});
 }
 
+TEST_F(BareTokens, ForPicturesBeyondTheLimitsAreRefused) {
+  const auto grid = [](int64_t height, int64_t width) {
+    return torch::zeros({1, height, width}, torch::kUInt8);
+  };
+  expect_failure(detokenize(write_tensor("area.safetensors", grid(8000, 8000)), "out"), 2,
+                 {"area.safetensors: tokens for pictures of 16000 x 16000 pixels", "134217728"});
+  expect_failure(detokenize(write_tensor("side.safetensors", grid(1, 32751)), "out"), 2,
+                 {"side.safetensors", "65502 x 2 pixels", "65500 a side"});
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
 TEST_F(BareTokens, AShardSizeIsKeptOrTheRoundingSaid) {
   const auto tokenize = [&](const std::string& out, std::vector<std::string> more) {
     std::vector<std::string> words = {"tokenize", model_,

@@ -89,7 +89,7 @@ TEST_F(Codebook, MistakesGetOneLine) {
   const auto refused = [](const Result& result, const std::vector<std::string>& words) {
     expect_failure(result, 2, words);
   };
-  refused(run({"codebook"}), {"subcommand"});
+  refused(run({"codebook"}), {"a command is missing (there are: kmeans, features)"});
   refused(kmeans({"--codes", "833"}), {"--codes", "833", "832"});
   refused(kmeans({"--codes", "0"}), {"--codes"});
   refused(kmeans({}, "codes.bin"), {".safetensors"});

@@ -34,7 +34,14 @@ class Output : public testing::Test {
 
 TEST_F(Output, AFullDiskBehindStandardOutputIsAnError) {
   const auto error = folder_ / "error.txt";
-  const std::vector<std::string> commands = {"--version", "train --help", "config --reference",
+  const auto recipe = (folder_ / "tiny.yaml").string(), run_folder = (folder_ / "run").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  write_text(run_folder + "/config.yaml", to_yaml(tiny_config()));
+  const std::vector<std::string> commands = {"--version",
+                                             "train --help",
+                                             "config --reference",
+                                             "config '" + recipe + "'",
+                                             "runs '" + run_folder + "'",
                                              "info '" + model_ + "'",
                                              "info '" + model_ + "' --json -"};
   for (const auto& words : commands) {
@@ -144,7 +151,23 @@ TEST_F(Output, FoldersAreNotNamedLikeFiles) {
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", out + "/"}).code, 0);
   EXPECT_TRUE(fs::is_directory(out));
-  EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", folder_ / "rate-0.5"}).code, 0);
+  for (const auto* name : {"rate-0.5", "tok.v2", "2024.11.16", "a.first.try", "images.final"}) {
+    const auto made = run({"tokenize", model_, "--data", data_, "--out", folder_ / name});
+    EXPECT_EQ(made.code, 0) << made.error;
+    EXPECT_TRUE(fs::is_directory(folder_ / name));
+  }
+  for (const auto* name : {"x.zip", "x.tar.gz", "x.NPY", "x.v2.json"}) {
+    expect_failure(run({"tokenize", model_, "--data", data_, "--out", folder_ / name}), 2,
+                   {name, "files are not written here; name a folder (", "/ is one)"});
+  }
+}
+
+TEST_F(Output, OneIsNotSpokenOfAsMany) {
+  const auto result =
+      run({"codebook", "kmeans", model_, "--data", "builtin:dead-leaves?size=16&count=1", "--codes",
+           "4", "--iterations", "1", "--out", folder_ / "codes.safetensors"});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {", 1 image\n", "k-means      1 iteration on"});
 }
 
 TEST_F(Output, BenchNamesTheOperatorsThereAre) {
@@ -230,61 +253,6 @@ TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
             "out of memory: 64.00 GiB asked for; try --batch-size 12, half of the present batch");
   note_batch_size("train.batch_size=", 16);
   expect_contains(explain_out_of_memory(error), {"try train.batch_size=8,", "train.recompute"});
-}
-
-TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
-  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
-  EXPECT_EQ(run({"help", "train"}).out, run({"train", "--help"}).out);
-  EXPECT_EQ(run({"help", "bench", "ops"}).out, run({"bench", "ops", "--help"}).out);
-  expect_failure(run({"help", "trian"}), 2, {"trian", "did you mean 'train'"});
-  expect_failure(run({"train", "--foo"}), 2, {"unknown option --foo", "nsvq help train"});
-  expect_failure(run({"train", "x.yaml", "--rum=a"}), 2,
-                 {"unknown option --rum; did you mean '--run'?"});
-  EXPECT_EQ(run({"xyzzy"}).error.find("did you mean"), std::string::npos);
-  EXPECT_EQ(run({"compare", "--help"}).out.find("x 2"), std::string::npos) << "three work too";
-  EXPECT_EQ(run({"metrics", "--help"}).out.find("utilisation"), std::string::npos);
-  EXPECT_NE(run({"eval", "--help"}).out.find("utilisation"), std::string::npos);
-}
-
-TEST(Version, NamesCommitTorchAndProcessor) {
-  expect_contains(run({"--version"}).out, {"nsvq ", "(commit ", "torch 2.", "CUDA", "CPU: "});
-}
-
-TEST(Doctor, SaysWhatTheMachineOffers) {
-  const auto result = run({"doctor"});
-  EXPECT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"torch ", "GPU ", "free disk", "open files", "threads", "lpips-vgg",
-                               "training and tokenising can run"});
-}
-
-TEST(Config, RefusesWhatTrainingRefuses) {
-  const TemporaryFolder folder;
-  const auto recipe = (folder / "tiny.yaml").string();
-  write_text(recipe, to_yaml(tiny_config()));
-  expect_failure(run({"config", recipe, "quantizer.type=fsq"}), 2, {"quantizer.fsq.levels"});
-  expect_failure(run({"config", recipe, "quantizer.type=none", "schedule.freeze=plateau"}), 2,
-                 {"schedule.freeze"});
-  expect_failure(run({"config", recipe, "quantizer.type=lfq", "quantizer.lfq.bits=8",
-                      "replacement.policy=copy"}),
-                 2, {"replacement.policy"});
-  expect_failure(run({"config", recipe, "train.metrics=[psrn]"}), 2, {"train.metrics", "psnr"});
-  expect_failure(run({"config", recipe, "adversarial.weight=0.1", "adversarial.layers=4"}), 2,
-                 {"adversarial.layers"});
-  expect_contains(run({"config", "--reference"}).out, {"lpips-vgg|"});
-}
-
-TEST(Config, NamesMissingWeightsAsTrainingDoes) {
-  const TemporaryFolder folder;
-  const Environment none("NSVQ_WEIGHTS", folder / "none");
-  const auto recipe = (folder / "tiny.yaml").string();
-  write_text(recipe, to_yaml(tiny_config()));
-  for (const std::string setting :
-       {"loss.perceptual=1", "train.metrics=[psnr,rfid]", "train.metrics=[lpips-alex]"}) {
-    const auto printed = run({"config", recipe, setting});
-    expect_failure(printed, 2, {"nsvq weights get"});
-    expect_contains(printed.out, {"optimizer:"});
-    EXPECT_EQ(run({"train", recipe, setting, "--run", folder / "run"}).error, printed.error);
-  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nsvq/cli/program.h"
+#include "tests/expect_contains.h"
 
 namespace nsvq {
 
@@ -26,10 +27,6 @@ inline Result run(std::vector<std::string> arguments) {
   const int code = run_program(static_cast<int>(argv.size()), argv.data());
   std::fflush(stdout);
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
-
-inline void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
-  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 /// An exit code and one line on standard error that holds each of the words.

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "nsvq/cli/shell_word.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -94,6 +95,19 @@ TEST(ShellWord, ComesBackFromTheShell) {
   EXPECT_EQ(shell_word("runs/photos-2"), "runs/photos-2");
 }
 
+TEST(ShellWord, OfAPrintedCommandIsFitForATerminal) {
+  for (const std::string& text :
+       {"new\nline", "a\x1b[31mb", "tab\there", "it's \\ \a7", "\xff1", "\u202eabc", "\x7f"}) {
+    const auto word = shown_shell_word(text);
+    EXPECT_EQ(printable(word), word);
+    EXPECT_EQ(word.find('\t'), std::string::npos);
+    EXPECT_EQ(shell_says("bash -c " + shell_word("printf %s " + word)), text);
+  }
+  for (const std::string& text : {"runs/photos-2", "it's a $(run)", "caf\u00e9"}) {
+    EXPECT_EQ(shown_shell_word(text), shell_word(text));
+  }
+}
+
 TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
   auto config = tiny_config();
   config.train.epochs = 2;
@@ -107,7 +121,8 @@ TEST_F(Stop, ARunIsTakenWhereARecipeIs) {
   EXPECT_TRUE(load_run_state(list_checkpoints(run_).back()).finished);
   fs::create_directories(folder_ / "empty");
   expect_failure(run({"config", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
-  expect_failure(run({"train", (folder_ / "empty").string()}), 2, {"empty", "holds no run"});
+  expect_failure(run({"train", (folder_ / "empty").string()}), 2,
+                 {"empty", "holds no run", "name a recipe and data.train="});
 }
 
 TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
@@ -146,6 +161,28 @@ TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
                  {"no best checkpoint"});
 }
 
+TEST_F(Stop, ARunOfAFixedLengthIsListedWithItBeforeItsFirstCheckpoint) {
+  auto config = tiny_config();
+  const auto run_of = [&](const std::string& name) { return folder_ / "runs" / name; };
+  write_text(run_of("by-epochs") / "config.yaml", to_yaml(config));
+  config.train.steps = 44;
+  write_text(run_of("by-steps") / "config.yaml", to_yaml(config));
+  expect_contains(run({"runs", folder_ / "runs"}).out, {"0 of ?", "0 of 44"});
+}
+
+TEST_F(Stop, NamesThatLackAPartAreCompletedInTheError) {
+  const auto before = fs::current_path();
+  fs::current_path(folder_.path());
+  fs::create_directories("runs/photos/checkpoints");
+  const auto of_run = run({"info", "photos"}), of_folder = run({"info", "runs"});
+  const auto of_recipe = run({"train", "tiny"}), unknown = run({"info", "birds"});
+  fs::current_path(before);
+  expect_failure(of_run, 2, {"photos: no such run", "did you mean runs/photos?"});
+  expect_failure(of_folder, 2, {"runs: a folder of runs", "nsvq runs runs"});
+  expect_failure(of_recipe, 2, {"tiny: cannot read this recipe", "did you mean tiny.yaml?"});
+  EXPECT_EQ(unknown.error.find("did you mean"), std::string::npos) << unknown.error;
+}
+
 TEST_F(Stop, RunsAreListed) {
   auto config = tiny_config();
   config.train.epochs = 2;
@@ -168,6 +205,7 @@ TEST_F(Stop, RunsAreListed) {
   EXPECT_EQ(json[1].at("total_steps"), 6);
   EXPECT_GT(json[1].at("evaluation").at("psnr").get<double>(), 3);
   EXPECT_GT(json[1].at("bytes").get<int64_t>(), 10000);
+  EXPECT_EQ(json[1].at("evaluation").at("images").dump(), "7");
 
   const auto lock = lock_run(runs / "tiny");
   const auto table = run({"runs", runs.string()});

@@ -167,7 +167,7 @@ TEST_F(Tokens, BrokenImagesAreNamedAndClassesKept) {
   fs::remove_all(photos / "b");
   const auto none = tokenize("none", {}, (photos / "a").string());
   EXPECT_EQ(none.code, 2);
-  expect_contains(none.error, {"0 of 1 images", "broken.jpg"});
+  expect_contains(none.error, {"no image can be decoded (1 in all)", "broken.jpg"});
 }
 
 TEST_F(Tokens, SeveralSourcesWithNamedClasses) {

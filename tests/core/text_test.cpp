@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/printable.h"
 
@@ -41,6 +42,16 @@ TEST(Text, SuggestsOnlyCloseWords) {
   EXPECT_EQ(did_you_mean("elephant", {"random", "center"}), "");
   EXPECT_EQ(did_you_mean("", {"random"}), "");
   EXPECT_EQ(did_you_mean("x", {}), "");
+  const std::vector<std::string> options = {"--data", "--batch-size", "--best"};
+  EXPECT_EQ(did_you_mean("--batch", options), "; did you mean '--batch-size'?");
+  EXPECT_EQ(did_you_mean("--dta", options), "; did you mean '--data'?");
+  EXPECT_EQ(did_you_mean("train", {"train.epochs", "train.steps"}), "") << "one of many";
+}
+
+TEST(Text, OneIsNotManyOfThem) {
+  EXPECT_EQ(count_of(0, "image"), "0 images");
+  EXPECT_EQ(count_of(1, "image"), "1 image");
+  EXPECT_EQ(count_of(size_t{20}, "image"), "20 images");
 }
 
 TEST(Text, QuoteStaysOnOneLine) {

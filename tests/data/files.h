@@ -43,6 +43,13 @@ inline std::vector<std::string> keys_of(const Source& source) {
   return keys;
 }
 
+/// Class numbers of all images of a source.
+inline std::vector<int64_t> labels_of(const Source& source) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < source.size(); ++i) labels.push_back(source.label(i));
+  return labels;
+}
+
 using TarFiles = std::vector<std::pair<std::string, std::string>>;  // name, content
 
 /// A plain USTAR archive.

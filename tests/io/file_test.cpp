@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,9 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/atomic_file.h"
+#include "nsvq/io/file_calls.h"
 #include "nsvq/io/input_file.h"
+#include "nsvq/io/no_room.h"
 #include "nsvq/io/stream.h"
 
 namespace nsvq {
@@ -50,6 +53,23 @@ bool holds(const std::string& text, const std::string& part) {
 size_t entries_in(const fs::path& folder) {
   return static_cast<size_t>(
       std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(File, AFullDiskIsToldFromOtherFailures) {
+  const auto full = open_file("/dev/full", O_WRONLY);
+  ASSERT_TRUE(full);
+  const auto message =
+      message_of<NoRoom>([&] { write_all("name", full.get(), std::vector<std::byte>(10)); });
+  EXPECT_EQ(message, "cannot write name: No space left on device");
+  EXPECT_THROW(fail_write("name", EDQUOT), NoRoom);
+  for (const int error : {EIO, EFBIG, EACCES}) {
+    try {
+      fail_write("name", error);
+    } catch (const NoRoom&) {
+      ADD_FAILURE() << error;
+    } catch (const RunError&) {
+    }
+  }
 }
 
 TEST(File, ReadsWhatWasWritten) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -17,6 +18,7 @@
 #include "nsvq/train/run_config.h"
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/trainer.h"
+#include "tests/expect_contains.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 
@@ -56,10 +58,6 @@ std::string refusal_of(const Call& call) {
   return "no error";
 }
 
-void expect_words(const std::string& text, const std::vector<std::string>& words) {
-  for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << text;
-}
-
 /// Tests run in a folder of their own.
 class RunFolder : public testing::Test {
  protected:
@@ -85,16 +83,16 @@ TEST_F(RunFolder, AForgedStateNamesNoOtherFile) {
     write_text(checkpoint / "state.json", forged.dump());
     fs::remove(checkpoint / "manifest.json");
     write_checksums(checkpoint);
-    expect_words(refusal_of([&] { train_in(config, "run", Start::resume); }),
-                 {"state.json", "events", "not the name of an event file"});
+    expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                    {"state.json", "events", "not the name of an event file"});
     EXPECT_EQ(read_text("precious"), "text");
   }
 }
 
 TEST_F(RunFolder, ANewRunDoesNotMixWithOtherFiles) {
   write_text("photos/cat/1.png", "a picture");
-  expect_words(refusal_of([] { train_in(small_run(), "photos"); }),
-               {"photos", "holds other files (cat)", "--run"});
+  expect_contains(refusal_of([] { train_in(small_run(), "photos"); }),
+                  {"photos", "holds other files (cat)", "--run"});
   EXPECT_FALSE(fs::exists("photos/config.yaml"));
   EXPECT_FALSE(fs::exists("photos/checkpoints"));
 }
@@ -105,8 +103,8 @@ TEST_F(RunFolder, ACheckpointThatCannotBeOpenedIsNoReasonToGoBack) {
   const auto model = list_checkpoints("run").back() / "model.safetensors";
   fs::remove(model);
   fs::create_symlink("model.safetensors", model);  // to itself, which not even root can open
-  expect_words(refusal_of([&] { train_in(config, "run", Start::resume); }),
-               {"cannot read", "model.safetensors"});
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                  {"cannot read", "model.safetensors"});
 }
 
 TEST_F(RunFolder, NothingIsWrittenThroughLinks) {
@@ -125,7 +123,7 @@ TEST_F(RunFolder, NothingIsWrittenThroughLinks) {
     const bool file = fs::is_regular_file(elsewhere);
     const auto text = file ? read_text(elsewhere) : "";
     fs::create_symlink(elsewhere, run / name);
-    expect_words(refusal_of([&] { train_in(config, run, Start::resume); }), {name, "link"});
+    expect_contains(refusal_of([&] { train_in(config, run, Start::resume); }), {name, "link"});
     if (file) EXPECT_EQ(read_text(elsewhere), text);
   }
   const auto run = fs::path("run-with-events");
@@ -147,8 +145,8 @@ TEST_F(RunFolder, TheLockComesBeforeAnythingElse) {
   const auto lock = lock_run("run");
   for (const auto& folder : list_checkpoints("run")) fs::remove_all(folder);
   testing::internal::CaptureStderr();
-  expect_words(refusal_of([&] { train_in(config, "run", Start::resume); }), {"another process"});
-  expect_words(refusal_of([&] { choose_run(config, {.folder = "run"}); }), {"another process"});
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }), {"another process"});
+  expect_contains(refusal_of([&] { choose_run(config, {.folder = "run"}); }), {"another process"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "one line, the error's";
 }
 
@@ -176,7 +174,15 @@ TEST_F(RunFolder, ACommandFindsItsOwnRunAmongAll) {
   EXPECT_EQ(choose_run(other, {.name = "a"}).folder, "runs/a-2");
 
   train_in(config, "runs/a", Start::resume);
+  testing::internal::CaptureStderr();
   EXPECT_EQ(choose_run(config, {.name = "a"}).start, Start::fresh) << "it is finished";
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;  // the first passes over a-7
+  expect_contains(said, {"runs/a: the run with these settings is finished", "nsvq info runs/a",
+                         "a new one starts in runs/a-8"});
+  testing::internal::CaptureStderr();
+  choose_run(config, {.name = "a", .fresh = true});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "it was asked for";
   auto shorter = config, longer = config;
   shorter.train.epochs = 1;
   longer.train.epochs = 3;
@@ -190,13 +196,13 @@ TEST_F(RunFolder, CheckpointsAloneAreARun) {
   train_in(config, "whole");
   fs::remove("run/config.yaml");
   EXPECT_TRUE(holds_run("run"));
-  expect_words(refusal_of([&] { train_in(config, "run"); }), {"already holds a run"});
+  expect_contains(refusal_of([&] { train_in(config, "run"); }), {"already holds a run"});
   EXPECT_EQ(to_yaml(load_run_config("run")), to_yaml(config));
   EXPECT_EQ(load_run_config("run", {"train.epochs=9"}).train.epochs, 9);
   EXPECT_EQ(choose_run(config, {.folder = "run"}).start, Start::resume);
   auto other = config;
   other.seed = 6;
-  expect_words(refusal_of([&] { choose_run(other, {.folder = "run"}); }), {"seed"});
+  expect_contains(refusal_of([&] { choose_run(other, {.folder = "run"}); }), {"seed"});
   EXPECT_TRUE(train_in(config, "run", Start::resume).finished);
   expect_same_runs("whole", "run");
 }

@@ -1,0 +1,99 @@
+// What commands say of their arguments and settings, and of the machine.
+#include <gtest/gtest.h>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "tests/cli/run.h"
+#include "tests/environment.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "train"}).out, run({"train", "--help"}).out);
+  EXPECT_EQ(run({"help", "bench", "ops"}).out, run({"bench", "ops", "--help"}).out);
+  expect_failure(run({"help", "trian"}), 2, {"trian", "did you mean 'train'"});
+  expect_failure(run({"train", "--foo"}), 2, {"unknown option --foo", "nsvq help train"});
+  expect_failure(run({"train", "x.yaml", "--rum=a"}), 2,
+                 {"unknown option --rum; did you mean '--run'?"});
+  expect_failure(run({}), 2, {"a command is missing (there are: train, eval,"});
+  expect_failure(run({"tokens"}), 2,
+                 {"a command is missing (there are: verify, merge) (nsvq help"});
+  expect_failure(run({"tokens", "merge", "--foo"}), 2, {"--foo", "(nsvq help tokens merge)"});
+  expect_failure(run({"train", "x.yaml", "--epochs", "3"}), 2,
+                 {"unknown option --epochs; settings are words such as train.epochs=10"});
+  expect_failure(run({"eval", "m", "--batch", "4"}), 2,
+                 {"unknown option --batch; did you mean '--batch-size'?"});
+  EXPECT_EQ(run({"xyzzy"}).error.find("did you mean"), std::string::npos);
+  EXPECT_EQ(run({"compare", "--help"}).out.find("x 2"), std::string::npos) << "three work too";
+  EXPECT_EQ(run({"metrics", "--help"}).out.find("utilisation"), std::string::npos);
+  EXPECT_NE(run({"eval", "--help"}).out.find("utilisation"), std::string::npos);
+}
+
+TEST(Version, NamesCommitTorchAndProcessor) {
+  expect_contains(run({"--version"}).out, {"nsvq ", "(commit ", "torch 2.", "CUDA", "CPU: "});
+}
+
+TEST(Doctor, SaysWhatTheMachineOffers) {
+  const auto result = run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"torch ", "GPU ", "free disk", "open files", "threads", "lpips-vgg",
+                               "training and tokenising can run"});
+}
+
+TEST(Config, RefusesWhatTrainingRefuses) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  expect_failure(run({"config", recipe, "quantizer.type=fsq"}), 2, {"quantizer.fsq.levels"});
+  expect_failure(run({"config", recipe, "quantizer.type=none", "schedule.freeze=plateau"}), 2,
+                 {"schedule.freeze"});
+  expect_failure(run({"config", recipe, "quantizer.type=lfq", "quantizer.lfq.bits=8",
+                      "replacement.policy=copy"}),
+                 2, {"replacement.policy"});
+  expect_failure(run({"config", recipe, "train.metrics=[psrn]"}), 2, {"train.metrics", "psnr"});
+  expect_failure(run({"config", recipe, "adversarial.weight=0.1", "adversarial.layers=4"}), 2,
+                 {"adversarial.layers"});
+  expect_contains(run({"config", "--reference"}).out, {"lpips-vgg|"});
+}
+
+TEST(Config, NamesMissingWeightsAsTrainingDoes) {
+  const TemporaryFolder folder;
+  const Environment none("NSVQ_WEIGHTS", folder / "none");
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  for (const std::string setting :
+       {"loss.perceptual=1", "train.metrics=[psnr,rfid]", "train.metrics=[lpips-alex]"}) {
+    const auto printed = run({"config", recipe, setting});
+    expect_failure(printed, 2, {"nsvq weights get"});
+    expect_contains(printed.out, {"optimizer:"});
+    EXPECT_EQ(run({"train", recipe, setting, "--run", folder / "run"}).error, printed.error);
+  }
+}
+
+TEST(Config, NamesMissingFilesAsTrainingDoes) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string(), none = (folder / "none").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  const std::string other = "quantizer.type=vqgan_lc";
+  const std::vector<std::vector<std::string>> settings = {
+      {"train.init_from=" + none}, {other}, {other, "quantizer.features.file=" + none}};
+  for (const auto& given : settings) {
+    std::vector<std::string> config = {"config", recipe}, train = {"train", recipe};
+    config.insert(config.end(), given.begin(), given.end());
+    train.insert(train.end(), given.begin(), given.end());
+    train.insert(train.end(), {"--run", folder / "run"});
+    const auto printed = run(config);
+    expect_failure(printed, 2, {given.back().substr(0, given.back().find('='))});
+    expect_contains(printed.out, {"optimizer:"});
+    EXPECT_EQ(run(train).error, printed.error);
+  }
+  // A run has read its files when it began.
+  write_text(folder / "run/config.yaml", to_yaml(tiny_config()));
+  EXPECT_EQ(run({"config", folder / "run", "train.init_from=" + none}).code, 0);
+}
+
+}  // namespace
+}  // namespace nsvq
