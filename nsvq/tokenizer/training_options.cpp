@@ -114,6 +114,13 @@ std::vector<Option> dist_options(DistConfig& dist) {
        kNotOnResult},
       {"dist.gradients", &dist.gradients, "type in which gradients are summed over processes",
        Range::one_of({"fp32", "bf16"})},
+      {"dist.entropy", &dist.entropy,
+       "lfq, ibq: entropy of each process's latents, as the references have it, or of all",
+       Range::one_of({"own", "all"})},
+      {"dist.batch_norm", &dist.batch_norm,
+       "the discriminator's batch norms: by each process's images, as the references have it, or "
+       "by all",
+       Range::one_of({"own", "all"})},
   };
 }
 
