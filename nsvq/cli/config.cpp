@@ -27,6 +27,7 @@ void check_as_training(const Config& config) {
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
   make_replacement(config, *quantizer);
   check_freeze(config);
+  check_dist(config);
   if (config.adversarial.weight > 0) Adversary(config, at::kCPU);
   if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
 }

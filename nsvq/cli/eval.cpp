@@ -7,6 +7,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/reserved_stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -29,6 +30,8 @@ struct EvalArguments {
   ModelArguments model;
   MetricArguments metrics;
   std::string histogram, per_image;
+  int gpus = 0;
+  double timeout = DistConfig().timeout;
 };
 
 /// Where --per-image goes: to a file, or for "-" to standard output, alone and once all is known.
@@ -64,7 +67,16 @@ nlohmann::ordered_json to_json(const EvalArguments& arguments, const std::string
   return json;
 }
 
-void run_eval(const EvalArguments& arguments) {
+/// Rank 0's outputs are those of the arguments; other ranks have none.
+EvalArguments arguments_of_rank(EvalArguments arguments, const Group& group) {
+  if (group.size() > 1 && !arguments.per_image.empty()) {
+    throw UserError("--per-image: figures of single images are written by one process alone");
+  }
+  if (!group.leads()) arguments.histogram = arguments.metrics.json = "";
+  return arguments;
+}
+
+void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Group& group) {
   if (arguments.per_image == "-" && arguments.metrics.json == "-") {
     throw UserError("--per-image - and --json -: one of them has standard output; name a file");
   }
@@ -77,7 +89,7 @@ void run_eval(const EvalArguments& arguments) {
   require_folder_of("--histogram", arguments.histogram);
   require_writable(arguments.histogram);
   PerImageOutput figures(arguments.per_image);
-  ModelOnData opened(arguments.model);
+  ModelOnData opened(arguments.model, launch);
   if (arguments.model.batch_size == 0) {
     opened.options.batch_size =
         std::min(kMostImages, opened.session.batch_size(opened.options.transform));
@@ -100,7 +112,9 @@ void run_eval(const EvalArguments& arguments) {
   };
   const auto values =
       measure(opened.session, {arguments.model.data.text(), opened.source, opened.options}, choice,
-              {.on_batch = count});
+              {.group = &group, .on_batch = count});
+  if (usage) group.sum(usage->sums());
+  if (!group.leads()) return;
   fmt::print("{} on {}, as {}\n{}", model, arguments.model.data.text(), choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
@@ -109,6 +123,14 @@ void run_eval(const EvalArguments& arguments) {
   output.write(to_json(arguments, model, choice, values));
   if (arguments.histogram.empty()) return;
   write_text(arguments.histogram, usage_chart(usage->hits()));
+}
+
+void run_eval(const EvalArguments& arguments) {
+  const auto launch = launch_from_environment();
+  const auto group = join_ranks(launch, {.timeout = arguments.timeout, .backend = "gloo"},
+                                "start the command again");
+  work_as_rank(*group,
+               [&] { evaluate_as_rank(arguments_of_rank(arguments, *group), launch, *group); });
 }
 
 }  // namespace
@@ -122,7 +144,17 @@ void declare_eval(CLI::App& app) {
   app.add_option("--per-image", arguments->per_image,
                  "FILE.csv: write PSNR, SSIM and LPIPS, where measured, of each image; -: print "
                  "them alone on standard output, and tables on standard error");
-  app.callback([arguments] { run_eval(*arguments); });
+  app.add_option("--gpus", arguments->gpus,
+                 "evaluate on so many GPUs of this machine, a process each (docs/distributed.md)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--timeout", arguments->timeout,
+                 "seconds without a sign of life of a process after which the others end")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.callback([arguments] {
+    if (arguments->gpus > 1) start_on_gpus(arguments->gpus, arguments->model.device);
+    run_eval(*arguments);
+  });
 }
 
 }  // namespace nsvq

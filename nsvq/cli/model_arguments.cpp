@@ -1,9 +1,11 @@
 #include "nsvq/cli/model_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/paths.h"
 
@@ -51,12 +53,28 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
       ->check(CLI::Range(1, 65536));
 }
 
-ModelOnData::ModelOnData(const ModelArguments& arguments)
-    : session(model_path(arguments.model, arguments.best), arguments.device),
+namespace {
+
+/// Processes of one machine share its cores.
+LoadedModel load_for_process(const ModelArguments& arguments, const Launch& launch) {
+  auto model = load_model_for_inference(model_path(arguments.model, arguments.best));
+  if (launch.local_size > 1 && model.config.threads == 0) {
+    model.config.threads = std::max(usable_cores() / launch.local_size, 1);
+  }
+  return model;
+}
+
+}  // namespace
+
+ModelOnData::ModelOnData(const ModelArguments& arguments, const Launch& launch)
+    : session(load_for_process(arguments, launch),
+              choose_device(arguments.device, launch.local_rank)),
       source(open_source(arguments.data,
                          {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)},
                          session.config().data.retries)),
       options(session.loader_options()) {
+  options.rank = launch.rank;
+  options.world = launch.size;
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   note_batch_size("--batch-size ", options.batch_size);
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nsvq/data/loader.h"
+#include "nsvq/dist/launch.h"
 #include "nsvq/tokenizer/inference_session.h"
 
 namespace CLI {
@@ -35,7 +36,8 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 
 /// An inference session and the images to run it on.
 struct ModelOnData {
-  explicit ModelOnData(const ModelArguments& arguments);
+  /// `launch`: this process among several that share the images; its device is by its number.
+  explicit ModelOnData(const ModelArguments& arguments, const Launch& launch = {});
 
   InferenceSession session;
   std::shared_ptr<const Source> source;

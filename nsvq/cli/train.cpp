@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -10,9 +8,8 @@
 #include <utility>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/exit_code.h"
-#include "nsvq/cli/launcher.h"
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/shell_word.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/interrupt.h"
@@ -75,15 +72,6 @@ RunChoice agree_on_run(const Config& config, const RunRequest& request, Group& g
   return choice;
 }
 
-/// The thread that trains may be waiting for the rank that is lost, so nothing can be thrown to it.
-[[noreturn]] void end_without_rank(int rank, const std::string& message) {
-  set_quiet(false);
-  log("nsvq: rank {}: {}; the same command goes on from the last checkpoint, or begins again where "
-      "there is none yet",
-      rank, message);
-  ::_exit(kRunError);
-}
-
 void train_as_rank(const TrainArguments& arguments, const Config& config,
                    const std::shared_ptr<Group>& group, std::optional<StopAtOnceGuard>& starting) {
   note_batch_size("train.batch_size=", config.train.batch_size);
@@ -116,38 +104,17 @@ void run_train(const TrainArguments& arguments) {
   const GroupOptions options{.timeout = config.dist.timeout,
                              .backend = config.dist.backend,
                              .device = choose_device(config.device, launch.local_rank)};
-  const auto group = make_group(
-      launch, options, [&](const std::string& message) { end_without_rank(launch.rank, message); });
-  try {
-    train_as_rank(arguments, config, group, starting);
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    group->tell_failure(text.substr(0, text.find('\n')));
-    set_quiet(false);
-    throw;
-  }
+  const auto group =
+      join_ranks(launch, options,
+                 "the same command goes on from the last checkpoint, or begins again "
+                 "where there is none yet");
+  work_as_rank(*group, [&] { train_as_rank(arguments, config, group, starting); });
 }
 
-/// The same command once for each GPU, without --gpus.
 void start_ranks(const TrainArguments& arguments) {
   const auto config =
       load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe);
-  if (config.device != "cpu" && gpu_count() < arguments.gpus) {
-    throw UserError("--gpus {}: {}", arguments.gpus,
-                    gpu_count() == 0
-                        ? why_no_gpu() + "; with device=cpu it starts as many processes"
-                        : fmt::format("this machine has {}", gpu_count()));
-  }
-  std::vector<std::string> words = {"train", arguments.recipe};
-  words.insert(words.end(), arguments.overrides.begin(), arguments.overrides.end());
-  const auto& request = arguments.request;
-  if (!request.folder.empty()) words.insert(words.end(), {"--run", request.folder});
-  if (request.resume) words.emplace_back("--resume");
-  if (request.fresh) words.emplace_back("--new");
-  if (arguments.allow_pipe) words.emplace_back("--allow-pipe");
-  throw ExitCode{launch_processes(arguments.gpus, words)};
+  start_on_gpus(arguments.gpus, config.device);
 }
 
 }  // namespace

@@ -150,6 +150,8 @@ struct DistConfig {
   double timeout = 60;
   std::string gradients = "fp32";
   std::string backend = "auto";
+  std::string entropy = "own";
+  std::string batch_norm = "own";
 };
 
 /// How far the encoder and its assignments move, on a fixed part of the evaluation images.

@@ -24,7 +24,7 @@ struct LoaderOptions {
   int threads = 2;
   int prefetch = 4;  ///< batches prepared ahead
   OnError on_error = OnError::skip;
-  int rank = 0;  ///< this process takes every world-th image of the epoch's order
+  int rank = 0;  ///< which images this process takes: see Sampler
   int world = 1;
   c10::Device device = at::kCPU;  ///< where batches are delivered
   /// Keep pixels as bytes until they are on the device: a quarter of the memory, equal floats.

@@ -29,6 +29,13 @@ int64_t Sampler::batch_slots(int64_t batch) const {
   return std::min(batch_size, slots() - batch * batch_size);
 }
 
+int64_t Sampler::position(int64_t slot) const {
+  const int64_t batch = slot / batch_size;
+  // What is left of an epoch, less than a batch for each rank, is dealt one by one.
+  if (!shuffle || batch >= batches()) return rank + slot * world;
+  return (batch * world + rank) * batch_size + slot % batch_size;
+}
+
 std::vector<int64_t> Sampler::order(int64_t epoch) const {
   if (shuffle) return permutation(images, seed, epoch);
   std::vector<int64_t> order(images);

@@ -8,8 +8,9 @@ namespace nsvq {
 /// A permutation of 0 .. size - 1 that depends only on (seed, epoch).
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
 
-/// Assigns images to batches. Rank r of w takes positions r, r + w, r + 2w, ... of the epoch's
-/// order, as its slots 0, 1, 2, ...
+/// Assigns images to batches. With shuffling the batches of ranks 0, 1, ... follow each other in
+/// the epoch's order, so that those of a step together are the batch that one process would have.
+/// Without, rank r of w takes positions r, r + w, r + 2w, ... Both as its slots 0, 1, 2, ...
 struct Sampler {
   int64_t images = 0;  ///< in the source
   int64_t batch_size = 1;
@@ -23,7 +24,7 @@ struct Sampler {
   /// Batches per epoch. With shuffling only full ones; without, the last one may be short.
   int64_t batches() const;
   int64_t batch_slots(int64_t batch) const;
-  int64_t position(int64_t slot) const { return rank + slot * world; }
+  int64_t position(int64_t slot) const;
   /// The index of the image at each position of the epoch.
   std::vector<int64_t> order(int64_t epoch) const;
 };

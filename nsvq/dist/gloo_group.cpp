@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -53,19 +54,22 @@ std::shared_ptr<gloo::transport::Device> network(const Launch& launch) {
 
 class PendingWork : public Group::Pending {
  public:
-  PendingWork(c10::intrusive_ptr<c10d::Work> work, Peers& peers)
-      : work_(std::move(work)), peers_(peers) {}
+  PendingWork(c10::intrusive_ptr<c10d::Work> work, Peers& peers, double& waited)
+      : work_(std::move(work)), peers_(peers), waited_(waited) {}
   void wait() override {
+    const auto start = std::chrono::steady_clock::now();
     try {
       work_->wait();
     } catch (const std::exception& error) {
       peers_.report_failure(error.what());
     }
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   Peers& peers_;
+  double& waited_;
 };
 
 class GlooGroup : public Group {
@@ -119,24 +123,25 @@ class GlooGroup : public Group {
   int local_size() const override { return local_size_; }
 
   void sum(const std::vector<torch::Tensor>& tensors) override {
-    as_flat(tensors, [&](torch::Tensor flat) {
-      std::vector<torch::Tensor> list = {std::move(flat)};
-      PendingWork(gloo_->allreduce(list), *peers_).wait();
-    });
+    as_flat(tensors, [&](const torch::Tensor& flat) { start_sum(flat)->wait(); });
   }
 
   void broadcast(const std::vector<torch::Tensor>& tensors) override {
-    as_flat(tensors, [&](torch::Tensor flat) {
-      std::vector<torch::Tensor> list = {std::move(flat)};
-      PendingWork(gloo_->broadcast(list), *peers_).wait();
+    as_flat(tensors, [&](const torch::Tensor& flat) {
+      count(flat);
+      std::vector<torch::Tensor> list = {flat};
+      PendingWork(gloo_->broadcast(list), *peers_, traffic_.waited).wait();
     });
   }
 
   std::unique_ptr<Pending> start_sum(const torch::Tensor& tensor) override {
     if (!tensor.device().is_cpu()) return Group::start_sum(tensor);
+    count(tensor);
     std::vector<torch::Tensor> list = {tensor};
-    return std::make_unique<PendingWork>(gloo_->allreduce(list), *peers_);
+    return std::make_unique<PendingWork>(gloo_->allreduce(list), *peers_, traffic_.waited);
   }
+
+  Traffic traffic() const override { return traffic_; }
 
   void tell_step(int64_t step) override { peers_->tell_step(step); }
   void tell_failure(const std::string& message) override {
@@ -145,6 +150,11 @@ class GlooGroup : public Group {
   }
 
  private:
+  void count(const torch::Tensor& tensor) {
+    ++traffic_.collectives;
+    traffic_.bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+
   /// One collective for all tensors of a type, on the CPU.
   template <typename Collective>
   void as_flat(const std::vector<torch::Tensor>& tensors, const Collective& collective) {
@@ -175,6 +185,7 @@ class GlooGroup : public Group {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   std::optional<Peers> peers_;
   bool failed_ = false;
+  Traffic traffic_;
 };
 
 }  // namespace

@@ -49,12 +49,25 @@ torch::Tensor gather(Group& group, const torch::Tensor& tensor) {
   return all;
 }
 
+std::function<void(const torch::Tensor&)> mean_over(Group* group) {
+  if (!group || group->size() == 1) return nullptr;
+  return [group](const torch::Tensor& tensor) {
+    group->sum({tensor});
+    tensor.div_(group->size());
+  };
+}
+
 std::string broadcast_text(Group& group, const std::string& text) {
-  const auto length = at::tensor({static_cast<int64_t>(text.size())}, at::kLong);
-  group.broadcast({length});
+  return text_of_rank(group, 0, text);
+}
+
+std::string text_of_rank(Group& group, int rank, const std::string& text) {
+  const bool own = group.rank() == rank;
+  const auto length = at::tensor({own ? static_cast<int64_t>(text.size()) : 0}, at::kLong);
+  group.sum({length});
   const auto bytes = at::zeros({length.item<int64_t>()}, at::kByte);
-  if (group.leads()) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
-  if (bytes.numel() > 0) group.broadcast({bytes});
+  if (own) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
+  if (bytes.numel() > 0) group.sum({bytes});  // of one text and zeros
   const auto* first = bytes.data_ptr<uint8_t>();
   return std::string(first, first + bytes.numel());
 }

@@ -43,6 +43,14 @@ class Group {
   virtual int local_rank() const { return 0; }
   virtual int local_size() const { return 1; }
 
+  /// What collectives took since the group was made.
+  struct Traffic {
+    int64_t collectives = 0;
+    int64_t bytes = 0;  ///< of the tensors that were summed or broadcast, on this rank
+    double waited = 0;  ///< seconds in which the thread that trains waited for them
+  };
+  virtual Traffic traffic() const { return {}; }
+
   /// What this rank is doing, for the messages of others if it dies.
   virtual void tell_step(int64_t /*step*/) {}
   /// Why this rank ends, for the messages of others.
@@ -60,8 +68,13 @@ class Group {
 /// [size, ...]: the tensor of every rank, in the order of ranks; all have one shape and type.
 torch::Tensor gather(Group& group, const torch::Tensor& tensor);
 
+/// What makes a tensor its mean over ranks, in place; nothing for a null group and for one process.
+std::function<void(const torch::Tensor&)> mean_over(Group* group);
+
 /// Rank 0's text.
 std::string broadcast_text(Group& group, const std::string& text);
+/// The text of any rank.
+std::string text_of_rank(Group& group, int rank, const std::string& text);
 
 /// What happens in a process whose group has lost another: `message` says which rank, and since
 /// which step. It is called by another thread than the one that trains, which may be waiting for

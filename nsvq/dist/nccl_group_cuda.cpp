@@ -4,7 +4,9 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -43,9 +45,11 @@ ncclDataType_t nccl_type(at::ScalarType type) {
   }
 }
 
-/// All tensors of a collective are on the CPU, or none.
-bool on_cpu(const std::vector<torch::Tensor>& tensors) {
-  return !tensors.empty() && tensors.front().device().is_cpu();
+std::vector<torch::Tensor> those_on_cpu(const std::vector<torch::Tensor>& tensors) {
+  std::vector<torch::Tensor> found;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(found),
+               [](const auto& tensor) { return tensor.device().is_cpu(); });
+  return found;
 }
 
 /// The names of a machine and its GPU, as bytes.
@@ -67,6 +71,7 @@ class Contiguous {
   }
   void* data() const { return flat_.data_ptr(); }
   size_t count() const { return static_cast<size_t>(flat_.numel()); }
+  int64_t bytes() const { return static_cast<int64_t>(flat_.nbytes()); }
   ncclDataType_t type() const { return nccl_type(flat_.scalar_type()); }
   void write_back() const {
     if (!dense_) tensor_.copy_(flat_);
@@ -128,7 +133,7 @@ class NcclGroup : public Group {
   bool capturable() const override { return true; }
 
   void sum(const std::vector<torch::Tensor>& tensors) override {
-    if (on_cpu(tensors)) return base_->sum(tensors);
+    base_->sum(those_on_cpu(tensors));
     collective(tensors, [this](const Contiguous& tensor) {
       return ncclAllReduce(tensor.data(), tensor.data(), tensor.count(), tensor.type(), ncclSum,
                            communicator_, stream_);
@@ -136,7 +141,7 @@ class NcclGroup : public Group {
   }
 
   void broadcast(const std::vector<torch::Tensor>& tensors) override {
-    if (on_cpu(tensors)) return base_->broadcast(tensors);
+    base_->broadcast(those_on_cpu(tensors));
     collective(tensors, [this](const Contiguous& tensor) {
       return ncclBroadcast(tensor.data(), tensor.data(), tensor.count(), tensor.type(), 0,
                            communicator_, stream_);
@@ -148,10 +153,19 @@ class NcclGroup : public Group {
     TORCH_CHECK(tensor.is_contiguous(), "start_sum: needs a contiguous tensor");
     after_current_stream();
     const Contiguous whole(tensor);
+    count(whole);
     check(ncclAllReduce(whole.data(), whole.data(), whole.count(), whole.type(), ncclSum,
                         communicator_, stream_),
           "all-reduce");
     return std::make_unique<PendingEvent>(stream_);
+  }
+
+  /// Of what the host has queued; replays of a CUDA graph are not counted.
+  Traffic traffic() const override {
+    auto all = base_->traffic();
+    all.collectives += traffic_.collectives;
+    all.bytes += traffic_.bytes;
+    return all;
   }
 
   void tell_step(int64_t step) override { base_->tell_step(step); }
@@ -161,25 +175,33 @@ class NcclGroup : public Group {
   }
 
  private:
+  void count(const Contiguous& tensor) {
+    ++traffic_.collectives;
+    traffic_.bytes += tensor.bytes();
+  }
+
   void after_current_stream() {
     at::cuda::CUDAEvent ready;
     ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     ready.block(stream_);
   }
 
-  /// On the tensors in place, in one launch. All collectives go to one stream: ranks then have them
-  /// in the same order, whatever else their GPUs do.
+  /// On those of the tensors that are on the GPU, in place, in one launch. All collectives go to
+  /// one stream: ranks then have them in the same order, whatever else their GPUs do.
   template <typename Call>
   void collective(const std::vector<torch::Tensor>& tensors, const Call& call) {
     std::vector<Contiguous> on_gpu;
     for (const auto& tensor : tensors) {
-      if (tensor.numel() > 0) on_gpu.emplace_back(tensor);
+      if (tensor.device().is_cuda() && tensor.numel() > 0) on_gpu.emplace_back(tensor);
     }
     if (on_gpu.empty()) return;
     const torch::NoGradGuard no_grad;
     after_current_stream();
     check(ncclGroupStart(), "a collective");
-    for (const auto& tensor : on_gpu) check(call(tensor), "a collective");
+    for (const auto& tensor : on_gpu) {
+      count(tensor);
+      check(call(tensor), "a collective");
+    }
     check(ncclGroupEnd(), "a collective");
     PendingEvent(stream_).wait();
     for (const auto& tensor : on_gpu) tensor.write_back();
@@ -190,6 +212,7 @@ class NcclGroup : public Group {
   c10::cuda::CUDAStream stream_;
   ncclComm_t communicator_ = nullptr;
   bool failed_ = false;
+  Traffic traffic_;
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr auto kBeat = 250ms;
 /// it.
 constexpr double kQuiet = 1.5;
 /// How long the signs are looked at after a connection broke.
-constexpr double kLook = 5;
+constexpr double kLook = 3;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -56,7 +56,8 @@ Peers::~Peers() {
 void Peers::tell_failure(const std::string& message) {
   {
     const std::lock_guard lock(mutex_);
-    failure_ = message;
+    failure_ = fmt::format("rank {}{}: {}", rank_,
+                           began_ ? fmt::format(" at step {}", step_ + 1) : "", message);
   }
   for (int i = 0; i < 40; ++i) {  // the thread that beats has the store
     std::this_thread::sleep_for(25ms);
@@ -69,7 +70,11 @@ void Peers::report_failure(const std::string& what) {
   collective_failed_ = true;
   const double start = now();
   while (now() - start < kLook + 1) std::this_thread::sleep_for(50ms);  // on_lost ends the process
-  lose(fmt::format("a connection to another process broke at step {} ({})", step_ + 1, what));
+  // All live, but two cannot reach each other: the others learn from them.
+  const auto message = fmt::format("a connection to another process broke at step {} ({})",
+                                   step_ + 1, what.substr(0, what.find('\n')));
+  tell_failure(message);
+  lose(message);
   throw RunError("{}", what);
 }
 
@@ -111,7 +116,7 @@ void Peers::look(std::vector<Sign>& signs) {
     auto& sign = signs[rank];
     if (store_->check({key("failure", rank)})) {
       const auto text = store_->get(key("failure", rank));
-      lose(fmt::format("rank {}: {}", rank, std::string(text.begin(), text.end())));
+      lose(std::string(text.begin(), text.end()));
     }
     if (store_->check({key("sign", rank)})) {
       const auto raw = store_->get(key("sign", rank));

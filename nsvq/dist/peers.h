@@ -25,7 +25,10 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  void tell_step(int64_t step) { step_ = step; }
+  void tell_step(int64_t step) {
+    step_ = step;
+    began_ = true;
+  }
   /// Others that notice the end of this rank say why.
   void tell_failure(const std::string& message);
   /// After a failed collective: waits until the signs tell which rank is lost, and calls on_lost.
@@ -44,7 +47,7 @@ class Peers {
   double timeout_;
   OnLostRank on_lost_;
   std::atomic<int64_t> step_ = 0;
-  std::atomic<bool> collective_failed_ = false, lost_ = false;
+  std::atomic<bool> began_ = false, collective_failed_ = false, lost_ = false;
   std::atomic<double> last_contact_;  ///< with the store, in seconds of the steady clock
   std::mutex mutex_;
   std::string failure_;  ///< of this rank, not told yet

@@ -85,7 +85,10 @@ torch::Tensor DiscriminatorImpl::forward(torch::Tensor images) {
   auto x = images;
   for (const auto& layer : main_) {
     x = layer.conv->forward(x);
-    if (layer.norm) x = layer.norm->forward(x);
+    if (layer.norm) {
+      const bool together = sum_ && is_training();
+      x = together ? sync_batch_norm(x, *layer.norm, sum_) : layer.norm->forward(x);
+    }
     // In place: the backward of neither the convolution nor the norm reads its own output.
     if (&layer != &main_.back()) x = at::leaky_relu_(x, kSlope);
   }

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "nsvq/core/config.h"
+#include "nsvq/nn/sync_batch_norm.h"
 
 // Forward declarations, because torch/nn/modules/*.h are slow to parse.
 namespace torch::nn {
@@ -30,6 +32,8 @@ struct DiscriminatorImpl : torch::nn::Module {
   /// Throws UserError naming the key if an option is out of range.
   explicit DiscriminatorImpl(const AdversarialConfig& options);
   torch::Tensor forward(torch::Tensor images);
+  /// From now on batch norms in training mode have the statistics of all ranks' images.
+  void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
 
   /// Throws UserError if images of this size are too small for one patch. `forward` calls it too;
   /// call it when a run is set up, because the first `forward` may come as late as
@@ -44,6 +48,7 @@ struct DiscriminatorImpl : torch::nn::Module {
 
   int64_t layers_;
   std::vector<Layer> main_;
+  SumOverRanks sum_;  ///< none: batch norms see this process's images alone
 };
 TORCH_MODULE(Discriminator);
 

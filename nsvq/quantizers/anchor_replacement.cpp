@@ -16,9 +16,12 @@ torch::Tensor closest(const torch::Tensor& codebook, const torch::Tensor& latent
   return nearest_indices(codebook, latents, {}, NonFinite::ignore);
 }
 
-torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& latents,
-                             const AnchorReplacementConfig& settings, const torch::Tensor& seed) {
-  if (settings.anchor == "random") return sample_rows(latents, codebook.size(0), seed);
+/// From the latents of all ranks; all choose alike.
+torch::Tensor choose_anchors(const torch::Tensor& codebook, const torch::Tensor& own,
+                             const AnchorReplacementConfig& settings, const torch::Tensor& seed,
+                             Group& group) {
+  if (settings.anchor == "random") return sample_rows(own, codebook.size(0), seed, group);
+  const auto latents = group.size() == 1 ? own : gather(group, own).flatten(0, 1);
   if (settings.anchor == "closest") {
     return latents.index_select(0, closest(codebook, latents, settings.distance));
   }
@@ -65,8 +68,7 @@ torch::Tensor AnchorReplacement::after_step(torch::Tensor codebook, const StepOu
   const double slope = 10 * static_cast<double>(codes) / (1 - decay_);
   const auto way = (share_ * -slope - 1e-3).exp();
   const auto latents = step.latents.to(codebook.scalar_type());
-  auto anchors = choose_anchors(codebook, latents, settings_, step.seed);
-  step.group.broadcast({anchors});
+  const auto anchors = choose_anchors(codebook, latents, settings_, step.seed, step.group);
   codebook.copy_(at::lerp(codebook, anchors, way.to(codebook.scalar_type()).unsqueeze(1)));
   return way.gt(0.01);
 }

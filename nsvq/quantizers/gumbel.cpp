@@ -42,9 +42,9 @@ GumbelQuantizer::GumbelQuantizer(const QuantizerConfig& config, int64_t latent_d
 Quantized GumbelQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
   const auto flat = flatten_latents(step.commitment ? latents : latents.detach());
   const auto &weights = projection_->weight, &offsets = projection_->bias;
-  const auto drawn =
-      winning_codes(flat, {weights, offsets}, codebook_,
-                    {gumbel_temperature(settings_, global_step(step, flat)), step.seed});
+  const auto drawn = winning_codes(
+      flat, {weights, offsets}, codebook_,
+      {gumbel_temperature(settings_, global_step(step, flat)), step.seed, step.first_row(flat)});
   const auto divergence =
       std::log(static_cast<double>(codes())) - drawn.entropy / static_cast<double>(flat.size(0));
   Quantized result;

@@ -33,11 +33,17 @@ torch::Tensor IndexBackpropagationQuantizer::no_offsets() const {
 }
 
 /// mean H(p) - H(mean p), the latter with the reference's 1e-5 in the logarithm.
-torch::Tensor IndexBackpropagationQuantizer::entropy_loss(const torch::Tensor& flat) {
+torch::Tensor IndexBackpropagationQuantizer::entropy_loss(const torch::Tensor& flat, Group* group) {
   const auto assigned =
       soft_assignment_of_logits(flat, codebook_ / settings_.entropy_temperature, no_offsets());
   const auto rows = static_cast<double>(flat.size(0));
-  const auto mean = assigned.usage / rows;
+  auto mean = assigned.usage / rows;
+  if (const auto over_ranks = mean_over(group)) {
+    // The other ranks' latents have their gradient there.
+    const auto of_all = mean.detach().clone();
+    over_ranks(of_all);
+    mean = mean + (of_all - mean.detach());
+  }
   return assigned.entropy / rows + (mean * (mean + 1e-5).log()).sum();
 }
 
@@ -57,7 +63,7 @@ Quantized IndexBackpropagationQuantizer::quantize_wide(const torch::Tensor& late
   if (step.commitment) result.loss = result.loss + commitment;
   result.terms = {{"embedding", embedding.detach()}, {"commitment", commitment.detach()}};
   if (step.extra_codebook_terms && settings_.entropy > 0) {
-    const auto entropy = entropy_loss(flat);
+    const auto entropy = entropy_loss(flat, step.entropy_group);
     result.loss = result.loss + settings_.entropy * entropy;
     result.terms["entropy"] = entropy.detach();
   }
@@ -76,6 +82,7 @@ QuantizerKind ibq_kind() {
           .options = ibq_options,
           .defaults = {"quantizer.init=normal"},
           .rotates = false,
+          .batch_entropy = true,
           .straight_through = false};
 }
 

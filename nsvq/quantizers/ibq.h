@@ -24,7 +24,7 @@ class IndexBackpropagationQuantizer : public VectorQuantizer {
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
 
  private:
-  torch::Tensor entropy_loss(const torch::Tensor& flat);
+  torch::Tensor entropy_loss(const torch::Tensor& flat, Group* group);
   torch::Tensor no_offsets() const;
 
   IbqConfig settings_;

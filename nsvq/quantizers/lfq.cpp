@@ -55,7 +55,8 @@ Quantized LookupFreeQuantizer::quantize_wide(const torch::Tensor& latents,
   result.terms["commitment"] = commitment.detach();
   result.loss = step.commitment ? beta_ * commitment : latents.sum() * 0;
   if (step.commitment && settings_.entropy > 0) {
-    const auto entropy = lfq_entropy(flatten_latents(latents), settings_.temperature);
+    const auto entropy =
+        lfq_entropy(flatten_latents(latents), settings_.temperature, mean_over(step.entropy_group));
     result.loss =
         result.loss + settings_.entropy * (entropy.sample - settings_.diversity * entropy.batch);
     result.terms["sample_entropy"] = entropy.sample.detach();
@@ -79,6 +80,7 @@ QuantizerKind lfq_kind() {
           .make = make_member<LookupFreeQuantizer>,
           .options = lfq_options,
           .rotates = false,
+          .batch_entropy = true,
           .small = {"model.latent_dim=6", "quantizer.lfq.bits=6"},
           .any_codes = false};
 }

@@ -27,6 +27,14 @@ struct QuantizerStep {
   /// Seed of the step's random numbers (nsvq/ops/random/seeded_random.h); without it nothing is
   /// random.
   std::optional<torch::Tensor> seed;
+  /// Which part of the step's latents these are, where ranks and passes have equal parts: noise is
+  /// that of the place in the whole.
+  int64_t part = 0;
+  /// Over which entropies of all latents are taken; null: of these latents alone.
+  Group* entropy_group = nullptr;
+
+  /// Number of the first of latents [N, d] among those of the step.
+  int64_t first_row(const torch::Tensor& flat) const { return part * flat.size(0); }
 };
 
 /// What quantizing a batch of latents gives.
@@ -45,7 +53,7 @@ struct Assignment {
 
 /// What an optimizer step leaves for statistics and replacement policies.
 struct StepOutputs {
-  torch::Tensor latents;  ///< [N, d] of this rank, detached
+  torch::Tensor latents;  ///< [N, d] of this rank, detached; rank r has the r-th part of all
   torch::Tensor indices;  ///< [N] as `quantize` gave them
   /// Seed of the random numbers drawn after the step (nsvq/ops/random/seeded_random.h), equal on
   /// all ranks.
@@ -127,6 +135,7 @@ struct QuantizerKind {
   std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
   bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
   bool tokens = true;                ///< gives indices and a commitment loss
+  bool batch_entropy = false;        ///< has a term of all latents' entropy: takes dist.entropy
 
   // For the tests that go through all kinds.
   std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"

@@ -28,8 +28,8 @@ torch::Tensor RestartReplacement::after_step(torch::Tensor codebook, const StepO
 
   const auto unused = usage_.lt(threshold_);
   // One for each code, used or not: to count the unused ones the host would have to wait.
-  auto drawn = sample_rows(step.latents, codes, step.seed).to(codebook.scalar_type());
-  step.group.broadcast({drawn});
+  const auto drawn =
+      sample_rows(step.latents, codes, step.seed, step.group).to(codebook.scalar_type());
   codebook.copy_(at::where(unused.unsqueeze(1), drawn, codebook));
   usage_.masked_fill_(unused, threshold_);
   return unused;

@@ -10,13 +10,23 @@
 namespace nsvq {
 
 torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed) {
-  const int64_t n = rows.size(0);
+  return sample_rows(rows, count, seed, *make_single_group());
+}
+
+torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed,
+                          Group& group) {
+  const int64_t own = rows.size(0), n = own * group.size();
   TORCH_CHECK(n > 0, "sample_rows: there are no rows to draw from");
   const int64_t copies = (count + n - 1) / n;
   // An order by random keys: at::randperm may wait for the device.
   const auto keys = uniform_values(seed, /*draw=*/0, copies * n);
-  const auto order = at::argsort(keys, /*stable=*/true).slice(0, 0, count);
-  const auto drawn = rows.index_select(0, order.remainder(n));
+  const auto order = at::argsort(keys, /*stable=*/true).slice(0, 0, count).remainder(n);
+  auto drawn = rows.index_select(0, order.remainder(own));
+  if (group.size() > 1) {
+    const auto mine = at::floor_divide(order, own).eq(group.rank()).unsqueeze(1);
+    drawn = at::where(mine, drawn, at::zeros_like(drawn));
+    group.sum({drawn});  // of one value and zeros: exact
+  }
   if (copies <= 1) return drawn;
   const double deviation = 0.01 / std::sqrt(static_cast<double>(rows.size(1)));
   const auto noise = normal_values(seed, /*draw=*/1, drawn.numel()).view_as(drawn);

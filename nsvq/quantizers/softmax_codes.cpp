@@ -29,7 +29,8 @@ SoftmaxCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
   const auto results = by_row_chunks(
       latents, {logits.weights, logits.offsets, codebook}, rows_at_a_time(codebook.size(0)),
       [softness](const torch::Tensor& rows, int64_t first, const SharedTensors& shared) {
-        const auto noisy = with_noise(chunk_logits(rows, shared), {softness.seed, first});
+        const auto noisy =
+            with_noise(chunk_logits(rows, shared), {softness.seed, softness.first_row + first});
         const auto weights = at::softmax(noisy / softness.temperature, 1);
         return RowResults{{weights.matmul(shared[2]), noisy.argmax(1)}, {}};
       });
@@ -38,8 +39,9 @@ SoftmaxCodes mean_codes(const torch::Tensor& latents, const CodeLogits& logits,
 
 SoftmaxCodes winning_codes(const torch::Tensor& latents, const CodeLogits& logits,
                            const torch::Tensor& codebook, const Softness& softness) {
-  const auto drawn = gumbel_softmax(latents, logits.weights, logits.offsets, codebook,
-                                    softness.temperature, softness.seed);
+  const auto drawn =
+      gumbel_softmax(latents, logits.weights, logits.offsets, codebook, softness.temperature,
+                     softness.seed, std::nullopt, softness.first_row);
   return {codes_of(codebook, drawn.indices) + drawn.carrier, drawn.indices, drawn.entropy};
 }
 

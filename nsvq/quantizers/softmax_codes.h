@@ -24,6 +24,7 @@ torch::Tensor global_step(const QuantizerStep& step, const torch::Tensor& latent
 struct Softness {
   torch::Tensor temperature;          ///< scalar
   std::optional<torch::Tensor> seed;  ///< of Gumbel noise; without it there is none
+  int64_t first_row = 0;              ///< of the noise, that of the first latent
 };
 
 struct SoftmaxCodes {

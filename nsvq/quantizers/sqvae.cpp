@@ -40,7 +40,8 @@ Quantized StochasticQuantizer::quantize_wide(const torch::Tensor& latents,
   torch::Tensor codes;
   if (step.seed) {
     const auto temperature = (-settings_.anneal * global_step(step, flat)).exp();
-    const auto soft = mean_codes(flat, logits, codebook_, {temperature, step.seed});
+    const auto soft =
+        mean_codes(flat, logits, codebook_, {temperature, step.seed, step.first_row(flat)});
     result.indices = to_grid(soft.indices, latents);
     codes = to_nchw(soft.codes, latents);
     result.latents = codes;

@@ -19,12 +19,14 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
     if (loader.broken() < images.source->size()) throw;
     throw UserError("{}: {}", images.name, error.what());
   }
+  const auto broken = at::tensor({loader.broken()}, at::kLong);
+  if (options.group) options.group->sum({broken});
   require_all(choice, values);
   if (choice.reference && choice.reference->count > 0) {
     values["reference_images"] = static_cast<double>(choice.reference->count);
   }
   warn_of_few_images(choice, values);
-  values["broken_images"] = static_cast<double>(loader.broken());
+  values["broken_images"] = broken.item<double>();
   return values;
 }
 

@@ -118,6 +118,13 @@ std::vector<Option> dist_options(DistConfig& dist) {
        "how processes sum tensors on GPUs; auto: by NCCL where each has a GPU of its own, else by "
        "Gloo through the host's memory",
        Range::one_of({"auto", "nccl", "gloo"}), kNotOnResult},
+      {"dist.entropy", &dist.entropy,
+       "lfq, ibq: entropy of each process's latents, as the references have it, or of all",
+       Range::one_of({"own", "all"})},
+      {"dist.batch_norm", &dist.batch_norm,
+       "the discriminator's batch norms: by each process's images, as the references have it, or "
+       "by all",
+       Range::one_of({"own", "all"})},
   };
 }
 

@@ -38,6 +38,9 @@ Adversary::Adversary(const Config& config, c10::Device device, std::shared_ptr<G
       optimizer_(named_parameters(*discriminator_, config.optimizer.scale.discriminator),
                  config.optimizer) {
   lecam_->to(device);
+  if (config.dist.batch_norm == "all" && group_ && group_->size() > 1) {
+    discriminator_->synchronize([ranks = group_](const auto& tensor) { ranks->sum({tensor}); });
+  }
 }
 
 torch::Tensor Adversary::judge(const torch::Tensor& images) {

@@ -9,7 +9,6 @@ namespace nsvq {
 namespace {
 
 constexpr int kEagerSteps = 3;
-constexpr int64_t kStepsInFlight = 4;
 
 bool same_shapes(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

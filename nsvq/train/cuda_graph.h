@@ -60,6 +60,9 @@ class StepGraph {
   std::unique_ptr<CudaGraph> graph_;
 };
 
+/// Steps that the host queues ahead of a GPU.
+inline constexpr int64_t kStepsInFlight = 4;
+
 /// Limits how many steps the host queues ahead of a GPU, since each holds memory.
 class InFlightLimit {
  public:

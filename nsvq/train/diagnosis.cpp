@@ -77,34 +77,34 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-std::string first_nonfinite(Tokenizer& model, const torch::Tensor& images,
-                            const std::map<std::string, double>& scalars) {
+NonfinitePlace first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                               const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
-  if (!finite(images)) return "the images";
+  if (!finite(images)) return {"the images", true};
   for (const auto& [name, tensor] : named_tensors(*model)) {
-    if (!finite(tensor)) return "the weight " + name;
+    if (!finite(tensor)) return {"the weight " + name, true};
   }
   torch::Tensor latents;
   auto found = watch(*model, [&] { latents = model->to_latents(images); });
-  if (!found.empty()) return found;
+  if (!found.empty()) return {found, true};
   // Not watched: the search uses infinite distances internally.
   const auto given = model->quantizer->assign(latents).latents;
   found = watch(*model, [&] { model->to_images(given); });
-  if (!found.empty()) return found;
+  if (!found.empty()) return {found, true};
   const auto parameters = model->named_parameters();
   for (auto i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {
     const auto& gradient = parameters[i].value().grad();
     if (gradient.defined() && !finite(gradient)) {
-      return "the gradient of " + parameters[i].key();
+      return {"the gradient of " + parameters[i].key()};
     }
   }
   const std::string norm = "gradient_norm_";
   for (const auto& [name, value] : scalars) {
     if (name.starts_with(norm) && !std::isfinite(value)) {
-      return "a gradient of the " + name.substr(norm.size());
+      return {"a gradient of the " + name.substr(norm.size())};
     }
   }
-  return "a term of the loss";
+  return {"a term of the loss"};
 }
 
 }  // namespace nsvq

@@ -53,6 +53,8 @@ Outcome Loop::train(RunDirectory* run) {
   }
   // A killed process may not have come to it. A finished run keeps its mark.
   if (!state_.finished || best_step() >= 0) write([&] { run_->mark_best(best_step()); });
+  traffic_ = group_->traffic();
+  traffic_step_ = state_.step;
   Progress progress("training", total_steps(), "steps", 30, state_.step);
   bool stopped = false;
   try {
@@ -82,28 +84,20 @@ void Loop::share_tensors() {
   require_equal_ranks(*group_, tensors, "at the start");
 }
 
-/// In one collective a step.
-Loop::Asked Loop::ask_ranks() {
-  group_->tell_step(state_.step);
-  const Asked here{interrupted(), checkpoint_requested()};
-  if (group_->size() == 1) return here;
-  const auto counts = at::tensor({int64_t{here.to_stop}, int64_t{here.for_checkpoint}}, at::kLong);
-  group_->sum({counts});
-  return {counts[0].item<int64_t>() > 0, counts[1].item<int64_t>() > 0};
-}
-
 /// Throws Interrupted between two steps if the process was asked to stop.
 void Loop::train_epoch(Progress& progress) {
   batches_.start(state_.epoch, state_.batch, state_.used);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
-    const auto asked = ask_ranks();
+    group_->tell_step(state_.step);
+    const Asked here{interrupted(), checkpoint_requested()};
+    const auto asked = group_->size() == 1 ? here : steps_.asked_of_ranks();
     if (asked.to_stop) throw Interrupted();
     const auto batch = batches_.next();
     if (!batch) break;
     const auto plan = task_.plan(state_);
     if (plan.kind != steps_.kind()) check_skipped_steps();  // they were of another phase
-    steps_.run(*batch, plan, state_.step);
+    steps_.run(*batch, plan, state_.step, here);
     ++state_.step;
     ++state_.batch;
     if (task_.step_syncs_host()) check_skipped_steps();
@@ -179,6 +173,17 @@ void Loop::check_skipped_steps() {
   if (checked.skipped) report_skipped(*checked.skipped, state_.step - checked.steps);
 }
 
+/// Of several ranks, the first that found it in what is its own.
+std::string Loop::place_of_nonfinite(const SkippedSteps& skipped) {
+  const auto place = task_.locate_nonfinite(skipped);
+  if (group_->size() == 1) return place.text;
+  const auto own = gather(*group_, at::tensor({static_cast<int64_t>(place.own)}, at::kLong));
+  if (own.sum().item<int64_t>() == 0) return place.text;
+  const auto rank = own.flatten().argmax().item<int64_t>();
+  return fmt::format("rank {}: {}", rank,
+                     text_of_rank(*group_, static_cast<int>(rank), place.text));
+}
+
 /// `first` is the number of the first step that was checked.
 void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
   const auto place = fmt::format("(epoch {}, {})", state_.epoch + 1, task_.phase());
@@ -191,7 +196,7 @@ void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
   // Gradients are those of the last step, which may be a later one.
   if (step < state_.step) steps_.clear_gradients();
   const auto where = fmt::format("step {} {}: non-finite, first at {}; {}", step, place,
-                                 task_.locate_nonfinite(skipped), describe_scalars(skipped.values));
+                                 place_of_nonfinite(skipped), describe_scalars(skipped.values));
   steps_.clear_gradients();
   state_.skipped += skipped.count;
   const auto& train = options_.train;

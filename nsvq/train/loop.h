@@ -83,19 +83,16 @@ class Loop {
   void train_epoch(Progress& progress);
   void finish_epoch();
   void share_tensors();
-  /// What the processes were asked by signals, agreed between ranks.
-  struct Asked {
-    bool to_stop = false, for_checkpoint = false;
-  };
-  Asked ask_ranks();
   void evaluate_epoch();
   void after_step(const TensorBatch& batch, bool checkpoint_asked);
+  std::string place_of_nonfinite(const SkippedSteps& skipped);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
 
   // Logs (loop_logging.cpp).
   void report_start() const;
   RunState place_in_log() const;
   void log_step();
+  void add_traffic(std::map<std::string, double>& values);
   void run_evaluation();
   void note_best();
   int64_t best_step() const;
@@ -121,9 +118,11 @@ class Loop {
   RunDirectory* run_ = nullptr;
   RunState state_;
   StepRunner steps_;
-  std::string note_;        ///< behind the progress bar
-  Place saved_;             ///< of the newest checkpoint
-  bool disk_full_ = false;  ///< when something could not be written last
+  std::string note_;          ///< behind the progress bar
+  Place saved_;               ///< of the newest checkpoint
+  bool disk_full_ = false;    ///< when something could not be written last
+  Group::Traffic traffic_;    ///< at the last line of a step
+  int64_t traffic_step_ = 0;  ///< of that line
   std::vector<Hook> step_hooks_, epoch_hooks_;
 };
 

@@ -1,5 +1,6 @@
 // What the loop tells people: the start, lines of steps and epochs, evaluations, pictures.
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -90,8 +91,24 @@ void Loop::log_step() {
   values[task_.sample_name() + "_per_second"] = meter.samples_per_second() * group_->size();
   values["peak_memory_gib"] = peak_memory(device_);
   if (const auto reserved = peak_reserved_memory(device_)) values["peak_reserved_gib"] = *reserved;
+  add_traffic(values);
   record("step", values);
   meter.reset();
+}
+
+/// Of a step, on average since the last line.
+void Loop::add_traffic(std::map<std::string, double>& values) {
+  const auto now = group_->traffic();
+  if (now.collectives == traffic_.collectives) return;  // one process, or replayed CUDA graphs
+  const auto steps = static_cast<double>(std::max<int64_t>(state_.step - traffic_step_, 1));
+  const auto difference = [&](auto Group::Traffic::*what) {
+    return static_cast<double>(now.*what - traffic_.*what) / steps;
+  };
+  values["collectives"] = difference(&Group::Traffic::collectives);
+  values["collective_mib"] = difference(&Group::Traffic::bytes) / (1 << 20);
+  values["collective_wait_ms"] = difference(&Group::Traffic::waited) * 1e3;
+  traffic_ = now;
+  traffic_step_ = state_.step;
 }
 
 void Loop::log_epoch(std::map<std::string, double> values, const std::string& text) {

@@ -20,6 +20,13 @@ struct SkippedSteps {
   std::vector<torch::Tensor> batch;      ///< and its batch
 };
 
+/// Where values first became non-finite.
+struct NonfinitePlace {
+  std::string text;  ///< for the log
+  bool own =
+      false;  ///< of this rank's images, weights or forward pass, and not of means over ranks
+};
+
 /// Skips steps with non-finite losses or gradients. The decision is a boolean on the device that
 /// the optimizers read, so there is no host synchronisation; tensors that a step changes by other
 /// ways than an optimizer are rolled back.

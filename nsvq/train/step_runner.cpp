@@ -60,16 +60,23 @@ StepRunner::StepRunner(Task& task, const Options& options, std::shared_ptr<Group
   const auto integer = at::device(device).dtype(at::kLong);
   inputs_ = {at::zeros({}, integer), at::zeros({}, integer), at::zeros({}, integer),
              at::zeros({}, integer.dtype(at::kFloat))};
+  asked_ = at::zeros({2}, integer.dtype(at::kDouble));
+  asked_of_all_ = at::zeros_like(asked_);
 }
 
-void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t step) {
+void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t step,
+                     const Asked& asked) {
   plan_ = plan;
   const uint64_t seed = seed_for(options_.seed, Draw::quantizer, step);
-  const uint64_t rank_seed = combine_seeds({seed, static_cast<uint64_t>(group_->rank())});
+  const uint64_t noise_seed = combine_seeds({seed, 0});
   inputs_.step.fill_(step);
   inputs_.seed.fill_(static_cast<int64_t>(seed));
-  inputs_.rank_seed.fill_(static_cast<int64_t>(rank_seed));
+  inputs_.noise_seed.fill_(static_cast<int64_t>(noise_seed));
   inputs_.share.fill_(plan.share);
+  if (group_->size() > 1) {
+    asked_[0].fill_(asked.to_stop);
+    asked_[1].fill_(asked.for_checkpoint);
+  }
   const auto optimizers = task_.optimizers();
   for (size_t i = 0; i < plan.lr_factors.size(); ++i) {
     optimizers.at(i)->set_lr_factor(plan.lr_factors[i]);
@@ -81,19 +88,36 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
     finish_step();
   };
   if (!graph_.replay(plan.kind, batch, work)) work(batch);
+  if (group_->size() > 1) answers_.emplace_back(asked_of_all_.clone());
   const int64_t samples = batch.front().size(0);
   step_meter_.add_samples(samples);
   epoch_meter_.add_samples(samples);
   ++steps_since_check_;
 }
 
-/// Means over ranks, in one collective: what is logged, and what all ranks decide by, since a
-/// non-finite value of one rank makes the mean non-finite.
+Asked StepRunner::asked_of_ranks() {
+  // A GPU's queue is not waited for: the answer of a step that InFlightLimit has waited for.
+  const int64_t behind = device_.is_cpu() ? 0 : kStepsInFlight;
+  Asked asked;
+  while (std::ssize(answers_) > behind) {
+    const auto counts = answers_.front().get();
+    asked.to_stop |= counts[0].item<double>() > 0;
+    asked.for_checkpoint |= counts[1].item<double>() > 0;
+    answers_.pop_front();
+  }
+  return asked;
+}
+
+/// Means over ranks, in one collective: what is logged, what all ranks decide by, since a
+/// non-finite value of one rank makes the mean non-finite, and what signals ask.
 GatheredScalars StepRunner::over_ranks(const Scalars& scalars) {
   auto gathered = gather_scalars(scalars);
   if (group_->alone()) return gathered;
-  group_->sum({gathered.values});
-  gathered.values.div_(group_->size());
+  const auto all = at::cat({gathered.values, asked_});
+  group_->sum({all});
+  const auto count = gathered.values.size(0);
+  gathered.values = all.narrow(0, 0, count) / group_->size();
+  asked_of_all_.copy_(all.narrow(0, count, 2));
   return gathered;
 }
 

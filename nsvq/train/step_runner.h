@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nsvq/core/host_copy.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/train/cuda_graph.h"
@@ -34,10 +36,15 @@ struct StepPlan {
 
 /// What varies from step to step: scalars on the device, which a captured CUDA graph reads.
 struct StepInputs {
-  torch::Tensor step;       ///< int64, number of the step in the run, from 0
-  torch::Tensor seed;       ///< int64, for draws that are equal on every rank
-  torch::Tensor rank_seed;  ///< int64, for draws of this rank alone
-  torch::Tensor share;      ///< fp32, the plan's
+  torch::Tensor step;        ///< int64, number of the step in the run, from 0
+  torch::Tensor seed;        ///< int64, for draws that are equal on every rank
+  torch::Tensor noise_seed;  ///< int64, for draws by the place of a sample among all ranks'
+  torch::Tensor share;       ///< fp32, the plan's
+};
+
+/// What signals ask of a run.
+struct Asked {
+  bool to_stop = false, for_checkpoint = false;
 };
 
 class StepRunner;
@@ -86,8 +93,12 @@ class StepRunner {
 
   StepRunner(Task& task, const Options& options, std::shared_ptr<Group> group, c10::Device device);
 
-  /// Step number `step` of the run on a batch.
-  void run(const TensorBatch& batch, const StepPlan& plan, int64_t step);
+  /// Step number `step` of the run on a batch. `asked` of this rank travels with the step's
+  /// scalars.
+  void run(const TensorBatch& batch, const StepPlan& plan, int64_t step, const Asked& asked = {});
+  /// What any rank was asked, equal on all of them: in the last step or, where steps are queued
+  /// ahead of a GPU, in the last one that is done. Each step is told of once.
+  Asked asked_of_ranks();
 
   /// Kind of the last step.
   const std::string& kind() const { return plan_.kind; }
@@ -128,6 +139,8 @@ class StepRunner {
   StepGraph graph_;
   GatheredScalars scalars_;  ///< of the step under way; no values in an abandoned step
   Meter step_meter_, epoch_meter_;
+  torch::Tensor asked_, asked_of_all_;  ///< [2] fp64, of the step under way
+  std::deque<HostCopy> answers_;        ///< asked_of_all_ of steps that were not told of
   int64_t steps_since_check_ = 0;
 };
 

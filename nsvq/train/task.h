@@ -40,8 +40,8 @@ class Task {
   /// costs nothing.
   virtual bool step_syncs_host() const { return false; }
   /// Where a skipped step became non-finite, for the log.
-  virtual std::string locate_nonfinite(const SkippedSteps& /*skipped*/) {
-    return "a loss or a gradient";
+  virtual NonfinitePlace locate_nonfinite(const SkippedSteps& /*skipped*/) {
+    return {"a loss or a gradient"};
   }
 
   // The run.

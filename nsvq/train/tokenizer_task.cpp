@@ -62,7 +62,7 @@ bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& st
     return false;
   }
   const auto quantized =  // q = argmin_k |z - c_k|, and L_vq
-      model_->quantizer->quantize(latents, quantizer_terms(step.inputs(), part.number));
+      model_->quantizer->quantize(latents, quantizer_terms(step.inputs(), part));
   const auto reconstructions = model_->to_images(quantized.latents);  // G(c_q)
 
   auto scalars = quantized.terms;
@@ -115,12 +115,14 @@ torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
   return loss;
 }
 
-/// The quantizer's terms of the phase, and random numbers of this step and rank alone.
-QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs, int64_t pass) const {
+/// The quantizer's terms of the phase, and random numbers of this step.
+QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs, const Part& part) const {
   return {.commitment = phase_.commitment,
           .extra_codebook_terms = phase_.ns_loss,
           .step = inputs.step,
-          .seed = pass == 0 ? inputs.rank_seed : inputs.rank_seed + pass};
+          .seed = inputs.noise_seed,
+          .part = group_->rank() * part.count + part.number,
+          .entropy_group = config_.dist.entropy == "all" ? group_.get() : nullptr};
 }
 
 /// What no gradient moves: statistics of the quantizer, and in stage 1 codes that (almost) nothing

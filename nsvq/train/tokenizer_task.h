@@ -39,6 +39,8 @@ struct TokenizerTaskState {
 
 /// Throws UserError where stage 1 is to end by a loss that the quantizer does not have.
 void check_freeze(const Config& config);
+/// Throws UserError where a setting dist.* is of something that the recipe does not have.
+void check_dist(const Config& config);
 /// Throws UserError, as training does at its start, where weights that losses and metrics need are
 /// not in the store.
 void check_weights(const Config& config);
@@ -73,7 +75,7 @@ class TokenizerTask : public Task {
   std::vector<torch::Tensor> state_outside_optimizers() override;
   std::string graphs_disabled_reason() const override;
   bool step_syncs_host() const override;
-  std::string locate_nonfinite(const SkippedSteps& skipped) override;
+  NonfinitePlace locate_nonfinite(const SkippedSteps& skipped) override;
 
   // Around it (tokenizer_task_logging.cpp).
   std::vector<std::string> describe(const Loop& loop) const override;
@@ -105,7 +107,7 @@ class TokenizerTask : public Task {
     bool last() const { return number + 1 == count; }
   };
   bool pass(const torch::Tensor& images, const Part& part, Step& step, Passed& passed);
-  QuantizerStep quantizer_terms(const StepInputs& inputs, int64_t pass = 0) const;
+  QuantizerStep quantizer_terms(const StepInputs& inputs, const Part& part = {0, 1}) const;
   double adversarial_share(const RunState& state) const;
   std::vector<Step::Part> trained_parts(bool adversarial) const;
   TensorMap counts() const;

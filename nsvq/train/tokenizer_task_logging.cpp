@@ -54,9 +54,9 @@ void TokenizerTask::begin(Loop& loop) {
   measure_drift(loop);
 }
 
-/// [B, ...] of every rank as [B size, ...], in the order of the epoch: ranks take turns.
+/// [B, ...] of every rank as [B size, ...], in the order of the epoch.
 torch::Tensor TokenizerTask::from_all_ranks(const torch::Tensor& part) {
-  return group_->size() == 1 ? part : gather(*group_, part).transpose(0, 1).flatten(0, 1);
+  return group_->size() == 1 ? part : gather(*group_, part).flatten(0, 1);
 }
 
 /// A codebook that starts from data gets the latents of as many batches as it asks for.
@@ -85,7 +85,7 @@ void TokenizerTask::check_operators(Loop& loop, const torch::Tensor& images) {
   const auto latents = model_->to_latents(images);
   if (!at::isfinite(latents).all().item<bool>()) return;  // NaN has no nearest code
   const auto step = at::full({}, loop.state().step, at::device(device_).dtype(at::kLong));
-  const StepInputs inputs{.step = step, .seed = step, .rank_seed = step, .share = {}};
+  const StepInputs inputs{.step = step, .seed = step, .noise_seed = step, .share = {}};
   const auto errors = check_->compare(*model_->quantizer, latents, quantizer_terms(inputs));
   loop.record("check", errors);
   if (!operators_agree(errors)) {
@@ -159,7 +159,7 @@ std::optional<Image> TokenizerTask::sample_picture() {
   return sample_grid(averaged_model_, fixed_images_);
 }
 
-std::string TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
+NonfinitePlace TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
   return first_nonfinite(model_, skipped.batch.front(), skipped.values);
 }
 

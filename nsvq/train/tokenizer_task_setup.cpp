@@ -108,6 +108,19 @@ void check_freeze(const Config& config) {
       kind.name);
 }
 
+void check_dist(const Config& config) {
+  const auto& kind = quantizer_kind(config.quantizer.type);
+  if (config.dist.entropy == "all" && !kind.batch_entropy) {
+    throw UserError("dist.entropy is all, but quantizer {} has no entropy of a batch; leave it out",
+                    kind.name);
+  }
+  if (config.dist.batch_norm == "all" && config.adversarial.weight == 0) {
+    throw UserError(
+        "dist.batch_norm is all, but there is no discriminator (adversarial.weight is 0); leave it "
+        "out");
+  }
+}
+
 void check_weights(const Config& config) {
   check_losses(config);
   try {
@@ -145,6 +158,7 @@ TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
       window_commitment_(at::zeros({2}, usage_.options().dtype(at::kDouble))),
       replaced_(at::zeros({}, usage_.options())) {
   check_freeze(config_);
+  check_dist(config_);
   if (config_.adversarial.weight > 0) adversary_.emplace(config_, device_, group_);
   if (config_.drift.images > 0) {
     const auto images = first_images(val_source_, config_, config_.drift.images);

@@ -37,7 +37,8 @@ TensorMap TokenizerTask::training_state() {
   return all;
 }
 
-/// Without the discriminator's batch norms, whose running statistics are of each rank's images.
+/// Without the discriminator's batch norms where their running statistics are of each rank's
+/// images.
 TensorMap TokenizerTask::shared_tensors() {
   TensorMap all;
   add_prefixed(all, "model.", named_tensors(*model_));
@@ -46,6 +47,11 @@ TensorMap TokenizerTask::shared_tensors() {
   if (!adversary_) return all;
   for (const auto& item : adversary_->module().named_parameters()) {
     all["discriminator." + item.key()] = item.value();
+  }
+  if (config_.dist.batch_norm == "all") {
+    for (const auto& item : adversary_->module().named_buffers()) {
+      all["discriminator." + item.key()] = item.value();
+    }
   }
   add_prefixed(all, "discriminator.adam.", adversary_->optimizer().state());
   return all;

@@ -1,6 +1,7 @@
 // `nsvq eval` and `nsvq compare` on two models that hardly learned.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -118,6 +119,48 @@ TEST_F(Evaluation, NetworksAreUsedWhenAskedFor) {
   const auto refused = run(single);
   EXPECT_EQ(refused.code, 2);
   expect_contains(refused.error, {"fd-squeezenet1_1", "two images"});
+}
+
+TEST_F(Evaluation, SeveralProcessesGiveTheFiguresOfOne) {
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  const std::string metrics =
+      "psnr,psnr_pooled,ssim,utilisation,perplexity,entropy,lpips-squeeze,fd-squeezenet1_1";
+  // Real processes; 7 images of which one cannot be read, so that no rank has what another has.
+  const fs::path images = folder_ / "images";
+  fs::create_directory(images);
+  for (int i = 0; i < 6; ++i) {
+    Image image{.width = 32, .height = 32, .pixels = std::vector<uint8_t>(3072)};
+    for (size_t j = 0; j < image.pixels.size(); ++j) image.pixels[j] = (j * (i + 3) * 7) % 251;
+    write_image(images / fmt::format("{}.png", i), image);
+  }
+  write_text(images / "broken.png", "not a picture");
+  const auto file = [&](const char* name) { return (folder_ / name).string(); };
+  const auto figures = [&](const std::string& more) {
+    const auto command = fmt::format(
+        "'{}' eval '{}' --data '{}' --metrics {} --device cpu --batch-size 2 --json '{}' "
+        "--histogram '{}' {} >'{}' 2>'{}'",
+        NSVQ_PROGRAM, model("large"), images.string(), metrics, json_, file("usage.svg"), more,
+        file("out"), file("error"));
+    EXPECT_EQ(std::system(command.c_str()), 0) << read_text(folder_ / "error");
+    const auto text = read_text(folder_ / "out");
+    EXPECT_EQ(text.find("PSNR"), text.rfind("PSNR")) << "printed once: " << text;
+    return std::pair(json::parse(read_text(json_)), read_text(folder_ / "usage.svg"));
+  };
+  const auto [one, histogram] = figures("");
+  EXPECT_EQ(one.at("images"), 6);
+  for (const std::string ranks : {"--gpus 2", "--gpus=4"}) {
+    const auto [several, its_histogram] = figures(ranks);
+    EXPECT_EQ(keys_of(several), keys_of(one));
+    for (const auto& [key, value] : one.items()) {
+      if (value.is_number_float()) {
+        EXPECT_NEAR(several.at(key), value, 1e-5 * std::abs(value.get<double>())) << key;
+      } else {
+        EXPECT_EQ(several.at(key), value) << key;
+      }
+    }
+    EXPECT_EQ(its_histogram, histogram);
+  }
 }
 
 TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {

@@ -61,6 +61,24 @@ TEST(Sampler, TrainingBatchesAreFullAndEqualOnEveryRank) {
   }
 }
 
+TEST(Sampler, BatchesOfRanksTogetherAreThatOfOneProcess) {
+  for (const int world : {1, 2, 3}) {
+    const Sampler whole{103, 4 * world, true};
+    std::set<int64_t> seen;
+    for (int rank = 0; rank < world; ++rank) {
+      const Sampler part{103, 4, true, 0, rank, world};
+      ASSERT_EQ(part.batches(), whole.batches());
+      for (int64_t slot = 0; slot < part.batches() * 4; ++slot) {
+        const int64_t of_whole = slot / 4 * whole.batch_size + rank * 4 + slot % 4;
+        EXPECT_EQ(part.position(slot), whole.position(of_whole));
+      }
+      for (int64_t slot = 0; slot < part.slots(); ++slot) seen.insert(part.position(slot));
+    }
+    EXPECT_EQ(std::ssize(seen), 103 / world * world);
+    EXPECT_LT(*seen.rbegin(), 103);
+  }
+}
+
 TEST(Sampler, EvaluationEndsWithAShortBatch) {
   const Sampler sampler{33, 8, false, 0, 0, 1};
   EXPECT_EQ(sampler.batches(), 5);

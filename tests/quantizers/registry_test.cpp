@@ -6,6 +6,7 @@
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
 #include "tests/quantizers/members.h"
+#include "tests/two_ranks.h"
 
 namespace nsvq {
 namespace {
@@ -183,6 +184,45 @@ TEST_P(EveryQuantizer, CodesDrawnFromDataAreLatents) {
   EXPECT_GT(std::get<0>(cosines.max(1)).min().item<double>(), 1 - 1e-6);
   quantizer->initialise_from(flat.slice(0, 0, 4), 1);  // fewer latents than codes
   EXPECT_EQ(std::get<0>(at::unique_dim(quantizer->codebook(), 0)).size(0), 10);
+}
+
+// Noise is that of a latent's place in the step, whichever rank or pass has it.
+TEST_P(EveryQuantizer, PartsOfABatchAreQuantizedAsTheWhole) {
+  const auto quantizer = make(member_);
+  const auto z = latents(4);
+  const auto whole = quantizer->quantize(z, {.seed = seed_of(5)});
+  for (const int64_t part : {0, 1}) {
+    const auto half =
+        quantizer->quantize(z.narrow(0, 2 * part, 2), {.seed = seed_of(5), .part = part});
+    EXPECT_TRUE(at::equal(half.indices, whole.indices.narrow(0, 2 * part, 2)));
+    EXPECT_TRUE(at::allclose(half.latents, whole.latents.narrow(0, 2 * part, 2), 1e-5, 1e-6));
+  }
+}
+
+// The mean of ranks' losses and gradients is that of one process, where entropies are of all.
+TEST_P(EveryQuantizer, LossesOfRanksAreThatOfTheWhole) {
+  const auto z = latents(4).requires_grad_();
+  const auto alone = make(member_);
+  const auto whole = alone->quantize(z, {.seed = seed_of(5)});
+  whole.loss.backward();
+  const std::array quantizers = {make(member_), make(member_)};
+  std::array<torch::Tensor, 2> losses;
+  on_two_ranks([&](int rank, Group& both) {
+    const auto half = z.detach().narrow(0, 2 * rank, 2).clone().requires_grad_();
+    const auto result = quantizers[rank]->quantize(
+        half, {.seed = seed_of(5), .part = rank, .entropy_group = &both});
+    result.loss.backward();
+    losses[rank] = result.loss.detach();
+    EXPECT_TRUE(at::allclose(half.grad() / 2, z.grad().narrow(0, 2 * rank, 2), 1e-3, 1e-6));
+  });
+  EXPECT_TRUE(at::allclose((losses[0] + losses[1]) / 2, whole.loss, 1e-4, 1e-6));
+  for (const auto& item : alone->named_parameters()) {
+    if (!item.value().grad().defined()) continue;
+    const auto of = [&](int rank) {
+      return quantizers[rank]->named_parameters()[item.key()].grad();
+    };
+    EXPECT_TRUE(at::allclose((of(0) + of(1)) / 2, item.value().grad(), 1e-3, 1e-6)) << item.key();
+  }
 }
 
 std::vector<std::string> names() {

@@ -21,19 +21,20 @@ class DiagnosisTest : public testing::Test {
 };
 
 TEST_F(DiagnosisTest, NamesImagesWeightsAndLayers) {
-  EXPECT_EQ(first_nonfinite(model_, images_), "a term of the loss");
+  EXPECT_EQ(first_nonfinite(model_, images_).text, "a term of the loss");
   auto bad = images_.clone();
   bad[1][0][3][3] = NAN;
-  EXPECT_EQ(first_nonfinite(model_, bad), "the images");
+  EXPECT_EQ(first_nonfinite(model_, bad).text, "the images");
 
   // A finite weight whose products are not.
   parameter("decoder.conv_in.weight").fill_(3e38);
-  const auto found = first_nonfinite(model_, images_);
+  const auto found = first_nonfinite(model_, images_).text;
   EXPECT_NE(found.find(" at decoder.conv_in"), std::string::npos) << found;
   EXPECT_NE(found.find("conv"), std::string::npos) << found;
 
   parameter("encoder.conv_out.bias")[2] = INFINITY;
-  EXPECT_EQ(first_nonfinite(model_, images_), "the weight encoder.conv_out.bias");
+  EXPECT_TRUE(first_nonfinite(model_, images_).own);
+  EXPECT_EQ(first_nonfinite(model_, images_).text, "the weight encoder.conv_out.bias");
 }
 
 TEST_F(DiagnosisTest, NamesTheGradientNearestToTheLoss) {
@@ -41,7 +42,8 @@ TEST_F(DiagnosisTest, NamesTheGradientNearestToTheLoss) {
     auto weight = model_->named_parameters()[name];
     weight.mutable_grad() = at::full_like(weight, NAN);
   }
-  EXPECT_EQ(first_nonfinite(model_, images_), "the gradient of decoder.conv_in.weight");
+  EXPECT_FALSE(first_nonfinite(model_, images_).own);
+  EXPECT_EQ(first_nonfinite(model_, images_).text, "the gradient of decoder.conv_in.weight");
 }
 
 }  // namespace

@@ -39,19 +39,21 @@ class GumbelSoftmaxFunction : public torch::autograd::Function<GumbelSoftmaxFunc
  public:
   static variable_list forward(AutogradContext* context, const Tensor& latents,
                                const Tensor& weights, const Tensor& offsets, const Tensor& codebook,
-                               const Tensor& temperature, const MaybeTensor& seed, int64_t chunk) {
+                               const Tensor& temperature, const MaybeTensor& seed,
+                               int64_t first_row, int64_t chunk) {
     const auto rounded = rounding(latents, seed);
     const auto indices = at::empty({latents.size(0)}, latents.options().dtype(at::kLong));
     auto entropy = at::zeros({}, latents.options());
     each_chunk(latents, weights, offsets, chunk,
                [&](const Tensor&, const Tensor& logits, int64_t first) {
-                 const auto rows = softmax_rows(logits, {seed, first});
+                 const auto rows = softmax_rows(logits, {seed, first_row + first});
                  indices.slice(0, first, first + logits.size(0)).copy_(rows.indices);
                  entropy += rows.entropy.sum();
                });
     context->save_for_backward(
         {latents, weights, offsets, codebook, temperature, seed.value_or(Tensor())});
     context->saved_data["chunk"] = chunk;
+    context->saved_data["first_row"] = first_row;
     context->set_materialize_grads(false);
     context->mark_non_differentiable({indices});
     return {indices, at::zeros_like(latents), entropy};
@@ -68,6 +70,7 @@ class GumbelSoftmaxFunction : public torch::autograd::Function<GumbelSoftmaxFunc
     };
     const auto seed = given(saved[5]);
     const auto rounded = rounding(latents, seed);
+    const int64_t first_row = context->saved_data["first_row"].toInt();
     const auto of_codes = gradients[1], of_entropy = gradients[2];
     auto of_latents = at::zeros_like(latents), of_weights = at::zeros_like(weights),
          of_offsets = at::zeros_like(offsets);
@@ -75,14 +78,14 @@ class GumbelSoftmaxFunction : public torch::autograd::Function<GumbelSoftmaxFunc
       const auto own = [&](const Tensor& all) { return all.slice(0, first, first + part.size(0)); };
       MaybeTensor pulls;
       if (of_codes.defined()) pulls = at::mm(own(of_codes), codebook.t());
-      const auto of_logits =
-          softmax_rows_backward(logits, {seed, first}, temperature, pulls, given(of_entropy));
+      const auto of_logits = softmax_rows_backward(logits, {seed, first_row + first}, temperature,
+                                                   pulls, given(of_entropy));
       own(of_latents).copy_(at::mm(of_logits, weights));
       of_weights.addmm_(of_logits.t(), part);
       of_offsets += of_logits.sum(0);
     };
     each_chunk(latents, weights, offsets, context->saved_data["chunk"].toInt(), add);
-    return {of_latents, of_weights, of_offsets, Tensor(), Tensor(), Tensor(), Tensor()};
+    return {of_latents, of_weights, of_offsets, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -90,7 +93,8 @@ class GumbelSoftmaxFunction : public torch::autograd::Function<GumbelSoftmaxFunc
 
 GumbelSoftmax gumbel_softmax(const Tensor& latents, const Tensor& weights, const Tensor& offsets,
                              const Tensor& codebook, const Tensor& temperature,
-                             const MaybeTensor& seed, std::optional<int64_t> chunk) {
+                             const MaybeTensor& seed, std::optional<int64_t> chunk,
+                             int64_t first_row) {
   TORCH_CHECK(temperature.numel() == 1 && temperature.device() == latents.device(),
               "gumbel_softmax: the temperature must be a scalar on ", latents.device(),
               ", but it is ", temperature.sizes(), " on ", temperature.device());
@@ -98,7 +102,7 @@ GumbelSoftmax gumbel_softmax(const Tensor& latents, const Tensor& weights, const
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   const auto results =
       GumbelSoftmaxFunction::apply(latents, weights, offsets, codebook.detach(), temperature, seed,
-                                   chunk.value_or(rows_at_a_time(weights.size(0))));
+                                   first_row, chunk.value_or(rows_at_a_time(weights.size(0))));
   return {results[0], results[1], results[2]};
 }
 

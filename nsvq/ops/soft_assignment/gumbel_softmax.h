@@ -20,12 +20,13 @@ struct GumbelSoftmax {
 /// chunk of rows at a time, and backward draws the noise again. Where there is noise, products may
 /// be rounded to TF32 if convolutions may (Tf32Guard in precision.h): the noise is larger than the
 /// rounding. `temperature` is a positive scalar. No gradient for the codes, no second derivative.
-/// `chunk`: rows at a time, for tests.
+/// `first_row`: place of the first latent among those that share the seed's noise. `chunk`: rows at
+/// a time, for tests.
 GumbelSoftmax gumbel_softmax(const torch::Tensor& latents, const torch::Tensor& weights,
                              const torch::Tensor& offsets, const torch::Tensor& codebook,
                              const torch::Tensor& temperature,
                              const std::optional<torch::Tensor>& seed,
-                             std::optional<int64_t> chunk = std::nullopt);
+                             std::optional<int64_t> chunk = std::nullopt, int64_t first_row = 0);
 
 /// gumbel_softmax by plain tensor operations on the N x K matrix.
 GumbelSoftmax gumbel_softmax_reference(const torch::Tensor& latents, const torch::Tensor& weights,

@@ -10,6 +10,7 @@ namespace nsvq {
 namespace {
 
 using Tensor = torch::Tensor;
+using MeanOverRanks = std::function<void(const Tensor&)>;
 
 constexpr double kEps = 1e-5;
 
@@ -60,7 +61,8 @@ std::vector<Halves> in_pieces(const Tensor& logits) {
 
 class BatchEntropy : public torch::autograd::Function<BatchEntropy> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& logits) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& logits,
+                        const MeanOverRanks& over_ranks) {
     const int64_t bits = logits.size(1), low = (bits + 1) / 2;
     // Rows are the upper bits: flattened, entry j is that of code j.
     auto mean = at::zeros({int64_t{1} << (bits - low), int64_t{1} << low}, logits.options());
@@ -68,6 +70,7 @@ class BatchEntropy : public torch::autograd::Function<BatchEntropy> {
       mean.addmm_(half_probabilities(half.high).t(), half_probabilities(half.low));
     }
     mean.div_(logits.size(0));
+    if (over_ranks) over_ranks(mean);
     context->save_for_backward({logits, mean});
     return (mean + kEps).log_().mul_(mean).sum().neg();
   }
@@ -88,7 +91,7 @@ class BatchEntropy : public torch::autograd::Function<BatchEntropy> {
                                  half_gradient(half.high, high, low.matmul(to_mean.t()))},
                                 1));
     }
-    return {at::cat(results)};
+    return {at::cat(results), Tensor()};
   }
 };
 
@@ -102,14 +105,14 @@ void check_lfq(const Tensor& latents, double temperature) {
 
 }  // namespace
 
-LfqEntropy lfq_entropy(const Tensor& latents, double temperature) {
+LfqEntropy lfq_entropy(const Tensor& latents, double temperature, const MeanOverRanks& over_ranks) {
   check_lfq(latents, temperature);
   const auto logits = latents * (4 / temperature);
   if (latents.numel() == 0) return {logits.sum(), logits.sum()};
   // H(sigmoid(x)) = log(1 + exp(-|x|)) + |x| sigmoid(-|x|)
   const auto size = logits.abs();
   const auto entropies = at::softplus(-size) + size * (-size).sigmoid();
-  return {entropies.sum(1).mean(), BatchEntropy::apply(logits)};
+  return {entropies.sum(1).mean(), BatchEntropy::apply(logits, over_ranks)};
 }
 
 LfqEntropy lfq_entropy_reference(const Tensor& latents, double temperature) {

@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <functional>
+
 namespace nsvq {
 
 struct LfqEntropy {
@@ -17,7 +19,11 @@ struct LfqEntropy {
 /// being set with probability sigmoid(4 z_ik / temperature); so H(p_i) is a sum over bits, and the
 /// mean of p_i is one matrix product of what the lower and the upper half of the bits give. Scalars
 /// with gradients for the latents; at most 24 bits.
-LfqEntropy lfq_entropy(const torch::Tensor& latents, double temperature);
+///
+/// `over_ranks`, where given, makes the mean of p_i over these latents that over all ranks', in
+/// place; the gradient is then that of the sum of all ranks' entropies for these latents.
+LfqEntropy lfq_entropy(const torch::Tensor& latents, double temperature,
+                       const std::function<void(const torch::Tensor& mean)>& over_ranks = nullptr);
 
 /// lfq_entropy by the [N, 2^bits] matrix.
 LfqEntropy lfq_entropy_reference(const torch::Tensor& latents, double temperature);

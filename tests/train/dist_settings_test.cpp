@@ -1,0 +1,27 @@
+#include <gtest/gtest.h>
+
+#include "nsvq/train/tokenizer_task.h"
+#include "tests/error_of.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+TEST(DistSettings, AreRefusedWhereTheyDoNotApply) {
+  auto config = tiny_config();
+  config.dist.entropy = "all";
+  EXPECT_EQ(error_of([&] { check_dist(config); }),
+            "dist.entropy is all, but quantizer nsvq has no entropy of a batch; leave it out");
+  config = tiny_config_of("ibq");
+  config.dist.entropy = "all";
+  check_dist(config);
+  config.dist.batch_norm = "all";
+  EXPECT_EQ(error_of([&] { check_dist(config); }),
+            "dist.batch_norm is all, but there is no discriminator (adversarial.weight is 0); "
+            "leave it out");
+  config.adversarial.weight = 0.1;
+  check_dist(config);
+}
+
+}  // namespace
+}  // namespace nsvq
