@@ -90,7 +90,9 @@ TEST_F(CheckpointTest, TheNewestIsByNumberAndOthersFoldersAreIgnored) {
 
 TEST_F(CheckpointTest, WhatIsWrongIsNamed) {
   EXPECT_NE(error_of_loading(folder_.path() / "none").find("no such run"), std::string::npos);
-  EXPECT_NE(error_of_loading(folder_.path()).find("neither"), std::string::npos);
+  EXPECT_NE(error_of_loading(folder_.path()).find("a folder of runs"), std::string::npos);
+  std::filesystem::create_directory(folder_ / "empty");
+  EXPECT_NE(error_of_loading(folder_ / "empty").find("neither"), std::string::npos);
 
   auto file = read_safetensors(checkpoint_ / "model.safetensors");
   file.metadata.erase("nsvq.contents_sha256");  // as files of earlier versions

@@ -218,7 +218,7 @@ TEST_F(ResumeTest, RefusesAnotherConfigurationAndTakesALongerBudget) {
 
   auto fewer = full_config();
   fewer.data.train = "builtin:dead-leaves?size=16&count=25";
-  EXPECT_NE(error_of([&] { run(fewer, path, Start::resume); }).find("24 images"),
+  EXPECT_NE(error_of([&] { run(fewer, path, Start::resume); }).find("images: 24 then, 25 now"),
             std::string::npos);
 
   auto longer = full_config();
