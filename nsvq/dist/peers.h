@@ -18,7 +18,7 @@ namespace nsvq {
 /// not.
 class Peers {
  public:
-  /// `store` is used by the thread alone.
+  /// `store` is used by the thread alone while this object lives.
   Peers(c10::intrusive_ptr<c10d::Store> store, int rank, int size, double timeout,
         OnLostRank on_lost);
   ~Peers();
