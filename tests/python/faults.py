@@ -197,7 +197,8 @@ def processes_of(run):
 
 
 def hit_a_rank(kind, run, count, folder, disk, generator):
-    hit = 0 if kind == "disk full" else generator.randrange(count)
+    # Rank 0 may save what was written over its memory before it meets it.
+    hit = 0 if kind == "disk full" else generator.randrange(1 if kind == "NaN" else 0, count)
     ranks = Ranks(count, train_words(run, **CHANGES), folder)
     wait_for_moment(kind, run, count, generator)
     start = time.monotonic()
