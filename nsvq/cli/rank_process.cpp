@@ -54,7 +54,8 @@ void work_as_rank(Group& group, const std::function<void()>& work) {
     throw;
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    group.tell_failure(text.substr(0, text.find('\n')));
+    group.tell_failure(is_out_of_memory(text) ? describe_out_of_memory(text)
+                                              : text.substr(0, text.find('\n')));
     set_quiet(false);
     throw;
   }

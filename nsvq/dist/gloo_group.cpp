@@ -1,5 +1,6 @@
 // Groups of several processes over Gloo, which comes with LibTorch (torch/csrc/distributed/c10d).
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -79,6 +80,8 @@ class GlooGroup : public Group {
         size_(launch.size),
         local_rank_(launch.local_rank),
         local_size_(launch.local_size) {
+    // A broken connection has a line of ours; c10d would print its stack.
+    if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
     const bool server = launch.rank == 0 && !launch.agent_store;
     // A restart must not find the keys of the attempt before it.
     const auto prefix = fmt::format("nsvq-{}", launch.attempt);
@@ -94,8 +97,7 @@ class GlooGroup : public Group {
       throw UserError("rank {}: not all of {} processes came within {} s ({})", rank_, size_,
                       kMeeting.count(), text.substr(0, text.find('\n')));
     }
-    peers_.emplace(c10::make_intrusive<c10d::PrefixStore>(prefix, connect(launch, false)), rank_,
-                   size_, timeout, std::move(on_lost));
+    peers_.emplace(store_, rank_, size_, timeout, std::move(on_lost));  // Gloo is done with it
   }
 
   /// Rank 0, which may hold the store, waits for the others.

@@ -54,6 +54,7 @@ Peers::~Peers() {
 }
 
 void Peers::tell_failure(const std::string& message) {
+  fails_ = true;
   {
     const std::lock_guard lock(mutex_);
     failure_ = fmt::format("rank {}{}: {}", rank_,
@@ -74,12 +75,12 @@ void Peers::report_failure(const std::string& what) {
   const auto message = fmt::format("a connection to another process broke at step {} ({})",
                                    step_ + 1, what.substr(0, what.find('\n')));
   tell_failure(message);
-  lose(message);
+  if (!lost_.exchange(true)) on_lost_(message);
   throw RunError("{}", what);
 }
 
 void Peers::lose(const std::string& message) {
-  if (!lost_.exchange(true)) on_lost_(message);
+  if (!fails_ && !lost_.exchange(true)) on_lost_(message);
 }
 
 /// Everything that asks the store, which may hang where the network does.

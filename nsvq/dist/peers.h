@@ -18,7 +18,7 @@ namespace nsvq {
 /// not.
 class Peers {
  public:
-  /// `store` is used by the thread alone.
+  /// `store` is used by the thread alone while this object lives.
   Peers(c10::intrusive_ptr<c10d::Store> store, int rank, int size, double timeout,
         OnLostRank on_lost);
   ~Peers();
@@ -48,6 +48,7 @@ class Peers {
   OnLostRank on_lost_;
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> began_ = false, collective_failed_ = false, lost_ = false;
+  std::atomic<bool> fails_ = false;   ///< this rank ends by itself: others may be gone before it
   std::atomic<double> last_contact_;  ///< with the store, in seconds of the steady clock
   std::mutex mutex_;
   std::string failure_;  ///< of this rank, not told yet
