@@ -80,9 +80,16 @@ bool assign_to(Sources& field, const YamlValue& value, const Range& range) {
   return assign_to(field.items, value, range);
 }
 
+/// In a list a question mark is the sign of a key to yaml-cpp.
+std::string yaml_item(const std::string& name) {
+  const auto text = yaml_text(name);
+  const bool plain = !text.starts_with('"');
+  return plain && text.find('?') != std::string::npos ? '"' + text + '"' : text;
+}
+
 std::string yaml_list(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
-  for (const auto& name : names) texts.push_back(yaml_text(name));
+  for (const auto& name : names) texts.push_back(yaml_item(name));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 

@@ -53,14 +53,14 @@ torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
   return at::relu(conv.forward(x));
 }
 
-std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels) {
+std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels, double eps) {
   int64_t groups = 32;
   if (channels % groups != 0) {
     groups = std::clamp<int64_t>(channels / 4, 1, 32);
     while (channels % groups != 0) --groups;
   }
   return std::make_shared<torch::nn::GroupNormImpl>(
-      torch::nn::GroupNormOptions(groups, channels).eps(1e-6));
+      torch::nn::GroupNormOptions(groups, channels).eps(eps));
 }
 
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,

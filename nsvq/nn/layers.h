@@ -28,7 +28,7 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
 /// GroupNorm with 32 groups. If 32 does not divide the channels (narrow models), fewer groups of at
 /// least 4 channels each, as in the full model: groups of one channel would remove each image's
 /// mean from every channel, and with it the image's colours.
-std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels);
+std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels, double eps = 1e-6);
 
 /// Whether the operator after conv(x) should add the convolution's bias: true on a GPU with
 /// channels-last memory, where PyTorch adds it in a separate pass.

@@ -36,13 +36,12 @@ std::map<int64_t, fs::path> runs_named(const std::string& name) {
   return runs;
 }
 
-/// Whether the run in a folder has spent its budget and `config` does not extend it.
-bool finished(const fs::path& folder, const Config& config) {
+/// Whether the run in a folder has spent its budget and that of `train` does not extend it.
+bool finished(const fs::path& folder, const TrainConfig& train) {
   const auto checkpoints = list_checkpoints(folder);
   if (checkpoints.empty()) return false;
   try {
     const auto state = load_run_state(checkpoints.back());
-    const auto& train = config.train;
     return state.finished &&
            (train.steps > 0 ? train.steps <= state.step : train.epochs <= state.epoch);
   } catch (const UserError&) {
@@ -52,9 +51,9 @@ bool finished(const fs::path& folder, const Config& config) {
 
 /// The reason why the run in a folder cannot be continued; empty if it can. A run without a
 /// checkpoint can start over with any settings.
-std::string obstacle(const fs::path& folder, const Config& config) {
+std::string obstacle(const fs::path& folder, const RunMatch& match) {
   if (list_checkpoints(folder).empty()) return "";
-  const auto differences = essential_differences(config, load_run_config(folder));
+  const auto differences = match.differences(folder);
   if (differences.empty()) return "";
   return fmt::format("holds a run of another configuration: {}; choose another folder with --run",
                      fmt::join(differences, ", "));
@@ -62,20 +61,17 @@ std::string obstacle(const fs::path& folder, const Config& config) {
 
 /// Whether a command with these settings started the run in a folder. Its files may move, but a
 /// command that names others means another run, unless it names this one's folder.
-bool was_started_with(const fs::path& folder, const Config& config) {
+bool was_started_with(const fs::path& folder, const RunMatch& match) {
   try {
     if (!holds_run(folder)) return false;
-    const auto here = with_absolute_paths(config);
-    const auto there = with_absolute_paths(load_run_config(folder));
-    return essential_differences(here, there).empty() && here.data.train == there.data.train &&
-           here.train.init_from == there.train.init_from;
+    return match.started(folder);
   } catch (const UserError& error) {
     log("passed over: {}", error.what());
     return false;
   }
 }
 
-RunChoice choose_in(const fs::path& folder, const Config& config, const RunRequest& request) {
+RunChoice choose_in(const fs::path& folder, const RunMatch& match, const RunRequest& request) {
   if (!holds_run(folder)) {
     if (request.resume) throw UserError("{}: holds no run to resume", folder.string());
     return {folder, Start::fresh, std::nullopt, nullptr};
@@ -85,7 +81,7 @@ RunChoice choose_in(const fs::path& folder, const Config& config, const RunReque
                     folder.string());
   }
   auto lock = lock_run(folder);
-  const auto why_not = obstacle(folder, config);
+  const auto why_not = obstacle(folder, match);
   if (!why_not.empty()) throw UserError("{}: {}", folder.string(), why_not);
   return {folder, Start::resume, std::move(lock), nullptr};
 }
@@ -107,18 +103,18 @@ RunChoice reserve(const std::string& name, int64_t number) {
 
 /// The newest run that this command started and that is not finished. One that another process
 /// trains is left to it. `newest_finished` becomes the newest one that is, if there is any.
-std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const Config& config,
+std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const RunMatch& match,
                                     fs::path& newest_finished) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto& folder = run->second;
-    if (!was_started_with(folder, config)) continue;
-    if (!finished(folder, config)) {
+    if (!was_started_with(folder, match)) continue;
+    if (!finished(folder, match.train)) {
       auto lock = FolderLock::try_take(folder);
       if (!lock) {
         log("{}: another process is training this run", folder.string());
         continue;
       }
-      if (!finished(folder, config)) {  // it may have ended until now
+      if (!finished(folder, match.train)) {  // it may have ended until now
         return RunChoice{folder, Start::resume, std::move(lock), nullptr};
       }
     }
@@ -129,18 +125,34 @@ std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, con
 
 }  // namespace
 
+RunMatch match_of(const Config& config) {
+  return {
+      config.train,
+      [config](const fs::path& run) { return essential_differences(config, load_run_config(run)); },
+      [config](const fs::path& run) {
+        const auto here = with_absolute_paths(config);
+        const auto there = with_absolute_paths(load_run_config(run));
+        return essential_differences(here, there).empty() && here.data.train == there.data.train &&
+               here.train.init_from == there.train.init_from;
+      }};
+}
+
 RunChoice choose_run(const Config& config, const RunRequest& request) {
+  return choose_run(match_of(config), request);
+}
+
+RunChoice choose_run(const RunMatch& match, const RunRequest& request) {
   if (request.resume && request.fresh) throw UserError("--resume and --new exclude each other");
-  if (!request.folder.empty()) return choose_in(request.folder, config, request);
+  if (!request.folder.empty()) return choose_in(request.folder, match, request);
 
   const auto runs = runs_named(request.name);
   fs::path own_finished;
   if (!request.fresh) {
-    if (auto choice = unfinished(runs, config, own_finished)) return std::move(*choice);
+    if (auto choice = unfinished(runs, match, own_finished)) return std::move(*choice);
   }
   const fs::path first = fs::path("runs") / request.name;
   if (request.resume)
-    return choose_in(runs.empty() ? first : runs.rbegin()->second, config, request);
+    return choose_in(runs.empty() ? first : runs.rbegin()->second, match, request);
   auto choice = reserve(request.name, runs.empty() ? 1 : runs.rbegin()->first + 1);
   if (!own_finished.empty()) {
     log("{0}: the run with these settings is finished (nsvq info {0} shows it; with a larger "

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nsvq/core/config.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/io/lock.h"
+#include "nsvq/train/run_setup.h"
 
 namespace nsvq {
 
@@ -39,11 +42,26 @@ struct RunChoice {
   std::unique_ptr<ReservedFolder> reserved;  ///< where the name of a new run was chosen
 };
 
+/// What the choice of a run asks about the settings of the command.
+struct RunMatch {
+  TrainConfig train;  ///< its budget
+  /// Settings with an effect on the result in which a run's stored ones differ, as text. Throws
+  /// UserError.
+  std::function<std::vector<std::string>(const std::filesystem::path& run)> differences;
+  /// Whether a command with these settings and files started a run. Throws UserError.
+  std::function<bool(const std::filesystem::path& run)> started;
+};
+
+/// Of a tokenizer's settings.
+RunMatch match_of(const Config& config);
+
 /// Chooses the folder to train in and whether to resume there. Of all runs of the name, the newest
 /// unfinished one of equal settings and data that no other process trains is resumed, unless
 /// `fresh`; with `resume` it is an error if there is none. A finished run in an explicit `folder`
 /// is chosen too (there is nothing left to train), so that a script that repeats the command until
 /// it succeeds ends. Throws UserError.
+RunChoice choose_run(const RunMatch& match, const RunRequest& request);
+/// The same for a tokenizer's run.
 RunChoice choose_run(const Config& config, const RunRequest& request);
 
 }  // namespace nsvq

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
@@ -35,14 +33,19 @@ std::string summarize_settings(const Config& config) {
   defaults.train.init_from = config.train.init_from;
   const auto usual = tokenizer_options(defaults);
   usual.load("");
-  const auto table = tokenizer_options(copy);
+  auto shown = always_shown();
+  if (!config.train.init_from.empty()) shown.insert("train.init_from");
+  return summarize_settings(tokenizer_options(copy), usual, shown);
+}
+
+std::string summarize_settings(const OptionTable& table, const OptionTable& usual,
+                               const std::set<std::string>& always_shown) {
   std::string text =
       "settings     those that matter most or differ from the defaults; config.yaml has all";
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& row = table.rows[i];
     const bool differs = row.value() != usual.rows[i].value();
-    const bool given = row.key == "train.init_from" && !config.train.init_from.empty();
-    if (differs || given || always_shown().contains(row.key)) {
+    if (differs || always_shown.contains(row.key)) {
       text += fmt::format("\n  {}: {}", row.key, row.value());
     }
   }

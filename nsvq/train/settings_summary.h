@@ -1,13 +1,20 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "nsvq/core/config.h"
+#include "nsvq/core/option_table.h"
 
 namespace nsvq {
 
 /// The settings to read at the start of a run, a line each: those that decide what is trained and
 /// how long, and those that differ from their defaults. config.yaml has them all.
 std::string summarize_settings(const Config& config);
+
+/// The rows of `table` that are among `always_shown` or differ from `usual`, a table of the same
+/// rows with the defaults.
+std::string summarize_settings(const OptionTable& table, const OptionTable& usual,
+                               const std::set<std::string>& always_shown);
 
 }  // namespace nsvq

@@ -6,15 +6,13 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/checkpoint_broadcast.h"
 #include "nsvq/train/run_config.h"
-#include "nsvq/train/run_folder.h"
+#include "nsvq/train/run_setup.h"
 #include "nsvq/train/settings_summary.h"
 
 namespace nsvq {
@@ -33,25 +31,6 @@ void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
   if (differences.empty()) return;
   throw UserError("{}: of another configuration: {}; start a new run with --run or --new", from,
                   fmt::join(differences, ", "));
-}
-
-/// Before anything of the run is read: another process may be writing to it.
-FolderLock lock_to_resume(const fs::path& run) {
-  if (!holds_run(run)) throw UserError("{}: holds no run to resume", run.string());
-  return lock_run(run);
-}
-
-std::optional<Checkpoint> checkpoint_to_resume(const Config& config, const fs::path& run) {
-  const auto folder = newest_checkpoint(run);
-  if (!folder) {
-    log("{}: no checkpoint to continue from, so the run starts over", run.string());
-    return std::nullopt;
-  }
-  auto checkpoint = load_checkpoint(*folder);
-  convert_to_present_format(checkpoint.model, *folder / "model.safetensors");
-  require_same_recipe(config, checkpoint, folder->string());
-  log("resuming {} from {}", run.string(), folder->string());
-  return checkpoint;
 }
 
 LoopOptions loop_options(const Config& config, c10::Device device) {
@@ -73,22 +52,6 @@ int64_t rank_batch(const TrainConfig& train, const Group& group) {
       "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
       "{}; use a multiple of {}",
       train.global_batch, group.size(), train.accumulate, parts);
-}
-
-/// Processes of one machine share its cores.
-TorchSettings settings_of_rank(const Config& config, c10::Device device, const Group& group) {
-  auto settings = training_torch_settings(config, device);
-  if (settings.threads == 0 && group.local_size() > 1) {
-    settings.threads = std::max(usable_cores() / group.local_size(), 1);
-  }
-  return settings;
-}
-
-/// Rank 0's lock of the run to resume, before anything is read.
-std::optional<FolderLock> lock_for(const Group& group, Start start, const fs::path& run,
-                                   std::optional<FolderLock> lock) {
-  if (lock || start == Start::fresh || !group.leads()) return lock;
-  return lock_to_resume(run);
 }
 
 }  // namespace
@@ -122,30 +85,24 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
                  Start start, std::optional<FolderLock> lock)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
-      flags_(settings_of_rank(config, device_, *group)),
+      flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
       batches_(open_source_of("data.train", config.data.train, config.data),
                training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
-  const bool reads = start == Start::resume && group->leads();
   const auto from =
-      broadcast_checkpoint(reads ? checkpoint_to_resume(config, run) : std::nullopt, *group);
+      checkpoint_to_resume(run, start, *group, [&](Checkpoint& checkpoint, const fs::path& folder) {
+        convert_to_present_format(checkpoint.model, folder / "model.safetensors");
+        require_same_recipe(config, checkpoint, folder.string());
+      });
   if (from) {
     loop_.load(*from, run.string());
   } else {
     task_.start_fresh();
   }
   if (!group->leads()) return;
-  const auto settings = to_yaml(with_absolute_paths(config));
-  if (start == Start::fresh) {
-    run_ = std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
-    return;
-  }
-  // A run that is finished stays what it is.
-  const bool goes_on = !loop_.state().finished || loop_.state().evaluation_pending;
-  run_ = std::make_unique<RunDirectory>(
-      RunDirectory::resume(run, std::move(*lock_), goes_on ? std::optional(settings) : std::nullopt,
-                           from ? std::optional(from->logs) : std::nullopt));
+  run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
+                            loop_.state(), from ? &*from : nullptr);
 }
 
 void Trainer::step_for_benchmark(const torch::Tensor& images, int64_t phase) {

@@ -9,11 +9,10 @@
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/data/loader.h"
 #include "nsvq/train/loop.h"
+#include "nsvq/train/run_setup.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
-
-enum class Start { fresh, resume };
 
 /// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
 /// `device`.

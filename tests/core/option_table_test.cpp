@@ -148,6 +148,9 @@ TEST_F(OptionTableTest, SourcesAreOneOrAList) {
   auto kitchen = loaded("", {"plan.sources=[a, 'b, c']"});
   const auto text = kitchen_options(kitchen).to_yaml();
   EXPECT_EQ(loaded(write("c.yaml", text)).sources.items, (Items{"a", "b, c"}));
+  kitchen.sources = Items{"builtin:a?size=8&count=2", "b"};
+  EXPECT_EQ(loaded(write("d.yaml", kitchen_options(kitchen).to_yaml())).sources.items,
+            kitchen.sources.items);
 }
 
 TEST_F(OptionTableTest, SavedSettingsReadBack) {

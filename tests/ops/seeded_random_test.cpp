@@ -53,6 +53,34 @@ TEST(SeededValues, DependOnSeedDrawAndPlaceAlone) {
   }
 }
 
+TEST(SeededRows, AreTheValuesOfTheirSeeds) {
+  const auto seeds = at::tensor(std::vector<int64_t>{5, -1, 5, int64_t{1} << 40}, at::kLong);
+  for (const int64_t count : {0, 1, 33, 5000}) {
+    const auto normal = normal_rows(seeds, 3, count), uniform = uniform_rows(seeds, 3, count);
+    ASSERT_EQ(normal.sizes(), (std::vector<int64_t>{4, count}));
+    for (int64_t row = 0; row < 4; ++row) {
+      EXPECT_TRUE(at::equal(normal[row], normal_values(seeds[row], 3, count)));
+      EXPECT_TRUE(at::equal(uniform[row], uniform_values(seeds[row], 3, count)));
+    }
+  }
+  EXPECT_TRUE(at::equal(normal_rows(seeds.slice(0, 0, 4, 2), 3, 9),
+                        normal_rows(seeds, 3, 9).slice(0, 0, 4, 2)));
+  EXPECT_EQ(normal_rows(at::empty({0}, at::kLong), 0, 7).numel(), 0);
+  EXPECT_THROW(normal_rows(seed_of(1), 0, 7), c10::Error);
+  EXPECT_THROW(normal_rows(at::zeros({2}), 0, 7), c10::Error);
+}
+
+TEST(SeededRows, AreThoseOfTheCpuOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const auto seeds = at::tensor(std::vector<int64_t>{5, -1, 7}, at::kLong);
+  for (const int64_t count : {0, 1, 33, 5000}) {
+    EXPECT_TRUE(
+        at::equal(uniform_rows(seeds.cuda(), 3, count).cpu(), uniform_rows(seeds, 3, count)));
+    EXPECT_TRUE(at::allclose(normal_rows(seeds.cuda(), 3, count).cpu(),
+                             normal_rows(seeds, 3, count), 1e-4, 1e-5));
+  }
+}
+
 TEST(SeededValues, OfOddInput) {
   EXPECT_EQ(normal_values(seed_of(-1), 0, 0).numel(), 0);
   EXPECT_EQ(normal_values(seed_of(-1), 0, 1).numel(), 1);

@@ -30,6 +30,20 @@ torch::Tensor seeded_values_cpu(const torch::Tensor& seed, int64_t draw, int64_t
   });
 }
 
+torch::Tensor seeded_rows_cpu(const torch::Tensor& seeds, int64_t draw, int64_t count,
+                              bool normal) {
+  const auto starts = seeds.contiguous();
+  const auto* start = starts.const_data_ptr<int64_t>();
+  const auto values =
+      drawn_by_threads(seeds.numel() * count, [=](int64_t begin, int64_t end, float* value) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto seed = static_cast<uint64_t>(start[i / count]);
+          value[i] = normal ? normal_at(seed, draw, i % count) : uniform_at(seed, draw, i % count);
+        }
+      });
+  return values.view({seeds.numel(), count});
+}
+
 torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_t count) {
   const auto start = static_cast<uint64_t>(seed.item<int64_t>());
   return drawn_by_threads(count, [=](int64_t begin, int64_t end, float* values) {
@@ -49,6 +63,16 @@ torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t cou
   return op.call(seed, draw, count, normal);
 }
 
+torch::Tensor seeded_rows(const torch::Tensor& seeds, int64_t draw, int64_t count, bool normal) {
+  TORCH_CHECK(seeds.scalar_type() == at::kLong && seeds.dim() == 1,
+              "seeded_rows: the seeds must be [rows] of int64, but they are ", seeds.scalar_type(),
+              " ", seeds.sizes());
+  TORCH_CHECK(count >= 0, "seeded_rows: count is ", count);
+  using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t, bool);
+  static const auto op = operator_named<Draw>("nsvq::seeded_rows");
+  return op.call(seeds, draw, count, normal);
+}
+
 }  // namespace
 
 void check_seed(const char* op, const torch::Tensor& seed, c10::Device device) {
@@ -65,6 +89,14 @@ torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t cou
   return seeded_values(seed, draw, count, /*normal=*/true);
 }
 
+torch::Tensor uniform_rows(const torch::Tensor& seeds, int64_t draw, int64_t count) {
+  return seeded_rows(seeds, draw, count, /*normal=*/false);
+}
+
+torch::Tensor normal_rows(const torch::Tensor& seeds, int64_t draw, int64_t count) {
+  return seeded_rows(seeds, draw, count, /*normal=*/true);
+}
+
 torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count) {
   check_seed("gumbel_values", seed, seed.device());
   using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t);
@@ -75,9 +107,11 @@ torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t co
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def("gumbel_values(Tensor seed, int first, int count) -> Tensor");
   m.def("seeded_values(Tensor seed, int draw, int count, bool normal) -> Tensor");
+  m.def("seeded_rows(Tensor seeds, int draw, int count, bool normal) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
   m.impl("seeded_values", seeded_values_cpu);
+  m.impl("seeded_rows", seeded_rows_cpu);
   m.impl("gumbel_values", gumbel_values_cpu);
 }
 

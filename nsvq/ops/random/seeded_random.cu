@@ -14,13 +14,15 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// value(seed, place) for each place.
+/// value(seed, place) for each place of each seed's row.
 template <typename Value>
 __global__ void __launch_bounds__(kThreads)
-    values_kernel(const int64_t* __restrict__ seed, int64_t count, Value value,
+    values_kernel(const int64_t* __restrict__ seeds, int64_t rows, int64_t count, Value value,
                   float* __restrict__ values) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i < count) values[i] = value(static_cast<uint64_t>(*seed), i);
+  if (i >= rows * count) return;
+  const int64_t row = i / count;
+  values[i] = value(static_cast<uint64_t>(seeds[row]), i - row * count);
 }
 
 struct SeededValue {
@@ -38,30 +40,38 @@ struct GumbelValue {
   }
 };
 
+/// [rows, count] for seeds that are [rows] or one.
 template <typename Value>
-at::Tensor values_of(const at::Tensor& seed, int64_t count, Value value) {
-  const c10::cuda::CUDAGuard guard(seed.device());
-  auto values = at::empty({count}, seed.options().dtype(at::kFloat));
-  if (count == 0) return values;
-  const auto blocks = static_cast<unsigned>(divided(count, kThreads));
+at::Tensor rows_of(const at::Tensor& seeds, int64_t count, Value value) {
+  const c10::cuda::CUDAGuard guard(seeds.device());
+  const int64_t rows = seeds.numel();
+  auto values = at::empty({rows, count}, seeds.options().dtype(at::kFloat));
+  if (values.numel() == 0) return values;
+  const auto starts = seeds.contiguous();
+  const auto blocks = static_cast<unsigned>(divided(values.numel(), kThreads));
   values_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      seed.const_data_ptr<int64_t>(), count, value, values.mutable_data_ptr<float>());
+      starts.const_data_ptr<int64_t>(), rows, count, value, values.mutable_data_ptr<float>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return values;
 }
 
 at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
-  return values_of(seed, count, SeededValue{draw, normal});
+  return rows_of(seed, count, SeededValue{draw, normal}).flatten();
+}
+
+at::Tensor seeded_rows_cuda(const at::Tensor& seeds, int64_t draw, int64_t count, bool normal) {
+  return rows_of(seeds, count, SeededValue{draw, normal});
 }
 
 at::Tensor gumbel_values_cuda(const at::Tensor& seed, int64_t first, int64_t count) {
-  return values_of(seed, count, GumbelValue{first});
+  return rows_of(seed, count, GumbelValue{first}).flatten();
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("seeded_values", seeded_values_cuda);
+  m.impl("seeded_rows", seeded_rows_cuda);
   m.impl("gumbel_values", gumbel_values_cuda);
 }
 

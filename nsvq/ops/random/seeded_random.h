@@ -20,6 +20,10 @@ torch::Tensor uniform_values(const torch::Tensor& seed, int64_t draw, int64_t co
 /// [count] in fp32 of a standard normal distribution.
 torch::Tensor normal_values(const torch::Tensor& seed, int64_t draw, int64_t count);
 
+/// [rows, count] of seeds [rows]: row i is what uniform_values or normal_values gives for seed i.
+torch::Tensor uniform_rows(const torch::Tensor& seeds, int64_t draw, int64_t count);
+torch::Tensor normal_rows(const torch::Tensor& seeds, int64_t draw, int64_t count);
+
 /// [count] in fp32 of a standard Gumbel distribution, those of the places from `first` on: the
 /// largest of logits plus such noise is a draw from their softmax.
 torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t count);

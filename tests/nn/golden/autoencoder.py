@@ -197,7 +197,7 @@ def fill(module, prefix):
         if parameter.dim() > 1:
             values = values * math.sqrt(3.0 / parameter[0].numel())
         else:
-            values = values * 0.25 + (1.0 if "norm" in name and name.endswith("weight") else 0.0)
+            values = values * 0.25 + (1.0 if name.endswith("weight") else 0.0)
         parameter.data = torch.from_numpy(values).float().double().reshape(parameter.shape)
 
 

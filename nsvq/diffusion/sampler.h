@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/option.h"
+#include "nsvq/diffusion/noise_schedule.h"
+
+namespace nsvq {
+
+/// Settings of sampling; the defaults are the paper's.
+struct SampleConfig {
+  std::string sampler = "ddim";
+  int64_t steps = 50;
+  double eta = 0;
+  std::string spacing = "trailing";
+  std::string last = "one";
+};
+
+/// Rows sample.sampler, sample.steps and so on.
+std::vector<Option> sample_options(SampleConfig& config);
+
+/// A level of noise on the way from noise to data.
+struct PathPoint {
+  int64_t time;  ///< as the network is told it; -1 at the end
+  double abar;
+
+  double signal() const;
+  double noise() const;
+};
+
+/// One step of a sampler, which is linear in all it knows: with x0 the data that the network sees
+/// in x, and before it in the step before,
+///   x <- sample x + data x0 + previous x0_before + fresh z,   z a new standard normal.
+struct SamplerStep {
+  PathPoint at;  ///< where x is before the step
+  double sample = 0, data = 0, previous = 0, fresh = 0;
+};
+
+/// A member of the family. Each file of a member defines its kind; sampler.cpp lists them.
+struct SamplerKind {
+  std::string name;     ///< in recipes, sample.sampler
+  std::string summary;  ///< in a line
+  /// The steps along a path, one less than it has points.
+  std::vector<SamplerStep> (*steps)(const std::vector<PathPoint>& path, const SampleConfig& config);
+  bool takes_eta = false;  ///< sample.eta; others refuse one above 0
+};
+
+const std::vector<SamplerKind>& sampler_kinds();
+/// Throws UserError naming the valid ones.
+const SamplerKind& sampler_kind(const std::string& name);
+
+/// The times that sample.steps visits, from noise to data, and the end.
+std::vector<PathPoint> sampling_path(const NoiseSchedule& schedule, const SampleConfig& config);
+
+/// The steps of the configured sampler. Throws UserError, naming the key, for settings that do not
+/// fit the schedule or the sampler.
+std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config);
+
+SamplerKind ddim_kind();
+SamplerKind ddpm_kind();
+SamplerKind dpm_solver_kind();
+
+}  // namespace nsvq

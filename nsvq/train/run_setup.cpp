@@ -1,0 +1,59 @@
+#include "nsvq/train/run_setup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/train/checkpoint_broadcast.h"
+#include "nsvq/train/run_folder.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+TorchSettings settings_of_rank(TorchSettings settings, const Group& group) {
+  if (settings.threads == 0 && group.local_size() > 1) {
+    settings.threads = std::max(usable_cores() / group.local_size(), 1);
+  }
+  return settings;
+}
+
+std::optional<FolderLock> lock_for(const Group& group, Start start, const fs::path& run,
+                                   std::optional<FolderLock> lock) {
+  if (lock || start == Start::fresh || !group.leads()) return lock;
+  if (!holds_run(run)) throw UserError("{}: holds no run to resume", run.string());
+  return lock_run(run);
+}
+
+std::optional<Checkpoint> checkpoint_to_resume(
+    const fs::path& run, Start start, Group& group,
+    const std::function<void(Checkpoint&, const fs::path&)>& check) {
+  std::optional<Checkpoint> checkpoint;
+  if (start == Start::resume && group.leads()) {
+    if (const auto folder = newest_checkpoint(run)) {
+      checkpoint = load_checkpoint(*folder);
+      check(*checkpoint, *folder);
+      log("resuming {} from {}", run.string(), folder->string());
+    } else {
+      log("{}: no checkpoint to continue from, so the run starts over", run.string());
+    }
+  }
+  return broadcast_checkpoint(std::move(checkpoint), group);
+}
+
+std::unique_ptr<RunDirectory> open_run_directory(const fs::path& run, Start start,
+                                                 std::optional<FolderLock> lock,
+                                                 const std::string& settings, const RunState& state,
+                                                 const Checkpoint* from) {
+  if (start == Start::fresh) {
+    return std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
+  }
+  const bool goes_on = !state.finished || state.evaluation_pending;
+  return std::make_unique<RunDirectory>(
+      RunDirectory::resume(run, std::move(*lock), goes_on ? std::optional(settings) : std::nullopt,
+                           from ? std::optional(from->logs) : std::nullopt));
+}
+
+}  // namespace nsvq
