@@ -49,6 +49,7 @@ const std::vector<Command>& commands() {
        declare_config},
       {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},
       {"runs", "list the runs below a folder with their state and figures", declare_runs},
+      {"report", "make a page about one or several runs", declare_report},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
       {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
