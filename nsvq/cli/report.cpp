@@ -94,7 +94,7 @@ void declare_report(CLI::App& app) {
                "without maps of the codebooks, for which each run's newest model is loaded");
   app.footer(
       "One HTML file that needs nothing else: curves, results and settings side by side,\n"
-      "reconstructions, codebooks.");
+      "reconstructions, codebooks. nsvq watch shows the same page of runs that go on.");
   app.callback([arguments] { run_report(*arguments); });
 }
 
