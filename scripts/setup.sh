@@ -33,6 +33,7 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zip.h || echo libzip-dev
   has_header gloo/context.h || echo libgloo-dev
+  has_header httplib.h || echo libcpp-httplib-dev
   has_header gtest/gtest.h || echo libgtest-dev
 }
 

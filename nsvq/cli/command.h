@@ -35,6 +35,8 @@ void declare_index(CLI::App& app);
 void declare_config(CLI::App& app);
 void declare_info(CLI::App& app);
 void declare_runs(CLI::App& app);
+void declare_report(CLI::App& app);
+void declare_watch(CLI::App& app);
 void declare_weights(CLI::App& app);
 void declare_bench(CLI::App& app);
 void declare_doctor(CLI::App& app);

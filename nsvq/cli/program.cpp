@@ -49,6 +49,8 @@ const std::vector<Command>& commands() {
        declare_config},
       {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},
       {"runs", "list the runs below a folder with their state and figures", declare_runs},
+      {"report", "make a page about one or several runs", declare_report},
+      {"watch", "show the runs below a folder in a browser while they go on", declare_watch},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
       {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
@@ -66,7 +68,7 @@ constexpr auto kExitCodes =
     "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
     "(train,\n"
     "detokenize); other commands end by the signal, and tokenize and reconstruct complete their\n"
-    "folder when they are run again.";
+    "folder when they are run again. watch, which runs until it is stopped, exits with 0.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);

@@ -15,6 +15,7 @@
 #include "nsvq/report/metric_table.h"
 #include "nsvq/train/run_config.h"
 #include "nsvq/train/run_folder.h"
+#include "nsvq/train/run_page.h"
 #include "nsvq/train/trainer.h"
 
 namespace nsvq {
@@ -38,7 +39,12 @@ void train_as_rank(const TrainArguments& arguments, const Config& config,
   Trainer trainer(config, run, group, start, std::move(lock));
   starting.reset();
   const auto outcome = trainer.train();
-  if (outcome.finished && group->leads()) print_result(config, run, outcome);
+  if (outcome.finished) {
+    if (group->leads()) complete_report(run);
+    // A rank that has ended would seem lost to one that is still writing.
+    group->sum({at::zeros({1})});
+    if (group->leads()) print_result(config, run, outcome);
+  }
   if (outcome.finished) return;
   if (group->leads()) {
     fmt::print("stopped; to resume:\n  {}\n", resume_command("train", run, config.data));

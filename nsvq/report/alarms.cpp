@@ -6,8 +6,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "nsvq/report/html.h"
-
 namespace nsvq {
 
 std::vector<RaisedAlarm> raised_alarms(const RunLog& log) {
@@ -15,11 +13,12 @@ std::vector<RaisedAlarm> raised_alarms(const RunLog& log) {
   std::unordered_map<std::string, size_t> places;  // by sign
   for (const Record* record : log.of_kind("alarm")) {
     const auto [place, fresh] = places.try_emplace(record->sign, alarms.size());
-    if (fresh) alarms.push_back({record->sign, "", {}});
+    if (fresh) alarms.push_back({record->sign, "", {}, {}});
     auto& alarm = alarms[place->second];
     alarm.reason = record->reason;
-    if (alarm.epochs.empty() || alarm.epochs.back() != record->epoch)
-      alarm.epochs.push_back(record->epoch);
+    if (!alarm.epochs.empty() && alarm.epochs.back() == record->epoch) continue;
+    alarm.epochs.push_back(record->epoch);
+    alarm.steps.push_back(record->step);
   }
   return alarms;
 }
@@ -31,15 +30,6 @@ std::string epochs_in_words(const std::vector<double>& epochs) {
     out += fmt::format("{} {:.0f}", first > 0 ? "," : "", epochs[first]);
     if (end > first + 1) out += fmt::format(" to {:.0f}", epochs[end - 1]);
   }
-  return out;
-}
-
-std::string alarm_notices(const RunLog& log) {
-  std::string out;
-  for (const RaisedAlarm& alarm : raised_alarms(log))
-    out += fmt::format("<p class=\"alarm\"><strong>Alarm, {}.</strong> {}</p>\n",
-                       epochs_in_words(alarm.epochs),
-                       escape_html(alarm.reason.empty() ? alarm.sign : alarm.reason));
   return out;
 }
 

@@ -12,13 +12,11 @@ struct RaisedAlarm {
   std::string sign;
   std::string reason;          ///< as last noted
   std::vector<double> epochs;  ///< in order
+  std::vector<double> steps;   ///< of the same notes
 };
 
 /// One entry a sign, in the order in which they first appeared.
 std::vector<RaisedAlarm> raised_alarms(const RunLog& log);
-
-/// The alarms of a run in plain words with their epochs, as HTML; empty when there are none.
-std::string alarm_notices(const RunLog& log);
 
 /// "epoch 4", "epochs 4 to 6, 9".
 std::string epochs_in_words(const std::vector<double>& epochs);

@@ -115,53 +115,6 @@ std::string grid_lines(const Frame& frame) {
   return out + svg_line(frame.left, frame.bottom, frame.right, frame.bottom, base);
 }
 
-/// A mark with its place on paper; labels stand right of their line (left of it near the border) in
-/// rows above the plot.
-struct Placed {
-  double x;
-  std::string label;
-  bool flip;
-  size_t row;
-};
-
-std::vector<Placed> place_marks(const std::vector<Mark>& marks, const Frame& frame) {
-  std::vector<Placed> placed;
-  std::vector<double> row_ends;
-  for (const Mark& mark : marks) {
-    if (!(mark.x >= frame.x.low && mark.x <= frame.x.high)) continue;
-    const double x = frame.at_x(mark.x);
-    const double width = svg_text_width(mark.label) + 8;
-    const bool flip = x + width > frame.right;
-    const double begin = flip ? x - width : x;
-    size_t row = 0;
-    while (row < row_ends.size() && row_ends[row] > begin) ++row;
-    if (row == row_ends.size()) row_ends.push_back(0);
-    row_ends[row] = begin + width;
-    placed.push_back({x, mark.label, flip, row});
-  }
-  return placed;
-}
-
-/// Moves `frame.top` below the labels. Those of a crowd (beyond the fourth row) are left out.
-std::string mark_lines(const std::vector<Placed>& marks, Frame& frame) {
-  constexpr size_t most_rows = 4;
-  constexpr double row_height = 13;
-  const double top = frame.top;
-  size_t rows = 0;
-  for (const Placed& mark : marks) rows = std::max(rows, std::min(mark.row + 1, most_rows));
-  frame.top += row_height * rows;
-  std::string out;
-  for (const Placed& mark : marks) {
-    const size_t row = std::min(mark.row, most_rows - 1);
-    out += svg_line(mark.x, top + row_height * row, mark.x, frame.bottom,
-                    R"(class="chart-mark" stroke="#999" stroke-width="1" stroke-dasharray="4 3")");
-    if (mark.row < most_rows)
-      out += svg_text(mark.x + (mark.flip ? -4 : 4), top + 9 + row_height * row,
-                      mark.flip ? "end" : "start", mark.label);
-  }
-  return out;
-}
-
 std::string data_lines(const std::vector<Drawn>& drawn, const Frame& frame) {
   std::string out;
   for (size_t i = 0; i < drawn.size(); ++i)
@@ -176,15 +129,6 @@ std::string data_lines(const std::vector<Drawn>& drawn, const Frame& frame) {
       out += fmt::format("\"><title>{}</title></polyline>", escape_html(drawn[i].name));
     }
   return out;
-}
-
-/// What a page's script needs to read values off the lines: the plot's rectangle and its axes.
-std::string pointer_area(const Frame& frame) {
-  return fmt::format(
-      R"(<rect class="chart-area" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="none" )"
-      R"(pointer-events="all" data-steps="{} {}" data-values="{} {}" data-log="{:d}"/>)",
-      frame.left, frame.top, frame.right - frame.left, frame.bottom - frame.top, frame.x.low,
-      frame.x.high, frame.y.low, frame.y.high, frame.y.log);
 }
 
 std::string axis_names(const Chart& chart, const Frame& frame, int height) {
@@ -218,10 +162,8 @@ std::string to_svg(const Chart& chart, int width, int height) {
       widest = std::max(widest, svg_text_width(label));
     frame.left = std::min(widest + (chart.y_label.empty() ? 12 : 28), width / 2.0);
     out += legend(drawn, frame.left, frame.right, frame.top);
-    out += mark_lines(place_marks(chart.marks, frame), frame);
     frame.top += 4;
-    out += grid_lines(frame) + data_lines(drawn, frame);
-    out += axis_names(chart, frame, height) + pointer_area(frame);
+    out += grid_lines(frame) + data_lines(drawn, frame) + axis_names(chart, frame, height);
   } else {
     out += svg_text(width / 2.0, height / 2.0, "middle", "no data");
   }

@@ -12,22 +12,15 @@ struct Series {
   std::vector<double> x, y;  ///< the longer one is cut
 };
 
-/// A dashed vertical line, such as the start of a phase.
-struct Mark {
-  double x;
-  std::string label;
-};
-
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<Series> series;
-  std::vector<Mark> marks;
   bool log_y = false;
   std::optional<std::pair<double, double>> x_range;  ///< to give several charts one x axis
 };
 
 /// A line chart as one <svg> element. It stands alone; in a page, the classes on its parts
-/// (`chart-title`, `chart-grid`, `chart-text`, `chart-mark`, `chart-line-N`, `chart-dot-N`) let a
+/// (`chart-title`, `chart-grid`, `chart-text`, `chart-line-N`, `chart-dot-N`) let a
 /// style sheet recolour it. Points that are not finite (or not positive on a logarithmic axis)
 /// break the line.
 std::string to_svg(const Chart& chart, int width = 520, int height = 280);

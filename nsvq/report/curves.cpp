@@ -105,7 +105,6 @@ Chart make_chart(const RunLog& log, const Curve& curve) {
   chart.log_y = curve.decades && wants_log(chart.series);
   if (chart.log_y) chart.y_label += ", log scale";
   chart.x_range = {0, log.last_step()};
-  for (const Record& phase : log.phases()) chart.marks.push_back({phase.step, phase.phase});
   return chart;
 }
 

@@ -14,8 +14,8 @@ struct ChartGroup {
   std::vector<Chart> charts;
 };
 
-/// The curves of a run over its steps, each with the phases marked; those without a value are left
-/// out. Keys that no curve names get one each at the end.
+/// The curves of a run over its steps; those without a value are left out. Keys that no curve names
+/// get one each at the end.
 std::vector<ChartGroup> make_curves(const RunLog& log);
 
 }  // namespace nsvq

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace nsvq {
 
-/// How many of `values` lie in each decade (1e-7 to 1e-6, ...), as one <svg> element in the style
-/// of to_svg(Chart). Zeros and values that are not finite have bars of their own at the two ends.
-/// Values are not negative.
-std::string decade_histogram(const std::string& title, const std::vector<double>& values,
-                             int width = 520, int height = 200);
+struct Bar {
+  std::string label;  ///< below it
+  std::string range;  ///< in words
+  int64_t count = 0;
+};
+
+/// One bar a decade from the lowest to the highest that has a value, with bars for zeros and for
+/// what is not finite at the ends; values below 1e-20 count as 1e-20.
+std::vector<Bar> decade_bars(const std::vector<double>& values);
 
 }  // namespace nsvq

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace nsvq {
 
-/// A whole HTML document around `body`: inline style for light and dark, charts' values under the
-/// pointer, nothing to fetch. With `reload` the page loads itself again every minute.
-std::string html_page(const std::string& title, const std::string& body, bool reload);
+/// The page as one HTML document with nothing to fetch: style, scripts (nsvq/report/page/) and
+/// `data`, an object with the page's `title` and its `runs` (page_data.h). With `reload` the page
+/// loads itself again every minute.
+std::string html_page(const nlohmann::ordered_json& data, bool reload);
+
+/// JSON that stays inside a <script> element whatever strings it has. Bytes that are not UTF-8
+/// become U+FFFD.
+std::string script_json(const nlohmann::ordered_json& data);
 
 }  // namespace nsvq

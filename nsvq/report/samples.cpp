@@ -1,19 +1,18 @@
 #include "nsvq/report/samples.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <exception>
-#include <optional>
+#include <span>
+#include <string>
 #include <system_error>
 
 #include "nsvq/io/byte_order.h"
 #include "nsvq/io/file.h"
-#include "nsvq/report/html.h"
 
 namespace nsvq {
 namespace {
@@ -28,23 +27,15 @@ std::optional<int64_t> epoch_of(const std::string& name) {
   return epoch;
 }
 
-struct PngSize {
-  uint32_t width, height;
-};
-
-/// From the header; the browser decodes the rest. Nothing if this is no PNG, or one cut short.
-std::optional<PngSize> png_size(const std::vector<std::byte>& bytes) {
+/// By its first and last bytes and its header; the browser decodes the rest.
+bool is_whole_png(const std::vector<std::byte>& bytes) {
   static constexpr std::array<uint8_t, 8> signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   static constexpr std::array<uint8_t, 8> end = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
   if (bytes.size() < 45 || std::memcmp(bytes.data(), signature.data(), 8) != 0 ||
       std::memcmp(bytes.data() + bytes.size() - 8, end.data(), 8) != 0)
-    return {};
-  const auto number = [&](size_t at) {
-    return static_cast<uint32_t>(big_endian(std::span(bytes).subspan(at, 4)));
-  };
-  const PngSize size{number(16), number(20)};
-  if (size.width == 0 || size.height == 0) return {};
-  return size;
+    return false;
+  const auto side = [&](size_t at) { return big_endian(std::span(bytes).subspan(at, 4)); };
+  return side(16) > 0 && side(20) > 0;
 }
 
 }  // namespace
@@ -60,24 +51,27 @@ std::vector<SampleFile> find_samples(const std::filesystem::path& run) {
   return samples;
 }
 
-std::string sample_figure(const SampleFile& sample, const std::string& caption, uint32_t room) {
-  const std::string name = sample.path.filename().string();
-  std::vector<std::byte> bytes;
+std::optional<std::vector<std::byte>> read_sample(const SampleFile& sample) {
   try {
-    bytes = read_file(sample.path);
+    auto bytes = read_file(sample.path);
+    if (is_whole_png(bytes)) return bytes;
   } catch (const std::exception&) {
   }
-  const auto size = png_size(bytes);
-  if (!size)
-    return fmt::format("<p class=\"notice\">samples/{} cannot be shown: not a whole PNG.</p>\n",
-                       escape_html(name));
-  // In whole multiples, so that pixels stay pixels: smoothing would pass for the decoder's.
-  const uint32_t factor = std::max(1u, room / size->width);
-  return fmt::format(
-      "<figure><img alt=\"{}\" width=\"{}\" height=\"{}\"{} "
-      "src=\"{}\"/><figcaption>{}</figcaption></figure>\n",
-      escape_html(caption), size->width * factor, size->height * factor,
-      factor > 1 ? " class=\"pixels\"" : "", data_uri("image/png", bytes), escape_html(caption));
+  return {};
+}
+
+std::vector<SampleFile> chosen_samples(const std::vector<SampleFile>& samples, size_t most) {
+  if (samples.size() <= most) return samples;
+  std::vector<SampleFile> out;
+  // Each place is as many times as far from the first as the one before.
+  size_t next = 0;
+  for (size_t i = 0; i < most; ++i) {
+    const double share = most > 1 ? static_cast<double>(i) / static_cast<double>(most - 1) : 1;
+    const double place = std::pow(static_cast<double>(samples.size()), share) - 1;
+    next = std::max(next, static_cast<size_t>(std::lround(place)));
+    out.push_back(samples[next++]);
+  }
+  return out;
 }
 
 }  // namespace nsvq

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace nsvq {
@@ -15,8 +16,11 @@ struct SampleFile {
 /// The samples/epoch-NNNN.png of a run, by epoch.
 std::vector<SampleFile> find_samples(const std::filesystem::path& run);
 
-/// The picture inside a <figure> with its caption, or a line that says why it cannot be shown.
-/// Small pictures are enlarged while `room` pixels hold them.
-std::string sample_figure(const SampleFile& sample, const std::string& caption, uint32_t room);
+/// The bytes of a sample; nothing if it is not a whole PNG of a size that can be.
+std::optional<std::vector<std::byte>> read_sample(const SampleFile& sample);
+
+/// At most `most` of the samples, the first and the last among them and more of the early ones,
+/// between which most of the change lies.
+std::vector<SampleFile> chosen_samples(const std::vector<SampleFile>& samples, size_t most);
 
 }  // namespace nsvq

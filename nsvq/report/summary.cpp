@@ -11,7 +11,6 @@
 
 #include "nsvq/metrics/metric.h"
 #include "nsvq/report/alarms.h"
-#include "nsvq/report/html.h"
 
 namespace nsvq {
 namespace {
@@ -81,17 +80,10 @@ std::string counted(double number, const std::string& thing) {
   return grouped(number) + " " + thing + (number == 1 ? "" : "s");
 }
 
-std::string result_row(const std::vector<const Record*>& evals, const Quantity& quantity) {
-  const Record* best = best_of(evals, quantity);
-  std::string best_text = "–";
-  if (best)
-    best_text = fmt::format("{} <span class=\"quiet\">epoch {:.0f}</span>",
-                            format_value(value_of(*best, quantity.key), quantity), best->epoch);
-  return fmt::format(
-      "<tr><th scope=\"row\">{}</th><td class=\"main\">{}</td><td>{}</td><td>{}</td></tr>\n",
-      escape_html(quantity.display.title),
-      format_value(value_of(*evals.back(), quantity.key), quantity), best_text,
-      format_value(value_of(*evals.front(), quantity.key), quantity));
+Figure figure_of(const Record* eval, const Quantity& quantity) {
+  if (!eval) return {std::nan(""), "–", 0};
+  const double value = value_of(*eval, quantity.key);
+  return {value, format_value(value, quantity), eval->epoch};
 }
 
 }  // namespace
@@ -105,11 +97,16 @@ std::string duration_in_words(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
-std::string run_facts(const RunLog& log) {
-  if (log.records.empty()) return {};
+double training_seconds(const RunLog& log) {
   double seconds = 0;
   for (const auto& [step, value] : log.values("epoch", "seconds"))
     if (std::isfinite(value)) seconds += value;
+  return seconds;
+}
+
+std::string run_facts(const RunLog& log) {
+  if (log.records.empty()) return {};
+  const double seconds = training_seconds(log);
   std::string facts = counted(log.last_epoch(), "epoch") + ", " + counted(log.last_step(), "step");
   if (seconds > 0) facts += ", " + duration_in_words(seconds) + " of training";
   const auto phases = log.phases();
@@ -119,32 +116,16 @@ std::string run_facts(const RunLog& log) {
   return facts;
 }
 
-std::string result_table(const RunLog& log) {
+std::vector<MetricResult> results(const RunLog& log) {
   const auto evals = log.of_kind("eval");
-  if (evals.empty()) return {};
-  std::string out = fmt::format(
-      "<table>\n<thead><tr><th scope=\"col\">Validation</th><th scope=\"col\">Last, epoch "
-      "{:.0f}</th>"
-      "<th scope=\"col\">Best</th><th scope=\"col\">First, epoch "
-      "{:.0f}</th></tr></thead>\n<tbody>\n",
-      evals.back()->epoch, evals.front()->epoch);
-  for (const Quantity& quantity : quantities(evals)) out += result_row(evals, quantity);
-  return out + "</tbody>\n</table>\n";
-}
-
-std::string phase_table(const RunLog& log) {
-  const auto rows = log.phases();
-  if (rows.empty()) return {};
-  std::string out =
-      "<table class=\"phases\">\n<thead><tr><th scope=\"col\">Phase</th><th scope=\"col\">From "
-      "epoch</th>"
-      "<th scope=\"col\">From step</th><th scope=\"col\" "
-      "class=\"text\">Reason</th></tr></thead>\n<tbody>\n";
-  for (const Record& row : rows)
-    out += fmt::format(
-        "<tr><th scope=\"row\">{}</th><td>{:.0f}</td><td>{}</td><td class=\"text\">{}</td></tr>\n",
-        escape_html(row.phase), row.epoch, grouped(row.step), escape_html(row.reason));
-  return out + "</tbody>\n</table>\n";
+  std::vector<MetricResult> out;
+  if (evals.empty()) return out;
+  for (const Quantity& quantity : quantities(evals)) {
+    out.push_back({quantity.display.title, figure_of(evals.back(), quantity),
+                   figure_of(best_of(evals, quantity), quantity),
+                   figure_of(evals.front(), quantity)});
+  }
+  return out;
 }
 
 }  // namespace nsvq

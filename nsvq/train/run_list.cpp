@@ -67,11 +67,12 @@ int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
   return __builtin_mul_overflow(per_epoch, train.epochs, &total) ? 0 : std::max<int64_t>(total, 0);
 }
 
-RunSummary summary_of(const fs::path& run) {
+}  // namespace
+
+RunSummary describe_run(const fs::path& run) {
   RunSummary summary;
   summary.path = run;
   summary.name = name_of_run(run);
-  summary.bytes = bytes_below(run);
   const bool running = FolderLock::held(run);
   summary.state = running ? "running" : "stopped";
   try {
@@ -93,23 +94,29 @@ RunSummary summary_of(const fs::path& run) {
   return summary;
 }
 
-}  // namespace
-
-std::vector<RunSummary> list_runs(const fs::path& folder) {
-  if (holds_run(folder)) return {summary_of(folder)};
+std::vector<fs::path> find_runs(const fs::path& folder) {
+  if (holds_run(folder)) return {folder};
   std::error_code error;
   auto entry = fs::recursive_directory_iterator(
       folder, fs::directory_options::skip_permission_denied, error);
   if (error) throw UserError("cannot list {}: {}", folder.string(), error.message());
-  std::vector<RunSummary> runs;
+  std::vector<fs::path> runs;
   for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     std::error_code ignored;
     if (!entry->is_directory(ignored) || !holds_run(entry->path())) continue;
     entry.disable_recursion_pending();
-    runs.push_back(summary_of(entry->path()));
+    runs.push_back(entry->path());
   }
-  std::sort(runs.begin(), runs.end(),
-            [](const RunSummary& a, const RunSummary& b) { return a.path < b.path; });
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+std::vector<RunSummary> list_runs(const fs::path& folder) {
+  std::vector<RunSummary> runs;
+  for (const auto& run : find_runs(folder)) {
+    runs.push_back(describe_run(run));
+    runs.back().bytes = bytes_below(run);
+  }
   return runs;
 }
 

@@ -21,6 +21,12 @@ struct RunSummary {
   uint64_t bytes = 0;                        ///< of all its files
 };
 
+/// The folders at or below one that hold a run, in order. Throws UserError if it cannot be read.
+std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder);
+
+/// What a run's folder tells, without the size of its files. Nothing in it is changed.
+RunSummary describe_run(const std::filesystem::path& run);
+
 /// The runs at or below a folder, by their paths. Nothing in them is changed. Throws UserError if
 /// the folder cannot be read.
 std::vector<RunSummary> list_runs(const std::filesystem::path& folder);

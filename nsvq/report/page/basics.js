@@ -1,0 +1,81 @@
+// Elements, numbers, colours, and what the user has chosen.
+
+/** An element; children are elements or text, which never becomes markup. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter(child => child !== null && child !== undefined));
+  return element;
+}
+
+/** What the page shows, and how. */
+const page = {
+  runs: [],          // data of page_data.cpp, each with `color`, a number
+  hidden: new Set(), // names of runs that are switched off
+  filter: "",
+  x: "step",         // step, epoch or time
+  y: "auto",         // auto, linear or log
+  smooth: 0,
+  zoom: null,        // [low, high] on the x axis of all charts
+  live: false,
+};
+
+const shownRuns = () => page.runs.filter(run => !page.hidden.has(run.name));
+
+const kept = ["x", "y", "smooth"];
+
+/** The choices outlive a page that loads itself again. */
+function rememberChoices() {
+  try {
+    sessionStorage.setItem("nsvq", JSON.stringify(Object.fromEntries(kept.map(key => [key, page[key]]))));
+  } catch { /* storage may be switched off */ }
+}
+
+function recallChoices() {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem("nsvq")) || {};
+    for (const key of kept) if (typeof stored[key] === typeof page[key]) page[key] = stored[key];
+  } catch { /* likewise */ }
+}
+
+/** Four digits, with a power of ten where the number is very large or small. */
+function short(value) {
+  if (value === null || Number.isNaN(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("e+", "e");
+  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(4)));
+}
+
+function duration(seconds) {
+  if (seconds < 100) return short(seconds) + " s";
+  const minutes = Math.round(seconds / 60);
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const counted = (number, thing) => `${number.toLocaleString("en-US")} ${thing}${number === 1 ? "" : "s"}`;
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
+
+const styleColor = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+/** Eight colours that are told apart by everyone (page.css), then hues as far apart as can be. */
+function color(number) {
+  if (number < 8) return styleColor("c" + number);
+  return `hsl(${(number * 137.5) % 360} 60% ${isDark() ? 65 : 42}%)`;
+}
+
+/** A canvas whose drawing is sharp on this screen; the context's units are CSS pixels. */
+function sizeCanvas(canvas, width, height) {
+  const scale = devicePixelRatio || 1;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  return context;
+}

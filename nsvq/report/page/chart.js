@@ -1,0 +1,221 @@
+// One chart on a canvas: lines of the runs shown, marks of phases and alarms, values under the pointer.
+
+const mostValues = 8;
+
+class Chart {
+  constructor(description) {
+    this.canvas = make("canvas", {tabindex: "0", role: "img"});
+    this.over = make("canvas", {class: "over"});
+    this.box = make("div", {class: "values", "aria-live": "polite", hidden: true});
+    this.title = make("h4");
+    this.names = make("div", {class: "names"});
+    this.frame = make("div", {class: "frame"}, this.canvas, this.over);
+    this.element = make("div", {class: "chart"}, this.title, this.names, this.frame, this.box);
+    this.cursor = null;
+    this.visible = false;
+    this.stale = true;
+    this.describe(description);
+    this.listen();
+  }
+
+  describe(description) {
+    this.description = description;
+    this.title.replaceChildren(description.title, make("small", {}, description.unit));
+    // With one run the lines have colours of their own.
+    const named = description.lines.length > 1 && description.lines[0].color !== null ? description.lines : [];
+    this.names.replaceChildren(...named.map(line => make("span", {}, make("i", {style: `background:var(--c${line.color % 8})`}), line.name)));
+    this.canvas.setAttribute("aria-label", `${description.title}: a chart; arrow keys give its values`);
+  }
+
+  /** Draws now if the chart is on the screen, else when it comes there. */
+  draw() {
+    this.stale = !this.visible;
+    if (this.visible) this.paint();
+  }
+
+  setVisible(visible) {
+    this.visible = visible;
+    if (visible && this.stale) this.draw();
+  }
+
+  lines() {
+    return this.description.lines.filter(line => !page.hidden.has(line.run.name)).map(drawnLine)
+      .filter(line => line.x.length > 0 && line.x[0] !== null);
+  }
+
+  xRange() {
+    if (page.zoom) return page.zoom;
+    let high = 0;
+    for (const run of shownRuns()) high = Math.max(high, onX(run, run.step) || 0);
+    return [0, high || 1];
+  }
+
+  /** The values on the screen, with a little room around them. */
+  yRange(low, high, log) {
+    let least = Infinity, greatest = -Infinity;
+    for (const line of this.drawn) {
+      const [begin, end] = visiblePart(line.x, low, high);
+      for (let i = begin; i < end; ++i) {
+        const value = line.y[i];
+        if (!hasValue(value) || (log && value <= 0) || line.x[i] < low || line.x[i] > high) continue;
+        least = Math.min(least, value);
+        greatest = Math.max(greatest, value);
+      }
+    }
+    if (least > greatest) return log ? [0.1, 1] : [0, 1];
+    if (log) return least === greatest ? [least / 2, least * 2] : [least / 1.1, greatest * 1.1];
+    const room = (greatest - least) * 0.06 || Math.abs(greatest) * 0.1 || 1;
+    return [least - room, greatest + room];
+  }
+
+  paint() {
+    const width = this.frame.clientWidth;
+    if (width === 0) return;
+    const context = sizeCanvas(this.canvas, width, chartHeight);
+    this.drawn = this.lines();
+    const log = page.y === "log" || (page.y === "auto" && this.description.log);
+    const [low, high] = this.xRange();
+    const [least, greatest] = this.yRange(low, high, log);
+    this.xAxis = axis(low, high, 56, width - 12, false);
+    this.yAxis = axis(least, greatest, chartHeight - 26, 12, log);
+    paintAxes(context, width, this);
+    context.save();
+    context.beginPath();
+    context.rect(56, 0, width - 68, chartHeight - 26);
+    context.clip();
+    paintMarks(context, this);
+    if (page.smooth > 0) for (const line of this.drawn) paintLine(context, this, line, line.raw, 0.25);
+    for (const line of this.drawn) paintLine(context, this, line, line.y, 1);
+    context.restore();
+    if (this.drawn.length === 0) this.paintNothing(context, width);
+    this.paintCursor();
+  }
+
+  paintNothing(context, width) {
+    const later = page.x !== "step" && this.description.lines.some(line => line.run.clock.step.length < 2);
+    context.textAlign = "center";
+    context.fillText(later ? `no ${page.x} is known before the first epoch has ended` : "no run is shown", width / 2, chartHeight / 2);
+  }
+
+  /** Of each line the point nearest to the cursor, if it is near enough to be meant. */
+  valuesAt(x) {
+    const near = [];
+    for (const line of this.drawn) {
+      let i = placeIn(line.x, x);
+      if (i + 1 < line.x.length && line.x[i + 1] - x < x - line.x[i]) ++i;
+      if (hasValue(line.y[i]) && !(this.yAxis.log && line.y[i] <= 0)) near.push({line, x: line.x[i], y: line.y[i], raw: line.raw[i]});
+    }
+    const distance = point => Math.abs(point.x - x);
+    const least = Math.min(...near.map(distance));
+    const pixel = (this.xAxis.high - this.xAxis.low) / 300;
+    const points = near.filter(point => distance(point) <= least + 4 * pixel);
+    // Of many lines those nearest to the pointer.
+    const away = point => Math.abs(this.yAxis.place(point.y) - this.height);
+    const shown = points.sort((a, b) => away(a) - away(b)).slice(0, mostValues).sort((a, b) => b.y - a.y);
+    return {points: shown, more: points.length - shown.length};
+  }
+
+  paintCursor() {
+    const width = this.frame.clientWidth;
+    const context = sizeCanvas(this.over, width, chartHeight);
+    if (this.drag) {
+      context.fillStyle = styleColor("c0");
+      context.globalAlpha = 0.18;
+      context.fillRect(this.drag.from, 0, this.drag.to - this.drag.from, chartHeight - 26);
+      context.globalAlpha = 1;
+    }
+    const {points, more} = this.cursor === null || !this.drawn ? {points: []} : this.valuesAt(this.cursor);
+    this.box.hidden = points.length === 0;
+    if (points.length === 0) return;
+    const x = this.xAxis.place(points[0].x);
+    context.strokeStyle = styleColor("axis");
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, chartHeight - 26);
+    context.stroke();
+    for (const point of points) {
+      context.fillStyle = point.line.color;
+      context.beginPath();
+      context.arc(this.xAxis.place(point.x), this.yAxis.place(point.y), 3, 0, 7);
+      context.fill();
+    }
+    this.fillBox(points, more, x, width);
+  }
+
+  fillBox(points, more, x, width) {
+    const rows = points.map(point => make("div", {},
+      make("i", {style: `background:${point.line.color}`}), make("b", {}, short(point.y)),
+      page.smooth > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`));
+    if (more > 0) rows.push(make("div", {}, `and ${more} more`));
+    this.box.replaceChildren(make("div", {class: "quiet"}, xText(points[0].x)), ...rows);
+    // On the side of the cursor that has more room.
+    const left = x > width / 2;
+    this.box.style.left = left ? "auto" : `${x + 24}px`;
+    this.box.style.right = left ? `${width - x + 24}px` : "auto";
+    this.box.style.maxWidth = `${Math.max(left ? x : width - x, 170)}px`;
+  }
+
+  setCursor(x, height = chartHeight / 2) {
+    this.cursor = x;
+    this.height = height;
+    this.paintCursor();
+  }
+
+  listen() {
+    const place = event => event.clientX - this.canvas.getBoundingClientRect().left;
+    const point = event => this.setCursor(this.xAxis.value(place(event)), event.clientY - this.canvas.getBoundingClientRect().top);
+    this.over.addEventListener("pointerdown", event => {
+      if (event.pointerType === "mouse" && event.button === 0) {
+        this.drag = {from: place(event), to: place(event)};
+        this.over.setPointerCapture(event.pointerId);
+      }
+      point(event);
+    });
+    this.over.addEventListener("pointermove", event => {
+      if (this.drag) this.drag.to = place(event);
+      if (this.xAxis) point(event);
+    });
+    this.over.addEventListener("pointerup", () => this.endDrag());
+    this.over.addEventListener("pointercancel", () => { this.drag = null; this.setCursor(null); });
+    this.over.addEventListener("pointerleave", event => { if (event.pointerType === "mouse") this.setCursor(null); });
+    this.over.addEventListener("dblclick", () => setZoom(null));
+    this.canvas.addEventListener("keydown", event => this.key(event));
+    this.canvas.addEventListener("blur", () => this.setCursor(null));
+  }
+
+  endDrag() {
+    const drag = this.drag;
+    this.drag = null;
+    if (!drag || Math.abs(drag.to - drag.from) < 8) return this.paintCursor();
+    const ends = [this.xAxis.value(drag.from), this.xAxis.value(drag.to)].sort((a, b) => a - b);
+    setZoom([Math.max(ends[0], this.xAxis.low), Math.min(ends[1], this.xAxis.high)]);
+  }
+
+  /** Arrows move the cursor, + and - zoom around it. */
+  key(event) {
+    const {low, high} = this.xAxis;
+    const here = this.cursor === null ? (low + high) / 2 : this.cursor;
+    const step = (high - low) / (event.shiftKey ? 10 : 100);
+    const zoomed = factor => setZoom([here - (here - low) * factor, here + (high - here) * factor]);
+    const keys = {
+      ArrowLeft: () => this.setCursor(Math.max(low, here - step)),
+      ArrowRight: () => this.setCursor(Math.min(high, here + step)),
+      Home: () => this.setCursor(low),
+      End: () => this.setCursor(high),
+      Escape: () => setZoom(null),
+      "+": () => zoomed(0.5),
+      "-": () => page.zoom && zoomed(2),
+    };
+    if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    keys[event.key]();
+  }
+}
+
+/** The same part of the x axis in all charts; null: all of it. */
+function setZoom(range) {
+  if (range && range[1] - range[0] <= 1e-9 * Math.max(1, Math.abs(range[1]))) return;
+  page.zoom = range;
+  showZoom();
+  drawCharts();
+}

@@ -1,0 +1,101 @@
+// The page as a whole.
+
+const legend = new Legend(), pictures = new Pictures(), codebook = new Codebook();
+const sections = {};
+for (const name of ["alarms", "results", "curves", "checks", "phases", "configuration"]) sections[name] = make("section", {id: name});
+const charts = new Map();  // by key
+const seen = new IntersectionObserver(entries => {
+  for (const entry of entries) entry.target.chart.setVisible(entry.isIntersecting);
+}, {rootMargin: "200px"});
+
+function drawCharts() {
+  for (const chart of charts.values()) chart.draw();
+}
+
+/** After a change of colours or size. */
+function redraw() {
+  legend.update();
+  drawCharts();
+  codebook.paint();
+}
+
+/** Charts that were there stay, so that what the user points at does not go away. */
+function layCharts() {
+  const topics = chartList(page.runs);
+  const wanted = new Set(topics.flatMap(topic => topic.charts.map(chart => chart.key)));
+  for (const [key, chart] of charts) {
+    if (wanted.has(key)) continue;
+    seen.unobserve(chart.element);
+    charts.delete(key);
+  }
+  for (const description of topics.flatMap(topic => topic.charts)) {
+    if (charts.has(description.key)) charts.get(description.key).describe(description);
+    else {
+      const chart = new Chart(description);
+      chart.element.chart = chart;
+      charts.set(description.key, chart);
+      seen.observe(chart.element);
+    }
+  }
+  const order = [...wanted].join("\n");
+  if (order !== layCharts.order) {
+    layCharts.order = order;
+    sections.curves.replaceChildren(...(wanted.size > 0 ? [make("h2", {}, "Curves")] : []), ...topics.flatMap(topic => [
+      make("h3", {}, topic.title), make("div", {class: "charts"}, ...topic.charts.map(chart => charts.get(chart.key).element))]));
+  }
+  drawCharts();
+}
+
+function fill(section, title, children) {
+  section.replaceChildren(...(children.length > 0 && title ? [make("h2", {}, title)] : []), ...children);
+}
+
+/** Everything that depends on which runs are shown, but for the charts' places. */
+function showRuns() {
+  const runs = shownRuns(), several = page.runs.length > 1;
+  legend.update();
+  fill(sections.alarms, "", [...alarmNotices(runs), ...notices(runs)]);
+  fill(sections.results, several ? "Results" : "", several
+    ? [...resultsOfSeveral(runs), ...(runs.length > 1 ? [make("h3", {}, "Settings that differ"), ...differingSettings(runs)] : [])]
+    : runs.flatMap(resultsOfOne));
+  pictures.update();
+  codebook.update();
+  fill(sections.checks, "Fast quantizer path against the plain one", runs.flatMap(run => checkSection(run, several)));
+  fill(sections.phases, "Phases", phaseTable(runs));
+  if (!sections.configuration.querySelector("details[open]")) fill(sections.configuration, "", configurations(runs));
+  drawCharts();
+}
+
+/** After runs have come, gone or changed. Colours go by the order in which runs came. */
+function showData() {
+  for (const run of page.runs) {
+    if (!showData.colors.has(run.name)) showData.colors.set(run.name, showData.colors.size);
+    run.color = showData.colors.get(run.name);
+  }
+  facts.textContent = page.runs.length === 1 ? page.runs[0].facts : page.runs.length > 1 ? counted(page.runs.length, "run") : "";
+  layCharts();
+  showRuns();
+}
+showData.colors = new Map();
+
+const facts = make("p", {class: "facts"});
+
+function start() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  page.live = data.live;
+  page.runs = data.runs;
+  recallChoices();
+  applyTheme();
+  const status = make("small", {id: "status"});
+  document.querySelector("main").append(
+    make("header", {}, make("h1", {}, data.title), facts, status), sections.alarms,
+    make("div", {class: "bar"}, legend.element, chartControls()),
+    sections.results, pictures.element, sections.curves, codebook.element, sections.checks, sections.phases, sections.configuration);
+  showData();
+  new ResizeObserver(drawCharts).observe(sections.curves);
+  systemDark.addEventListener("change", () => { applyTheme(); redraw(); });
+  addEventListener("beforeprint", () => { for (const chart of charts.values()) chart.setVisible(true); });
+  if (data.live) follow(status);
+}
+
+start();

@@ -1,0 +1,91 @@
+// What a chart's canvas shows.
+
+const chartHeight = 230;
+const mostMarkedRuns = 6;
+
+/** Ticks with their numbers; those of y have lines. */
+function paintAxes(context, width, {xAxis, yAxis}) {
+  context.font = "11px system-ui, sans-serif";
+  context.lineWidth = 1;
+  context.strokeStyle = styleColor("grid");
+  context.fillStyle = styleColor("quiet");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const ticks = yAxis.log ? logTicks(yAxis.low, yAxis.high, 6) : linearTicks(yAxis.low, yAxis.high, 5);
+  for (const tick of ticks) {
+    const y = Math.round(yAxis.place(tick)) + 0.5;
+    context.beginPath();
+    context.moveTo(56, y);
+    context.lineTo(width - 12, y);
+    context.stroke();
+    context.fillText(short(Number(tick.toPrecision(8))), 50, y);
+  }
+  context.textAlign = "center";
+  for (const tick of linearTicks(xAxis.low, xAxis.high, Math.floor(width / 90)))
+    context.fillText(tickText(Number(tick.toPrecision(8))), Math.min(xAxis.place(tick), width - 24), chartHeight - 11);
+  context.strokeStyle = styleColor("axis");
+  context.strokeRect(56.5, chartHeight - 26.5, width - 68, 0);
+}
+
+/** Where phases begin, with their names, and alarms. */
+function paintMarks(context, {xAxis}) {
+  const runs = shownRuns();
+  if (runs.length > mostMarkedRuns) return;
+  context.font = "10px system-ui, sans-serif";
+  context.textAlign = "left";
+  context.textBaseline = "top";
+  let free = -Infinity;
+  for (const run of runs) {
+    const paint = runs.length > 1 ? color(run.color) : styleColor("axis");
+    for (const phase of run.phases) {
+      const x = Math.round(xAxis.place(onX(run, phase.step))) + 0.5;
+      paintMark(context, x, paint, [4, 4]);
+      if (runs.length > 1 || x < free) continue;
+      context.fillStyle = styleColor("quiet");
+      context.fillText(phase.name, x + 4, 2);
+      free = x + 8 + context.measureText(phase.name).width;
+    }
+    for (const alarm of run.alarms)
+      for (const step of alarm.steps) paintMark(context, xAxis.place(onX(run, step)), styleColor("alarm-edge"), [1, 3], true);
+  }
+}
+
+function paintMark(context, x, paint, dash, flag) {
+  context.strokeStyle = context.fillStyle = paint;
+  context.globalAlpha = 0.8;
+  context.setLineDash(dash);
+  context.beginPath();
+  context.moveTo(x, 0);
+  context.lineTo(x, chartHeight - 26);
+  context.stroke();
+  context.setLineDash([]);
+  context.globalAlpha = 1;
+  if (!flag) return;
+  context.beginPath();
+  context.moveTo(x - 4, chartHeight - 26);
+  context.lineTo(x + 4, chartHeight - 26);
+  context.lineTo(x, chartHeight - 33);
+  context.fill();
+}
+
+function paintLine(context, {xAxis, yAxis}, line, values, alpha) {
+  const [begin, end] = visiblePart(line.x, xAxis.low, xAxis.high);
+  const usable = value => hasValue(value) && !(yAxis.log && value <= 0);
+  context.strokeStyle = context.fillStyle = line.color;
+  context.globalAlpha = alpha;
+  context.lineWidth = alpha < 1 ? 1 : 1.6;
+  context.lineJoin = "round";
+  context.beginPath();
+  let joined = false;
+  for (let i = begin; i < end; ++i) {
+    if (!usable(values[i])) { joined = false; continue; }
+    const x = xAxis.place(line.x[i]), y = yAxis.place(values[i]);
+    if (joined) context.lineTo(x, y); else context.moveTo(x, y);
+    // A point without neighbours would not be seen.
+    const alone = !joined && !(i + 1 < end && usable(values[i + 1]));
+    if (alone || end - begin <= 12) { context.rect(x - 1.5, y - 1.5, 3, 3); context.moveTo(x, y); }
+    joined = true;
+  }
+  context.stroke();
+  context.globalAlpha = 1;
+}

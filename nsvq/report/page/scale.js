@@ -1,0 +1,62 @@
+// Axes: ticks, and the epoch and time of a step.
+
+/** Round numbers from low to high, about `count` of them. */
+function linearTicks(low, high, count) {
+  const rough = (high - low) / Math.max(count, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= rough * 0.999);
+  const ticks = [], first = Math.ceil(low / step - 1e-9);
+  // Counted, since a step may be lost beside a large number.
+  for (let i = 0; i <= 2 * count + 2 && (first + i) * step <= high + step * 1e-9; ++i) ticks.push((first + i) * step);
+  return ticks;
+}
+
+/** Powers of ten or, where there are few, also their doubles and fivefolds. */
+function logTicks(low, high, count) {
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+  const every = Math.max(1, Math.ceil((last - first) / count));
+  const factors = last - first <= 2 ? [1, 2, 5] : [1];
+  const ticks = [];
+  for (let power = first; power <= last; power += every)
+    for (const factor of factors) ticks.push(factor * 10 ** power);
+  const inside = ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
+  return inside.length >= 2 ? inside : linearTicks(low, high, count).filter(tick => tick > 0);
+}
+
+/** The place of `value` in a rising list: the last index whose number is not larger, at least 0. */
+function placeIn(list, value) {
+  let low = 0, high = list.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (list[middle] <= value) low = middle; else high = middle;
+  }
+  return low;
+}
+
+/** A step of a run on the x axis in use: between the ends of two epochs in proportion, after the last as before it. */
+function onX(run, step) {
+  if (page.x === "step") return step;
+  const steps = run.clock.step, other = run.clock[page.x];
+  if (steps.length < 2) return null;
+  const i = Math.min(placeIn(steps, step), steps.length - 2);
+  return other[i] + (step - steps[i]) * (other[i + 1] - other[i]) / (steps[i + 1] - steps[i]);
+}
+
+const xText = value => page.x === "time" ? duration(value)
+  : page.x === "epoch" ? "epoch " + short(value) : "step " + Math.round(value).toLocaleString("en-US");
+
+const tickText = value => page.x === "time"
+  ? (value === 0 ? "0" : duration(value)) : short(value);
+
+/** From values to pixels and back. */
+function axis(low, high, from, to, log) {
+  const [a, b] = log ? [Math.log(low), Math.log(high)] : [low, high];
+  return {
+    low, high, log,
+    place: value => from + ((log ? Math.log(value) : value) - a) / (b - a) * (to - from),
+    value: place => {
+      const inside = a + (place - from) / (to - from) * (b - a);
+      return log ? Math.exp(inside) : inside;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+#include "nsvq/train/run_page.h"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+
+#include "nsvq/core/log.h"
+#include "nsvq/report/report.h"
+#include "nsvq/tokenizer/code_map.h"
+#include "nsvq/train/run_list.h"
+
+namespace nsvq {
+
+void add_codes(PageRun& run) {
+  try {
+    run.codes = map_codes(run.path);
+  } catch (const c10::Error& error) {
+    run.no_codes = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    run.no_codes = error.what();
+  }
+}
+
+PageRun page_run(const std::filesystem::path& run, const std::string& name, WithCodes codes) {
+  PageRun page{run, name, describe_run(run).state, {}, ""};
+  if (codes == WithCodes::yes) add_codes(page);
+  return page;
+}
+
+void complete_report(const std::filesystem::path& run) {
+  try {
+    PageRun page{run, run_name(run), "finished", {}, ""};
+    add_codes(page);
+    write_page(run / "report.html", {page});
+  } catch (const std::exception& error) {
+    log("{}: {}", (run / "report.html").string(), error.what());
+  }
+}
+
+}  // namespace nsvq

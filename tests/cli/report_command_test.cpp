@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "tests/cli/log_only_run.h"
+#include "tests/cli/run.h"
+
+namespace nsvq {
+namespace {
+
+class ReportCommand : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(ReportCommand, OneRunOrAllBelowAFolder) {
+  put_run(folder_ / "runs" / "a");
+  put_run(folder_ / "runs" / "deep" / "b");
+  const auto runs = (folder_ / "runs").string(), out = (folder_ / "page.html").string();
+  const auto one = run({"report", runs + "/a"});
+  EXPECT_EQ(one.code, 0) << one.error;
+  EXPECT_EQ(one.out, runs + "/a/report.html\n");
+  EXPECT_NE(read_text(runs + "/a/report.html").find("\"no_codes\":\""), std::string::npos);
+  EXPECT_EQ(run({"report", runs, runs + "/a", "--out", out}).code, 0);
+  const auto page = read_text(out);
+  EXPECT_NE(page.find("<title>a and b</title>"), page.npos) << "each once";
+}
+
+TEST_F(ReportCommand, RunsOfOneNameAreToldApart) {
+  put_run(folder_ / "x" / "a");
+  put_run(folder_ / "y" / "a");
+  const auto out = (folder_ / "page.html").string();
+  EXPECT_EQ(
+      run({"report", (folder_ / "x/a").string(), (folder_ / "y/a").string(), "--out", out}).code,
+      0);
+  expect_contains(read_text(out), {"/x/a\"", "/y/a\""});
+}
+
+TEST_F(ReportCommand, WhatIsNoRun) {
+  expect_failure(run({"report", (folder_ / "nowhere").string()}), 2, {"nowhere", "no such folder"});
+  expect_failure(run({"report", folder_.path().string()}), 2, {"no run in it"});
+  put_run(folder_ / "a");
+  expect_failure(
+      run({"report", (folder_ / "a").string(), "--out", (folder_ / "none/x.html").string()}), 2,
+      {"--out"});
+}
+
+}  // namespace
+}  // namespace nsvq

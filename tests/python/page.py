@@ -1,0 +1,306 @@
+"""The page of runs in a browser: switching runs, values, smoothing, zoom, pictures, codebook, colours, phones, `nsvq watch`.
+
+Run by ctest: run.sh page.py NSVQ, the program. Skipped without chromium and chromium-driver.
+"""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+import browser
+
+NSVQ = None
+RECIPE = """
+data: {train: "builtin:dead-leaves?size=16&count=32", val: "builtin:dead-leaves?size=16&count=4&seed=1", size: 16}
+model: {width: 8, multipliers: [1, 2], blocks: 1, latent_dim: 8}
+quantizer: {codes: 32}
+optimizer: {lr: 1e-3, ema_decay: 0.9}
+schedule: {freeze: epoch, freeze_epoch: 1, warmup_epochs: 1}
+train: {epochs: 3, batch_size: 8, log_every: 1, eval_every: 1, samples_every: 1, samples: 3}
+threads: 1
+"""
+RIGHT = "\ue014"
+
+
+def write_log(folder, lines, alarm=False):
+    """A run that was never trained."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"seed: {len(str(folder))}\noptimizer:\n  lr: 0.{lines}\n")
+    with open(folder / "metrics.jsonl", "w") as file:
+        for step in range(1, lines + 1):
+            file.write(json.dumps({"kind": "step", "step": step, "epoch": 1, "loss": 1 + 1 / step, "vq": 0.5}) + "\n")
+        file.write(json.dumps({"kind": "epoch", "step": lines, "epoch": 1, "seconds": 7, "loss": 1}) + "\n")
+        file.write(json.dumps({"kind": "eval", "step": lines, "epoch": 1, "psnr": lines / 10}) + "\n")
+        if alarm:
+            file.write(json.dumps({"kind": "alarm", "step": lines, "epoch": 1, "sign": "s", "reason": "<b>low</b>"}) + "\n")
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        (cls.folder / "tiny.yaml").write_text(RECIPE)
+        cls.trained = cls.folder / "runs" / "trained"
+        cls.nsvq("train", str(cls.folder / "tiny.yaml"), "--run", str(cls.trained))
+        write_log(cls.folder / "runs" / "other <!--<script>", 40, alarm=True)
+        cls.several = cls.folder / "several.html"
+        cls.nsvq("report", str(cls.folder / "runs"), "--out", str(cls.several))
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+
+    @staticmethod
+    def nsvq(*arguments):
+        subprocess.run([NSVQ, *arguments], check=True, capture_output=True, timeout=300)
+
+    def setUp(self):
+        self.browser.resize(1280, 900)
+        self.browser.prefer("light")
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors(), [])
+
+    def open(self, file):
+        self.browser.open(pathlib.Path(file).as_uri())
+        self.browser.script("localStorage.clear(); sessionStorage.clear(); scrollTo(0, 0)")
+
+    def js(self, text, *arguments):
+        return self.browser.script(text, *arguments)
+
+    def box(self, selector):
+        """Where an element is on the screen, brought there first: left, top, width, height."""
+        return self.js(
+            "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center', behavior: 'instant'});"
+            "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height];",
+            selector,
+        )
+
+    def at(self, selector, x, y):
+        left, top, width, height = self.box(selector)
+        return left + x * width, top + y * height
+
+    def set(self, selector, value):
+        self.js(
+            "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+            "e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true}));",
+            selector,
+            value,
+        )
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0]).textContent", selector)
+
+    def pixels(self, selector):
+        """A number that tells what a canvas shows from what another does."""
+        return zlib.crc32(self.js("return document.querySelector(arguments[0]).toDataURL()", selector).encode())
+
+    def colored(self, selector):
+        """How many pixels of a canvas are neither clear nor grey."""
+        return self.js(
+            "const c = document.querySelector(arguments[0]); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "let n = 0; for (let i = 0; i < d.length; i += 4)"
+            "  if (d[i + 3] > 60 && Math.max(d[i], d[i+1], d[i+2]) - Math.min(d[i], d[i+1], d[i+2]) > 60) ++n; return n;",
+            selector,
+        )
+
+    def test_switching_a_run(self):
+        self.open(self.several)
+        self.assertEqual(self.js("return document.querySelectorAll('.run').length"), 2)
+        self.assertIn("other <!--<script>", self.text(".runs"))
+        self.assertEqual(self.js("return document.querySelectorAll('#alarms b, #alarms script').length"), 0)
+        chart = "#curves .chart canvas"
+        self.box(chart)
+        self.browser.until(lambda: self.colored(chart) > 0)
+        self.js("document.querySelectorAll('#results th button')[2].click()")
+        rows = "return [...document.querySelectorAll('#results table')[0].querySelectorAll('tbody th')].map(e => e.textContent)"
+        self.assertEqual(self.js(rows), ["other <!--<script>", "trained"])
+        self.js("document.querySelectorAll('#results th button')[2].click()")
+        self.assertEqual(self.js(rows), ["trained", "other <!--<script>"])
+        self.assertIn("optimizer.lr", self.text("#results"))
+        before = self.colored(chart)
+        self.js("document.querySelector('.run input').click()")
+        self.assertEqual(self.js(rows), ["trained"])
+        self.assertEqual(self.text("#alarms"), "")
+        self.assertNotEqual(self.colored(chart), before)
+        self.js("document.querySelectorAll('.run input')[1].click()")
+        self.assertEqual(self.colored(chart), 0)
+
+    def test_values_smoothing_axes_and_zoom(self):
+        self.open(self.trained / "report.html")
+        loss = "return [...document.querySelectorAll('.chart')].findIndex(e => e.textContent.startsWith('Loss and'))"
+        self.js("document.querySelectorAll('.chart')[arguments[0]].id = 'loss'", self.js(loss))
+        canvas = "#loss canvas"
+        self.box(canvas)
+        self.browser.until(lambda: self.colored(canvas) > 0)
+        self.assertTrue(self.js("return document.querySelector('#loss .values').hidden"))
+        self.browser.pointer(self.at("#loss .over", 0.5, 0.5))
+        self.assertRegex(self.text("#loss .values"), r"step \d.*\d total")
+        self.browser.pointer((1, 1))
+        self.assertTrue(self.js("return document.querySelector('#loss .values').hidden"))
+        self.js("document.querySelector('#loss canvas').focus()")
+        self.browser.keys(RIGHT)
+        self.assertRegex(self.text("#loss .values"), r"step \d")
+        self.js("document.activeElement.blur()")
+        plain = self.pixels(canvas)
+        self.set("#smooth", "0")
+        for selector, value in ((".bar select", "epoch"), (".bar select", "time")):
+            self.set(selector, value)
+            self.assertNotEqual(self.pixels(canvas), plain, value)
+            self.browser.pointer(self.at("#loss .over", 0.5, 0.5))
+            self.assertRegex(self.text("#loss .values"), "epoch" if value == "epoch" else r"\d s")
+        self.set(".bar select", "step")
+        self.browser.pointer((1, 1))
+        self.assertEqual(self.pixels(canvas), plain)
+        self.set(".bar label:nth-child(2) select", "log")
+        self.assertNotEqual(self.pixels(canvas), plain)
+        self.set(".bar label:nth-child(2) select", "auto")
+        self.assertTrue(self.js("return document.querySelector('#reset').hidden"))
+        self.browser.pointer(self.at("#loss .over", 0.4, 0.5), "down", self.at("#loss .over", 0.7, 0.5), "up")
+        self.assertNotEqual(self.pixels(canvas), plain)
+        self.js("document.querySelector('#reset').click()")
+        self.assertEqual(self.pixels(canvas), plain)
+
+    def test_smoothing_keeps_the_raw_curve_pale(self):
+        self.open(self.several)
+        canvas = "#curves .charts:last-child canvas"
+        self.box(canvas)
+        self.js("document.querySelectorAll('.run input')[1].click()")
+        loss = "return [...document.querySelectorAll('.chart')].findIndex(e => /terms: total/.test(e.textContent))"
+        self.js("document.querySelectorAll('.chart')[arguments[0]].id = 'loss'", self.js(loss))
+        self.box("#loss canvas")
+        self.browser.until(lambda: self.colored("#loss canvas") > 0)
+        plain = self.pixels("#loss canvas")
+        self.set("#smooth", "0.9")
+        self.assertNotEqual(self.pixels("#loss canvas"), plain)
+        self.browser.pointer(self.at("#loss .over", 0.3, 0.5))
+        self.assertIn("raw", self.text("#loss .values"))
+
+    def test_pictures(self):
+        self.open(self.trained / "report.html")
+        self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") == 3)
+        tile = ".tile"
+        half = self.pixels(tile)
+        self.set("#split", "100")
+        image = self.pixels(tile)
+        self.set("#split", "0")
+        reconstruction = self.pixels(tile)
+        self.assertEqual(len({half, image, reconstruction}), 3)
+        self.browser.pointer(self.at(tile, 0.2, 0.5), "down", self.at(tile, 0.99, 0.5), "up")
+        self.assertEqual(self.js("return Number(document.querySelector('#split').value) > 90"), True)
+        self.assertFalse(self.js("return document.querySelector('.lens').hidden"))
+        self.assertEqual(self.js("return document.querySelectorAll('.lens canvas').length"), 2)
+        self.browser.pointer((1, 1))
+        self.assertTrue(self.js("return document.querySelector('.lens').hidden"))
+        self.set("#split", "0")
+        self.set("#picture-epoch", "0")
+        self.browser.until(lambda: "epoch 1" in self.text(".pictures figcaption"))
+        self.assertNotEqual(self.pixels(tile), reconstruction, "an earlier epoch")
+        self.set("#split", "100")
+        self.assertEqual(self.pixels(tile), image, "the image is the same")
+
+    def test_codebook(self):
+        self.open(self.trained / "report.html")
+        self.assertRegex(self.text("#codebook p"), r"Of step-\d+\. \d+ codes? of 32 used in the 192 tokens")
+        self.assertGreater(self.colored("#map"), 20)
+        self.browser.until(lambda: self.colored("#tokens") > 0)
+        self.js("document.querySelector('#map').focus()")
+        self.browser.keys(RIGHT)
+        self.assertRegex(self.text(".code"), r"Code \d+: \d+ uses?, \d")
+        self.assertGreater(self.js("return document.querySelectorAll('.patches canvas').length"), 0)
+        self.browser.until(lambda: self.js("return document.querySelector('.patches canvas').getContext('2d').getImageData(36, 36, 1, 1).data[3]") > 0)
+        self.browser.pointer(self.at("#tokens", 0.1, 0.1))
+        under_pointer = self.text(".code b")
+        self.browser.pointer(self.at("#map", 0.5, 0.001))
+        self.assertRegex(under_pointer, r"Code \d+")
+
+    def test_colors_by_system_and_button(self):
+        self.open(self.several)
+        background = "return getComputedStyle(document.body).backgroundColor"
+        light = self.js(background)
+        self.browser.prefer("dark")
+        self.browser.until(lambda: self.js(background) != light)
+        dark = self.js(background)
+        self.js("document.querySelector('#theme').click()")
+        self.assertEqual(self.js(background), light)
+        self.js("document.querySelector('#theme').click()")
+        self.assertEqual(self.js(background), dark)
+
+    def test_a_phone(self):
+        self.browser.resize(375, 700)
+        for file in (self.several, self.trained / "report.html"):
+            self.open(file)
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") > 0)
+            self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 375)
+            self.assertLessEqual(self.js("return document.querySelector('#curves .chart').getBoundingClientRect().right"), 375)
+
+    def test_fifty_runs_and_a_filter(self):
+        for i in range(50):
+            write_log(self.folder / "many" / f"run-{i}", 30)
+        self.nsvq("report", str(self.folder / "many"), "--out", str(self.folder / "many.html"))
+        self.open(self.folder / "many.html")
+        self.assertEqual(self.js("return document.querySelectorAll('.run').length"), 50)
+        self.set(".legend input[type=search]", "run-4")
+        self.assertEqual(self.js("return document.querySelectorAll('.run').length"), 11)
+        self.js("[...document.querySelectorAll('.legend button')].find(b => b.textContent === 'none').click()")
+        self.assertEqual(self.js("return document.querySelectorAll('#results table')[0].querySelectorAll('tbody tr').length"), 39)
+
+    def test_a_long_log_stays_quick(self):
+        write_log(self.folder / "long", 200_000)
+        self.nsvq("report", str(self.folder / "long"))
+        file = self.folder / "long" / "report.html"
+        self.assertLess(file.stat().st_size, 400_000)
+        self.open(file)
+        self.box("#curves canvas")
+        self.browser.until(lambda: self.colored("#curves canvas") > 0)
+
+    def test_numbers_at_the_limits(self):
+        run = self.folder / "limits"
+        values = {"loss": [1e308, -1e308, 1e-320, None], "l1": [1e16, 1e16 + 2], "vq": [0, 0], "ns": [-1], "x": [1e-300, 1e90]}
+        run.mkdir()
+        with open(run / "metrics.jsonl", "w") as file:
+            for key, numbers in values.items():
+                for i, number in enumerate(numbers):
+                    file.write(json.dumps({"kind": key, "step": i * 10**14, key: number}) + "\n")
+        self.nsvq("report", str(run))
+        self.open(run / "report.html")
+        for scale in ("auto", "linear", "log"):
+            self.set(".bar label:nth-child(2) select", scale)
+            self.js("document.querySelectorAll('.chart').forEach(e => e.chart.setVisible(true))")
+        self.assertIn("no epoch-NNNN.png", self.text("#alarms"))
+
+    def test_watch(self):
+        runs = self.folder / "watched"
+        write_log(runs / "first", 30)
+        server = subprocess.Popen([NSVQ, "watch", str(runs), "--port", "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"http://\S+", server.stdout.readline())[0]
+            self.browser.open(address)
+            self.browser.until(lambda: "30 steps" in self.text(".facts"))
+            write_log(runs / "second", 40)
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.run').length") == 2)
+            with open(runs / "second" / "metrics.jsonl", "a") as file:
+                file.write('{"kind":"step","step":90,"epoch":2,"loss":1}\n')
+            self.browser.until(lambda: "90" in self.text("#results table"))
+            self.js("[...document.querySelectorAll('#codebook button')].pop().click()")
+            self.browser.until(lambda: "has the run written a checkpoint yet" in self.text("#codebook"))
+        finally:
+            server.send_signal(signal.SIGINT)
+            self.assertEqual(server.wait(timeout=30), 0)
+            server.stdout.close()
+        self.browser.until(lambda: "does not answer" in self.text("#status"))
+        self.browser.errors()  # of requests that nobody answered
+
+
+if __name__ == "__main__":
+    if program := browser.missing():
+        print(f"skipped: no {program}; apt-get install chromium chromium-driver runs this test")
+        sys.exit(77)
+    NSVQ = sys.argv.pop(1)
+    unittest.main()
