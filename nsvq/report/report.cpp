@@ -64,13 +64,16 @@ constexpr uint32_t page_width = 1072;
 constexpr uint32_t half_width = 526;
 
 /// The last grid large; below it, small, the first and a middle one to see the way there.
-std::string sample_section(const std::vector<SampleFile>& samples) {
+std::string sample_section(const std::vector<SampleFile>& samples, const RunLog& log) {
   if (samples.empty()) return notice("samples/ has no epoch-NNNN.png: no pictures to show.");
   const auto figure = [](const SampleFile& sample, const char* more, uint32_t room) {
     return sample_figure(sample, fmt::format("Epoch {}{}", sample.epoch, more), room);
   };
-  std::string out =
-      figure(samples.back(), ": images above, their reconstructions below", page_width);
+  const bool generated = !log.records.empty() && log.records.back().phase == "denoise";
+  std::string out = figure(samples.back(),
+                           generated ? ": generated from noise that is the same in each epoch"
+                                     : ": images above, their reconstructions below",
+                           page_width);
   if (samples.size() == 1) return out;
   out += "<div class=\"pair\">\n" + figure(samples.front(), ", the first", half_width);
   // Of two in the middle the earlier: most of the change comes early.
@@ -147,7 +150,7 @@ void write_report(const std::filesystem::path& run, bool goes_on) {
   body += alarm_notices(log);
   body += metrics_notices(has_metrics, log);
   body += table_block(result_table(log));
-  body += sample_section(find_samples(run));
+  body += sample_section(find_samples(run), log);
   body += curve_section(log);
   body += check_section(log);
   if (!phases.empty()) body += "<h2>Phases</h2>\n" + phases;
