@@ -28,6 +28,7 @@ void declare_reconstruct(CLI::App& app);
 void declare_tokenize(CLI::App& app);
 void declare_detokenize(CLI::App& app);
 void declare_tokens(CLI::App& app);
+void declare_diffusion(CLI::App& app);
 void declare_codebook(CLI::App& app);
 void declare_export(CLI::App& app);
 void declare_import(CLI::App& app);

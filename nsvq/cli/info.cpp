@@ -12,6 +12,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/io/contents_hash.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric_choice.h"
@@ -59,8 +60,9 @@ void add_run_state(InfoJson& json, const fs::path& checkpoint) {
   }
 }
 
-void add_parameters(InfoJson& json, const TensorMap& tensors) {
-  for (const std::string part : {"encoder", "quantizer", "decoder"}) {
+void add_parameters(InfoJson& json, const TensorMap& tensors,
+                    const std::vector<std::string>& parts) {
+  for (const auto& part : parts) {
     int64_t numbers = 0;
     for (const auto& [name, tensor] : tensors) {
       if (name.starts_with(part + ".")) numbers += tensor.numel();
@@ -94,7 +96,10 @@ void show_model(const std::string& path, JsonOutput& output) {
   json["sha256"] = tensors_sha256(file.contents.tensors);
   json["checked"] = has_contents_hash(metadata);
   json["tensors"] = file.contents.tensors.size();
-  add_parameters(json, file.contents.tensors);
+  const bool diffusion = is_diffusion(file.contents);
+  add_parameters(json, file.contents.tensors,
+                 diffusion ? std::vector<std::string>{"unet"}
+                           : std::vector<std::string>{"encoder", "quantizer", "decoder"});
   std::string settings;
   if (const auto text = metadata.find(kModelConfigKey); text != metadata.end()) {
     auto config = parse_config(text->second, file.path.string());
@@ -103,6 +108,13 @@ void show_model(const std::string& path, JsonOutput& output) {
     const auto table = settings_in_use(config);
     settings = table.to_yaml();
     json["settings"] = settings_to_json(table);
+  }
+  if (diffusion) {
+    auto [config, tokenizer] = diffusion_metadata(file.contents, file.path.string());
+    json["tokenizer"] = tokenizer.path;
+    json["tokenizer_sha256"] = tokenizer.sha256;
+    settings = to_yaml(config);
+    json["settings"] = settings_to_json(diffusion_options(config));
   }
   print_values(json);
   for (const auto& [part, count] : json["parameters"].items()) {

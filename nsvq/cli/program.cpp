@@ -39,6 +39,7 @@ const std::vector<Command>& commands() {
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode tokens to images", declare_detokenize},
       {"tokens", "verify folders of tokens, or join several into one", declare_tokens},
+      {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion},
       {"codebook", "make a codebook by k-means of a model's latents or a network's features",
        declare_codebook},
       {"export", "write a model's weights and configuration for PyTorch", declare_export},

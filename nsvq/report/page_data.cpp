@@ -135,6 +135,8 @@ PageJson page_data(const PageRun& run, const PageLimits& limits) {
   data.update(log_data(log, limits.points));
   add_settings(data, run.path / "config.yaml", limits.inside);
   add_pictures(data, run, limits);
+  // Pictures of latent diffusion are no pairs of images and reconstructions.
+  data["generated"] = !log.records.empty() && log.records.back().phase == "denoise";
   data["codes"] = run.codes ? codes_data(*run.codes) : PageJson(nullptr);
   data["no_codes"] = run.no_codes;
   return data;

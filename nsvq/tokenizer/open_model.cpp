@@ -150,6 +150,10 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   const auto file = open_model_file(run_or_checkpoint);
   const auto& metadata = file.contents.metadata;
   const auto config = metadata.find(kModelConfigKey);
+  if (config == metadata.end() && metadata.contains("nsvq.diffusion.config")) {
+    throw UserError("{}: a diffusion model, which `nsvq diffusion` samples, not a tokenizer",
+                    file.path.string());
+  }
   if (config == metadata.end()) {
     throw UserError(
         "{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/yaml.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/input_file.h"
 #include "nsvq/io/json.h"
@@ -67,6 +69,26 @@ int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
   return __builtin_mul_overflow(per_epoch, train.epochs, &total) ? 0 : std::max<int64_t>(total, 0);
 }
 
+/// The budget of a run. Of a tokenizer's, all settings are read with it; those of latent diffusion
+/// are another program's.
+TrainConfig budget_of_run(const fs::path& run) {
+  const auto file = run / kSettingsFile;
+  if (!fs::exists(file)) return load_run_config(run).train;
+  TrainConfig train;
+  bool diffusion = false;
+  const InputFile regular(file);  // no pipe
+  for (const auto& setting : parse_yaml(read_text(file), file.string())) {
+    diffusion = diffusion || setting.key.starts_with("diffusion.");
+    for (const auto& [key, field] : {std::pair{"train.steps", &train.steps},
+                                     {"train.epochs", &train.epochs},
+                                     {"train.batch_size", &train.batch_size}}) {
+      if (setting.key != key || setting.value.scalars.size() != 1) continue;
+      *field = parse_decimal(setting.value.scalars[0].text).value_or(*field);
+    }
+  }
+  return diffusion ? train : load_run_config(run).train;
+}
+
 }  // namespace
 
 RunSummary describe_run(const fs::path& run) {
@@ -76,7 +98,7 @@ RunSummary describe_run(const fs::path& run) {
   const bool running = FolderLock::held(run);
   summary.state = running ? "running" : "stopped";
   try {
-    const auto train = load_run_config(run).train;
+    const auto train = budget_of_run(run);
     summary.total_steps = train.steps;  // 0: epochs, whose steps the first checkpoint tells
     if (const auto checkpoints = list_checkpoints(run); !checkpoints.empty()) {
       const auto state = load_run_state(checkpoints.back());

@@ -32,6 +32,19 @@ TEST(WeightAverage, FollowsTheOptimizersStepsUnlessTheyAreSkipped) {
   EXPECT_TRUE(all.average.of(all.module->weight).is_same(all.copy->weight));
 }
 
+TEST(WeightAverage, ApproachesByAShare) {
+  Averaged all;
+  const torch::NoGradGuard no_grad;
+  const auto before = all.module->weight.clone();
+  all.module->weight.add_(1);
+  all.average.approach(at::full({}, 0.5));
+  EXPECT_TRUE(at::allclose(all.copy->weight, before + 0.5));
+  all.average.approach(at::zeros({}));
+  EXPECT_TRUE(at::allclose(all.copy->weight, before + 0.5)) << "a skipped step";
+  all.average.approach(at::ones({}));
+  EXPECT_TRUE(at::allclose(all.copy->weight, all.module->weight));
+}
+
 TEST(WeightAverage, CopiesRowsBuffersOrAll) {
   Averaged all;
   const torch::NoGradGuard no_grad;

@@ -82,7 +82,7 @@ class Pictures {
 
   row(run, picture, image) {
     const caption = make("figcaption", {}, this.runs.length > 1 ? make("b", {}, run.name + " ") : null, `epoch ${picture.epoch}`);
-    const grid = gridOf(image);
+    const grid = run.generated ? null : gridOf(image);
     if (!grid) return make("figure", {}, caption, make("img", {src: picture.source, alt: `samples of epoch ${picture.epoch}`}));
     const tiles = Array.from({length: grid.count}, (_, i) => this.tile(image, grid, i));
     return make("figure", {}, caption, make("div", {class: "tiles"}, ...tiles));

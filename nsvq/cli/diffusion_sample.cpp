@@ -1,0 +1,137 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "nsvq/cli/diffusion.h"
+#include "nsvq/cli/output_name.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/data/image_names.h"
+#include "nsvq/diffusion/export_diffusion.h"
+#include "nsvq/io/image.h"
+#include "nsvq/report/grid.h"
+#include "nsvq/tokenizer/picture_output.h"
+
+namespace nsvq {
+
+namespace {
+
+struct DiffusionSampleArguments : SampleArguments {
+  int64_t count = 64;
+  std::string out;
+};
+
+bool names_picture(const std::string& out) {
+  const auto ending = plain_ending(out);
+  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+}
+
+/// Calls `use(images, first)` for the images from `first` on, a batch at a time.
+template <typename Use>
+void sample_batches(DiffusionSession& session, const DiffusionSampleArguments& arguments,
+                    int64_t first, Use use) {
+  Progress progress("sample", arguments.count, "images", 30, first);
+  while (first < arguments.count) {
+    const int64_t end = std::min(first + arguments.batch_size, arguments.count);
+    use(session.sample(request_images(session, arguments, first, end)), first);
+    first = end;
+    progress.update(first);
+  }
+  progress.finish();
+}
+
+/// One picture, as square as the number of images allows.
+void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArguments& arguments) {
+  const auto columns =
+      static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(arguments.count))));
+  std::vector<std::vector<Image>> rows;
+  sample_batches(session, arguments, 0, [&](const torch::Tensor& images, int64_t /*first*/) {
+    for (const auto& image : images.unbind()) {
+      if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
+      rows.back().push_back(to_image(image));
+    }
+  });
+  write_image(arguments.out, make_grid(rows));
+}
+
+/// What the pictures depend on: other batches or another device may change the last bit.
+ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
+                                           const DiffusionSampleArguments& arguments) {
+  const auto& config = session.config();
+  const auto& sample = config.sample;
+  return {{"command", "diffusion sample"},
+          {"model", session.sha256()},
+          {"sampler", fmt::format("{} {} {} {} {}", sample.sampler, sample.steps, sample.eta,
+                                  sample.spacing, sample.last)},
+          {"class", arguments.label},
+          {"guidance", fmt::to_string(config.guidance)},
+          {"seed", fmt::to_string(arguments.seed)},
+          {"batch size", fmt::to_string(arguments.batch_size)},
+          {"precision", config.run.train.precision},
+          {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
+}
+
+/// Files NNNNNN.png; a folder that was left incomplete goes on behind its last image.
+void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments) {
+  const auto output = open_picture_output(arguments.out, sampled_settings(session, arguments));
+  sample_batches(
+      session, arguments, output->done(), [&](const torch::Tensor& images, int64_t first) {
+        const auto files = encode_pictures(images, ".png");
+        for (size_t i = 0; i < files.size(); ++i) {
+          output->add(fmt::format("{:06}.png", first + static_cast<int64_t>(i)), files[i]);
+        }
+        output->advance(first + std::ssize(files));
+      });
+  output->finish();
+}
+
+void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
+  const bool picture = names_picture(arguments.out);
+  if (!picture && !names_tar(arguments.out)) {
+    require_folder_name(arguments.out, "name FILE.png for a grid, or FILE.tar");
+  }
+  auto session = open_diffusion(arguments);
+  (picture ? sample_grid_picture : sample_files)(session, arguments);
+  fmt::print("{}\n", arguments.out);
+}
+
+struct DiffusionExportArguments {
+  SampleArguments model;
+  std::string out;
+};
+
+void run_diffusion_export(const DiffusionExportArguments& arguments) {
+  require_folder_name(arguments.out, "an export is a folder");
+  auto model = arguments.model;
+  model.device = "cpu";
+  const auto session = open_diffusion(model);
+  export_diffusion(session.model(), session.tokenizer(), arguments.out);
+  fmt::print("{}\n", arguments.out);
+}
+
+}  // namespace
+
+void declare_diffusion_sample(CLI::App& app) {
+  const auto arguments = std::make_shared<DiffusionSampleArguments>();
+  declare_sample_arguments(app, *arguments);
+  app.add_option("--count", arguments->count, "images")
+      ->check(CLI::Range(int64_t{1}, int64_t{100000000}))
+      ->capture_default_str();
+  app.add_option("--out", arguments->out,
+                 "FILE.png for one grid; or FILE.tar, or a folder (new, empty, or left incomplete "
+                 "by this command), for pictures 000000.png, 000001.png, ...")
+      ->required();
+  app.callback([arguments] { run_diffusion_sample(*arguments); });
+}
+
+void declare_diffusion_export(CLI::App& app) {
+  const auto arguments = std::make_shared<DiffusionExportArguments>();
+  declare_diffusion_model(app, arguments->model);
+  app.add_option("--out", arguments->out,
+                 "a new folder for the network, its tokenizer and their settings")
+      ->required();
+  app.callback([arguments] { run_diffusion_export(*arguments); });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,95 @@
+#include "nsvq/diffusion/config.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/data/paths.h"
+#include "nsvq/train/run_config.h"
+#include "nsvq/train/settings_summary.h"
+
+namespace nsvq {
+
+DiffusionConfig::DiffusionConfig() {
+  run.data.flip = true;
+  run.optimizer.beta1 = 0.9;
+  run.optimizer.beta2 = 0.999;
+  run.optimizer.ema_decay = 0.9999;
+  run.train.epochs = 100;
+  run.train.samples = 16;
+}
+
+DiffusionConfig load_diffusion_config(const std::string& path,
+                                      const std::vector<std::string>& overrides) {
+  DiffusionConfig config;
+  diffusion_options(config).load(path, overrides);
+  return config;
+}
+
+DiffusionConfig parse_diffusion_config(const std::string& text, const std::string& source) {
+  DiffusionConfig config;
+  diffusion_options(config).parse(text, source);
+  return config;
+}
+
+std::string to_yaml(const DiffusionConfig& config) {
+  auto copy = config;  // a table binds to what it could change
+  return diffusion_options(copy).to_yaml();
+}
+
+std::vector<std::string> essential_differences(const DiffusionConfig& here,
+                                               const DiffusionConfig& there) {
+  auto ours = here, theirs = there;
+  return diffusion_options(ours).differences(diffusion_options(theirs));
+}
+
+std::string summarize_settings(const DiffusionConfig& config) {
+  auto copy = config;
+  DiffusionConfig defaults;
+  return summarize_settings(
+      diffusion_options(copy), diffusion_options(defaults),
+      {"seed", "data.train", "data.val", "data.size", "unet.width", "unet.multipliers",
+       "diffusion.tokenizer", "diffusion.schedule", "diffusion.prediction", "optimizer.lr",
+       "train.epochs", "train.batch_size"});
+}
+
+void check_diffusion_settings(const DiffusionConfig& config) {
+  check_unet(config.unet);
+  plan_sampling(make_noise_schedule(config.noise), config.sample);
+  check_guidance(config, config.guidance, "sample.guidance");
+  if (!config.tokens.empty() && config.latents != "codes") {
+    throw UserError(
+        "diffusion.tokens are those of codes, so diffusion.latents must be codes, but it is {}",
+        config.latents);
+  }
+}
+
+void check_guidance(const DiffusionConfig& config, double guidance, const std::string& key) {
+  if (guidance == 1) return;
+  if (config.classes == 0) {
+    throw UserError("{} {}: the model knows no classes (diffusion.classes is 0); leave it 1", key,
+                    guidance);
+  }
+  if (config.label_dropout > 0) return;
+  throw UserError(
+      "{} {}: guidance needs a model that was trained with dropped labels, but "
+      "diffusion.label_dropout is 0; leave it 1",
+      key, guidance);
+}
+
+DiffusionConfig with_home(DiffusionConfig config) {
+  config.run = with_home(std::move(config.run));
+  for (auto* path : {&config.tokenizer, &config.tokens}) *path = home_path(*path);
+  return config;
+}
+
+DiffusionConfig with_absolute_paths(DiffusionConfig config) {
+  config.run = with_absolute_paths(std::move(config.run));
+  for (auto* path : {&config.tokenizer, &config.tokens}) {
+    if (path->empty()) continue;
+    *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  return config;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,100 @@
+#include "nsvq/diffusion/diffusion_model.h"
+
+#include <tuple>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/contents_hash.h"
+#include "nsvq/nn/layers.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/tokenizer/tokenizer.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr auto kDiffusionFormat = "1";
+constexpr auto kDiffusionFormatKey = "nsvq.diffusion.format";
+constexpr auto kDiffusionConfigKey = "nsvq.diffusion.config";
+constexpr auto kTokenizerKey = "nsvq.diffusion.tokenizer";
+constexpr auto kTokenizerHashKey = "nsvq.diffusion.tokenizer.sha256";
+
+torch::Tensor by_channel(const torch::Tensor& values) { return values.view({1, -1, 1, 1}); }
+
+}  // namespace
+
+DiffusionModelImpl::DiffusionModelImpl(const DiffusionConfig& config, int64_t channels)
+    : unet(register_module("unet", Unet(config.unet, UnetInputs{channels, config.labels()}))),
+      latent_mean(register_buffer("latent_mean", at::zeros({channels}))),
+      latent_deviation(register_buffer("latent_deviation", at::ones({channels}))) {}
+
+torch::Tensor DiffusionModelImpl::normalise(const torch::Tensor& latents) const {
+  return (latents - by_channel(latent_mean)) / by_channel(latent_deviation);
+}
+
+torch::Tensor DiffusionModelImpl::restore(const torch::Tensor& normalised) const {
+  return normalised * by_channel(latent_deviation) + by_channel(latent_mean);
+}
+
+void move_to_device(DiffusionModel& model, const DiffusionConfig& config, c10::Device device) {
+  model->to(device);
+  use_gpu_layout(*model);
+  model->unet->precision = precision_on(config.run, device);
+}
+
+TensorFile diffusion_contents(const TensorMap& tensors, const DiffusionConfig& config,
+                              const TokenizerReference& tokenizer,
+                              const std::map<std::string, std::string>& metadata) {
+  TensorFile file{tensors,
+                  {{"format", "pt"},
+                   {"nsvq.version", kVersion},
+                   {kDiffusionFormatKey, kDiffusionFormat},
+                   {kDiffusionConfigKey, to_yaml(config)},
+                   {kTokenizerKey, tokenizer.path},
+                   {kTokenizerHashKey, tokenizer.sha256}}};
+  file.metadata.insert(metadata.begin(), metadata.end());
+  add_contents_hash(file);
+  return file;
+}
+
+bool is_diffusion(const TensorFile& file) { return file.metadata.contains(kDiffusionConfigKey); }
+
+std::pair<DiffusionConfig, TokenizerReference> diffusion_metadata(const TensorFile& file,
+                                                                  const std::string& from) {
+  if (file.metadata.contains(kModelConfigKey)) {
+    throw UserError("{}: a tokenizer, where a diffusion model is asked for", from);
+  }
+  const auto text = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    if (found != file.metadata.end()) return found->second;
+    throw UserError("{}: no diffusion model (metadata '{}' is missing)", from, key);
+  };
+  if (const auto format = text(kDiffusionFormatKey); format != kDiffusionFormat) {
+    throw UserError("{}: diffusion model of format {}, this nsvq reads format {}; use a newer nsvq",
+                    from, format, kDiffusionFormat);
+  }
+  return {parse_diffusion_config(text(kDiffusionConfigKey), from),
+          {text(kTokenizerKey), text(kTokenizerHashKey)}};
+}
+
+LoadedDiffusion load_diffusion(const std::filesystem::path& run_or_checkpoint) {
+  const auto file = open_model_file(run_or_checkpoint);
+  LoadedDiffusion loaded;
+  loaded.file = file.path;
+  std::tie(loaded.config, loaded.tokenizer) = diffusion_metadata(file.contents, file.path.string());
+  const auto mean = file.contents.tensors.find("latent_mean");
+  if (mean == file.contents.tensors.end() || mean->second.dim() != 1) {
+    throw UserError("{}: tensor 'latent_mean' is missing; is it damaged?", file.path.string());
+  }
+  {
+    const auto budget = budget_of(file);
+    loaded.model = DiffusionModel(loaded.config, mean->second.size(0));
+  }
+  load_tensors(*loaded.model, file.contents.tensors, file.path.string());
+  loaded.model->eval();
+  return loaded;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "nsvq/diffusion/config.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/nn/named_tensors.h"
+#include "nsvq/nn/unet.h"
+
+namespace nsvq {
+
+/// The U-Net and the mean and standard deviation per channel of the latents that it is trained on.
+struct DiffusionModelImpl : torch::nn::Module {
+  /// For latents of so many channels, with fresh weights.
+  DiffusionModelImpl(const DiffusionConfig& config, int64_t channels);
+
+  /// Latents [B, d, h, w] to mean 0 and deviation 1, and back.
+  torch::Tensor normalise(const torch::Tensor& latents) const;
+  torch::Tensor restore(const torch::Tensor& normalised) const;
+
+  Unet unet;
+  torch::Tensor latent_mean, latent_deviation;  ///< buffers [d] fp32
+};
+TORCH_MODULE(DiffusionModel);
+
+/// Moves a model to a device, in the memory format that is fast there, and sets its precision.
+void move_to_device(DiffusionModel& model, const DiffusionConfig& config, c10::Device device);
+
+/// By which a model knows the tokenizer of its latents.
+struct TokenizerReference {
+  std::string path;    ///< where it was, absolute
+  std::string sha256;  ///< of its weights
+};
+
+/// A model as its file holds it. `metadata` is added to the file's own.
+TensorFile diffusion_contents(const TensorMap& tensors, const DiffusionConfig& config,
+                              const TokenizerReference& tokenizer,
+                              const std::map<std::string, std::string>& metadata = {});
+
+/// A model with the settings it was trained with, on the CPU.
+struct LoadedDiffusion {
+  DiffusionConfig config;
+  DiffusionModel model{nullptr};
+  TokenizerReference tokenizer;
+  std::filesystem::path file;
+};
+
+/// Opens what a user names: a run's folder, a checkpoint folder, an exported folder or a model
+/// file. Throws UserError, also for one that is a tokenizer's.
+LoadedDiffusion load_diffusion(const std::filesystem::path& run_or_checkpoint);
+
+/// Whether a model file is one of latent diffusion.
+bool is_diffusion(const TensorFile& file);
+
+/// The settings and the tokenizer that a model file's metadata hold. Throws UserError calling it
+/// `from`.
+std::pair<DiffusionConfig, TokenizerReference> diffusion_metadata(const TensorFile& file,
+                                                                  const std::string& from);
+
+}  // namespace nsvq

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/torch_flags.h"
+#include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/diffusion/latent_sampler.h"
+#include "nsvq/diffusion/latent_space.h"
+#include "nsvq/train/cuda_graph.h"
+
+namespace nsvq {
+
+/// A trained diffusion model with its tokenizer, in use: samples images. Sets torch's process-wide
+/// flags as InferenceSession does, so one session is used at a time.
+class DiffusionSession {
+ public:
+  /// The model's sample.* settings and guidance decide how it samples. Its tokenizer is `tokenizer`
+  /// or, if that is empty, the one beside the model (an exported folder) or where the model found
+  /// it in training; by its weights it must be the one of training. Throws UserError.
+  DiffusionSession(LoadedDiffusion model, const std::string& tokenizer, c10::Device device);
+
+  /// Images [images, 3, H, W] in [-1, 1] on the session's device. Throws RunError naming the first
+  /// image that became non-finite.
+  torch::Tensor sample(const SampleRequest& request);
+
+  const DiffusionConfig& config() const { return model_.config; }
+  /// Of all that images depend on besides settings: network and tokenizer.
+  std::string sha256() const;
+  const LoadedDiffusion& model() const { return model_; }
+  const LoadedModel& tokenizer() const { return latents_.model(); }
+  c10::Device device() const { return device_; }
+
+ private:
+  LoadedDiffusion model_;
+  c10::Device device_;
+  TorchFlags flags_;
+  SideStreamGuard stream_;
+  LatentSpace latents_;
+  std::optional<LatentSampler> sampler_;
+};
+
+/// The name of the folder beside an exported model that holds its tokenizer.
+inline constexpr auto kExportedTokenizer = "tokenizer";
+
+}  // namespace nsvq

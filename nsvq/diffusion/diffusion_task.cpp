@@ -1,0 +1,264 @@
+#include "nsvq/diffusion/diffusion_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/core/seeds.h"
+#include "nsvq/core/text.h"
+#include "nsvq/diffusion/labelled_images.h"
+#include "nsvq/diffusion/latent_sampler.h"
+#include "nsvq/nn/layers.h"
+#include "nsvq/quantizers/search.h"
+#include "nsvq/report/grid.h"
+#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/train/loop.h"
+#include "nsvq/train/lr_schedule.h"
+
+namespace nsvq {
+
+namespace {
+
+DiffusionModel make_diffusion_model(const DiffusionConfig& config, int64_t channels,
+                                    c10::Device device) {
+  torch::manual_seed(seed_for(config.run.seed, Draw::weights));
+  choose_precision(config.run.train.precision, device);  // throws where the device lacks it
+  DiffusionModel model(config, channels);
+  move_to_device(model, config, device);
+  return model;
+}
+
+LoaderOptions validation_loader_options(const DiffusionConfig& config, const Group& group,
+                                        c10::Device device) {
+  auto options = inference_loader_options(config.run, device, group.size());
+  options.rank = group.rank();
+  options.world = group.size();
+  return options;
+}
+
+/// Seeds of an evaluation: of an image's place in the source alone, so that evaluations compare.
+torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices,
+                               c10::Device device) {
+  std::vector<int64_t> seeds;
+  for (const int64_t index : indices) {
+    constexpr uint64_t purpose = 0x76616c;
+    seeds.push_back(static_cast<int64_t>(
+        combine_seeds({static_cast<uint64_t>(seed), purpose, static_cast<uint64_t>(index)})));
+  }
+  return at::tensor(seeds, at::kLong).to(device);
+}
+
+}  // namespace
+
+DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents,
+                             DiffusionBatches& batches, std::shared_ptr<Group> group,
+                             c10::Device device)
+    : config_(config),
+      latents_(latents),
+      batches_(batches),
+      group_(std::move(group)),
+      device_(device),
+      shape_(latents_.shape(config.run.data.size, config.unet.stride())),
+      val_source_(open_source_of("data.val", config.run.data.val, config.run.data)),
+      val_loader_(val_source_, validation_loader_options(config, *group_, device)),
+      model_(make_diffusion_model(config, shape_[0], device)),
+      averaged_(make_diffusion_model(config, shape_[0], device)),
+      average_(model_.ptr(), averaged_.ptr(), config.run.optimizer.ema_decay),
+      optimizer_(named_parameters(*model_), config.run.optimizer),
+      loss_(config, device) {
+  require_classes(*val_source_, config.classes, "data.val");
+  for (const auto& parameter : averaged_->parameters()) parameter.set_requires_grad(false);
+}
+
+StepPlan DiffusionTask::plan(const RunState& state) {
+  const auto& run = config_.run;
+  return {"denoise",
+          1,
+          {lr_factor(run.optimizer.schedule, state.step, total_steps(run.train, batches_, state))}};
+}
+
+torch::Tensor DiffusionTask::latents_of(const TensorBatch& batch) {
+  const auto& data = batch.at(0);
+  return data.scalar_type() == at::kLong ? latents_.from_tokens(data) : latents_.encode(data);
+}
+
+torch::Tensor DiffusionTask::labels_of(const TensorBatch& batch) const {
+  return config_.classes > 0 ? batch.at(2) : torch::Tensor();
+}
+
+/// Seeds follow from the step and an image's place among those of all ranks, so that the number of
+/// ranks does not matter.
+void DiffusionTask::step(const TensorBatch& batch, Step& step) {
+  const int64_t count = batch[0].size(0), parts = config_.run.train.accumulate;
+  const auto places = at::arange(count, batch[1].options()) * group_->size() + group_->rank();
+  const auto seeds = step.inputs().seed + places;
+  const auto latents = model_->normalise(latents_of(batch));
+  const auto labels = labels_of(batch);
+  torch::Tensor total = at::zeros({}, latents.options());
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = count * part / parts, size = count * (part + 1) / parts - first;
+    const auto own = [&](const torch::Tensor& all) {
+      return all.defined() ? all.narrow(0, first, size) : all;
+    };
+    const auto losses =
+        loss_(model_, {own(latents), own(labels), own(seeds)}, DenoisingLoss::Labels::dropped);
+    const auto loss = losses.sum() / static_cast<double>(count);
+    step.backward(loss, *model_, part + 1 == parts);
+    total = total + loss.detach();
+  }
+  Scalars scalars = {{"loss", total}};
+  if (!is_constant(config_.run.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
+  move_average(step, step.update(scalars, {{"unet", model_.get()}}));
+}
+
+/// With decay min(decay, (1 + n) / (10 + n)) in step n: the first weights are soon forgotten.
+void DiffusionTask::move_average(const Step& step, const torch::Tensor& skip) {
+  const torch::NoGradGuard no_grad;
+  const auto n = step.inputs().step.to(at::kFloat) + 1;
+  const auto decay = ((n + 1) / (n + 10)).clamp_max(config_.run.optimizer.ema_decay);
+  average_.approach((1 - decay).masked_fill(skip, 0));
+}
+
+/// Whether steps look for the nearest codes of images.
+bool DiffusionTask::searches_codes() const { return latents_.of_codes() && config_.tokens.empty(); }
+
+std::string DiffusionTask::graphs_disabled_reason() const {
+  if (!searches_codes()) return "";
+  const auto& tokenizer = latents_.model().config;
+  const auto reason =
+      streaming_search_unavailable_reason(tokenizer.model.latent_dim, tokenizer.quantizer);
+  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
+}
+
+torch::Tensor DiffusionTask::latents_to_check(const TensorBatch& batch) {
+  return searches_codes() ? latents_.encoder_output(batch.at(0)) : latents_of(batch);
+}
+
+std::string DiffusionTask::first_nonfinite_image(const TensorBatch& batch,
+                                                 const torch::Tensor& latents) const {
+  const auto found = at::isfinite(latents).flatten(1).all(1).logical_not().nonzero();
+  if (found.size(0) == 0) return "";
+  return batches_.name_of(batch.at(1)[found[0][0].item<int64_t>()].item<int64_t>());
+}
+
+std::string DiffusionTask::locate_nonfinite(const SkippedSteps& skipped) {
+  const auto name = first_nonfinite_image(skipped.batch, latents_to_check(skipped.batch));
+  return name.empty() ? "the loss or a gradient" : "the latents of image " + quote(name);
+}
+
+std::vector<std::string> DiffusionTask::describe(const Loop& /*loop*/) const {
+  return {fmt::format("images       {} to train on, {} to evaluate on", batches_.samples(),
+                      val_source_->size()),
+          fmt::format("latents      {} of {}x{}, of {}", shape_[0], shape_[1], shape_[2],
+                      latents_.model().file.string()),
+          fmt::format("parameters   {}", parameter_count(*model_))};
+}
+
+/// Mean and deviation of the latents, of training images as the first epoch has them.
+void DiffusionTask::begin(Loop& /*loop*/) {
+  const torch::NoGradGuard no_grad;
+  LatentMoments moments(shape_[0], device_);
+  const int64_t wanted = config_.statistics_images > 0
+                             ? std::min(config_.statistics_images, batches_.samples())
+                             : batches_.samples();
+  Progress progress("statistics of latents", wanted, "images");
+  batches_.start(0, 0, 0);
+  int64_t seen = 0;  // over all ranks
+  while (seen < wanted) {
+    const auto batch = batches_.next();
+    if (!batch) break;
+    const auto latents = latents_to_check(*batch);
+    const auto name = first_nonfinite_image(*batch, latents);
+    if (!name.empty()) {
+      throw UserError("{}: the latents of image {} are non-finite by {}",
+                      config_.tokens.empty() ? "data.train" : "diffusion.tokens", quote(name),
+                      latents_.model().file.string());
+    }
+    moments.add(searches_codes() ? latents_of(*batch) : latents);
+    seen += batches_.step_samples();
+    progress.update(std::min(seen, wanted));
+  }
+  progress.finish();
+  if (seen == 0) {
+    throw UserError("data.train: {} images make no batch of {} (train.batch_size)",
+                    batches_.samples(), batches_.step_samples());
+  }
+  group_->sum({moments.sums()});
+  for (auto* one : {&model_, &averaged_}) {
+    (*one)->latent_mean.copy_(moments.mean());
+    (*one)->latent_deviation.copy_(moments.deviation());
+  }
+}
+
+/// The loss of the averaged weights, with the same noise in every evaluation.
+std::map<std::string, double> DiffusionTask::evaluate(const RunState& /*state*/) {
+  const torch::NoGradGuard no_grad;
+  auto sums = at::zeros({2}, at::device(device_).dtype(at::kDouble));
+  val_loader_.start(0);
+  while (const auto batch = val_loader_.next()) {
+    throw_if_interrupted();
+    const auto tensors = with_labels(*batch, *val_source_, config_.classes, device_);
+    const auto losses = loss_(averaged_,
+                              {averaged_->normalise(latents_of(tensors)), labels_of(tensors),
+                               validation_seeds(config_.run.seed, batch->indices, device_)},
+                              DenoisingLoss::Labels::kept)
+                            .to(at::kDouble);
+    sums += at::stack({losses.sum(), at::full({}, losses.size(0), losses.options())});
+  }
+  group_->sum({sums});
+  const double images = sums[1].item<double>();
+  if (images == 0) throw UserError("data.val: {}: no usable image", config_.run.data.val.text());
+  return {{"loss", sums[0].item<double>() / images}, {"images", images}};
+}
+
+/// Samples of the averaged weights by the same noise each time.
+std::optional<Image> DiffusionTask::sample_picture() {
+  const int64_t count = config_.run.train.samples;
+  SampleRequest request;
+  request.seed = config_.run.seed;
+  for (int64_t i = 0; i < count; ++i) request.indices.push_back(i);
+  request.labels = labels_for(config_, /*wanted=*/-1, request.indices);
+  LatentSampler sampler(averaged_, config_, shape_, device_);
+  const auto latents = sampler.sample(request);
+  if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;
+  const auto columns = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  std::vector<std::vector<Image>> rows;
+  for (const auto& image : latents_.decode(latents).unbind()) {
+    if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
+    rows.back().push_back(to_image(image));
+  }
+  return make_grid(rows);
+}
+
+TensorFile DiffusionTask::model(const RunState& state) {
+  const auto path = with_absolute_paths(config_).tokenizer;
+  return diffusion_contents(
+      named_tensors(*averaged_), config_, {path, latents_.sha256()},
+      {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
+}
+
+TensorMap DiffusionTask::training_state() {
+  TensorMap all;
+  add_prefixed(all, "model.", named_tensors(*model_));
+  add_prefixed(all, "adam.", optimizer_.state());
+  return all;
+}
+
+TensorMap DiffusionTask::shared_tensors() {
+  auto all = training_state();
+  add_prefixed(all, "average.", named_tensors(*averaged_));
+  return all;
+}
+
+void DiffusionTask::load(const TensorMap& model, const TensorMap& training,
+                         const std::string& /*state*/, const std::string& from) {
+  load_tensors(*model_, with_prefix(training, "model."), from);
+  load_tensors(*averaged_, model, from);
+  optimizer_.load(with_prefix(training, "adam."), from);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nsvq/data/loader.h"
+#include "nsvq/diffusion/denoising_loss.h"
+#include "nsvq/diffusion/diffusion_batches.h"
+#include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/diffusion/latent_space.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/train/adam.h"
+#include "nsvq/train/task.h"
+#include "nsvq/train/weight_average.h"
+
+namespace nsvq {
+
+/// Trains latent diffusion on the latents of a frozen tokenizer, which encodes images on the way or
+/// looks up the codes of tokens.
+class DiffusionTask : public Task {
+ public:
+  /// `latents` and `batches` outlive the task. Throws UserError for settings that cannot run.
+  DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, DiffusionBatches& batches,
+                std::shared_ptr<Group> group, c10::Device device);
+
+  // Steps.
+  StepPlan plan(const RunState& state) override;
+  void step(const TensorBatch& batch, Step& step) override;
+  std::vector<Adam*> optimizers() override { return {&optimizer_}; }
+  std::string graphs_disabled_reason() const override;
+  std::string locate_nonfinite(const SkippedSteps& skipped) override;
+
+  // The run.
+  std::vector<std::string> describe(const Loop& loop) const override;
+  std::string sample_name() const override { return "images"; }
+  std::string phase() const override { return "denoise"; }
+  void begin(Loop& loop) override;
+  std::map<std::string, double> evaluate(const RunState& state) override;
+  bool higher_is_better(const std::string& /*figure*/) const override { return false; }
+  std::optional<Image> sample_picture() override;
+
+  // What a checkpoint holds.
+  TensorFile model(const RunState& state) override;
+  TensorMap training_state() override;
+  TensorMap shared_tensors() override;
+  void load(const TensorMap& model, const TensorMap& training, const std::string& state,
+            const std::string& from) override;
+
+ private:
+  /// Of a batch: latents that are not normalised yet, and classes.
+  torch::Tensor latents_of(const TensorBatch& batch);
+  torch::Tensor labels_of(const TensorBatch& batch) const;
+  bool searches_codes() const;
+  /// What of a batch is to be finite: the encoder's output, also where its codes are learned.
+  torch::Tensor latents_to_check(const TensorBatch& batch);
+  /// The name of the first image for which it is not; empty if there is none.
+  std::string first_nonfinite_image(const TensorBatch& batch, const torch::Tensor& latents) const;
+  void move_average(const Step& step, const torch::Tensor& skip);
+
+  DiffusionConfig config_;
+  LatentSpace& latents_;
+  DiffusionBatches& batches_;
+  std::shared_ptr<Group> group_;
+  c10::Device device_;
+  std::vector<int64_t> shape_;  ///< [d, h, w]
+  std::shared_ptr<const Source> val_source_;
+  Loader val_loader_;
+  DiffusionModel model_, averaged_;
+  WeightAverage average_;
+  Adam optimizer_;
+  DenoisingLoss loss_;
+};
+
+}  // namespace nsvq

@@ -1,0 +1,86 @@
+#include "nsvq/diffusion/diffusion_trainer.h"
+
+#include <fmt/ranges.h>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/io/input_file.h"
+#include "nsvq/tokenizer/tokenizer.h"
+#include "nsvq/train/run_folder.h"
+#include "nsvq/train/trainer.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device) {
+  const auto& run = config.run;
+  const auto gradients = run.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
+  return {run.train, run.checkpoint,
+          run.seed,  precision_on(run, device),
+          gradients, summarize_settings(config)};
+}
+
+/// A checkpoint of other settings or another tokenizer cannot be continued.
+void require_same_run(const DiffusionConfig& config, const std::string& tokenizer_sha256,
+                      const Checkpoint& checkpoint, const std::string& from) {
+  const auto [stored, tokenizer] = diffusion_metadata(checkpoint.model, from);
+  const auto differences = essential_differences(config, stored);
+  if (!differences.empty()) {
+    throw UserError("{}: of another configuration: {}; start a new run with --run or --new", from,
+                    fmt::join(differences, ", "));
+  }
+  if (tokenizer.sha256 == tokenizer_sha256) return;
+  throw UserError(
+      "diffusion.tokenizer: {} is not the tokenizer that {} was trained on ({}), by its weights; "
+      "start a new run with --run or --new",
+      config.tokenizer, from, tokenizer.path);
+}
+
+}  // namespace
+
+DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path& run,
+                                   std::shared_ptr<Group> group, Start start,
+                                   std::optional<FolderLock> lock)
+    : lock_(lock_for(*group, start, run, std::move(lock))),
+      device_(choose_device(config.run.device, group->local_rank())),
+      flags_(settings_of_rank(training_torch_settings(config.run, device_), *group)),
+      latents_(load_tokenizer(config.tokenizer), config.latents, device_),
+      batches_(make_diffusion_batches(config, latents_, *group, device_)),
+      task_(config, latents_, *batches_, group, device_),
+      loop_(task_, *batches_, diffusion_loop_options(config, device_), group, device_) {
+  const auto from =
+      checkpoint_to_resume(run, start, *group, [&](Checkpoint& checkpoint, const fs::path& folder) {
+        require_same_run(config, latents_.sha256(), checkpoint, folder.string());
+      });
+  if (from) loop_.load(*from, run.string());
+  if (!group->leads()) return;
+  run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
+                            loop_.state(), from ? &*from : nullptr);
+}
+
+DiffusionConfig load_diffusion_run_config(const fs::path& run,
+                                          const std::vector<std::string>& overrides) {
+  const auto file = run / kSettingsFile;
+  if (!fs::exists(file)) throw UserError("{}: holds no run (no config.yaml)", run.string());
+  const InputFile regular(file);  // a recipe may come from a pipe, a run's settings may not
+  return load_diffusion_config(file.string(), overrides);
+}
+
+RunMatch match_of(const DiffusionConfig& config) {
+  return {config.run.train,
+          [config](const fs::path& run) {
+            return essential_differences(config, load_diffusion_run_config(run));
+          },
+          [config](const fs::path& run) {
+            const auto here = with_absolute_paths(config);
+            const auto there = with_absolute_paths(load_diffusion_run_config(run));
+            return essential_differences(here, there).empty() &&
+                   here.run.data.train == there.run.data.train &&
+                   here.tokenizer == there.tokenizer && here.tokens == there.tokens;
+          }};
+}
+
+}  // namespace nsvq

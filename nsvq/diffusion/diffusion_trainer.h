@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "nsvq/core/torch_flags.h"
+#include "nsvq/diffusion/diffusion_task.h"
+#include "nsvq/train/loop.h"
+#include "nsvq/train/run_choice.h"
+#include "nsvq/train/run_setup.h"
+
+namespace nsvq {
+
+/// A run that trains latent diffusion, as Trainer (nsvq/train/trainer.h) is one of a tokenizer.
+class DiffusionTrainer {
+ public:
+  DiffusionTrainer(const DiffusionConfig& config, const std::filesystem::path& run,
+                   std::shared_ptr<Group> group, Start start = Start::fresh,
+                   std::optional<FolderLock> lock = std::nullopt);
+
+  void on_step(Loop::Hook hook) { loop_.on_step(std::move(hook)); }
+  Outcome train() { return loop_.train(run_.get()); }
+  /// Why steps are not captured as CUDA graphs; empty if they are (train.graphs).
+  std::string graphs_disabled_reason() const { return loop_.graphs_disabled_reason(); }
+
+ private:
+  std::optional<FolderLock> lock_;  ///< until `run_` has it
+  c10::Device device_;
+  TorchFlags flags_;
+  LatentSpace latents_;
+  std::unique_ptr<DiffusionBatches> batches_;
+  DiffusionTask task_;
+  Loop loop_;
+  std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
+};
+
+/// The settings of a run, with `key=value` overrides: its config.yaml. Throws UserError, also if
+/// the folder holds no run.
+DiffusionConfig load_diffusion_run_config(const std::filesystem::path& run,
+                                          const std::vector<std::string>& overrides = {});
+
+/// For the choice of the run to continue.
+RunMatch match_of(const DiffusionConfig& config);
+
+}  // namespace nsvq

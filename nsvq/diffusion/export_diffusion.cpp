@@ -1,0 +1,79 @@
+#include "nsvq/diffusion/export_diffusion.h"
+
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/version.h"
+#include "nsvq/diffusion/diffusion_session.h"
+#include "nsvq/io/atomic_file.h"
+#include "nsvq/io/file.h"
+#include "nsvq/tokenizer/export_model.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/recipe.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What diffusers' schedulers call the same.
+Json scheduler_json(const DiffusionConfig& config) {
+  const auto& noise = config.noise;
+  const auto schedule = noise.schedule == "linear"        ? "linear"
+                        : noise.schedule == "sqrt-linear" ? "scaled_linear"
+                                                          : "squaredcos_cap_v2";
+  const auto scheduler = config.sample.sampler == "ddim"   ? "DDIMScheduler"
+                         : config.sample.sampler == "ddpm" ? "DDPMScheduler"
+                                                           : "DPMSolverMultistepScheduler";
+  const bool compvis = config.sample.spacing == "compvis";
+  return {{"_class_name", scheduler},
+          {"num_train_timesteps", noise.times},
+          {"beta_start", noise.beta_start},
+          {"beta_end", noise.beta_end},
+          {"beta_schedule", schedule},
+          {"prediction_type", config.objective.prediction == "eps" ? "epsilon" : "v_prediction"},
+          {"clip_sample", false},
+          {"set_alpha_to_one", config.sample.last == "one"},
+          {"timestep_spacing", compvis ? "leading" : config.sample.spacing},
+          {"steps_offset", compvis ? 1 : 0}};
+}
+
+void write_json(const fs::path& file, const Json& json) { write_text(file, json.dump(1) + "\n"); }
+
+}  // namespace
+
+void export_diffusion(const LoadedDiffusion& model, const LoadedModel& tokenizer,
+                      const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder, ignored)) {
+    throw UserError("--out {}: exists already; name a new folder", folder.string());
+  }
+  AtomicFolder out(folder);
+  const auto make = [&](const char* name) {
+    const auto path = out.path() / name;
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) throw RunError("cannot make {}: {}", path.string(), error.message());
+    return path;
+  };
+  auto settings = model.config;  // a table binds to what it could change
+  auto json = settings_to_json(diffusion_options(settings));
+  json["nsvq"] = {{"version", kVersion},
+                  {"channels", model.model->latent_mean.size(0)},
+                  {"labels", model.config.labels()},
+                  {"tokenizer_sha256", model.tokenizer.sha256}};
+  write_safetensors(out.path() / "model.safetensors",
+                    diffusion_contents(named_tensors(*model.model), model.config, model.tokenizer));
+  write_json(out.path() / "config.json", json);
+  const auto beside = make(kExportedTokenizer);
+  write_model(beside / "model.safetensors", named_tensors(*tokenizer.tokenizer), tokenizer.config);
+  auto own = tokenizer.config;
+  write_json(beside / "config.json", settings_to_json(tokenizer_options(own)));
+  write_json(make("scheduler") / "scheduler_config.json", scheduler_json(model.config));
+  out.commit();
+}
+
+}  // namespace nsvq

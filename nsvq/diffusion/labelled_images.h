@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nsvq/data/loader.h"
+#include "nsvq/diffusion/diffusion_batches.h"
+
+namespace nsvq {
+
+/// Throws UserError, naming the key of the source and an image, unless every image has a class
+/// below `classes`; nothing without classes.
+void require_classes(const Source& source, int64_t classes, const std::string& key);
+
+/// A loader's batch as DiffusionBatches have it.
+TensorBatch with_labels(const Batch& batch, const Source& source, int64_t classes,
+                        c10::Device device);
+
+/// Images as training data.
+class LabelledImages : public DiffusionBatches {
+ public:
+  LabelledImages(std::shared_ptr<const Source> source, const LoaderOptions& options,
+                 int64_t classes);
+  std::string name_of(int64_t place) const override { return source_->key(place); }
+  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
+  int64_t samples() const override { return source_->size(); }
+  int64_t step_samples() const override { return step_samples_; }
+  void start(int64_t epoch, int64_t batch, int64_t used) override {
+    loader_.start(epoch, batch, used);
+  }
+  std::optional<TensorBatch> next() override;
+
+ private:
+  std::shared_ptr<const Source> source_;
+  int64_t classes_, step_samples_;
+  c10::Device device_;
+  Loader loader_;
+};
+
+}  // namespace nsvq

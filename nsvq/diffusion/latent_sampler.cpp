@@ -1,0 +1,80 @@
+#include "nsvq/diffusion/latent_sampler.h"
+
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/diffusion/image_noise.h"
+
+namespace nsvq {
+
+LatentSampler::LatentSampler(DiffusionModel model, const DiffusionConfig& config,
+                             std::vector<int64_t> shape, c10::Device device, bool graphs)
+    : model_(std::move(model)),
+      config_(config),
+      steps_(plan_sampling(make_noise_schedule(config.noise), config.sample)),
+      shape_(std::move(shape)),
+      device_(device),
+      graph_(device, graphs && device.is_cuda()) {
+  check_guidance(config, config.guidance, "sample.guidance");
+}
+
+torch::Tensor LatentSampler::network(const torch::Tensor& noisy, const torch::Tensor& times,
+                                     const torch::Tensor& labels) {
+  StepGraph::Batch inputs = {noisy, times};
+  if (labels.defined()) inputs.push_back(labels);
+  const auto work = [this](const StepGraph::Batch& given) {
+    output_ =
+        model_->unet->forward(given[0], given[1], given.size() > 2 ? given[2] : torch::Tensor());
+  };
+  if (!graph_.replay("denoise", inputs, work)) work(inputs);
+  return output_;
+}
+
+/// With guidance the network sees each image twice, with and without its class, in one batch.
+Denoiser LatentSampler::denoiser_for(const std::vector<int64_t>& labels) {
+  if (config_.classes == 0) {
+    return [this](const torch::Tensor& noisy, const torch::Tensor& times) {
+      return network(noisy, times, {});
+    };
+  }
+  const auto own = at::tensor(labels, at::kLong).to(device_);
+  if (config_.guidance == 1) {
+    return [this, own](const torch::Tensor& noisy, const torch::Tensor& times) {
+      return network(noisy, times, own);
+    };
+  }
+  const auto both = at::cat({own, at::full_like(own, config_.classes)});
+  return [this, both](const torch::Tensor& noisy, const torch::Tensor& times) {
+    const auto outputs = network(at::cat({noisy, noisy}), at::cat({times, times}), both).chunk(2);
+    return outputs[1] + config_.guidance * (outputs[0] - outputs[1]);
+  };
+}
+
+torch::Tensor LatentSampler::sample(const SampleRequest& request) {
+  const torch::NoGradGuard no_grad;
+  TORCH_CHECK(config_.classes == 0 || request.labels.size() == request.indices.size(),
+              "sample: ", request.labels.size(), " labels for ", request.indices.size(), " images");
+  const ImageNoise noise(request.seed, request.indices, shape_, device_);
+  const auto samples =
+      sample_latents(steps_, prediction_kind(config_.objective.prediction),
+                     denoiser_for(request.labels), [&](int64_t draw) { return noise.draw(draw); });
+  return model_->restore(samples);
+}
+
+std::vector<int64_t> labels_for(const DiffusionConfig& config, int64_t wanted,
+                                const std::vector<int64_t>& indices) {
+  if (config.classes == 0) {
+    if (wanted < 0) return {};
+    throw UserError("class {}: the model knows no classes (diffusion.classes is 0)", wanted);
+  }
+  if (wanted >= config.classes) {
+    throw UserError("class {}: the model has classes 0 to {}", wanted, config.classes - 1);
+  }
+  std::vector<int64_t> labels;
+  for (const int64_t index : indices) {
+    labels.push_back(wanted < 0 ? index % config.classes : wanted);
+  }
+  return labels;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/diffusion/sample_latents.h"
+#include "nsvq/train/cuda_graph.h"
+
+namespace nsvq {
+
+/// Which images to sample. Image i of a seed is the same in every batch.
+struct SampleRequest {
+  int64_t seed = 0;
+  std::vector<int64_t> indices;  ///< numbers of the images
+  std::vector<int64_t> labels;   ///< a class each; empty: none is told
+};
+
+/// Samples a model's latents.
+class LatentSampler {
+ public:
+  /// `shape` [d, h, w] of an image's latents. With `graphs`, on a GPU within a SideStreamGuard, the
+  /// network runs as a CUDA graph. Throws UserError for settings that do not fit the model.
+  LatentSampler(DiffusionModel model, const DiffusionConfig& config, std::vector<int64_t> shape,
+                c10::Device device, bool graphs = false);
+
+  /// [images, d, h, w], as the tokenizer has them (not normalised).
+  torch::Tensor sample(const SampleRequest& request);
+
+ private:
+  Denoiser denoiser_for(const std::vector<int64_t>& labels);
+  torch::Tensor network(const torch::Tensor& noisy, const torch::Tensor& times,
+                        const torch::Tensor& labels);
+
+  DiffusionModel model_;
+  DiffusionConfig config_;
+  std::vector<SamplerStep> steps_;
+  std::vector<int64_t> shape_;
+  c10::Device device_;
+  StepGraph graph_;
+  torch::Tensor output_;  ///< of the network; a graph writes it anew
+};
+
+/// A class for each image: `wanted`, or if that is below 0 all in turn. No labels of a model
+/// without classes. Throws UserError for a class that there is not.
+std::vector<int64_t> labels_for(const DiffusionConfig& config, int64_t wanted,
+                                const std::vector<int64_t>& indices);
+
+}  // namespace nsvq

@@ -1,0 +1,237 @@
+// nsvq diffusion: train, sample, eval, export.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/diffusion/config.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/image.h"
+#include "nsvq/nn/inception.h"
+#include "tests/cli/kill.h"
+#include "tests/cli/run.h"
+#include "tests/diffusion/tiny_diffusion.h"
+#include "tests/weights_store.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CliDiffusion : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  void SetUp() override {
+    tokenizer_ = write_tiny_tokenizer(folder_.path()).string();
+    auto config = tiny_diffusion_config("");
+    config.run.train.epochs = 1;
+    write_text(path("tiny.yaml"), to_yaml(config));
+  }
+
+  Result train(std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"diffusion", "train", path("tiny.yaml"), "--run", run_};
+    words.insert(words.end(), more.begin(), more.end());
+    return nsvq::run(words);
+  }
+
+  void train_well() {
+    const auto trained = train({"diffusion.tokenizer=" + tokenizer_});
+    ASSERT_EQ(trained.code, 0) << trained.error;
+    expect_contains(trained.out, {"loss", "samples: ", "report.html"});
+  }
+
+  TemporaryFolder folder_;
+  std::string tokenizer_;
+  std::string run_ = (folder_.path() / "a run").string();
+};
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_F(CliDiffusion, TrainsAndSamples) {
+  train_well();
+  const auto grid = run({"diffusion", "sample", run_, "--count", "5", "--out", path("grid.png")});
+  ASSERT_EQ(grid.code, 0) << grid.error;
+  const auto picture = read_image(path("grid.png"));
+  EXPECT_EQ(picture.width, 3u * 16 + 2 * 2);
+  EXPECT_EQ(picture.height, 2u * 16 + 2);
+
+  // Images of a folder are those of any other number and batch.
+  const auto sample = [&](const std::string& out, const std::string& count,
+                          const std::string& batch) {
+    const auto result = run({"diffusion", "sample", run_, "--count", count, "--batch-size", batch,
+                             "--seed", "4", "--steps", "3", "--out", path(out)});
+    EXPECT_EQ(result.code, 0) << result.error;
+  };
+  sample("five", "5", "2");
+  sample("three", "3", "3");
+  EXPECT_EQ(files_in(path("five")).size(), 5u);
+  EXPECT_EQ(files_in(path("three")),
+            (std::vector<std::string>{"000000.png", "000001.png", "000002.png"}));
+  for (const auto& name : files_in(path("three"))) {
+    const auto a = read_image(path("five/" + name)), b = read_image(path("three/" + name));
+    ASSERT_EQ(a.pixels.size(), b.pixels.size());
+    int largest = 0;  // a code may win by the last bit, which is seldom
+    for (size_t i = 0; i < a.pixels.size(); ++i) {
+      largest = std::max(largest, std::abs(int{a.pixels[i]} - int{b.pixels[i]}));
+    }
+    EXPECT_LE(largest, 1) << name;
+  }
+  for (const auto* sampler : {"ddpm", "dpm-solver++"}) {
+    EXPECT_EQ(run({"diffusion", "sample", run_, "--count", "2", "--sampler", sampler, "--out",
+                   path(std::string(sampler) + ".tar")})
+                  .code,
+              0);
+  }
+}
+
+TEST_F(CliDiffusion, AnExportSamplesByItself) {
+  train_well();
+  const auto exported = run({"diffusion", "export", run_, "--out", path("export")});
+  ASSERT_EQ(exported.code, 0) << exported.error;
+  EXPECT_EQ(files_in(path("export")), (std::vector<std::string>{"config.json", "model.safetensors",
+                                                                "scheduler", "tokenizer"}));
+  const auto scheduler =
+      nlohmann::json::parse(read_text(path("export/scheduler/scheduler_config.json")));
+  EXPECT_EQ(scheduler.at("beta_schedule"), "linear");
+  EXPECT_EQ(scheduler.at("prediction_type"), "epsilon");
+  const auto sample = [&](const std::string& model, const std::string& out) {
+    const auto result = run({"diffusion", "sample", model, "--count", "2", "--out", path(out)});
+    EXPECT_EQ(result.code, 0) << result.error;
+    return read_file(path(out));
+  };
+  const auto before = sample(run_, "before.png");
+  fs::remove(tokenizer_);
+  expect_failure(run({"diffusion", "sample", run_, "--out", path("x.png")}), 2,
+                 {"tokenizer.safetensors", "--tokenizer"});
+  EXPECT_EQ(sample(path("export"), "after.png"), before);
+  expect_failure(run({"diffusion", "export", path("export"), "--out", path("export")}), 2,
+                 {"exists already"});
+}
+
+TEST_F(CliDiffusion, BadInputIsOneLine) {
+  expect_failure(train(), 2, {"diffusion.tokenizer is not set"});
+  EXPECT_FALSE(fs::exists(run_));
+  train_well();
+  const auto sample = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"diffusion", "sample", run_, "--out", path("x.png")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  expect_failure(sample({"--class", "1"}), 2, {"class 1", "no classes"});
+  expect_failure(sample({"--class", "cat"}), 2, {"--class 'cat'"});
+  expect_failure(sample({"--guidance", "2"}), 2, {"--guidance 2", "no classes"});
+  expect_failure(sample({"--steps", "1001"}), 2, {"1001 steps", "1000 times"});
+  expect_failure(sample({"--sampler", "ddpm", "--eta", "0.5"}), 2, {"eta"});
+  expect_failure(sample({"--sampler", "euler"}), 2, {"euler"});
+  auto other = tiny_tokenizer_config();
+  other.model.latent_dim = 6;
+  fs::create_directory(path("other"));
+  const auto wide = write_tiny_tokenizer(path("other"), other).string();
+  expect_failure(sample({"--tokenizer", wide}), 2, {"6 channels", "4"});
+  other.model.latent_dim = 4;
+  other.seed = 8;
+  write_tiny_tokenizer(path("other"), other);
+  expect_failure(sample({"--tokenizer", wide}), 2, {"not the tokenizer that"});
+  expect_failure(run({"diffusion", "sample", tokenizer_, "--out", path("x.png")}), 2,
+                 {"a tokenizer, where a diffusion model"});
+  expect_failure(run({"eval", run_, "--data", "builtin:dead-leaves?size=16&count=2"}), 2,
+                 {"a diffusion model"});
+  expect_failure(run({"diffusion", "eval", run_, "--reference", "nowhere", "--metrics", "psnr"}), 2,
+                 {"psnr", "one by one"});
+  expect_failure(run({"diffusion", "sample", run_, "--out", path("x.webp")}), 2, {".webp"});
+  EXPECT_FALSE(fs::exists(path("x.png")));
+}
+
+TEST_F(CliDiffusion, ClassesComeFromFolders) {
+  for (const auto* name : {"cats", "dogs"}) {
+    fs::create_directories(path(std::string("images/") + name));
+    for (int i = 0; i < 8; ++i) {
+      Image image{.width = 16, .height = 16, .pixels = {}};
+      image.pixels.assign(16 * 16 * 3, static_cast<uint8_t>(30 * i));
+      write_image(path(fmt::format("images/{}/{}.png", name, i)), image);
+    }
+  }
+  const auto images = path("images");
+  const auto trained = train({"diffusion.tokenizer=" + tokenizer_, "data.train=" + images,
+                              "data.val=" + images, "diffusion.classes=2"});
+  ASSERT_EQ(trained.code, 0) << trained.error;
+  const auto guided = run({"diffusion", "sample", run_, "--class", "1", "--guidance", "2",
+                           "--count", "2", "--out", path("dogs.png")});
+  EXPECT_EQ(guided.code, 0) << guided.error;
+  expect_failure(run({"diffusion", "sample", run_, "--class", "2", "--out", path("x.png")}), 2,
+                 {"classes 0 to 1"});
+  expect_failure(run({"diffusion", "train", path("tiny.yaml"), "diffusion.tokenizer=" + tokenizer_,
+                      "data.train=" + images, "data.val=" + images, "diffusion.classes=1", "--run",
+                      path("b")}),
+                 2, {"is of class 1", "diffusion.classes is 1"});
+}
+
+TEST_F(CliDiffusion, AKilledFolderIsCompleted) {
+  train_well();
+  const auto command = [&](const std::string& out) {
+    return std::vector<std::string>{"diffusion", "sample",  run_,     "--count",
+                                    "12",        "--steps", "2",      "--batch-size",
+                                    "2",         "--out",   path(out)};
+  };
+  ASSERT_EQ(run(command("whole")).code, 0);
+  int seen = 0;
+  run_and_kill(command("killed"), path("log"), folder_.path(),
+               [&](const std::string& name) { return name.ends_with(".png") && ++seen >= 5; });
+  const auto result = run(command("killed"));
+  if (result.code != 0) {  // it was finished before the kill came
+    expect_failure(result, 2, {"killed"});
+  }
+  ASSERT_EQ(files_in(path("killed")), files_in(path("whole")));
+  for (const auto& name : files_in(path("whole"))) {
+    EXPECT_EQ(read_file(path("killed/" + name)), read_file(path("whole/" + name))) << name;
+  }
+}
+
+TEST_F(CliDiffusion, FidOfSamples) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  train_well();
+  const auto json = path("figures.json");
+  const auto result = run({"diffusion", "eval", run_, "--samples", "3", "--steps", "2",
+                           "--reference", "builtin:dead-leaves?size=16&count=4", "--json", json});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto figures = nlohmann::json::parse(read_text(json));
+  EXPECT_GT(figures.at("fid").get<double>(), 0);
+  EXPECT_EQ(figures.at("images"), 3);
+  EXPECT_EQ(figures.at("reference_images"), 4);
+  EXPECT_EQ(figures.at("steps"), 2);
+}
+
+TEST_F(CliDiffusion, RunsAndInfoKnowThem) {
+  train_well();
+  const auto listed = run({"runs", run_});
+  EXPECT_EQ(listed.code, 0);
+  expect_contains(listed.out, {"finished", "3 of 3"});
+  EXPECT_EQ(listed.out.find("damaged"), std::string::npos) << listed.out;
+  const auto info = run({"info", run_});
+  EXPECT_EQ(info.code, 0);
+  expect_contains(
+      info.out, {"unet         ", " parameters", "tokenizer    " + tokenizer_, "prediction: eps"});
+}
+
+TEST_F(CliDiffusion, SettingsArePrinted) {
+  const auto reference = run({"diffusion", "config", "--reference"});
+  EXPECT_EQ(reference.code, 0);
+  expect_contains(reference.out, {"diffusion.min_snr_gamma", "unet.width", "sample.guidance"});
+  const auto printed = run({"diffusion", "config", path("tiny.yaml"), "unet.width=12"});
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_EQ(parse_diffusion_config(printed.out, "printed").unet.width, 12);
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,70 @@
+#include "nsvq/diffusion/config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/error_of.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRecipes = fs::path(NSVQ_TESTS_DIR) / "../../configs/diffusion";
+
+TEST(DiffusionConfig, EveryRecipeLoadsAndComesBack) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(kRecipes)) {
+    SCOPED_TRACE(entry.path());
+    const auto config = load_diffusion_config(entry.path().string());
+    const auto text = to_yaml(config);
+    EXPECT_EQ(to_yaml(parse_diffusion_config(text, "text")), text);
+    EXPECT_TRUE(essential_differences(config, parse_diffusion_config(text, "text")).empty());
+    ++count;
+  }
+  EXPECT_EQ(count, 3);
+}
+
+TEST(DiffusionConfig, ThePapersRecipeIsThePapers) {
+  const auto config = load_diffusion_config((kRecipes / "imagenet.yaml").string());
+  EXPECT_EQ(config.unet.width, 256);
+  EXPECT_EQ(config.unet.multipliers, (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_NEAR(make_noise_schedule(config.noise).abar.back(), 4.036e-5, 1e-8);
+  EXPECT_EQ(config.run.optimizer.lr, 1e-4);
+  EXPECT_EQ(config.run.optimizer.beta1, 0.9);
+  EXPECT_EQ(config.run.train.epochs, 100);
+  EXPECT_EQ(config.run.train.global_batch, 128);
+  EXPECT_EQ(config.labels(), 0);
+  EXPECT_EQ(load_diffusion_config((kRecipes / "classes.yaml").string()).labels(), 1001);
+}
+
+TEST(DiffusionConfig, SettingsThatContradictAreNamed) {
+  const auto error = [](const std::vector<std::string>& overrides) {
+    return error_of([&] { load_diffusion_config("", overrides); });
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(error({"sample.steps=2000"}), "sample.steps");
+  has(error({"sample.guidance=2"}), "diffusion.classes is 0");
+  has(error({"sample.guidance=2", "diffusion.classes=5", "diffusion.label_dropout=0"}),
+      "diffusion.label_dropout");
+  has(error({"diffusion.tokens=tokens"}), "diffusion.latents must be codes");
+  has(error({"unet.heads=7"}), "unet.heads");
+  has(error({"diffusion.schedul=linear"}), "did you mean");
+  has(error({"quantizer.codes=5"}), "quantizer.codes");
+  has(error({"diffusion.weighting=min_snr"}), "min-snr");
+}
+
+TEST(DiffusionConfig, WhatMembersBringHasAnEffect) {
+  DiffusionConfig here, there;
+  there.objective.of<MinSnrConfig>().gamma = 4;
+  there.sample.steps = 10;  // of sampling alone
+  ASSERT_EQ(essential_differences(here, there).size(), 1u);
+  EXPECT_NE(essential_differences(here, there)[0].find("diffusion.min_snr_gamma"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace nsvq

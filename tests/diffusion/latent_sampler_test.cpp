@@ -1,0 +1,86 @@
+#include "nsvq/diffusion/latent_sampler.h"
+
+#include <gtest/gtest.h>
+
+#include "nsvq/core/device.h"
+#include "tests/diffusion/tiny_diffusion.h"
+#include "tests/error_of.h"
+
+namespace nsvq {
+namespace {
+
+/// A network whose output is not zero, as that of a fresh one.
+DiffusionModel made_up_model(const DiffusionConfig& config) {
+  torch::manual_seed(11);
+  DiffusionModel model(config, 4);
+  const torch::NoGradGuard no_grad;
+  for (const auto& parameter : model->parameters()) parameter.normal_(0, 0.2);
+  model->latent_mean.fill_(0.5);
+  model->latent_deviation.fill_(2);
+  return model;
+}
+
+torch::Tensor sampled(const DiffusionConfig& config, const std::vector<int64_t>& indices,
+                      const std::vector<int64_t>& labels = {}, int64_t seed = 3) {
+  LatentSampler sampler(made_up_model(config), config, {4, 4, 4}, at::kCPU);
+  return sampler.sample({seed, indices, labels});
+}
+
+TEST(LatentSampler, AnImageDoesNotDependOnItsBatch) {
+  auto config = tiny_diffusion_config("");
+  for (const auto& kind : sampler_kinds()) {
+    config.sample.sampler = kind.name;
+    const auto all = sampled(config, {0, 1, 2, 3, 4});
+    ASSERT_EQ(all.sizes(), (std::vector<int64_t>{5, 4, 4, 4}));
+    EXPECT_TRUE(at::allclose(sampled(config, {3}), all.slice(0, 3, 4), 1e-3, 1e-4)) << kind.name;
+    EXPECT_TRUE(at::allclose(sampled(config, {1, 2}), all.slice(0, 1, 3), 1e-3, 1e-4)) << kind.name;
+    EXPECT_FALSE(at::allclose(all[0], all[1]));
+    EXPECT_FALSE(at::allclose(sampled(config, {0}, {}, 4), all.slice(0, 0, 1))) << "another seed";
+  }
+}
+
+TEST(LatentSampler, GuidanceGoesBeyondTheClass) {
+  auto config = tiny_diffusion_config("");
+  config.classes = 3;
+  config.sample.steps = 1;  // linear in the network's output
+  const auto with = [&](double guidance, int64_t label) {
+    config.guidance = guidance;
+    return sampled(config, {0, 1}, {label, label});
+  };
+  const auto told = with(1, 2), not_told = with(0, 2), guided = with(3, 2);
+  EXPECT_TRUE(at::allclose(guided, not_told + 3 * (told - not_told), 1e-3, 1e-2));
+  EXPECT_TRUE(at::allclose(with(0, 1), not_told, 1e-4, 1e-4)) << "the class is not told";
+  EXPECT_FALSE(at::allclose(with(1, 1), told));
+}
+
+TEST(LatentSampler, GuidanceNeedsDroppedLabels) {
+  auto config = tiny_diffusion_config("");
+  config.guidance = 2;
+  EXPECT_NE(error_of([&] { sampled(config, {0}); }).find("no classes"), std::string::npos);
+  config.classes = 3;
+  config.label_dropout = 0;
+  EXPECT_NE(error_of([&] { sampled(config, {0}, {1}); }).find("label_dropout"), std::string::npos);
+}
+
+TEST(LatentSampler, ClassesTakeTurns) {
+  auto config = tiny_diffusion_config("");
+  EXPECT_TRUE(labels_for(config, -1, {0, 1}).empty());
+  EXPECT_NE(error_of([&] { labels_for(config, 0, {0}); }).find("no classes"), std::string::npos);
+  config.classes = 3;
+  EXPECT_EQ(labels_for(config, -1, {0, 1, 2, 3, 7}), (std::vector<int64_t>{0, 1, 2, 0, 1}));
+  EXPECT_EQ(labels_for(config, 2, {0, 1}), (std::vector<int64_t>{2, 2}));
+  EXPECT_NE(error_of([&] { labels_for(config, 3, {0}); }).find("classes 0 to 2"),
+            std::string::npos);
+}
+
+TEST(LatentMoments, ByHand) {
+  LatentMoments moments(2, at::kCPU);
+  moments.add(at::tensor({1.0f, 3.0f, 7.0f, 7.0f}).view({1, 2, 1, 2}));
+  moments.add(at::tensor({5.0f, 7.0f}).view({1, 2, 1, 1}));
+  EXPECT_TRUE(at::allclose(moments.mean(), at::tensor({3.0f, 7.0f})));
+  EXPECT_TRUE(at::allclose(moments.deviation(), at::tensor({1.6329932f, 1.0f})))
+      << "1 for a channel that does not vary";
+}
+
+}  // namespace
+}  // namespace nsvq

@@ -1,0 +1,69 @@
+"""Loads an exported diffusion model and its tokenizer into the plain PyTorch modules.
+
+Run by ctest: run.sh load_diffusion.py NSVQ, the program.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from safetensors.numpy import load_file
+
+try:
+    import torch
+except ImportError:
+    print("skipped: built with a torch of another Python version")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "nn" / "golden"))
+from autoencoder import Autoencoder
+from unet import Unet
+
+DATA = """
+data: {train: "builtin:dead-leaves?size=16&count=16", val: "builtin:dead-leaves?size=16&count=4&seed=1", size: 16}
+train: {steps: 2, batch_size: 8, samples: 2}
+"""
+TOKENIZER = DATA + """
+model: {width: 8, multipliers: [1, 2, 2], blocks: 1, latent_dim: 4}
+quantizer: {type: vq, codes: 32}
+"""
+DIFFUSION = DATA + """
+unet: {width: 8, multipliers: [1, 2], blocks: 1, attention: [1], heads: 2}
+diffusion: {schedule: sqrt-linear, prediction: v}
+sample: {steps: 3}
+"""
+
+
+def main(nsvq):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "tokenizer.yaml").write_text(TOKENIZER)
+        (folder / "diffusion.yaml").write_text(DIFFUSION)
+        run = lambda *words: subprocess.run([nsvq, *words], cwd=folder, check=True, capture_output=True)
+        run("train", "tokenizer.yaml", "--run", "tokenizer")
+        run("diffusion", "train", "diffusion.yaml", "diffusion.tokenizer=tokenizer", "--run", "run")
+        run("diffusion", "export", "run", "--out", "model")
+
+        config = json.loads((folder / "model/config.json").read_text())
+        tensors = {k: torch.from_numpy(v) for k, v in load_file(folder / "model/model.safetensors").items()}
+        unet = Unet(config["unet"], config["nsvq"]["channels"], config["nsvq"]["labels"])
+        unet.load_state_dict({k[5:]: v for k, v in tensors.items() if k.startswith("unet.")}, strict=True)
+        output = unet(torch.randn(2, 4, 4, 4), torch.tensor([0, 999]))
+        assert output.shape == (2, 4, 4, 4) and output.isfinite().all() and output.abs().sum() > 0
+        assert tensors["latent_mean"].shape == (4,) and (tensors["latent_deviation"] > 0).all()
+
+        own = json.loads((folder / "model/tokenizer/config.json").read_text())
+        weights = {k: torch.from_numpy(v) for k, v in load_file(folder / "model/tokenizer/model.safetensors").items()}
+        weights.pop("quantizer.codebook")
+        Autoencoder(own["model"]).load_state_dict(weights, strict=True)
+
+        scheduler = json.loads((folder / "model/scheduler/scheduler_config.json").read_text())
+        assert scheduler["beta_schedule"] == "scaled_linear", scheduler
+        assert scheduler["prediction_type"] == "v_prediction", scheduler
+    print("an exported diffusion model and its tokenizer load in PyTorch")
+
+
+if __name__ == "__main__":
+    main(str(pathlib.Path(sys.argv[1]).resolve()))
