@@ -145,9 +145,10 @@ std::string DiffusionTask::first_nonfinite_image(const TensorBatch& batch,
   return batches_.name_of(batch.at(1)[found[0][0].item<int64_t>()].item<int64_t>());
 }
 
-std::string DiffusionTask::locate_nonfinite(const SkippedSteps& skipped) {
+NonfinitePlace DiffusionTask::locate_nonfinite(const SkippedSteps& skipped) {
   const auto name = first_nonfinite_image(skipped.batch, latents_to_check(skipped.batch));
-  return name.empty() ? "the loss or a gradient" : "the latents of image " + quote(name);
+  if (name.empty()) return {"the loss or a gradient", false};
+  return {"the latents of image " + quote(name), true};
 }
 
 std::vector<std::string> DiffusionTask::describe(const Loop& /*loop*/) const {

@@ -30,7 +30,7 @@ class DiffusionTask : public Task {
   void step(const TensorBatch& batch, Step& step) override;
   std::vector<Adam*> optimizers() override { return {&optimizer_}; }
   std::string graphs_disabled_reason() const override;
-  std::string locate_nonfinite(const SkippedSteps& skipped) override;
+  NonfinitePlace locate_nonfinite(const SkippedSteps& skipped) override;
 
   // The run.
   std::vector<std::string> describe(const Loop& loop) const override;
