@@ -8,12 +8,12 @@
 
 #include <array>
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/report/page.h"
+#include "nsvq/report/page_data.h"
 
 namespace nsvq {
 
@@ -40,10 +40,7 @@ std::string without_port(const std::string& header) {
 }
 
 std::string live_page(const RunCatalog& runs) {
-  return html_page({{"title", runs.folder().string()},
-                    {"live", true},
-                    {"runs", nlohmann::ordered_json::array()}},
-                   /*reload=*/false);
+  return html_page(empty_page(runs.folder().string(), PageKind::live), /*reload=*/false);
 }
 
 void answer(httplib::Response& response, const std::optional<std::string>& json) {

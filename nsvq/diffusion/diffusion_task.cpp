@@ -94,7 +94,7 @@ torch::Tensor DiffusionTask::labels_of(const TensorBatch& batch) const {
 /// ranks does not matter.
 void DiffusionTask::step(const TensorBatch& batch, Step& step) {
   const int64_t count = batch[0].size(0), parts = config_.run.train.accumulate;
-  const auto places = at::arange(count, batch[1].options()) * group_->size() + group_->rank();
+  const auto places = at::arange(count, batch[1].options()) + group_->rank() * count;
   const auto seeds = step.inputs().seed + places;
   const auto latents = model_->normalise(latents_of(batch));
   const auto labels = labels_of(batch);

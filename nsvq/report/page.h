@@ -6,8 +6,8 @@
 namespace nsvq {
 
 /// The page as one HTML document with nothing to fetch: style, scripts (nsvq/report/page/) and
-/// `data`, an object with the page's `title` and its `runs` (page_data.h). With `reload` the page
-/// loads itself again every minute.
+/// `data` (empty_page in page_data.h, with runs). With `reload` the page loads itself again every
+/// minute.
 std::string html_page(const nlohmann::ordered_json& data, bool reload);
 
 /// JSON that stays inside a <script> element whatever strings it has. Bytes that are not UTF-8

@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/yaml.h"
 #include "nsvq/io/input_file.h"
+#include "nsvq/report/curve_table.h"
 #include "nsvq/report/html.h"
 #include "nsvq/report/page_log.h"
 #include "nsvq/report/run_log.h"
@@ -125,6 +126,15 @@ PageLimits limits_for(size_t runs) {
   limits.pictures = std::clamp<size_t>(48 / runs, 1, 24);
   limits.picture_bytes /= runs;
   return limits;
+}
+
+PageJson empty_page(const std::string& title, PageKind kind) {
+  auto topics = PageJson::array();
+  for (const CurveTopic& topic : known_curves()) topics.push_back(topic.title);
+  return {{"title", title},
+          {"live", kind == PageKind::live},
+          {"topics", topics},
+          {"runs", PageJson::array()}};
 }
 
 PageJson page_data(const PageRun& run, const PageLimits& limits) {

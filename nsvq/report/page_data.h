@@ -32,6 +32,11 @@ struct PageLimits {
 /// Limits for a page of so many runs that it stays a few tens of MB.
 PageLimits limits_for(size_t runs);
 
+enum class PageKind { whole, live };  ///< with its runs inside, or one that fetches them
+
+/// A page's data without runs: `title`, `live`, the order of the curves' `topics`, `runs`.
+nlohmann::ordered_json empty_page(const std::string& title, PageKind kind);
+
 /// What the page shows of a run, from what lies in its folder (config.yaml, metrics.jsonl,
 /// samples/): results, curves thinned to the limits, phases, alarms, settings, pictures. What is
 /// missing or cannot be read is named in `notices`.

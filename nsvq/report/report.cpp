@@ -20,8 +20,7 @@ std::string page_title(const std::vector<PageRun>& runs) {
 }
 
 void write_page(const std::filesystem::path& out, const std::vector<PageRun>& runs, bool goes_on) {
-  nlohmann::ordered_json data = {{"title", page_title(runs)}, {"live", false}};
-  data["runs"] = nlohmann::ordered_json::array();
+  auto data = empty_page(page_title(runs), PageKind::whole);
   const auto limits = limits_for(runs.size());
   for (const PageRun& run : runs) data["runs"].push_back(page_data(run, limits));
   write_text(out, html_page(data, goes_on));
@@ -32,7 +31,7 @@ void write_report(const std::filesystem::path& run, bool goes_on) {
     throw UserError("{}: no such run folder; give the folder that holds metrics.jsonl",
                     run.string());
   PageRun page{run, run_name(run), goes_on ? "running" : "", {}, ""};
-  page.no_codes = "The codebook is on the page that `nsvq report` makes of a run.";
+  page.no_codes = "The codebook is shown once the run has finished; until then by `nsvq report`.";
   write_page(run / "report.html", {page}, goes_on);
 }
 

@@ -257,6 +257,8 @@ TEST_F(Report, SeveralRunsOnOnePage) {
   write_page(run_ / "page.html", runs);
   const auto data = data_of(read_text(run_ / "page.html"));
   EXPECT_EQ(data.at("title"), "a and b");
+  EXPECT_EQ(data.at("live"), false);
+  EXPECT_EQ(data.at("topics").at(0), "Quality");
   ASSERT_EQ(data.at("runs").size(), 2u);
   EXPECT_EQ(data.at("runs").at(1).at("state"), "running");
   EXPECT_TRUE(data.at("runs").at(0).at("codes").is_null());

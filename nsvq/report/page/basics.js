@@ -15,6 +15,7 @@ function make(tag, attributes = {}, ...children) {
 /** What the page shows, and how. */
 const page = {
   runs: [],          // data of page_data.cpp, each with `color`, a number
+  topics: [],        // of curves, in order
   hidden: new Set(), // names of runs that are switched off
   filter: "",
   x: "step",         // step, epoch or time

@@ -41,9 +41,19 @@ class Codebook {
     if (codes === this.shown && codes) return;
     this.shown = codes;
     if (codes) return this.showCodes(codes);
-    const button = make("button", {onclick: () => { button.disabled = true; loadCodes(this.run).then(() => this.show()); }}, "Show the codebook of the newest checkpoint");
     this.content.replaceChildren(this.run.no_codes ? make("p", {class: "notice"}, this.run.no_codes)
-      : page.live ? button : make("p", {class: "notice"}, "This page was made without the codebook."));
+      : page.live ? "" : make("p", {class: "notice"}, "This page was made without the codebook."), this.loadButton() || "");
+  }
+
+  /** For pages of `nsvq watch`, where it is made when it is asked for. */
+  loadButton() {
+    if (!page.live) return null;
+    const run = this.run;
+    const button = make("button", {onclick: () => {
+      button.disabled = true;
+      loadCodes(run).then(() => { if (run.name === this.name) this.show(); });
+    }}, "Show the codebook of the newest checkpoint");
+    return button;
   }
 
   showCodes(codes) {
@@ -60,7 +70,7 @@ class Codebook {
     const total = codes.tokens.length * codes.width * codes.height;
     const facts = codes.no_tokens ? "" : ` ${counted(this.uses.size, "code")} of ${codes.codes.toLocaleString("en-US")} used in the ` +
       `${counted(total, "token")} of the sample images (epoch ${codes.epoch}).`;
-    this.content.replaceChildren(make("p", {class: "quiet"}, `Of ${codes.model}.${facts}`), parts, this.details);
+    this.content.replaceChildren(make("p", {class: "quiet"}, `Of ${codes.model}.${facts}`), parts, this.details, this.loadButton() || "");
     this.select(null);
     this.paint();
   }

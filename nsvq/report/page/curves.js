@@ -23,7 +23,9 @@ function chartList(runs) {
       });
     }
   }
-  return [...topics].map(([title, charts]) => ({title, charts: [...charts.values()]}));
+  const order = title => page.topics.includes(title) ? page.topics.indexOf(title) : page.topics.length;
+  return [...topics].map(([title, charts]) => ({title, charts: [...charts.values()]}))
+    .sort((a, b) => order(a.title) - order(b.title));
 }
 
 /** The value of a key, made if it is not there. */

@@ -8,41 +8,61 @@ async function fetchJson(address) {
   return response.json();
 }
 
-async function loadCodes(run) {
+async function loadCodes({name}) {
+  const [codes, no_codes] = await fetchCodes(name);
+  // The run may have been fetched anew meanwhile.
+  const run = page.runs.find(one => one.name === name);
+  if (run) Object.assign(run, {codes, no_codes});
+}
+
+async function fetchCodes(name) {
   try {
-    const codes = await fetchJson("codes?run=" + encodeURIComponent(run.name));
-    if (codes.no_codes) run.no_codes = codes.no_codes; else run.codes = codes;
+    const codes = await fetchJson("codes?run=" + encodeURIComponent(name));
+    return codes.no_codes ? [null, codes.no_codes] : [codes, ""];
   } catch {
-    run.no_codes = "The server does not answer.";
+    return [null, "The server does not answer."];
   }
 }
 
-/** Fetches the runs that have changed; each is shown as it comes. */
+const together = 3;  // requests at a time: a run with a long log does not hold up the others
+
+/** Puts a run that was fetched in its place. */
+function takeRun(run) {
+  const at = page.runs.findIndex(one => one.name === run.name);
+  if (at < 0) page.runs.push(run);
+  else {
+    // A codebook that was asked for stays until it is asked for anew.
+    run.codes = page.runs[at].codes;
+    page.runs[at] = run;
+  }
+  page.runs.sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
+}
+
+/** Fetches the runs that have changed and shows them as they come, twice a second. */
 async function followRuns(status) {
   const list = await fetchJson("runs");
   const names = new Set(list.map(entry => entry.name));
-  const gone = page.runs.filter(run => !names.has(run.name));
-  if (gone.length > 0) {
-    page.runs = page.runs.filter(run => names.has(run.name));
-    showData();
-  }
-  const changed = list.filter(entry => !page.runs.some(run => run.name === entry.name && run.version === entry.version));
-  let left = changed.length;
-  for (const entry of changed) {
-    if (left > 3) status.textContent = `reading ${counted(left, "run")}`;
-    const run = await fetchJson("run?run=" + encodeURIComponent(entry.name)).catch(() => null);
-    --left;
-    if (!run) continue;
-    const at = page.runs.findIndex(one => one.name === run.name);
-    if (at < 0) page.runs.push(run);
-    else {
-      // A codebook that was asked for stays until it is asked for anew.
-      run.codes = page.runs[at].codes;
-      page.runs[at] = run;
+  const left = page.runs.filter(run => names.has(run.name));
+  let stale = left.length < page.runs.length;
+  page.runs = left;
+  const changed = list.filter(entry => !left.some(run => run.name === entry.name && run.version === entry.version));
+  const show = () => {
+    if (stale) showData();
+    stale = false;
+  };
+  const work = async () => {
+    for (let entry; (entry = changed.shift());) {
+      if (changed.length > together) status.textContent = `reading ${counted(changed.length, "run")}`;
+      const run = await fetchJson("run?run=" + encodeURIComponent(entry.name)).catch(() => null);
+      if (!run) continue;
+      takeRun(run);
+      stale = true;
     }
-    page.runs.sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
-    if (left === 0 || left % 10 === 0) showData();
-  }
+  };
+  const timer = setInterval(show, 500);
+  await Promise.all(Array.from({length: together}, work));
+  clearInterval(timer);
+  show();
   const running = page.runs.filter(run => run.state === "running").length;
   status.textContent = page.runs.length === 0 ? "no runs yet" : `${counted(page.runs.length, "run")}, ${running} going on`;
 }

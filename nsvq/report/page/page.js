@@ -84,6 +84,7 @@ function start() {
   const data = JSON.parse(document.getElementById("data").textContent);
   page.live = data.live;
   page.runs = data.runs;
+  page.topics = data.topics;
   recallChoices();
   applyTheme();
   const status = make("small", {id: "status"});
