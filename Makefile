@@ -7,7 +7,7 @@
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test test-gpu build install setup format bench clean
+.PHONY: quickstart test test-gpu fuzz build install setup format bench clean
 
 # The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
 quickstart: setup
@@ -19,6 +19,12 @@ test:
 	@scripts/check.sh
 	@scripts/build.sh $(PRESET)
 	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
+
+# Readers of files under libFuzzer for SECONDS in all (10 minutes).
+SECONDS ?= 600
+fuzz:
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh $(SECONDS)
 
 # What needs a GPU, also under compute-sanitizer.
 test-gpu: setup

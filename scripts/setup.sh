@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing for the build (`setup.sh build`) or also for the tests (`setup.sh test`).
+# Installs what is missing for the build (`setup.sh build`), also for the tests (`setup.sh test`), or also for fuzzing
+# (`setup.sh fuzz`).
 # Nothing is asked of apt or pip when everything is there, so it also works offline.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,7 +36,14 @@ missing_packages() {
   has_header gloo/context.h || echo libgloo-dev
   has_header httplib.h || echo libcpp-httplib-dev
   has_header gtest/gtest.h || echo libgtest-dev
+  [ "$goal" = fuzz ] || return 0
+  command -v clang++ >/dev/null || echo clang
+  has_libfuzzer || echo "libclang-rt-$(clang_version)-dev"
+  command -v llvm-cov >/dev/null || echo llvm
 }
+
+clang_version() { { clang++ -dumpversion || apt-cache show clang | sed -n 's/^Version: 1:\([0-9]*\).*/\1/p' | head -n 1; } 2>/dev/null | cut -d. -f1; }
+has_libfuzzer() { [ -n "$(find "$(clang++ -print-resource-dir 2>/dev/null)" -name 'libclang_rt.fuzzer-*.a' 2>/dev/null)" ]; }
 
 install_packages() {
   local packages sudo=
@@ -98,7 +106,7 @@ install_test_tools() {
 install_packages
 install_torch
 case "$goal" in
-  build) ;;
+  build | fuzz) ;;
   test) install_test_tools ;;
-  *) fail "unknown goal '$goal'; use build or test" ;;
+  *) fail "unknown goal '$goal'; use build, test or fuzz" ;;
 esac

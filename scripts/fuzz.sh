@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of files with libFuzzer under ASan and UBSan: fuzz.sh SECONDS [TARGET...]
+# SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), two at a time. What was found that
+# reaches new code is kept in build/fuzz-corpus for the next time. An input is a defect if it crashes, takes over
+# 64 MiB in one allocation or longer than 5 seconds (1 second is printed); it is left in build/fuzz-defects.
+# Ends with a table of executions and lines covered.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+seconds=${1:?"fuzz.sh SECONDS [TARGET...]"}
+shift
+command -v clang++ >/dev/null || { echo "fuzz: needs clang with its runtime (Debian: clang, libclang-rt-14-dev, llvm)" >&2; exit 2; }
+cmake --preset fuzz >build/fuzz-configure.log 2>&1 || { tail -n 5 build/fuzz-configure.log >&2; exit 1; }
+ninja -C build/fuzz fuzz_readers >build/fuzz-build.log 2>&1 || { tail -n 20 build/fuzz-build.log >&2; exit 1; }
+program=$PWD/build/fuzz/fuzz_readers corpus=$PWD/build/fuzz-corpus defects=$PWD/build/fuzz-defects logs=$PWD/build/fuzz-logs
+mkdir -p "$corpus" "$defects" "$logs"
+export TMPDIR=/dev/shm LLVM_PROFILE_FILE=/dev/null ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 OMP_NUM_THREADS=1
+[ -d $TMPDIR ] || TMPDIR=/tmp
+"$program" --seeds "$corpus" || exit 1
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <("$program" --list)
+jobs=$(nproc) each=$((seconds * $(nproc) / ${#targets[@]}))
+
+fuzz() {  # TARGET
+  local known=tests/fuzz/corpus/$1
+  [ -d "$known" ] || known=
+  NSVQ_FUZZ_TARGET=$1 "$program" "$corpus/$1" $known -max_total_time=$((each > 1 ? each : 1)) -max_len=16384 -malloc_limit_mb=64 \
+    -rss_limit_mb=2048 -timeout=5 -report_slow_units=1 -print_final_stats=1 -artifact_prefix="$defects/$1-" >"$logs/$1.log" 2>&1 ||
+    echo "fuzz: $1 failed (log: $logs/$1.log; input: $(ls -t "$defects/$1-"* 2>/dev/null | head -n 1))" >&2
+}
+for target in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  fuzz "$target" &
+done
+wait
+
+# Lines covered by the corpora, of the files that read.
+rm -f "$logs"/*.profraw
+for target in "${targets[@]}"; do
+  NSVQ_FUZZ_TARGET=$target LLVM_PROFILE_FILE=$logs/$target.profraw "$program" "$corpus/$target" -runs=0 >/dev/null 2>&1
+done
+echo "| target | executions | seconds | inputs kept | result |"
+echo "|---|---|---|---|---|"
+failed=0 total=0
+for target in "${targets[@]}"; do
+  log=$logs/$target.log
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  result=passed
+  [ -n "$runs" ] || { result=failed; failed=1; }
+  slow=$(grep -c '^Slowest unit' "$log")
+  [ "$slow" -gt 0 ] && result="$result, $slow over 1 s"
+  total=$((total + ${runs:-0}))
+  echo "| $target | ${runs:-?} | $each | $(ls "$corpus/$target" | wc -l) | $result |"
+done
+echo "$total executions"
+profdata=$(command -v llvm-profdata llvm-profdata-14 | head -n 1) cov=$(command -v llvm-cov llvm-cov-14 | head -n 1)
+[ -n "$profdata" ] && [ -n "$cov" ] || { echo "fuzz: no coverage by line without llvm-profdata and llvm-cov (Debian: llvm)"; exit $failed; }
+"$profdata" merge -o "$logs/all.profdata" "$logs"/*.profraw
+readers=(nsvq/io/{exif,jpeg_decode,png,webp,image,image_limits,tar,tar_headers,decompress,safetensors,safetensors_header,token_shard,token_manifest,npy,npz,json}.cpp
+  nsvq/core/yaml.cpp nsvq/data/{patterns,named_classes,class_number}.cpp nsvq/train/run_state.cpp nsvq/report/run_log.cpp)
+"$cov" export -summary-only -instr-profile="$logs/all.profdata" "$program" "${readers[@]}" |
+  python3 -c 'import json, sys
+for file in json.load(sys.stdin)["data"][0]["files"]:
+    lines = file["summary"]["lines"]
+    print("%5.1f %% of %4d lines  %s" % (lines["percent"], lines["count"], file["filename"].split("/nsvq/")[-1]))'
+exit $failed

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+using Bytes = std::vector<std::byte>;
+
+/// A reader of bytes that come from outside. It throws UserError or RunError for what it refuses;
+/// anything else is a defect.
+struct FuzzTarget {
+  const char* name;
+  void (*read)(std::span<const std::byte> bytes);
+  /// Valid inputs to begin with, by file name.
+  std::map<std::string, Bytes> (*seeds)();
+  /// Makes checksums and lengths of mutated bytes right again, so that mutations get past them. May
+  /// be null.
+  void (*mend)(Bytes& bytes) = nullptr;
+};
+
+/// All of them, in targets_*.cpp.
+std::vector<FuzzTarget> fuzz_targets();
+std::vector<FuzzTarget> image_targets();
+std::vector<FuzzTarget> archive_targets();
+std::vector<FuzzTarget> tensor_targets();
+std::vector<FuzzTarget> text_targets();
+
+/// Whether `target` takes the bytes: true where they are accepted, false where they are refused
+/// with a message. Other exceptions go on.
+bool accepts(const FuzzTarget& target, std::span<const std::byte> bytes);
+
+Bytes bytes_of(const std::string& text);
+std::string text_of(std::span<const std::byte> bytes);
+
+/// A file with given contents that every call overwrites, for readers that want a file's name.
+/// `name` is its file name, in a folder of this process.
+std::string file_with(std::span<const std::byte> bytes, const std::string& name);
+/// What a writer puts into such a file.
+Bytes written(const std::string& name, const std::function<void(const std::string& path)>& write);
+
+}  // namespace nsvq

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <cstring>
+
+#include "nsvq/io/npy.h"
+#include "nsvq/io/safetensors.h"
+#include "nsvq/io/token_shard.h"
+#include "tests/fuzz/byte_edits.h"
+#include "tests/fuzz/target.h"
+
+namespace nsvq {
+
+namespace {
+
+constexpr int64_t kCodes = 64;
+
+std::map<std::string, Bytes> safetensors_seeds() {
+  const auto file = [](const TensorFile& contents) {
+    return written("input.safetensors",
+                   [&](const std::string& path) { write_safetensors(path, contents); });
+  };
+  const TensorFile few{{{"a", at::arange(6, at::kFloat).reshape({2, 3})},
+                        {"b.c", at::ones({4}, at::kBFloat16)},
+                        {"empty", at::zeros({0, 2}, at::kLong)}},
+                       {{"format", "pt"}}};
+  return {{"few.safetensors", file(few)}, {"none.safetensors", file({})}};
+}
+
+/// The length of the header: up to the last brace, where it points beyond the file.
+void mend_safetensors(Bytes& bytes) {
+  if (bytes.size() < 9) return;
+  const uint64_t length =
+      little_endian32(bytes, 0) | static_cast<uint64_t>(little_endian32(bytes, 4)) << 32;
+  if (length <= bytes.size() - 8) return;
+  const auto last = std::find(bytes.rbegin(), bytes.rend() - 8, std::byte{'}'});
+  put_little_endian32(bytes, 0, static_cast<uint32_t>(bytes.rend() - last - 8));
+  put_little_endian32(bytes, 4, 0);
+}
+
+std::map<std::string, Bytes> token_seeds() {
+  return {{"two.safetensors", written("input.safetensors", [](const std::string& path) {
+             write_token_shard(path, {at::arange(32).reshape({2, 4, 4}), {3, -1}, {"a.jpg", "b/c"}},
+                               kCodes);
+           })}};
+}
+
+Bytes npy(std::string header, const at::Tensor& tensor) {
+  auto bytes = bytes_of(header);
+  const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
+  bytes.insert(bytes.end(), data, data + tensor.nbytes());
+  return bytes;
+}
+
+std::map<std::string, Bytes> npy_seeds() {
+  const auto eye = at::eye(3, at::kDouble), ones = at::ones({5});
+  return {{"double.npy", npy(npy_header(eye), eye)}, {"float.npy", npy(npy_header(ones), ones)}};
+}
+
+/// The header of as many fp64 numbers, with another type.
+std::map<std::string, Bytes> npy_integer_seeds() {
+  const auto numbers = at::arange(12).reshape({3, 2, 2});
+  auto header = npy_header(numbers.to(at::kDouble));
+  header[header.find("<f8") + 1] = 'i';
+  return {{"int64.npy", npy(header, numbers)}};
+}
+
+}  // namespace
+
+std::vector<FuzzTarget> tensor_targets() {
+  return {
+      {"safetensors",
+       [](std::span<const std::byte> bytes) {
+         read_safetensors(file_with(bytes, "input.safetensors"));
+       },
+       safetensors_seeds, mend_safetensors},
+      {"token_shard",
+       [](std::span<const std::byte> bytes) {
+         read_token_shard(file_with(bytes, "tokens-00000.safetensors"), kCodes);
+       },
+       token_seeds, mend_safetensors},
+      {"npy", [](std::span<const std::byte> bytes) { parse_npy(bytes); }, npy_seeds},
+      {"npy_integers",
+       [](std::span<const std::byte> bytes) { parse_npy(bytes, NpyNumbers::integer); },
+       npy_integer_seeds},
+  };
+}
+
+}  // namespace nsvq

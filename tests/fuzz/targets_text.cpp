@@ -1,0 +1,123 @@
+#include <filesystem>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/yaml.h"
+#include "nsvq/data/class_number.h"
+#include "nsvq/data/named_classes.h"
+#include "nsvq/data/patterns.h"
+#include "nsvq/io/json.h"
+#include "nsvq/io/token_manifest.h"
+#include "nsvq/report/run_log.h"
+#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_state.h"
+#include "tests/fuzz/target.h"
+
+namespace nsvq {
+
+namespace {
+
+using Seeds = std::map<std::string, Bytes>;
+
+void read_manifest(std::span<const std::byte> bytes) {
+  const std::filesystem::path file = file_with(bytes, kTokenManifest);
+  read_token_manifest(file.parent_path());
+}
+
+Seeds manifest_seeds() {
+  TokenManifest manifest;
+  manifest.settings = {.model_sha256 = std::string(64, 'a'),
+                       .codes = 64,
+                       .grid_height = 4,
+                       .grid_width = 4,
+                       .image_height = 32,
+                       .image_width = 32,
+                       .images = 3,
+                       .keys_sha256 = std::string(64, 'b'),
+                       .shard_size = 2,
+                       .batch_size = 2,
+                       .classes = {"ant", "bee"}};
+  manifest.source = "photos";
+  manifest.shards = {{"tokens-00000.safetensors", 2, 1000, std::string(64, 'c'), {"broken.jpg"}}};
+  return {{"manifest.json", written("folder", [&](const std::string& path) {
+             const TemporaryFolder folder;
+             write_token_manifest(folder.path(), manifest);
+             std::filesystem::copy_file(folder / kTokenManifest, path,
+                                        std::filesystem::copy_options::overwrite_existing);
+           })}};
+}
+
+Seeds record_seeds() {
+  return {{"record.json", written("record.json", [](const std::string& path) {
+             write_shard_record(path,
+                                {"tokens-00000.safetensors", 2, 1000, std::string(64, 'c'), {"x"}});
+           })}};
+}
+
+Seeds state_seeds() {
+  RunState state;
+  state.step = 20;
+  state.evaluation = {{"psnr", 20.5}};
+  state.best = {"psnr", 20.5, 10};
+  return {{"state.json",
+           bytes_of(state_to_json(
+               state, {.metrics = 100, .events = "events.out.tfevents.1", .events_length = 50}))}};
+}
+
+/// The name of the setting is the first line, its value the rest.
+void read_override(std::span<const std::byte> bytes) {
+  const auto text = text_of(bytes);
+  const auto end = text.find('\n');
+  if (end == std::string::npos) return;
+  parse_yaml_value(text.substr(0, end), std::string_view(text).substr(end + 1), "override");
+}
+
+/// A pattern may name thousands of files; more is refused.
+void expand(std::span<const std::byte> bytes) {
+  for (const auto& part : split_list(text_of(bytes))) expand_braces(part);
+}
+
+Seeds one(const char* name, const char* text) { return {{name, bytes_of(text)}}; }
+
+}  // namespace
+
+std::vector<FuzzTarget> text_targets() {
+  return {
+      {"token_manifest", read_manifest, manifest_seeds},
+      {"shard_record",
+       [](std::span<const std::byte> bytes) { read_shard_record(file_with(bytes, "record.json")); },
+       record_seeds},
+      {"run_state",
+       [](std::span<const std::byte> bytes) { state_from_json(text_of(bytes), "input"); },
+       state_seeds},
+      {"run_log", [](std::span<const std::byte> bytes) { parse_run_log(text_of(bytes)); },
+       [] {
+         return one(
+             "metrics.jsonl",
+             "{\"kind\":\"step\",\"step\":1,\"loss\":0.5,\"nan\":null}\n"
+             "{\"kind\":\"phase\",\"step\":2,\"epoch\":1,\"phase\":\"warmup\",\"reason\":\"x\"}\n");
+       }},
+      {"json", [](std::span<const std::byte> bytes) { shown_json(parse_json(text_of(bytes))); },
+       [] {
+         return one("some.json",
+                    "{\"a\": [1, -2.5e3, true, null, \"\\u00e9\\n\"], \"b\": {\"c\": {}}}");
+       }},
+      {"yaml", [](std::span<const std::byte> bytes) { parse_yaml(text_of(bytes), "input"); },
+       [] {
+         return one("some.yaml",
+                    "# words\na: {b: 1, c: [x, \"y\"]}\nd:\n  e: 'f'\n  g: >\n    h\n");
+       }},
+      {"recipe", [](std::span<const std::byte> bytes) { parse_config(text_of(bytes), "input"); },
+       [] {
+         return Seeds{{"defaults.yaml", bytes_of(to_yaml(Config{}))}};
+       }},
+      {"override", read_override, [] { return one("list", "schedule.phases\n[stage1, warmup]"); }},
+      {"patterns", expand, [] { return one("braces", "a-{00..11}.tar,b{c,d{e,f}}[0-9]*.jpg"); }},
+      {"class_names",
+       [](std::span<const std::byte> bytes) { read_class_names(file_with(bytes, "classes.txt")); },
+       [] { return one("classes.txt", "ant\nbee\n"); }},
+      {"class_number", [](std::span<const std::byte> bytes) { parse_class_number(bytes, "input"); },
+       [] { return one("number.cls", "12\n"); }},
+  };
+}
+
+}  // namespace nsvq
