@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "nsvq/cli/bench_diffusion.h"
 #include "nsvq/cli/bench_ops.h"
 #include "nsvq/cli/bench_step.h"
 #include "nsvq/cli/bench_tokenize.h"
@@ -17,6 +18,8 @@ const std::vector<Command>& benches() {
       {"step", "time a training step and its parts, on random images", declare_bench_step},
       {"tokenize", "time tokenising and its parts, on random images and on yours",
        declare_bench_tokenize},
+      {"diffusion", "time latent diffusion, a training step and sampling, on random latents",
+       declare_bench_diffusion},
   };
   return table;
 }

@@ -108,25 +108,6 @@ std::vector<Part> time_parts(const Config& config, c10::Device device, int round
   return parts;
 }
 
-/// Prints the GPU time of a step by kind of kernel, and of the longest kernels.
-Json show_profile(const Work& step, c10::Device device, int kernels) {
-  const auto all = profile_kernels(step, device, /*calls=*/3);
-  Json json;
-  const auto show = [&](const std::string& title, const std::vector<KernelTime>& times) {
-    fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
-    for (const auto& time : times) {
-      fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
-      json[title].push_back(
-          {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
-    }
-    fmt::print("\n");
-  };
-  show("kind of kernel", by_family(all));
-  const auto longest = std::min<int64_t>(kernels, std::ssize(all));
-  show("kernel", {all.begin(), all.begin() + longest});
-  return json;
-}
-
 Json show_parts(const Config& config, c10::Device device, int rounds) {
   Json json;
   fmt::print("| part, alone | ms |\n|---|---|\n");
@@ -230,7 +211,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     show_step(step, config, arguments, device, json);
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
-    if (arguments.kernels > 0) json["profile"] = show_profile(step, device, arguments.kernels);
+    if (arguments.kernels > 0) json["profile"] = show_kernels(step, device, arguments.kernels);
   }
   if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);
   output.write(json);

@@ -27,6 +27,7 @@ void declare_statistics(CLI::App& app);
 void declare_reconstruct(CLI::App& app);
 void declare_tokenize(CLI::App& app);
 void declare_detokenize(CLI::App& app);
+void declare_latents(CLI::App& app);
 void declare_tokens(CLI::App& app);
 void declare_diffusion(CLI::App& app);
 void declare_codebook(CLI::App& app);

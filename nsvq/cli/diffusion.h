@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "nsvq/core/config.h"
 #include "nsvq/diffusion/diffusion_session.h"
+#include "nsvq/dist/group.h"
 
 namespace CLI {
 class App;
@@ -28,6 +31,8 @@ struct SampleArguments {
   std::string label = "all";
   int64_t seed = 0;
   int64_t batch_size = 64;
+  int gpus = 0;
+  double timeout = DistConfig().timeout;
 };
 
 void declare_sample_arguments(CLI::App& app, SampleArguments& arguments);
@@ -36,7 +41,17 @@ void declare_diffusion_model(CLI::App& app, SampleArguments& arguments);
 
 /// The model with these arguments in place of its own settings. Throws UserError naming the option
 /// that does not fit it.
-DiffusionSession open_diffusion(const SampleArguments& arguments);
+DiffusionSession open_diffusion(const SampleArguments& arguments, const Launch& launch = {});
+
+/// Does `work` in this process or, as --gpus or a launcher asks, in several at once.
+using RankWork = std::function<void(const Launch& launch, Group& group)>;
+void work_on_ranks(const SampleArguments& arguments, const RankWork& work);
+
+/// Samples images [first, end). Ranks take batches in turn, so that what is in a batch does not
+/// depend on their number; rank 0 is given all of them in order.
+using UseImages = std::function<void(const torch::Tensor& images, int64_t first)>;
+void sample_over_ranks(DiffusionSession& session, const SampleArguments& arguments, Group& group,
+                       int64_t first, int64_t end, const UseImages& use);
 
 /// The images [first, end) to ask for, with their classes.
 SampleRequest request_images(const DiffusionSession& session, const SampleArguments& arguments,

@@ -1,11 +1,15 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "nsvq/cli/diffusion.h"
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/cli/rank_process.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
+#include "nsvq/report/grid.h"
 
 namespace nsvq {
 
@@ -67,16 +71,61 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--batch-size", arguments.batch_size, "images at a time")
+  app.add_option("--batch-size", arguments.batch_size, "images at a time, in each process")
       ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--gpus", arguments.gpus,
+                 "sample on so many GPUs of this machine, a process each (docs/distributed.md)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--timeout", arguments.timeout,
+                 "seconds without a sign of life of a process after which the others end")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
 
-DiffusionSession open_diffusion(const SampleArguments& arguments) {
+void work_on_ranks(const SampleArguments& arguments, const RankWork& work) {
+  if (arguments.gpus > 1) start_on_gpus(arguments.gpus, arguments.device);
+  const auto launch = launch_from_environment();
+  const auto group = join_ranks(launch, {.timeout = arguments.timeout, .backend = "gloo"},
+                                "start the command again");
+  work_as_rank(*group, [&] { work(launch, *group); });
+}
+
+void sample_over_ranks(DiffusionSession& session, const SampleArguments& arguments, Group& group,
+                       int64_t first, int64_t end, const UseImages& use) {
+  const int64_t batch = arguments.batch_size, side = session.config().run.data.size;
+  Progress progress("sample", end, "images", 30, first);
+  for (; first < end; first += batch * group.size()) {
+    const auto begin_of = [&](int64_t rank) { return first + rank * batch; };
+    const auto size_of = [&](int64_t rank) {
+      return std::clamp<int64_t>(end - begin_of(rank), 0, batch);
+    };
+    const int64_t own = begin_of(group.rank()), count = size_of(group.rank());
+    torch::Tensor images;
+    if (count > 0) images = session.sample(request_images(session, arguments, own, own + count));
+    if (group.alone()) {
+      use(images, own);
+    } else {
+      const auto bytes = at::zeros({batch, 3, side, side}, at::kByte);
+      if (count > 0) bytes.narrow(0, 0, count).copy_(to_bytes(images));
+      const auto all = gather(group, bytes);
+      for (int64_t rank = 0; group.leads() && rank < group.size() && size_of(rank) > 0; ++rank) {
+        use(from_bytes(all[rank].narrow(0, 0, size_of(rank))), begin_of(rank));
+      }
+    }
+    progress.update(std::min(first + batch * group.size(), end));
+  }
+  progress.finish();
+}
+
+DiffusionSession open_diffusion(const SampleArguments& arguments, const Launch& launch) {
   note_batch_size("--batch-size ", arguments.batch_size);
   auto model = load_diffusion(arguments.model);
   model.config = with_arguments(std::move(model.config), arguments);
-  return DiffusionSession(std::move(model), arguments.tokenizer, choose_device(arguments.device));
+  const int threads =
+      launch.local_size > 1 ? std::max(usable_cores() / launch.local_size, 1) : 0;  // 0: all
+  return DiffusionSession(std::move(model), arguments.tokenizer,
+                          choose_device(arguments.device, launch.local_rank), threads);
 }
 
 SampleRequest request_images(const DiffusionSession& session, const SampleArguments& arguments,

@@ -38,7 +38,7 @@ MetricChoice choose_set_metrics(MetricArguments& metrics, const std::string& ref
 /// The reference's images at the size of the samples, resized and cropped as for training; their
 /// number.
 int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSession& session,
-                      MetricSet& metrics) {
+                      Group& group, MetricSet& metrics) {
   Sources sources = arguments.reference;
   sources.pipes_allowed = true;
   const auto& config = session.config().run;
@@ -46,6 +46,8 @@ int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSe
       sources, {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries));
   auto options = inference_loader_options(config, session.device());
   options.batch_size = arguments.batch_size;
+  options.rank = group.rank();
+  options.world = group.size();
   Loader loader(source, options);
   loader.start(0);
   Progress progress("reference", source->size(), "images");
@@ -53,36 +55,42 @@ int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSe
   while (const auto batch = loader.next()) {
     metrics.add({batch->images, {}, {}});
     count += batch->images.size(0);
-    progress.update(count);
+    progress.update(count * group.size());
   }
   progress.finish();
-  return count;
+  const auto all = at::tensor({count}, at::kLong);
+  group.sum({all});
+  return all.item<int64_t>();
 }
 
-void add_samples(const DiffusionEvalArguments& arguments, DiffusionSession& session,
+/// Of batches that ranks take in turn.
+void add_samples(const DiffusionEvalArguments& arguments, DiffusionSession& session, Group& group,
                  MetricSet& metrics) {
   Progress progress("sample", arguments.samples, "images");
-  for (int64_t first = 0; first < arguments.samples;) {
-    const int64_t end = std::min(first + arguments.batch_size, arguments.samples);
+  const int64_t batch = arguments.batch_size, stride = batch * group.size();
+  for (int64_t first = batch * group.rank(); first < arguments.samples; first += stride) {
+    const int64_t end = std::min(first + batch, arguments.samples);
     metrics.add({{}, session.sample(request_images(session, arguments, first, end)), {}});
-    first = end;
-    progress.update(first);
+    progress.update(std::min(first + stride, arguments.samples));
   }
   progress.finish();
 }
 
-void run_diffusion_eval(DiffusionEvalArguments arguments) {
+void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, Group& group) {
+  if (!group.leads()) arguments.metrics.json = "";
   const auto choice = choose_set_metrics(arguments.metrics, arguments.reference);
   JsonOutput output(arguments.metrics.json);
-  auto session = open_diffusion(arguments);
+  auto session = open_diffusion(arguments, launch);
   const torch::NoGradGuard no_grad;
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = 0,
                                    .device = session.device(),
                                    .reference = choice.reference});
-  const int64_t known =
-      choice.reference ? choice.reference->count : add_reference(arguments, session, metrics);
-  add_samples(arguments, session, metrics);
+  const int64_t known = choice.reference ? choice.reference->count
+                                         : add_reference(arguments, session, group, metrics);
+  add_samples(arguments, session, group, metrics);
+  group.sum(metrics.sums());
+  if (!group.leads()) return;
   auto values = metrics.values();
   require_all(choice, values);
   values["images"] = static_cast<double>(arguments.samples);
@@ -119,7 +127,11 @@ void declare_diffusion_eval(CLI::App& app) {
                  "cropped as in training, or statistics (.npz) of `nsvq statistics`")
       ->required();
   declare_metric_arguments(app, arguments->metrics, Measured::images);
-  app.callback([arguments] { run_diffusion_eval(*arguments); });
+  app.callback([arguments] {
+    work_on_ranks(*arguments, [&](const Launch& launch, Group& group) {
+      evaluate_diffusion(*arguments, launch, group);
+    });
+  });
 }
 
 }  // namespace nsvq

@@ -1,12 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "nsvq/cli/diffusion.h"
 #include "nsvq/cli/output_name.h"
-#include "nsvq/core/progress.h"
 #include "nsvq/data/image_names.h"
 #include "nsvq/diffusion/export_diffusion.h"
 #include "nsvq/io/image.h"
@@ -27,32 +25,20 @@ bool names_picture(const std::string& out) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// Calls `use(images, first)` for the images from `first` on, a batch at a time.
-template <typename Use>
-void sample_batches(DiffusionSession& session, const DiffusionSampleArguments& arguments,
-                    int64_t first, Use use) {
-  Progress progress("sample", arguments.count, "images", 30, first);
-  while (first < arguments.count) {
-    const int64_t end = std::min(first + arguments.batch_size, arguments.count);
-    use(session.sample(request_images(session, arguments, first, end)), first);
-    first = end;
-    progress.update(first);
-  }
-  progress.finish();
-}
-
 /// One picture, as square as the number of images allows.
-void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArguments& arguments) {
+void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArguments& arguments,
+                         Group& group) {
   const auto columns =
       static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(arguments.count))));
   std::vector<std::vector<Image>> rows;
-  sample_batches(session, arguments, 0, [&](const torch::Tensor& images, int64_t /*first*/) {
-    for (const auto& image : images.unbind()) {
-      if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
-      rows.back().push_back(to_image(image));
-    }
-  });
-  write_image(arguments.out, make_grid(rows));
+  sample_over_ranks(session, arguments, group, 0, arguments.count,
+                    [&](const torch::Tensor& images, int64_t /*first*/) {
+                      for (const auto& image : images.unbind()) {
+                        if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
+                        rows.back().push_back(to_image(image));
+                      }
+                    });
+  if (group.leads()) write_image(arguments.out, make_grid(rows));
 }
 
 /// What the pictures depend on: other batches or another device may change the last bit.
@@ -73,17 +59,24 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
 }
 
 /// Files NNNNNN.png; a folder that was left incomplete goes on behind its last image.
-void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments) {
-  const auto output = open_picture_output(arguments.out, sampled_settings(session, arguments));
-  sample_batches(
-      session, arguments, output->done(), [&](const torch::Tensor& images, int64_t first) {
-        const auto files = encode_pictures(images, ".png");
-        for (size_t i = 0; i < files.size(); ++i) {
-          output->add(fmt::format("{:06}.png", first + static_cast<int64_t>(i)), files[i]);
-        }
-        output->advance(first + std::ssize(files));
-      });
-  output->finish();
+void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments,
+                  Group& group) {
+  std::unique_ptr<PictureOutput> output;  // rank 0 has it
+  if (group.leads()) {
+    output = open_picture_output(arguments.out, sampled_settings(session, arguments));
+  }
+  const auto done = at::tensor({output ? output->done() : int64_t{0}}, at::kLong);
+  group.broadcast({done});
+  sample_over_ranks(session, arguments, group, done.item<int64_t>(), arguments.count,
+                    [&](const torch::Tensor& images, int64_t first) {
+                      const auto files = encode_pictures(images, ".png");
+                      for (size_t i = 0; i < files.size(); ++i) {
+                        output->add(fmt::format("{:06}.png", first + static_cast<int64_t>(i)),
+                                    files[i]);
+                      }
+                      output->advance(first + std::ssize(files));
+                    });
+  if (output) output->finish();
 }
 
 void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
@@ -91,9 +84,11 @@ void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
   if (!picture && !names_tar(arguments.out)) {
     require_folder_name(arguments.out, "name FILE.png for a grid, or FILE.tar");
   }
-  auto session = open_diffusion(arguments);
-  (picture ? sample_grid_picture : sample_files)(session, arguments);
-  fmt::print("{}\n", arguments.out);
+  work_on_ranks(arguments, [&](const Launch& launch, Group& group) {
+    auto session = open_diffusion(arguments, launch);
+    (picture ? sample_grid_picture : sample_files)(session, arguments, group);
+    if (group.leads()) fmt::print("{}\n", arguments.out);
+  });
 }
 
 struct DiffusionExportArguments {

@@ -1,5 +1,6 @@
 #include "nsvq/cli/kernel_profile.h"
 
+#include <fmt/format.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -88,6 +89,25 @@ std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels) {
     add(families, family_of(kernel.name), kernel.milliseconds, kernel.launches);
   }
   return longest_first(families);
+}
+
+nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,
+                                    int kernels) {
+  const auto all = profile_kernels(step, device, /*calls=*/3);
+  nlohmann::ordered_json json;
+  const auto show = [&](const std::string& title, const std::vector<KernelTime>& times) {
+    fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
+    for (const auto& time : times) {
+      fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
+      json[title].push_back(
+          {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
+    }
+    fmt::print("\n");
+  };
+  show("kind of kernel", by_family(all));
+  const auto longest = std::min<int64_t>(kernels, std::ssize(all));
+  show("kernel", {all.begin(), all.begin() + longest});
+  return json;
 }
 
 }  // namespace nsvq

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,10 @@ std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::
 
 /// Sums kernels by family ("convolutions", "batch norm", ...), recognised by their names.
 std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels);
+
+/// Prints the GPU time of `step` by kind of kernel and of the longest kernels, as many as
+/// `kernels`; returns it.
+nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,
+                                    int kernels);
 
 }  // namespace nsvq

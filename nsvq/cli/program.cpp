@@ -39,6 +39,8 @@ const std::vector<Command>& commands() {
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
       {"detokenize", "decode tokens to images", declare_detokenize},
       {"tokens", "verify folders of tokens, or join several into one", declare_tokens},
+      {"latents", "write the latents of images, the encoder's output, to a folder of shards",
+       declare_latents},
       {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion},
       {"codebook", "make a codebook by k-means of a model's latents or a network's features",
        declare_codebook},
@@ -68,8 +70,9 @@ constexpr auto kExitCodes =
     "time;\n"
     "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
     "(train,\n"
-    "detokenize); other commands end by the signal, and tokenize and reconstruct complete their\n"
-    "folder when they are run again. watch, which runs until it is stopped, exits with 0.";
+    "detokenize); other commands end by the signal, and tokenize, latents and reconstruct\n"
+    "complete their folder when they are run again. watch, which runs until it is stopped, exits "
+    "with 0.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);

@@ -71,6 +71,12 @@ AutocastCacheGuard::~AutocastCacheGuard() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
 }
 
+at::Tensor autocast_weight(const at::Tensor& weight) {
+  const auto device = weight.device().type();
+  if (!at::autocast::is_autocast_enabled(device)) return weight;
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), weight, device);
+}
+
 Precision autocast_precision(c10::Device device) {
   if (!at::autocast::is_autocast_enabled(device.type())) return Precision::fp32;
   const bool half = at::autocast::get_autocast_dtype(device.type()) == at::kHalf;

@@ -62,6 +62,12 @@ void check_diffusion_settings(const DiffusionConfig& config) {
         "diffusion.tokens are those of codes, so diffusion.latents must be codes, but it is {}",
         config.latents);
   }
+  if (config.cached.empty()) return;
+  if (config.latents != "encoder") {
+    throw UserError(
+        "diffusion.cached are encoder outputs, so diffusion.latents must be encoder, but it is {}",
+        config.latents);
+  }
 }
 
 void check_guidance(const DiffusionConfig& config, double guidance, const std::string& key) {
@@ -79,13 +85,13 @@ void check_guidance(const DiffusionConfig& config, double guidance, const std::s
 
 DiffusionConfig with_home(DiffusionConfig config) {
   config.run = with_home(std::move(config.run));
-  for (auto* path : {&config.tokenizer, &config.tokens}) *path = home_path(*path);
+  for (auto* path : {&config.tokenizer, &config.tokens, &config.cached}) *path = home_path(*path);
   return config;
 }
 
 DiffusionConfig with_absolute_paths(DiffusionConfig config) {
   config.run = with_absolute_paths(std::move(config.run));
-  for (auto* path : {&config.tokenizer, &config.tokens}) {
+  for (auto* path : {&config.tokenizer, &config.tokens, &config.cached}) {
     if (path->empty()) continue;
     *path = std::filesystem::absolute(*path).lexically_normal().string();
   }

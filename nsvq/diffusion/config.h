@@ -26,7 +26,7 @@ struct DiffusionConfig {
   ObjectiveConfig objective;
   SampleConfig sample;
   std::string tokenizer;
-  std::string tokens;
+  std::string tokens, cached;
   std::string latents = "encoder";
   int64_t statistics_images = 50000;
   int64_t classes = 0;

@@ -11,15 +11,17 @@
 
 namespace nsvq {
 
-/// Training data of latent diffusion: batches of images [B, 3, H, W] or tokens [B, h, w] int64,
-/// their places in the source [B] and, with classes, their labels [B], on one device.
+/// Training data of latent diffusion: batches of images [B, 3, H, W] fp32, tokens [B, h, w] int64
+/// or latents [B, d, h, w] bf16, their places in the source [B] and, with classes, their labels
+/// [B], on one device.
 class DiffusionBatches : public BatchSource {
  public:
   /// The name of an image by its place, for messages.
   virtual std::string name_of(int64_t place) const = 0;
 };
 
-/// What the settings name: images (data.train), or tokens (diffusion.tokens). Throws UserError.
+/// What the settings name: images (data.train), tokens (diffusion.tokens) or latents
+/// (diffusion.cached). Throws UserError.
 std::unique_ptr<DiffusionBatches> make_diffusion_batches(const DiffusionConfig& config,
                                                          const LatentSpace& latents,
                                                          const Group& group, c10::Device device);

@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-TorchSettings sampling_settings(const DiffusionConfig& config, c10::Device device) {
-  return {.threads = 0,
+TorchSettings sampling_settings(const DiffusionConfig& config, c10::Device device,
+                                int64_t threads) {
+  return {.threads = threads,
           .deterministic = true,
           .tf32_convolutions = precision_on(config.run, device) != Precision::fp32,
           .inference = true};
@@ -51,10 +52,10 @@ void require_same_tokenizer(const LoadedDiffusion& model, const LatentSpace& lat
 }  // namespace
 
 DiffusionSession::DiffusionSession(LoadedDiffusion model, const std::string& tokenizer,
-                                   c10::Device device)
+                                   c10::Device device, int64_t threads)
     : model_(std::move(model)),
       device_(device),
-      flags_(sampling_settings(model_.config, device)),
+      flags_(sampling_settings(model_.config, device, threads)),
       stream_(device),
       latents_(find_tokenizer(model_, tokenizer), model_.config.latents, device) {
   require_same_tokenizer(model_, latents_);

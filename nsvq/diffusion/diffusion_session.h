@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_sampler.h"
@@ -21,8 +22,10 @@ class DiffusionSession {
  public:
   /// The model's sample.* settings and guidance decide how it samples. Its tokenizer is `tokenizer`
   /// or, if that is empty, the one beside the model (an exported folder) or where the model found
-  /// it in training; by its weights it must be the one of training. Throws UserError.
-  DiffusionSession(LoadedDiffusion model, const std::string& tokenizer, c10::Device device);
+  /// it in training; by its weights it must be the one of training. `threads` of torch's CPU
+  /// operators; 0: as many as this process may use. Throws UserError.
+  DiffusionSession(LoadedDiffusion model, const std::string& tokenizer, c10::Device device,
+                   int64_t threads = 0);
 
   /// Images [images, 3, H, W] in [-1, 1] on the session's device. Throws RunError naming the first
   /// image that became non-finite.
@@ -40,6 +43,7 @@ class DiffusionSession {
   c10::Device device_;
   TorchFlags flags_;
   SideStreamGuard stream_;
+  AutocastCacheGuard cached_casts_;  ///< weights are cast once
   LatentSpace latents_;
   std::optional<LatentSampler> sampler_;
 };

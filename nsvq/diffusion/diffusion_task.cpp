@@ -68,7 +68,7 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents
       model_(make_diffusion_model(config, shape_[0], device)),
       averaged_(make_diffusion_model(config, shape_[0], device)),
       average_(model_.ptr(), averaged_.ptr(), config.run.optimizer.ema_decay),
-      optimizer_(named_parameters(*model_), config.run.optimizer),
+      optimizer_(named_parameters(*model_), config.run.optimizer, &average_),
       loss_(config, device) {
   require_classes(*val_source_, config.classes, "data.val");
   for (const auto& parameter : averaged_->parameters()) parameter.set_requires_grad(false);
@@ -83,6 +83,7 @@ StepPlan DiffusionTask::plan(const RunState& state) {
 
 torch::Tensor DiffusionTask::latents_of(const TensorBatch& batch) {
   const auto& data = batch.at(0);
+  if (data.scalar_type() == at::kBFloat16) return data.to(at::kFloat);  // latents
   return data.scalar_type() == at::kLong ? latents_.from_tokens(data) : latents_.encode(data);
 }
 
@@ -112,15 +113,10 @@ void DiffusionTask::step(const TensorBatch& batch, Step& step) {
   }
   Scalars scalars = {{"loss", total}};
   if (!is_constant(config_.run.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
-  move_average(step, step.update(scalars, {{"unet", model_.get()}}));
-}
-
-/// With decay min(decay, (1 + n) / (10 + n)) in step n: the first weights are soon forgotten.
-void DiffusionTask::move_average(const Step& step, const torch::Tensor& skip) {
-  const torch::NoGradGuard no_grad;
+  // The average's decay min(decay, (1 + n) / (10 + n)) in step n: first weights are soon forgotten.
   const auto n = step.inputs().step.to(at::kFloat) + 1;
-  const auto decay = ((n + 1) / (n + 10)).clamp_max(config_.run.optimizer.ema_decay);
-  average_.approach((1 - decay).masked_fill(skip, 0));
+  optimizer_.set_average_decay(((n + 1) / (n + 10)).clamp_max(config_.run.optimizer.ema_decay));
+  step.update(scalars, {{"unet", model_.get()}});
 }
 
 /// Whether steps look for the nearest codes of images.
@@ -176,8 +172,10 @@ void DiffusionTask::begin(Loop& /*loop*/) {
     const auto name = first_nonfinite_image(*batch, latents);
     if (!name.empty()) {
       throw UserError("{}: the latents of image {} are non-finite by {}",
-                      config_.tokens.empty() ? "data.train" : "diffusion.tokens", quote(name),
-                      latents_.model().file.string());
+                      !config_.tokens.empty()   ? "diffusion.tokens"
+                      : !config_.cached.empty() ? "diffusion.cached"
+                                                : "data.train",
+                      quote(name), latents_.model().file.string());
     }
     moments.add(searches_codes() ? latents_of(*batch) : latents);
     seen += batches_.step_samples();

@@ -57,7 +57,6 @@ class DiffusionTask : public Task {
   torch::Tensor latents_to_check(const TensorBatch& batch);
   /// The name of the first image for which it is not; empty if there is none.
   std::string first_nonfinite_image(const TensorBatch& batch, const torch::Tensor& latents) const;
-  void move_average(const Step& step, const torch::Tensor& skip);
 
   DiffusionConfig config_;
   LatentSpace& latents_;

@@ -15,14 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device) {
-  const auto& run = config.run;
-  const auto gradients = run.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
-  return {run.train, run.checkpoint,
-          run.seed,  precision_on(run, device),
-          gradients, summarize_settings(config)};
-}
-
 /// A checkpoint of other settings or another tokenizer cannot be continued.
 void require_same_run(const DiffusionConfig& config, const std::string& tokenizer_sha256,
                       const Checkpoint& checkpoint, const std::string& from) {
@@ -40,6 +32,14 @@ void require_same_run(const DiffusionConfig& config, const std::string& tokenize
 }
 
 }  // namespace
+
+LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device) {
+  const auto& run = config.run;
+  const auto gradients = run.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
+  return {run.train, run.checkpoint,
+          run.seed,  precision_on(run, device),
+          gradients, summarize_settings(config)};
+}
 
 DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path& run,
                                    std::shared_ptr<Group> group, Start start,
@@ -79,7 +79,8 @@ RunMatch match_of(const DiffusionConfig& config) {
             const auto there = with_absolute_paths(load_diffusion_run_config(run));
             return essential_differences(here, there).empty() &&
                    here.run.data.train == there.run.data.train &&
-                   here.tokenizer == there.tokenizer && here.tokens == there.tokens;
+                   here.tokenizer == there.tokenizer && here.tokens == there.tokens &&
+                   here.cached == there.cached;
           }};
 }
 

@@ -36,6 +36,9 @@ class DiffusionTrainer {
   std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
 };
 
+/// What the loop takes of the settings.
+LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device);
+
 /// The settings of a run, with `key=value` overrides: its config.yaml. Throws UserError, also if
 /// the folder holds no run.
 DiffusionConfig load_diffusion_run_config(const std::filesystem::path& run,

@@ -5,7 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/diffusion/token_batches.h"
+#include "nsvq/diffusion/resident_batches.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/train/trainer.h"
 
@@ -59,13 +59,19 @@ std::unique_ptr<DiffusionBatches> make_diffusion_batches(const DiffusionConfig& 
                                                          const Group& group, c10::Device device) {
   const auto& run = config.run;
   const auto options = training_loader_options(run, group, device);
-  if (config.tokens.empty()) {
+  if (config.tokens.empty() && config.cached.empty()) {
     return std::make_unique<LabelledImages>(open_source_of("data.train", run.data.train, run.data),
                                             options, config.classes);
   }
   const auto shape = latents.shape(run.data.size, config.unet.stride());
-  return std::make_unique<TokenBatches>(
-      config.tokens, latents, std::vector<int64_t>{shape[1], shape[2]}, config.classes, options);
+  if (!config.tokens.empty()) {
+    return std::make_unique<ResidentBatches>(
+        read_tokens_to_learn(config.tokens, latents, shape, run.data.size), at::kLong,
+        config.classes, "diffusion.tokens: " + config.tokens, options);
+  }
+  return std::make_unique<ResidentBatches>(
+      read_latents_to_learn(config.cached, latents, shape, run.data.size), at::kBFloat16,
+      config.classes, "diffusion.cached: " + config.cached, options);
 }
 
 }  // namespace nsvq

@@ -14,34 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-torch::Tensor join_keys(const std::vector<std::string>& keys, const fs::path& path) {
-  std::string text;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i].find('\0') != std::string::npos) {
-      throw UserError("cannot write {}: the image {} has a zero byte in its name", path.string(),
-                      quote(keys[i]));
-    }
-    if (i > 0) text += '\0';
-    text += keys[i];
-  }
-  auto bytes = torch::empty({std::ssize(text)}, torch::kUInt8);
-  if (!text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-/// As many keys as the bytes say; `images` tells no key from one empty key.
-std::vector<std::string> split_keys(const torch::Tensor& bytes, int64_t images) {
-  std::vector<std::string> keys;
-  if (images == 0 && bytes.numel() == 0) return keys;
-  std::string_view text(static_cast<const char*>(bytes.data_ptr()), bytes.numel());
-  while (true) {
-    const size_t end = text.find('\0');
-    keys.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return keys;
-    text.remove_prefix(end + 1);
-  }
-}
-
 torch::Tensor take(const TensorFile& file, const std::string& name, torch::ScalarType type,
                    int64_t dimensions, const fs::path& path) {
   const auto found = file.tensors.find(name);
@@ -67,6 +39,33 @@ void check_range(const TokenShard& shard, int64_t codes, const fs::path& path) {
 }
 
 }  // namespace
+
+torch::Tensor join_keys(const std::vector<std::string>& keys, const fs::path& path) {
+  std::string text;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].find('\0') != std::string::npos) {
+      throw UserError("cannot write {}: the image {} has a zero byte in its name", path.string(),
+                      quote(keys[i]));
+    }
+    if (i > 0) text += '\0';
+    text += keys[i];
+  }
+  auto bytes = torch::empty({std::ssize(text)}, torch::kUInt8);
+  if (!text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<std::string> split_keys(const torch::Tensor& bytes, int64_t images) {
+  std::vector<std::string> keys;
+  if (images == 0 && bytes.numel() == 0) return keys;
+  std::string_view text(static_cast<const char*>(bytes.data_ptr()), bytes.numel());
+  while (true) {
+    const size_t end = text.find('\0');
+    keys.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return keys;
+    text.remove_prefix(end + 1);
+  }
+}
 
 torch::ScalarType token_type(int64_t codes) {
   if (codes <= 1 << 8) return torch::kUInt8;

@@ -30,6 +30,12 @@ std::string token_shard_name(int64_t number);
 /// The number of such a name, whatever its ending.
 std::optional<int64_t> token_shard_number(std::string_view name);
 
+/// Keys of images as a tensor [bytes] of uint8, a zero byte between them; throws UserError, naming
+/// the file they are for, for a key that holds one. And back: as many keys as the bytes say;
+/// `images` tells no key from one empty key.
+torch::Tensor join_keys(const std::vector<std::string>& keys, const std::filesystem::path& path);
+std::vector<std::string> split_keys(const torch::Tensor& bytes, int64_t images);
+
 /// Throws UserError for a key that holds a zero byte, RunError if the file cannot be written.
 void write_token_shard(const std::filesystem::path& path, const TokenShard& shard, int64_t codes);
 

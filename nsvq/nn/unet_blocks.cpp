@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "nsvq/core/precision.h"
+
 namespace nsvq {
 
 namespace {
@@ -46,7 +48,7 @@ Normalised settle_and_normalise(torch::nn::GroupNormImpl& norm, Residual& input,
 
 /// A convolution of kernel size 1 on tokens [B, T, C].
 torch::Tensor on_tokens(const torch::nn::Conv1dImpl& conv, const torch::Tensor& tokens) {
-  return at::linear(tokens, conv.weight.squeeze(2), conv.bias);
+  return at::linear(tokens, autocast_weight(conv.weight).squeeze(2), conv.bias);
 }
 
 std::shared_ptr<torch::nn::Conv1dImpl> make_token_layer(int64_t inputs, int64_t outputs) {
@@ -84,9 +86,14 @@ UnetResBlockImpl::UnetResBlockImpl(const Shape& shape) {
 
 Residual UnetResBlockImpl::forward(Residual& input, const torch::Tensor& condition) {
   const auto [x, normalised] = settle_and_normalise(*norm1_, input, Activation::silu);
-  auto h = shifted(*conv1_, normalised, shift_->forward(condition));
-  h = conv2_->forward(normalise(*norm2_, h, Activation::silu));
-  return {shortcut_ ? shortcut_->forward(x) : x, h};
+  const auto h = shifted(*conv1_, normalised, shift_->forward(condition));
+  const auto inner = normalise(*norm2_, h, Activation::silu);
+  if (!shortcut_) return {x, conv2_->forward(inner)};
+  if (!defers_bias(*conv2_, inner)) return {shortcut_->forward(x), conv2_->forward(inner)};
+  // One pass for both biases, and one sum of their gradient.
+  const auto bias = (conv2_->bias + shortcut_->bias).view({1, -1, 1, 1});
+  const auto y = without_bias(*conv2_, inner);
+  return {without_bias(*shortcut_, x), y + bias.to(y.scalar_type())};
 }
 
 UnetAttentionImpl::UnetAttentionImpl(int64_t channels, int64_t heads) : heads_(heads) {
@@ -100,11 +107,12 @@ UnetAttentionImpl::UnetAttentionImpl(int64_t channels, int64_t heads) : heads_(h
 Residual UnetAttentionImpl::forward(Residual& input) {
   const auto [x, normalised] = settle_and_normalise(*norm_, input, Activation::none);
   const auto tokens = normalised.flatten(2).transpose(1, 2);  // [B, T, C]
-  // Channels are ordered by head, then query, key and value.
-  const auto parts =
-      on_tokens(*qkv_, tokens).unflatten(2, {heads_, 3, -1}).permute({3, 0, 2, 1, 4});
+  // Channels are ordered by head, then query, key and value. Unbound so, their gradients are
+  // joined in one pass.
+  const auto parts = on_tokens(*qkv_, tokens).unflatten(2, {heads_, 3, -1}).unbind(3);
+  const auto by_head = [&](int part) { return parts[part].transpose(1, 2); };
   const auto mixed =  // [B, heads, T, C / heads]; softmax in fp32 whatever the inputs' type
-      at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+      at::scaled_dot_product_attention(by_head(0), by_head(1), by_head(2));
   const auto h = on_tokens(*proj_out_, mixed.transpose(1, 2).flatten(2));
   return {x, h.transpose(1, 2).unflatten(2, {x.size(2), x.size(3)})};
 }

@@ -46,6 +46,23 @@ std::vector<int64_t> places_of(const std::vector<int64_t>& sizes, int64_t gap) {
 
 }  // namespace
 
+torch::Tensor to_bytes(const torch::Tensor& images) {
+  // Half goes up, as in torchvision's save_image.
+  return images.detach()
+      .to(torch::kFloat)
+      .add(1)
+      .mul(127.5)
+      .add(0.5)
+      .floor()
+      .nan_to_num(0, 255, 0)
+      .clamp(0, 255)
+      .to(torch::kByte);
+}
+
+torch::Tensor from_bytes(const torch::Tensor& bytes) {
+  return bytes.to(torch::kFloat).div(127.5).sub(1);
+}
+
 Image to_image(const torch::Tensor& chw) {
   if (!chw.defined() || chw.dim() != 3 || chw.size(0) != 3) {
     std::ostringstream shape;
@@ -53,18 +70,7 @@ Image to_image(const torch::Tensor& chw) {
     throw UserError("to_image: expected a tensor [3, H, W], got {}",
                     chw.defined() ? shape.str() : "none");
   }
-  // Half goes up, as in torchvision's save_image.
-  const torch::Tensor bytes = chw.detach()
-                                  .to(torch::kCPU, torch::kFloat)
-                                  .add(1)
-                                  .mul(127.5)
-                                  .add(0.5)
-                                  .floor()
-                                  .nan_to_num(0, 255, 0)
-                                  .clamp(0, 255)
-                                  .to(torch::kByte)
-                                  .permute({1, 2, 0})
-                                  .contiguous();
+  const auto bytes = to_bytes(chw.to(torch::kCPU)).permute({1, 2, 0}).contiguous();
   Image image;
   image.height = static_cast<int>(bytes.size(0));
   image.width = static_cast<int>(bytes.size(1));

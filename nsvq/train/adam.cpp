@@ -58,6 +58,7 @@ void Adam::step(const torch::Tensor& skip) {
     moving.lr_scales.push_back(slot.lr_scale);
   }
   moving.lr_factor = lr_factor_;
+  moving.average_decay = average_decay_now_;
   if (config_.clip_norm > 0 && !moving.gradients.empty()) {
     moving.gradient_factor = clipping_factor(moving.gradients, config_.clip_norm);
   }

@@ -31,6 +31,9 @@ class Adam {
 
   /// Factor on the learning rate from now on, also in CUDA graphs that were captured before.
   void set_lr_factor(double factor);
+  /// The average's decay from the next step on, fp32 on the device, in place of its own, for
+  /// parameters that have gradients. One that is computed within a captured step is so in each.
+  void set_average_decay(const torch::Tensor& decay) { average_decay_now_ = decay; }
   /// The learning rate without the parameters' own factors, fp32 on the device.
   torch::Tensor lr() const { return (lr_factor_ * config_.lr).to(at::kFloat); }
   /// Changes nothing if `skip`, a boolean on the device or undefined, is true.
@@ -56,6 +59,7 @@ class Adam {
   torch::Tensor lr_factor_;  ///< fp64 on the parameters' device
   double last_lr_factor_ = 1;
   double average_decay_ = 0;
+  torch::Tensor average_decay_now_;  ///< undefined: average_decay_
 };
 
 /// A module's parameters with the names that its files use.

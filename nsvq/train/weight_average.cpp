@@ -20,12 +20,6 @@ torch::Tensor WeightAverage::of(const torch::Tensor& tensor) const {
   TORCH_CHECK(false, "weight average: the tensor is not one of the module's");
 }
 
-void WeightAverage::approach(const torch::Tensor& share) {
-  const torch::NoGradGuard no_grad;
-  const auto weights = module_->parameters(), averages = average_->parameters();
-  for (size_t i = 0; i < weights.size(); ++i) averages[i].lerp_(weights[i], share);
-}
-
 void WeightAverage::copy_buffers() {
   const torch::NoGradGuard no_grad;
   const auto buffers = module_->buffers(), averages = average_->buffers();

@@ -25,9 +25,6 @@ class WeightAverage {
   /// The average of one of the module's parameters or buffers.
   torch::Tensor of(const torch::Tensor& tensor) const;
 
-  /// For decays that vary, where no optimizer applies this one: the average of each parameter moves
-  /// by `share`, a scalar on the device, of its way to the parameter.
-  void approach(const torch::Tensor& share);
   /// After a step: buffers of the average become the module's.
   void copy_buffers();
   /// Rows of the average of `tensor`, [rows] of booleans, become the module's: a row that was

@@ -45,6 +45,13 @@ class CliDiffusion : public testing::Test {
     expect_contains(trained.out, {"loss", "samples: ", "report.html"});
   }
 
+  /// The program itself, which starts itself again for several processes.
+  void run_program(const std::string& arguments) const {
+    const auto command =
+        fmt::format("'{}' diffusion {} >'{}' 2>&1", NSVQ_PROGRAM, arguments, path("program.log"));
+    EXPECT_EQ(std::system(command.c_str()), 0) << read_text(path("program.log"));
+  }
+
   TemporaryFolder folder_;
   std::string tokenizer_;
   std::string run_ = (folder_.path() / "a run").string();
@@ -210,6 +217,60 @@ TEST_F(CliDiffusion, FidOfSamples) {
   EXPECT_EQ(figures.at("images"), 3);
   EXPECT_EQ(figures.at("reference_images"), 4);
   EXPECT_EQ(figures.at("steps"), 2);
+}
+
+/// Batches are the same for every number of processes, and with them their images, to the bits.
+TEST_F(CliDiffusion, RanksSampleWhatOneProcessDoes) {
+  train_well();
+  const auto sample = [&](const std::string& out, const std::string& ranks) {
+    run_program(
+        fmt::format("sample '{}' --count 7 --batch-size 2 --steps 3 --device cpu --out '{}' {}",
+                    run_, path(out), ranks));
+  };
+  sample("one", "");
+  sample("two", "--gpus 2");
+  sample("one.png", "");
+  sample("three.png", "--gpus 3");
+  EXPECT_EQ(read_file(path("three.png")), read_file(path("one.png")));
+  ASSERT_EQ(files_in(path("two")), files_in(path("one")));
+  for (const auto& name : files_in(path("one"))) {
+    EXPECT_EQ(read_file(path("two/" + name)), read_file(path("one/" + name))) << name;
+  }
+}
+
+TEST_F(CliDiffusion, RanksJudgeAsOneProcessDoes) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  train_well();
+  const auto fid = [&](const std::string& ranks) {
+    const auto json = path("figures.json");
+    run_program(
+        fmt::format("eval '{}' --samples 5 --batch-size 2 --steps 2 --device cpu --json '{}' "
+                    "--reference 'builtin:dead-leaves?size=16&count=5' {}",
+                    run_, json, ranks));
+    const auto figures = nlohmann::json::parse(read_text(json));
+    EXPECT_EQ(figures.at("images"), 5);
+    EXPECT_EQ(figures.at("reference_images"), 5);
+    return figures.at("fid").get<double>();
+  };
+  const double one = fid("");
+  EXPECT_NEAR(fid("--gpus 2"), one, 1e-4 * one);
+}
+
+TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
+  const auto cache = [&](const std::string& out) {
+    return run({"latents", tokenizer_, "--data", "builtin:dead-leaves?size=16&count=24", "--out",
+                path(out), "--shard-size", "8", "--batch-size", "8"});
+  };
+  const auto cached = cache("latents");
+  ASSERT_EQ(cached.code, 0) << cached.error;
+  expect_contains(cached.out, {"latents 4x4x4 of 24 images in 3 shards"});
+  expect_failure(cache("latents"), 2, {"exists and is not an empty folder"});
+  const auto trained = train({"diffusion.tokenizer=" + tokenizer_,
+                              "diffusion.cached=" + path("latents"), "data.train=nowhere"});
+  EXPECT_EQ(trained.code, 0) << trained.error;
+  expect_failure(run({"latents", run_, "--data", "builtin", "--out", path("x")}), 2,
+                 {"a diffusion model"});
 }
 
 TEST_F(CliDiffusion, RunsAndInfoKnowThem) {

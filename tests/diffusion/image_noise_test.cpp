@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/core/device.h"
+
 namespace nsvq {
 namespace {
 
@@ -34,6 +36,13 @@ TEST(ImageNoise, IsStandardNormalOverImages) {
   EXPECT_NEAR(noise.std().item<double>(), 1, 0.01);
   const auto neighbours = noise.slice(0, 1) * noise.slice(0, 0, 1999);
   EXPECT_NEAR(neighbours.mean().item<double>(), 0, 0.012);
+}
+
+TEST(ImageNoise, IsThatOfTheCpuOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const std::vector<int64_t> indices = {0, 5, 1000000};
+  const auto here = ImageNoise(9, indices, {4, 3, 5}, c10::Device(at::kCUDA, 0)).draw(2).cpu();
+  EXPECT_TRUE(at::allclose(here, ImageNoise(9, indices, {4, 3, 5}, at::kCPU).draw(2), 1e-5, 1e-5));
 }
 
 }  // namespace

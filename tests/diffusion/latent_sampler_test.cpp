@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/precision.h"
+#include "nsvq/diffusion/latent_space.h"
+#include "nsvq/train/cuda_graph.h"
 #include "tests/diffusion/tiny_diffusion.h"
 #include "tests/error_of.h"
 
@@ -71,6 +74,48 @@ TEST(LatentSampler, ClassesTakeTurns) {
   EXPECT_EQ(labels_for(config, 2, {0, 1}), (std::vector<int64_t>{2, 2}));
   EXPECT_NE(error_of([&] { labels_for(config, 3, {0}); }).find("classes 0 to 2"),
             std::string::npos);
+}
+
+/// The network as a CUDA graph, after its first steps, for batches of two sizes in turn: to the
+/// bits what it is without, in fp32, and in bf16 with weights that are cast once.
+TEST(LatentSampler, ItsCudaGraphIsTheNetworkOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  const SideStreamGuard stream(device);
+  for (const auto* precision : {"fp32", "bf16"}) {
+    const AutocastCacheGuard cached_casts;
+    auto config = tiny_diffusion_config("");
+    config.run.train.precision = precision;
+    config.sample.steps = 7;
+    auto model = made_up_model(config);
+    move_to_device(model, config, device);
+    LatentSampler graphs(model, config, {4, 4, 4}, device, /*graphs=*/true);
+    LatentSampler eager(model, config, {4, 4, 4}, device, /*graphs=*/false);
+    for (const int64_t count : {3, 3, 2, 3}) {
+      SampleRequest request{.seed = 5, .indices = {}, .labels = {}};
+      for (int64_t i = 0; i < count; ++i) request.indices.push_back(i);
+      const auto captured = graphs.sample(request);
+      EXPECT_TRUE(at::equal(captured, eager.sample(request))) << precision << " " << count;
+    }
+  }
+}
+
+/// A sample on a GPU, in fp32, is that of the CPU up to rounding: the same noise, the same steps.
+TEST(LatentSampler, SamplesAsOnTheCpuOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const c10::Device device(at::kCUDA, 0);
+  auto config = tiny_diffusion_config("");
+  config.run.train.precision = "fp32";
+  for (const auto& kind : sampler_kinds()) {
+    config.sample.sampler = kind.name;
+    auto model = made_up_model(config);
+    move_to_device(model, config, device);
+    LatentSampler sampler(model, config, {4, 4, 4}, device);
+    const auto here = sampler.sample({3, {0, 1, 2}, {}}).cpu();
+    EXPECT_TRUE(at::allclose(here, sampled(config, {0, 1, 2}), 1e-2, 1e-2)) << kind.name;
+    const auto alone = sampler.sample({3, {2}, {}}).cpu();
+    EXPECT_TRUE(at::allclose(alone, here.slice(0, 2, 3), 1e-3, 1e-3)) << kind.name;
+  }
 }
 
 TEST(LatentMoments, ByHand) {

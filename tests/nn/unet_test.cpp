@@ -8,6 +8,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/nn/time_embedding.h"
 #include "tests/error_of.h"
@@ -168,6 +169,43 @@ TEST(Unet, RunsUnderAutocast) { expect_close_in_bf16(at::kCPU); }
 TEST(Unet, RunsUnderAutocastOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   expect_close_in_bf16({at::kCUDA, 0});
+}
+
+/// Output and all gradients, with fused norms and biases that later operators add there.
+TEST(Unet, IsTheCpusOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  torch::manual_seed(3);
+  const auto latents = at::randn({2, 4, 8, 8});
+  const auto gradients = [&](c10::Device device) {
+    Unet model(small_unet(), kThreeClasses);
+    fill_golden(*model, "any.");
+    model->to(device);
+    use_gpu_layout(*model);
+    const auto output =
+        model->forward(latents.to(device), at::tensor({7, 999}, at::kLong).to(device),
+                       at::tensor({2, 0}, at::kLong).to(device));
+    output.square().mean().backward();
+    TensorMap found = {{"output", output.detach().cpu()}};
+    for (const auto& item : model->named_parameters())
+      found[item.key()] = item.value().grad().cpu();
+    return found;
+  };
+  const auto there = gradients({at::kCUDA, 0});
+  for (const auto& [name, tensor] : gradients(at::kCPU)) {
+    const double most = tensor.abs().max().item<double>();
+    EXPECT_TRUE(at::allclose(there.at(name), tensor, 1e-3, 1e-3 * most)) << name;
+  }
+}
+
+/// Weights that a view is taken of are cast once too, while the cache lives.
+TEST(Unet, WeightsAreCastOnce) {
+  const auto weight = at::randn({3, 2, 1}).requires_grad_();
+  EXPECT_TRUE(autocast_weight(weight).is_same(weight)) << "without autocast";
+  const AutocastCacheGuard cached_casts;
+  const AutocastGuard autocast(Precision::bf16, at::kCPU);
+  const auto cast = autocast_weight(weight);
+  EXPECT_EQ(cast.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(autocast_weight(weight).is_same(cast));
 }
 
 TEST(Unet, RefusesWhatDoesNotFit) {

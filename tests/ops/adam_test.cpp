@@ -94,6 +94,7 @@ AdamTensors with_factors(AdamTensors t) {
   const auto device = t.parameters[0].device();
   t.lr_factor = at::full({}, 0.25, at::device(device).dtype(at::kDouble));
   t.gradient_factor = at::full({}, 0.125, at::device(device).dtype(at::kFloat));
+  t.average_decay = at::full({}, 0.75, at::device(device).dtype(at::kFloat));
   return t;
 }
 
@@ -282,6 +283,21 @@ TEST(Adam, TakesFactorsAndWeightDecayOnTheGpu) {
     adam_step_reference(plain, kDecaying, {});
   }
   expect_near(ours, plain);
+}
+
+/// A decay that comes as a tensor stands in place of the option.
+TEST(Adam, TakesTheAveragesDecayAsATensor) {
+  const auto before = drawn_like(shapes());
+  auto ours = copies(before, at::kCPU);
+  const auto plain = copies(before, at::kCPU);
+  ours.average_decay = at::full({}, 0.25);
+  adam_step(ours, kOptions, {});
+  auto options = kOptions;
+  options.average_decay = 0.25;
+  adam_step(plain, options, {});
+  expect_equal(ours, plain);
+  ours.average_decay = at::full({}, 0.25, at::kDouble);
+  EXPECT_THROW(adam_step(ours, kOptions, {}), c10::Error);
 }
 
 TEST(Adam, FactorsOfOneChangeNothingOnTheGpu) {

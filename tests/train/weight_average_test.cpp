@@ -32,16 +32,20 @@ TEST(WeightAverage, FollowsTheOptimizersStepsUnlessTheyAreSkipped) {
   EXPECT_TRUE(all.average.of(all.module->weight).is_same(all.copy->weight));
 }
 
-TEST(WeightAverage, ApproachesByAShare) {
-  Averaged all;
+TEST(WeightAverage, TakesADecayThatVaries) {
+  const Averaged all;
+  all.module->weight.mutable_grad() = at::zeros_like(all.module->weight);
   const torch::NoGradGuard no_grad;
   const auto before = all.module->weight.clone();
   all.module->weight.add_(1);
-  all.average.approach(at::full({}, 0.5));
+  Adam optimizer(named_parameters(*all.module), {}, &all.average);
+  optimizer.set_average_decay(at::full({}, 0.5));
+  optimizer.step(at::ones({}, at::kBool));
+  EXPECT_TRUE(at::equal(all.copy->weight, before)) << "a skipped step";
+  optimizer.step();
   EXPECT_TRUE(at::allclose(all.copy->weight, before + 0.5));
-  all.average.approach(at::zeros({}));
-  EXPECT_TRUE(at::allclose(all.copy->weight, before + 0.5)) << "a skipped step";
-  all.average.approach(at::ones({}));
+  optimizer.set_average_decay(at::zeros({}));
+  optimizer.step();
   EXPECT_TRUE(at::allclose(all.copy->weight, all.module->weight));
 }
 

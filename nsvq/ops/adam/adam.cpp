@@ -15,8 +15,8 @@ using Tensors = std::vector<torch::Tensor>;
 using Flag = std::optional<torch::Tensor>;
 using Scalar = std::optional<torch::Tensor>;
 using Step = void(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                  at::TensorList, const Flag&, const Scalar&, const Scalar&, at::ArrayRef<double>,
-                  double, double, double, double, double, double);
+                  at::TensorList, const Flag&, const Scalar&, const Scalar&, const Scalar&,
+                  at::ArrayRef<double>, double, double, double, double, double, double);
 using Average = void(at::TensorList, at::TensorList, const Flag&, double);
 
 /// Whether numbers follow one another alike in memory; the stride of a single one means nothing.
@@ -114,12 +114,13 @@ void adamw(const Tensors& parameters, const Tensors& gradients, const Tensors& m
 void adam_step_cpu(at::TensorList parameters, at::TensorList gradients, at::TensorList moments1,
                    at::TensorList moments2, at::TensorList steps, at::TensorList averages,
                    const Flag& bad, const Scalar& lr_factor, const Scalar& gradient_factor,
-                   at::ArrayRef<double> lr_scales, double lr, double beta1, double beta2,
-                   double eps, double weight_decay, double average_decay) {
+                   const Scalar& average_decay_now, at::ArrayRef<double> lr_scales, double lr,
+                   double beta1, double beta2, double eps, double weight_decay,
+                   double average_decay) {
   adam_step_reference(
       {parameters.vec(), gradients.vec(), moments1.vec(), moments2.vec(), steps.vec(),
        averages.vec(), lr_scales.vec(), lr_factor.value_or(torch::Tensor()),
-       gradient_factor.value_or(torch::Tensor())},
+       gradient_factor.value_or(torch::Tensor()), average_decay_now.value_or(torch::Tensor())},
       {lr, beta1, beta2, eps, weight_decay, average_decay}, bad.value_or(torch::Tensor()));
 }
 
@@ -151,6 +152,7 @@ void adam_step(const AdamTensors& tensors, const AdamOptions& options, const tor
           tensors.averages, checked_flag(bad, device),
           checked_scalar(tensors.lr_factor, "lr_factor", at::kDouble, device),
           checked_scalar(tensors.gradient_factor, "gradient_factor", at::kFloat, device),
+          checked_scalar(tensors.average_decay, "average_decay", at::kFloat, device),
           tensors.lr_scales, options.lr, options.beta1, options.beta2, options.eps,
           options.weight_decay, options.average_decay);
   mark_changed(parameters);
@@ -188,9 +190,10 @@ void adam_step_reference(const AdamTensors& tensors, const AdamOptions& options,
            chosen(tensors.moments1, keep), chosen(tensors.moments2, keep),
            chosen(tensors.steps, keep), options.lr * scale * factor, options);
   }
-  if (!tensors.averages.empty()) {
-    at::_foreach_lerp_(tensors.averages, tensors.parameters, 1 - options.average_decay);
-  }
+  if (tensors.averages.empty()) return;
+  const double decay = tensors.average_decay.defined() ? tensors.average_decay.item<double>()
+                                                       : options.average_decay;
+  at::_foreach_lerp_(tensors.averages, tensors.parameters, 1 - decay);
 }
 
 void average_step_reference(const Tensors& parameters, const Tensors& averages, double decay,
@@ -204,8 +207,8 @@ TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def(
       "adam_step(Tensor(a!)[] parameters, Tensor[] gradients, Tensor(b!)[] moments1, Tensor(c!)[] "
       "moments2, Tensor(d!)[] steps, Tensor(e!)[] averages, Tensor? bad, Tensor? lr_factor, "
-      "Tensor? gradient_factor, float[] lr_scales, float lr, float beta1, float beta2, float eps, "
-      "float weight_decay, float average_decay) -> ()");
+      "Tensor? gradient_factor, Tensor? average_decay_now, float[] lr_scales, float lr, float "
+      "beta1, float beta2, float eps, float weight_decay, float average_decay) -> ()");
   m.def("average_step(Tensor[] parameters, Tensor(a!)[] averages, Tensor? bad, float decay) -> ()");
 }
 

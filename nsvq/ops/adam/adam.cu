@@ -36,6 +36,7 @@ struct Inputs {
   const bool* bad;
   const double* lr_factor;
   const float* gradient_factor;
+  const float* average_decay;
 };
 
 constexpr size_t kMostParameterBytes = 32764;
@@ -67,6 +68,7 @@ struct Chunk {
   const float* gradient;
   int size;
   float step_size = 0, root_of_correction2 = 1, shrinking = 0, gradient_factor = 1;
+  float share_of_average;
 
   __device__ Chunk(const Table& table, const Rates& rates, const Inputs& inputs, int tensor,
                    int64_t begin)
@@ -75,7 +77,9 @@ struct Chunk {
         moment2(table.moments2[tensor] + begin),
         average(table.averages[tensor] + begin),
         gradient(table.gradients[tensor] + begin),
-        size(static_cast<int>(min(table.sizes[tensor] - begin, int64_t{kChunk}))) {
+        size(static_cast<int>(min(table.sizes[tensor] - begin, int64_t{kChunk}))),
+        share_of_average(inputs.average_decay != nullptr ? 1 - *inputs.average_decay
+                                                         : rates.share_of_average) {
     if constexpr (kWork == Work::average) return;
     // 1 - beta^steps without cancellation. The count is written once all blocks have read it.
     const float steps = *table.steps.of[tensor] + 1;
@@ -113,7 +117,7 @@ __device__ void update(const Chunk<kWork>& chunk, const Rates& rates, int at) {
   if constexpr (kWork != Work::adam) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      average.values[i] = lerp(average.values[i], p.values[i], rates.share_of_average);
+      average.values[i] = lerp(average.values[i], p.values[i], chunk.share_of_average);
     }
     store(average, chunk.average + at);
   }
@@ -170,6 +174,7 @@ void adam_step_cuda(at::TensorList parameters, at::TensorList gradients, at::Ten
                     const std::optional<at::Tensor>& bad,
                     const std::optional<at::Tensor>& lr_factor,
                     const std::optional<at::Tensor>& gradient_factor,
+                    const std::optional<at::Tensor>& average_decay_now,
                     at::ArrayRef<double> lr_scales, double lr, double beta1, double beta2,
                     double eps, double weight_decay, double average_decay) {
   const auto narrow = [](double value) { return static_cast<float>(value); };
@@ -184,7 +189,7 @@ void adam_step_cuda(at::TensorList parameters, at::TensorList gradients, at::Ten
                     narrow(std::log(beta2))};
   const Lists lists{parameters, gradients, moments1, moments2, steps, averages, lr_scales};
   const Inputs inputs{pointer_to<bool>(bad), pointer_to<double>(lr_factor),
-                      pointer_to<float>(gradient_factor)};
+                      pointer_to<float>(gradient_factor), pointer_to<float>(average_decay_now)};
   if (averages.empty()) return run<Work::adam>(lists, rates, inputs);
   run<Work::adam_and_average>(lists, rates, inputs);
 }
@@ -194,7 +199,7 @@ void average_step_cuda(at::TensorList parameters, at::TensorList averages,
   Rates rates{};
   rates.share_of_average = static_cast<float>(1 - decay);
   run<Work::average>({parameters, {}, {}, {}, {}, averages}, rates,
-                     {pointer_to<bool>(bad), nullptr, nullptr});
+                     {pointer_to<bool>(bad), nullptr, nullptr, nullptr});
 }
 
 }  // namespace

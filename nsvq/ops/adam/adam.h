@@ -15,6 +15,7 @@ struct AdamTensors {
   // What varies from step to step, scalars on the parameters' device; undefined: 1.
   torch::Tensor lr_factor = {};        ///< fp64, on the learning rate
   torch::Tensor gradient_factor = {};  ///< fp32, on all gradients
+  torch::Tensor average_decay = {};    ///< fp32, in place of the option
 };
 
 struct AdamOptions {
@@ -28,8 +29,8 @@ struct AdamOptions {
 /// Then average <- decay * average + (1 - decay) * parameter. Nothing changes where `bad`, a
 /// boolean on the parameters' device or undefined, is true. A GPU does it in two launches for 480
 /// tensors, and the host neither waits nor copies: pointers and options are arguments of the
-/// launches, so a captured CUDA graph keeps those it was captured with and reads lr_factor and
-/// gradient_factor anew.
+/// launches, so a captured CUDA graph keeps those it was captured with and reads the scalars
+/// anew.
 void adam_step(const AdamTensors& tensors, const AdamOptions& options, const torch::Tensor& bad);
 
 /// average <- decay * average + (1 - decay) * parameter, for parameters without gradients.
