@@ -269,8 +269,8 @@ def read_pth(path):
     types = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16"}
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a file that is none of its own makes torch throw
-        raise Failure(BAD_FILE, f"cannot read {path} as a .pth file: {one_line(error)}")
+    except Exception:  # whatever a file that is none of its own makes torch throw; its advice would be to trust the file
+        raise Failure(BAD_FILE, f"{path} is neither a safetensors file nor a .pth file of tensors alone")
     tensors = []
     for name, value in state.items() if isinstance(state, dict) else []:
         if isinstance(value, torch.Tensor) and value.dtype in types:

@@ -45,7 +45,9 @@ std::vector<std::string> names_of_pictures(const DetokenizeArguments& arguments,
     std::move(shard.keys.begin(), shard.keys.end(), std::back_inserter(keys));
   }
   auto names = picture_names(keys, ending_of(arguments));
-  if (!names_tar(arguments.out)) require_folder_names(names, arguments.out);
+  if (!names_tar(arguments.out)) {
+    require_folder_names(names, arguments.out, "name a .tar file for --out");
+  }
   return names;
 }
 
@@ -118,7 +120,8 @@ void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& ses
 }
 
 void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& session) {
-  const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force);
+  const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force,
+                                    "; --force decodes them anyway");
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
   note_batch_size("--batch-size ", batch);

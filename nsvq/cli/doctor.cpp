@@ -124,19 +124,20 @@ void try_machine() {
 
 void run_doctor(const std::string& json_file) {
   JsonOutput output(json_file);
-  DoctorJson json = {{"nsvq", kVersion},
-                     {"commit", commit()},
-                     {"torch", TORCH_VERSION},
-                     {"cpu",
-                      {{"usable_cores", usable_cores()},
-                       {"cores", std::thread::hardware_concurrency()},
-                       {"threads", at::get_num_threads()},
-                       {"instructions", cpu_path()}}}};
+  DoctorJson json = {
+      {"nsvq", kVersion},
+      {"commit", commit()},
+      {"torch", TORCH_VERSION},
+      {"cpu",
+       {{"usable_cores", usable_cores()},
+        {"cores", std::thread::hardware_concurrency()},
+        {"threads", usable_cores()},  // whatever OMP_NUM_THREADS says (settings: threads)
+        {"instructions", cpu_path()}}}};
   fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
   fmt::print("torch        {}\n", TORCH_VERSION);
   fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
              count_of(std::thread::hardware_concurrency(), "core"),
-             count_of(at::get_num_threads(), "thread"), cpu_path());
+             count_of(usable_cores(), "thread"), cpu_path());
   json["gpu"] = show_gpus();
   json["free_disk_bytes"] = {{"here", free_bytes(".")},
                              {"temporary", free_bytes(fs::temp_directory_path())}};

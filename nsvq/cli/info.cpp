@@ -97,6 +97,10 @@ void show_model(const std::string& path, JsonOutput& output) {
   json["checked"] = has_contents_hash(metadata);
   json["tensors"] = file.contents.tensors.size();
   const bool diffusion = is_diffusion(file.contents);
+  const auto of_tokenizer = [](const auto& tensor) { return tensor.first.starts_with("encoder."); };
+  if (!diffusion && std::ranges::none_of(file.contents.tensors, of_tokenizer)) {
+    throw UserError("{}: neither a model nor a shard of tokens", file.path.string());
+  }
   add_parameters(json, file.contents.tensors,
                  diffusion ? std::vector<std::string>{"unet"}
                            : std::vector<std::string>{"encoder", "quantizer", "decoder"});

@@ -19,6 +19,8 @@ namespace nsvq {
 
 namespace {
 
+constexpr size_t kThreads = 64;
+
 bool is_address(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> ignored{};
   return ::inet_pton(AF_INET, text.c_str(), ignored.data()) == 1 ||
@@ -123,6 +125,10 @@ PageServer::PageServer(RunCatalog& runs, const std::string& host, int port)
   });
   server.set_keep_alive_timeout(1);  // a connection without requests holds up the end
   server.set_payload_max_length(1 << 16);
+  // Connections that send nothing, or little by little, hold a thread each.
+  server.set_read_timeout(2);
+  server.set_write_timeout(5);
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   guard_requests(server, host);
   add_routes(server, runs);
   parts_->host = host;

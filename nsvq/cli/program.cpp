@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
@@ -23,6 +24,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/paths.h"
 
 namespace nsvq {
@@ -85,10 +87,19 @@ int fail_in_torch(const std::string& message) {
   return fail(kRunError, message.substr(0, message.find('\n')));
 }
 
-/// CLI11 would report a mistyped command as an unexpected argument.
-void check_command_name(const std::vector<std::string>& words) {
-  if (words.empty() || words[0].starts_with('-')) return;
-  find_named(commands(), "command", words[0]);
+/// An empty word is usually a variable of the shell that is not set, and would mean a default.
+void refuse_empty_words(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto& word = words[i];
+    if (word.starts_with("--") && word.ends_with('=')) {
+      throw UserError("{} is empty; give it a value or leave it out",
+                      word.substr(0, word.size() - 1));
+    }
+    if (!word.empty()) continue;
+    const bool of_option = i > 0 && words[i - 1].starts_with("--");
+    throw UserError("{} is empty; give it a value or leave it out",
+                    of_option ? words[i - 1] : fmt::format("word {} of the command", i + 1));
+  }
 }
 
 /// `nsvq help COMMAND` as `nsvq COMMAND --help`.
@@ -134,6 +145,17 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
+/// CLI11 would report a mistyped command as an unexpected argument, and with --help not at all.
+void check_command_names(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || words[0].starts_with('-')) return;
+  find_named(commands(), "command", words[0]);
+  const auto names = subcommand_names(*app.get_subcommand(words[0]));
+  if (names.empty() || words.size() < 2 || words[1].starts_with('-')) return;
+  if (std::ranges::find(names, words[1]) != names.end()) return;
+  throw UserError("unknown command {} of nsvq {}{} (there are: {})", quote(words[1]), words[0],
+                  did_you_mean(words[1], names), fmt::join(names, ", "));
+}
+
 /// An argument error. CLI11 looks for missing arguments before unknown options, of which a
 /// misspelled one is the usual reason for the other.
 std::string describe(const CLI::ParseError& error, CLI::App& app) {
@@ -171,7 +193,8 @@ int parse_and_run(std::vector<std::string> words) {
   }
   try {
     words = with_home_paths(with_help_as_flag(std::move(words)));
-    check_command_name(words);
+    check_command_names(app, words);
+    refuse_empty_words(words);
     // CLI11 takes the last word first.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return 0;

@@ -30,7 +30,10 @@ struct ReportArguments {
 /// A run, or all runs below a folder.
 std::vector<fs::path> runs_named(const std::string& name) {
   std::error_code ignored;
-  if (!fs::is_directory(name, ignored)) throw UserError("{}: no such folder", name);
+  if (!fs::is_directory(name, ignored)) {
+    throw UserError("{}: {}", name,
+                    fs::exists(name, ignored) ? "not a run's folder" : "no such folder");
+  }
   auto runs = find_runs(name);
   // Of a run that was copied, perhaps its log alone.
   if (runs.empty() && fs::exists(fs::path(name) / kMetricsFile, ignored)) runs.push_back(name);

@@ -37,6 +37,10 @@ void on_stop(int number) {
 
 void on_checkpoint_request(int /*number*/) { checkpoint_wanted = true; }
 
+// Who reads the log (tee, less) may end before a training does, which then goes on without it. A
+// handler and not SIG_IGN, which programs that are started from here would inherit.
+void on_broken_pipe(int /*number*/) {}
+
 void handle(int number, void (*handler)(int)) {
   struct sigaction before {};
   ::sigaction(number, nullptr, &before);
@@ -54,6 +58,7 @@ void catch_interrupts() {
   checkpoint_wanted = false;
   for (const int number : kStopSignals) handle(number, on_stop);
   handle(SIGUSR1, on_checkpoint_request);
+  handle(SIGPIPE, on_broken_pipe);
 }
 
 StopAtOnceGuard::StopAtOnceGuard() { ++stop_at_once; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ class OptionTable {
   std::function<std::vector<std::string>()> dependent_defaults;
   /// Throws UserError when settings that are valid one by one contradict each other. May be empty.
   std::function<void()> check;
+  /// Sections of another program's recipes and what such a recipe is, for the message about a key
+  /// of theirs.
+  std::map<std::string, std::string> other_sections = {};
   /// Where all keys are listed, for the message about an unknown one.
   std::string help = "";
 

@@ -58,6 +58,10 @@ UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
     return UserError("{}: '{}' is a section, not a setting; its keys are {}", setting.where,
                      setting.key, fmt::join(section, ", "));
   }
+  const auto other = table.other_sections.find(setting.key.substr(0, setting.key.find('.')));
+  if (other != table.other_sections.end()) {
+    return UserError("{}: {} is a setting of {}", setting.where, quote(setting.key), other->second);
+  }
   const std::string last_part = setting.key.substr(setting.key.rfind('.') + 1);
   std::string hint = did_you_mean(setting.key, keys);
   if (hint.empty() && !did_you_mean(last_part, leaves).empty()) {
@@ -153,7 +157,7 @@ std::vector<YamlSetting> SettingsReader::parse_override(const std::string& text,
     throw UserError("{}: expected key=value, got {}", source, quote(text));
   }
   if (text_prefix(text) < text.size())
-    throw UserError("{}: {} is not UTF-8 text", source, quote(text));
+    throw UserError("{}: {} holds a control character or broken UTF-8", source, quote(text));
   const std::string key = text.substr(0, equals), value = text.substr(equals + 1);
 
   // The value of a text setting is taken literally, so that paths with # or { need no second

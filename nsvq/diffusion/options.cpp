@@ -112,6 +112,10 @@ OptionTable diffusion_options(DiffusionConfig& config) {
                     "weight of the class: 1 without guidance, 0 as if it were not told",
                     Range::between(0, 1000), Effect::not_on_result});
   OptionTable table;
+  for (const char* section :
+       {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift"}) {
+    table.other_sections[section] = "a tokenizer (nsvq train)";
+  }
   for (auto section :
        {shared_section(config.run, ""), shared_section(config.run, "data"), model_rows(config),
         unet_options(config.unet), sample, shared_optimizer_rows(config.run.optimizer, config.run),

@@ -72,7 +72,9 @@ bool parse_bool(std::string_view value) {
 std::vector<int64_t> parse_shape(std::string_view value) {
   const auto end = value.find(')');
   const auto wrong = [&] {
-    return UserError("the array's shape is {}", quote(value.substr(0, 40)));
+    return UserError(
+        "the array's shape is {}, expected whole numbers such as (2, 16, 16)",
+        quote(value.substr(0, std::min<size_t>(end == value.npos ? end : end + 1, 40))));
   };
   if (!value.starts_with('(') || end == std::string_view::npos) throw wrong();
   std::vector<int64_t> shape;

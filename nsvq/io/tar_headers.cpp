@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/retry_interrupted.h"
@@ -235,7 +236,13 @@ std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, 
     log("{}: passed over {} symbolic link{}; tar -h stores the files themselves", path, links,
         links == 1 ? "" : "s");
   }
-  return with_hard_links(std::move(entries), scanner.hard_links());
+  const auto files = entries.size(), hard = scanner.hard_links().size();
+  auto all = with_hard_links(std::move(entries), scanner.hard_links());
+  if (const auto lost = files + hard - all.size(); lost > 0) {
+    log("{}: passed over {} of files that are not in the archive before them", path,
+        count_of(lost, "hard link"));
+  }
+  return all;
 }
 
 }  // namespace nsvq

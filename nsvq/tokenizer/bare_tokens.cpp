@@ -20,8 +20,9 @@ namespace {
 constexpr auto kStandardInput = "-";
 
 torch::Tensor read_npy_tokens(const std::string& name) {
+  const auto bytes = read_file(name);
   try {
-    return parse_npy(read_file(name), NpyNumbers::integer);
+    return parse_npy(bytes, NpyNumbers::integer);
   } catch (const UserError& error) {
     throw UserError("{}: {}", name, error.what());
   }
@@ -88,7 +89,8 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
   const bool was_uint64 = tokens.scalar_type() == torch::kUInt64;
   tokens = tokens.to(torch::kInt64);
   if (tokens.dim() == 2 && tokens.size(1) == grid) tokens = tokens.view({-1, side, side});
-  if (tokens.dim() != 3 || tokens.numel() == 0) {
+  if (tokens.numel() == 0) throw UserError("{}: holds no tokens", shown);
+  if (tokens.dim() != 3) {
     throw UserError(
         "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
         shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);

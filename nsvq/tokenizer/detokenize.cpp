@@ -27,7 +27,8 @@ void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
 
 }  // namespace
 
-TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bool force) {
+TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bool force,
+                          const std::string& advice) {
   auto manifest = read_token_progress(folder);
   if (!manifest.complete) {
     throw UserError("{}: incomplete ({} so far); finish it with `nsvq tokenize`", folder.string(),
@@ -35,10 +36,9 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
   }
   const auto own = model_sha256(tokenizer);
   if (!force && manifest.settings.model_sha256 != own) {
-    throw UserError(
-        "{}: tokens of another model (sha256 {}..., this one has {}...); --force decodes them "
-        "anyway",
-        folder.string(), manifest.settings.model_sha256.substr(0, 12), own.substr(0, 12));
+    throw UserError("{}: tokens of another model (sha256 {}..., this one has {}...){}",
+                    folder.string(), manifest.settings.model_sha256.substr(0, 12),
+                    own.substr(0, 12), advice);
   }
   // All shards are checked before the first image is written, so that a damaged one does not leave
   // half of the images behind.

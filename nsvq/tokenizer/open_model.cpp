@@ -51,10 +51,11 @@ ReadModel read_model(const fs::path& path) {
     return {{path, {}}, damage ? *damage : error.what(), !damage};
   }
   auto& contents = read.file.contents;
-  if (!has_contents_hash(contents.metadata)) {
-    read.damage = file_damage(path).value_or("");
-  } else if (!contents_hash_matches(contents)) {
+  if (!contents_hash_matches(contents)) {
     read.damage = "does not hold what was written, by its sha256";
+  } else {
+    // Also with a hash of its own: it may be whole, but another checkpoint's.
+    read.damage = file_damage(path).value_or("");
   }
   if (read.damage.empty()) convert_to_present_format(contents, path);
   return read;
@@ -75,7 +76,8 @@ ModelFile read_named(const fs::path& path) {
 fs::path marked_checkpoint(const fs::path& marker) {
   auto name = read_text(marker);
   if (name.ends_with('\n')) name.pop_back();
-  if (step_of(name) < 0) throw UserError("{}: names no checkpoint (step-N)", marker.string());
+  if (step_of(name) < 0 || name != fs::path(name).filename())
+    throw UserError("{}: names no checkpoint (step-N)", marker.string());
   return marker.parent_path() / name;
 }
 

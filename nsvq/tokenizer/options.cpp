@@ -60,6 +60,9 @@ std::vector<Option> data_options(DataConfig& data) {
 
 OptionTable tokenizer_options(Config& config) {
   OptionTable table;
+  for (const char* section : {"diffusion", "unet", "sample"}) {
+    table.other_sections[section] = "latent diffusion (nsvq diffusion)";
+  }
   for (auto section :
        {run_options(config), data_options(config.data), model_options(config.model),
         quantizer_options(config.quantizer), loss_options(config.loss),

@@ -26,12 +26,6 @@ fs::path inside_folder(const std::string& key) {
   return inside.empty() ? fs::path("image") : inside;
 }
 
-[[noreturn]] void fail_name(const std::string& name, const std::string& why,
-                            const fs::path& folder) {
-  throw UserError("{}: cannot hold a picture named {}: {}; name a .tar file for --out",
-                  folder.string(), quote(name, 100), why);
-}
-
 }  // namespace
 
 std::vector<std::string> picture_names(const std::vector<std::string>& keys,
@@ -56,18 +50,23 @@ std::vector<std::string> picture_names(const std::vector<std::string>& keys,
   return names;
 }
 
-void require_folder_names(const std::vector<std::string>& names, const fs::path& folder) {
+void require_folder_names(const std::vector<std::string>& names, const fs::path& folder,
+                          const std::string& advice) {
+  const auto fail = [&](const std::string& name, const std::string& why) {
+    throw UserError("{}: cannot hold a picture named {}: {}; {}", folder.string(), quote(name, 100),
+                    why, advice);
+  };
   std::error_code ignored;
   const size_t before = fs::absolute(folder, ignored).string().size() + 1;
   const std::unordered_set<std::string_view> files(names.begin(), names.end());
   for (const auto& name : names) {
-    if (before + name.size() >= PATH_MAX) fail_name(name, "the path is too long", folder);
+    if (before + name.size() >= PATH_MAX) fail(name, "the path is too long");
     size_t begin = 0;
     for (size_t end = name.find('/'); begin <= name.size(); end = name.find('/', begin)) {
       const size_t stop = std::min(end, name.size());
-      if (stop - begin > NAME_MAX) fail_name(name, "the name is too long", folder);
+      if (stop - begin > NAME_MAX) fail(name, "the name is too long");
       if (stop < name.size() && files.contains(std::string_view(name).substr(0, stop)))
-        fail_name(name, fmt::format("{} is a picture too", quote(name.substr(0, stop))), folder);
+        fail(name, fmt::format("{} is a picture too", quote(name.substr(0, stop))));
       begin = stop + 1;
     }
   }

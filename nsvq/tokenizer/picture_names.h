@@ -13,8 +13,8 @@ std::vector<std::string> picture_names(const std::vector<std::string>& keys,
                                        const std::string& ending);
 
 /// Throws UserError if no folder can hold files of all these names: one that is too long, or one
-/// that others have for a folder. (A tar file can.)
+/// that others have for a folder. `advice` ends the message.
 void require_folder_names(const std::vector<std::string>& names,
-                          const std::filesystem::path& folder);
+                          const std::filesystem::path& folder, const std::string& advice);
 
 }  // namespace nsvq

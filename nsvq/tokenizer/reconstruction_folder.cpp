@@ -13,7 +13,7 @@ std::vector<std::string> names_for(const Source& source, const std::filesystem::
   std::vector<std::string> keys;
   for (int64_t i = 0; i < source.size(); ++i) keys.push_back(source.key(i));
   auto names = picture_names(keys, ".png");
-  require_folder_names(names, folder);
+  require_folder_names(names, folder, "name FILE.png for --out, one picture of all");
   return names;
 }
 

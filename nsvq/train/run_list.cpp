@@ -45,19 +45,22 @@ uint64_t bytes_below(const fs::path& folder) {
 }
 
 /// The step of the last line of metrics.jsonl, of which only the end is read; 0 if there is none.
+/// Throws UserError for a line that is no record.
 int64_t last_logged_step(const fs::path& run) {
   constexpr uint64_t most = 1 << 16;
+  const auto path = run / "metrics.jsonl";
+  if (!fs::exists(path)) return 0;
+  const InputFile file(path);
+  std::string text(std::min(most, file.size()), '\0');
+  file.read(file.size() - text.size(), std::as_writable_bytes(std::span(text)));
+  text.erase(text.find_last_of('\n') + 1);  // a line that is being written
+  if (text.empty()) return 0;
+  text.pop_back();
   try {
-    const InputFile file(run / "metrics.jsonl");
-    std::string text(std::min(most, file.size()), '\0');
-    file.read(file.size() - text.size(), std::as_writable_bytes(std::span(text)));
-    text.erase(text.find_last_of('\n') + 1);  // a line that is being written
-    if (text.empty()) return 0;
-    text.pop_back();
     const auto line = parse_json(text.substr(text.find_last_of('\n') + 1));
     return whole_number(line.at("step"), "step");
   } catch (const std::exception&) {
-    return 0;
+    throw UserError("{}: its last line is no record of a run", path.string());
   }
 }
 
@@ -112,7 +115,12 @@ RunSummary describe_run(const fs::path& run) {
     summary.problem = error.what();
     if (!running) summary.state = "damaged";
   }
-  if (running) summary.step = std::max(summary.step, last_logged_step(run));
+  try {
+    const auto logged = last_logged_step(run);
+    if (running) summary.step = std::max(summary.step, logged);
+  } catch (const std::exception& error) {
+    if (summary.problem.empty()) summary.problem = error.what();
+  }
   return summary;
 }
 

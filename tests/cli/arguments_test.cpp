@@ -32,6 +32,28 @@ TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
   EXPECT_NE(run({"eval", "--help"}).out.find("utilisation"), std::string::npos);
 }
 
+TEST(Help, OfACommandThatIsNotThere) {
+  expect_failure(run({"help", "diffusion", "trian"}), 2, {"'trian'", "did you mean 'train'"});
+  expect_failure(run({"tokens", "verfy", "x"}), 2, {"'verfy'", "did you mean 'verify'"});
+}
+
+// As `nsvq train "$RECIPE" --run "$RUN"` with variables that are not set.
+TEST(Arguments, EmptyWordsAreRefused) {
+  expect_failure(run({"train", ""}), 2, {"word 2 of the command is empty"});
+  expect_failure(run({"train", "x.yaml", "--run", ""}), 2, {"--run is empty"});
+  expect_failure(run({"eval", "m", "--data", "d", "--metrics="}), 2, {"--metrics is empty"});
+}
+
+TEST(Config, SettingsOfTheOtherProgramAreNamedSo) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  expect_failure(run({"config", recipe, "unet.width=8"}), 2,
+                 {"'unet.width' is a setting of latent diffusion (nsvq diffusion)"});
+  expect_failure(run({"diffusion", "config", recipe}), 2,
+                 {"is a setting of a tokenizer (nsvq train)"});
+}
+
 TEST(Version, NamesCommitTorchAndProcessor) {
   expect_contains(run({"--version"}).out, {"nsvq ", "(commit ", "torch 2.", "CUDA", "CPU: "});
 }

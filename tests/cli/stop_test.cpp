@@ -237,5 +237,25 @@ TEST_F(Stop, RunsAreListed) {
   }
 }
 
+TEST_F(Stop, WhoReadsTheLogMayEndFirst) {
+  auto config = tiny_config();
+  config.train.epochs = 3;
+  write_text(recipe_, to_yaml(config));
+  const auto run_folder = (folder_ / "piped").string();
+  shell_says(std::string(NSVQ_PROGRAM) + " train " + recipe_.string() + " --run " + run_folder +
+             " 2>&1 | head -n 1");
+  expect_contains(run({"runs", run_folder}).out, {"finished"});
+}
+
+TEST_F(Stop, ALogThatCannotBeReadIsSaid) {
+  const auto run_folder = folder_ / "run";
+  ASSERT_EQ(run({"train", recipe_.string(), "train.epochs=1", "--run", run_folder.string()}).code,
+            0);
+  std::ofstream(run_folder / "metrics.jsonl", std::ios::app) << "[[[[\n";
+  const auto listed = run({"runs", run_folder.string()});
+  EXPECT_EQ(listed.code, 0);
+  expect_contains(listed.error, {"metrics.jsonl: its last line is no record of a run"});
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -187,5 +187,40 @@ TEST(InferenceSessionTest, RestoresTorchsFlags) {
   EXPECT_EQ(at::get_num_threads(), threads);
 }
 
+// A checkpoint's manifest knows its model, which may be whole and yet of another run.
+TEST(OpenModel, AModelOfAnotherCheckpointIsNotTaken) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run", newest = run / "checkpoints/step-2";
+  for (const char* step : {"step-1", "step-2"}) {
+    const auto checkpoint = run / "checkpoints" / step;
+    fs::create_directories(checkpoint);
+    write_model(checkpoint / "model.safetensors", {{"encoder.x", at::ones({2})}}, Config{});
+    write_checksums(checkpoint);
+  }
+  EXPECT_EQ(open_model_file(run).path, newest / "model.safetensors");
+  write_model(newest / "model.safetensors", {{"encoder.x", at::zeros({2})}}, Config{});
+  EXPECT_EQ(open_model_file(run).path, run / "checkpoints/step-1/model.safetensors");
+  EXPECT_NE(error_of([&] { open_model_file(newest); }).find("damaged"), std::string::npos);
+}
+
+TEST(OpenModel, TheBestIsACheckpointOfItsRun) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run", other = folder / "other";
+  for (const auto& one : {run, other}) {
+    fs::create_directories(one / "checkpoints/step-1");
+    write_model(one / "checkpoints/step-1/model.safetensors", {{"encoder.x", at::ones({2})}},
+                Config{});
+  }
+  const auto best = run / "checkpoints/best";
+  write_text(best, "step-1\n");
+  EXPECT_EQ(open_model_file(best).path, run / "checkpoints/step-1/model.safetensors");
+  for (const std::string name :
+       {std::string("../../other/checkpoints/step-1"), (other / "checkpoints/step-1").string()}) {
+    write_text(best, name);
+    EXPECT_NE(error_of([&] { open_model_file(best); }).find("names no checkpoint"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -30,19 +30,21 @@ TEST(PictureNames, ManyEqualKeysTakeNoLonger) {
 }
 
 TEST(PictureNames, WhatAFolderCannotHold) {
-  require_folder_names({"a/b.png", "a.png", "a/c/b.png"}, "out");
+  require_folder_names({"a/b.png", "a.png", "a/c/b.png"}, "out", "try a tar");
   EXPECT_EQ(error_of([] {
-              require_folder_names({"x.png/y.png", "x.png"}, "out");
+              require_folder_names({"x.png/y.png", "x.png"}, "out", "try a tar");
             }),
             "out: cannot hold a picture named 'x.png/y.png': 'x.png' is a picture too; name a .tar "
             "file for --out");
-  require_folder_names({std::string(251, 'n') + ".png"}, "out");
+  require_folder_names({std::string(251, 'n') + ".png"}, "out", "try a tar");
   for (const auto& name : {std::string(252, 'n') + ".png", std::string(256, 'f') + "/a.png"})
-    EXPECT_NE(error_of([&] { require_folder_names({name}, "out"); }).find("too long"),
+    EXPECT_NE(error_of([&] { require_folder_names({name}, "out", "try a tar"); }).find("too long"),
               std::string::npos);
   std::string deep;
   for (int i = 0; i < 3000; ++i) deep += "a/";
-  EXPECT_NE(error_of([&] { require_folder_names({deep + "x.png"}, "out"); }).find("too long"),
+  EXPECT_NE(error_of([&] {
+              require_folder_names({deep + "x.png"}, "out", "try a tar");
+            }).find("too long"),
             std::string::npos);
 }
 
