@@ -284,7 +284,7 @@ TEST_F(ConfigTest, BasesAreReadFirst) {
             "a.yaml:1: base none.yaml: cannot read this recipe: No such file or directory");
   EXPECT_NE(error_of_text("base: sub\n").find("a folder"), std::string::npos);
   for (const std::string text :
-       {"base:\n", "base: []\n", "base: [a, b]\n", "base: ''\n", "base: {a: 1}\n"})
+       {"base:\n", "base: []\n", "base: [a, '']\n", "base: ''\n", "base: {a: 1}\n"})
     EXPECT_EQ(error_of_text(text).rfind("a.yaml:1: ", 0), 0u) << text << error_of_text(text);
   write("bad.yaml", "seed: x\n");
   EXPECT_EQ(error_of_text("base: bad.yaml\n"),

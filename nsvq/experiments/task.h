@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// Commands that are run one after the other until nothing is left to do.
+struct Task {
+  std::string name;
+  std::filesystem::path folder;  ///< where log.txt goes
+  std::vector<size_t> needs;     ///< tasks that must be finished before
+  /// The arguments of the next command of this program; empty once all is done. May throw.
+  std::function<std::vector<std::string>()> next;
+};
+
+struct TaskResult {
+  bool finished = false;
+  std::string problem;  ///< why it failed, in a line; empty otherwise
+};
+
+struct ScheduleOptions {
+  std::string program;                    ///< the program to start
+  std::vector<std::string> environments;  ///< one a slot: "CUDA_VISIBLE_DEVICES=0 "
+  /// Called at the beginning and end of each command with a line for the user.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
+};
+
+/// Runs tasks as child processes, one a slot at a time, in their order as far as needs allow. A
+/// command that fails is run once more, unless its arguments or settings were refused (exit code
+/// 2). A task whose need failed fails too; all others go on. When this process is asked to stop
+/// (core/interrupt.h), so are the children, and once they have ended Interrupted is thrown. They
+/// are killed when this process is.
+std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const ScheduleOptions& options);
+
+/// A slot's environment for each GPU of this machine, or `jobs` slots over them (0: one a GPU); without a
+/// GPU `jobs` slots (0: one) that share the cores.
+std::vector<std::string> slot_environments(int jobs);
+
+}  // namespace nsvq
