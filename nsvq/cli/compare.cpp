@@ -155,8 +155,8 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
   }
   if (arguments.columns) rows = turned(rows);
   write_image(out, enlarge(make_grid(rows), arguments.enlarge));
-  fmt::print("{}, {}: {}\n", out,
-             arguments.columns ? "columns from the left" : "rows from the top", names);
+  fmt::print("{}, {}: {}\n", out, arguments.columns ? "columns from the left" : "rows from the top",
+             names);
 }
 
 void run_compare(const CompareArguments& arguments) {

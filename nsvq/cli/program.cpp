@@ -70,7 +70,8 @@ constexpr auto kExitCodes =
     "time;\n"
     "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
     "(train,\n"
-    "reproduce, detokenize); other commands end by the signal, and tokenize and reconstruct complete their\n"
+    "reproduce, detokenize); other commands end by the signal, and tokenize and reconstruct "
+    "complete their\n"
     "folder when they are run again. watch, which runs until it is stopped, exits with 0.";
 
 int fail(int code, const std::string& message) {

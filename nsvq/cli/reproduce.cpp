@@ -38,9 +38,9 @@ struct ReproduceArguments {
 /// The order in which they are run and shown.
 const std::vector<std::string>& known_experiments() {
   static const std::vector<std::string> names = {
-      "table1",      "ldm",      "resolution-256", "phases",           "components",
-      "stress",      "controlled-drift", "sensitivity", "dynamics",    "cost",
-      "reconstructions", "kmeans-fixed-point"};
+      "table1",     "ldm",    "resolution-256",   "phases",
+      "components", "stress", "controlled-drift", "sensitivity",
+      "dynamics",   "cost",   "reconstructions",  "kmeans-fixed-point"};
   return names;
 }
 

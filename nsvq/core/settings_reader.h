@@ -15,8 +15,8 @@ class SettingsReader {
  public:
   explicit SettingsReader(const OptionTable& table) : table_(table) {}
 
-  /// Applies a recipe after those it is based on, in their order. `named` says, for errors, where its name
-  /// came from.
+  /// Applies a recipe after those it is based on, in their order. `named` says, for errors, where
+  /// its name came from.
   void read_file(const std::string& path, const std::string& named = "");
   void read_text(const std::string& text, const std::string& source);
   /// The key=value words of a command line. A key given twice is refused, except that sources are

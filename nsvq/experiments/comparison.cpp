@@ -74,7 +74,8 @@ struct TermValue {
 
 using FigureOf = std::function<SeedFigures(const std::string&, const std::string&)>;
 
-TermValue value_of(const Term& term, const std::vector<std::string>& names, const FigureOf& figure) {
+TermValue value_of(const Term& term, const std::vector<std::string>& names,
+                   const FigureOf& figure) {
   if (term.column.empty()) return {term.factor, 0, ""};
   std::vector<double> means;
   double spread = 0;
@@ -91,7 +92,8 @@ TermValue value_of(const Term& term, const std::vector<std::string>& names, cons
   double value = mean_of(means);
   if (term.function == "min") value = *std::min_element(means.begin(), means.end());
   if (term.function == "max") value = *std::max_element(means.begin(), means.end());
-  if (!std::isfinite(value)) return {NAN, 0, fmt::format("{} of {} is no number", term.column, term.run)};
+  if (!std::isfinite(value))
+    return {NAN, 0, fmt::format("{} of {} is no number", term.column, term.run)};
   return {term.factor * value, std::abs(term.factor) * spread, ""};
 }
 

@@ -73,7 +73,8 @@ double checkpoint_bytes(const PlannedRun& run) {
 }
 
 std::string bytes_in_words(double bytes) {
-  return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9) : fmt::format("{:.0f} MB", bytes / 1e6);
+  return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
+                      : fmt::format("{:.0f} MB", bytes / 1e6);
 }
 
 }  // namespace
@@ -114,21 +115,25 @@ std::string describe_plan(const Plan& plan) {
   for (size_t i = 0; i < estimates.size(); ++i) {
     const auto& one = estimates[i];
     const bool trained = !plan.runs[i].recipe.empty();
-    const auto time = !trained || one.steps == 0 ? "" : one.seconds ? duration_in_words(*one.seconds) : "unknown";
-    text += fmt::format("{:<44} {:<9} {:>10} {:>14} {:>9}\n", plan.runs[i].folder.filename().string(),
-                        one.state, one.steps, time, bytes_in_words(one.bytes));
+    const auto time = !trained || one.steps == 0 ? ""
+                      : one.seconds              ? duration_in_words(*one.seconds)
+                                                 : "unknown";
+    text +=
+        fmt::format("{:<44} {:<9} {:>10} {:>14} {:>9}\n", plan.runs[i].folder.filename().string(),
+                    one.state, one.steps, time, bytes_in_words(one.bytes));
     seconds += one.seconds.value_or(0);
     unknown += one.steps > 0 && !one.seconds ? 1 : 0;
     steps += one.steps;
     bytes += one.bytes;
   }
-  text += fmt::format("{} for {}: {} steps, {}{}, {} of disk\n", count_of(std::ssize(plan.runs), "run"),
-                      count_of(std::ssize(plan.experiments), "experiment"), steps,
-                      duration_in_words(seconds),
-                      unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
-                      bytes_in_words(bytes));
+  text += fmt::format(
+      "{} for {}: {} steps, {}{}, {} of disk\n", count_of(std::ssize(plan.runs), "run"),
+      count_of(std::ssize(plan.experiments), "experiment"), steps, duration_in_words(seconds),
+      unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
+      bytes_in_words(bytes));
   text +=
-      "Time: steps left at the speed of the same run so far, else of trained runs of its kind in this "
+      "Time: steps left at the speed of the same run so far, else of trained runs of its kind in "
+      "this "
       "folder; one run at a time.\nDisk: four copies of the weights a checkpoint.\n";
   return text;
 }

@@ -13,8 +13,8 @@ namespace nsvq {
 struct RunEstimate {
   int64_t steps = 0;  ///< of training that are left
   std::optional<double> seconds;
-  double bytes = 0;  ///< on disk, at the end
-  std::string state; ///< to do, begun, finished
+  double bytes = 0;   ///< on disk, at the end
+  std::string state;  ///< to do, begun, finished
 };
 
 /// Of each run of a plan. Time is that of steps at the speed of the runs of the plan that have been

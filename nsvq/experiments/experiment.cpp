@@ -63,14 +63,14 @@ void make_members(const std::vector<YamlSetting>& settings, Experiment& experime
 
 void add_scale(std::vector<Option>& rows, const std::string& name, ScaleSpec& scale) {
   const auto key = "scales." + name + ".";
-  rows.insert(rows.end(), {{key + "over", &scale.over, "recipes over each run's", texts("paths")},
-                           {key + "set", &scale.set, "settings of all runs", texts("key=value")},
-                           {key + "seeds", &scale.seeds, "seeds",
-                            Range::list(1, 100, Range::at_least(0))},
-                           {key + "columns", &scale.columns, "columns", texts("columns")},
-                           {key + "samples", &scale.samples, "images sampled for an evaluation",
-                            Range::at_least(2)},
-                           {key + "about", &scale.about, "what the scale is", kText}});
+  rows.insert(
+      rows.end(),
+      {{key + "over", &scale.over, "recipes over each run's", texts("paths")},
+       {key + "set", &scale.set, "settings of all runs", texts("key=value")},
+       {key + "seeds", &scale.seeds, "seeds", Range::list(1, 100, Range::at_least(0))},
+       {key + "columns", &scale.columns, "columns", texts("columns")},
+       {key + "samples", &scale.samples, "images sampled for an evaluation", Range::at_least(2)},
+       {key + "about", &scale.about, "what the scale is", kText}});
 }
 
 void add_run(std::vector<Option>& rows, RunSpec& run) {
@@ -87,14 +87,16 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
     rows.push_back({key + "needs." + setting, &other, "the run that it is", Range::not_empty()});
   }
   for (auto& [column, value] : run.paper) {
-    rows.push_back({key + "paper." + column, &value, "the paper's figure", Range::at_least(-1e300)});
+    rows.push_back(
+        {key + "paper." + column, &value, "the paper's figure", Range::at_least(-1e300)});
   }
   for (auto& [name, scale] : run.scales) {
     const auto at = key + name + ".";
-    rows.insert(rows.end(), {{at + "set", &scale.set, "settings at this scale", texts("key=value")},
-                             {at + "values", &scale.values, "values at this scale", texts("values")},
-                             {at + "recipe", &scale.recipe, "recipe at this scale", kText},
-                             {at + "skip", &scale.skip, "why it is left out", kText}});
+    rows.insert(rows.end(),
+                {{at + "set", &scale.set, "settings at this scale", texts("key=value")},
+                 {at + "values", &scale.values, "values at this scale", texts("values")},
+                 {at + "recipe", &scale.recipe, "recipe at this scale", kText},
+                 {at + "skip", &scale.skip, "why it is left out", kText}});
   }
 }
 

@@ -25,13 +25,11 @@ UserError wrong(const Experiment& experiment, const std::string& key,
 
 void require_run(const Experiment& experiment, const std::string& key, const std::string& name) {
   if (experiment.find_run(name)) return;
-  throw unknown_name("run", name, names_of(experiment.runs),
-                     experiment.file.string() + ": " + key);
+  throw unknown_name("run", name, names_of(experiment.runs), experiment.file.string() + ": " + key);
 }
 
 /// A metric, a figure of the file, or the loss of a diffusion model's evaluation.
-void require_column(const Experiment& experiment, const std::string& key,
-                    const std::string& name) {
+void require_column(const Experiment& experiment, const std::string& key, const std::string& name) {
   if (name == kLossColumn || find_metric_kind(name) || experiment.find_figure(name)) return;
   auto known = names_of(experiment.figures);
   for (const auto& kind : metric_kinds()) known.push_back(kind.name);

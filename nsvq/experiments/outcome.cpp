@@ -115,7 +115,8 @@ class Gatherer {
         theirs.push_back(*cell.paper);
       }
       if (const auto correlation = rank_correlation(ours, theirs)) {
-        outcome_.agreements.push_back({outcome_.columns[i].display.title, *correlation, ours.size()});
+        outcome_.agreements.push_back(
+            {outcome_.columns[i].display.title, *correlation, ours.size()});
       }
     }
   }
@@ -124,7 +125,8 @@ class Gatherer {
     const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), column);
     if (at == planned_.columns.end()) return {{}, "not measured at this scale"};
     for (const auto& row : outcome_.rows) {
-      if (row.name == run) return row.cells[static_cast<size_t>(at - planned_.columns.begin())].figures;
+      if (row.name == run)
+        return row.cells[static_cast<size_t>(at - planned_.columns.begin())].figures;
     }
     return {{}, "not run at this scale"};
   }
@@ -182,7 +184,8 @@ std::string cell_text(const Cell& cell, const MetricDisplay& display) {
   if (cell.figures.values.size() > 1) text += " ± " + format_figure(cell.spread(), display);
   if (!display.unit.empty()) text += " " + display.unit;
   const bool some_failed = !cell.figures.missing.empty();
-  if (some_failed) text += fmt::format(" (of {} seeds; {})", cell.figures.values.size(), cell.figures.missing);
+  if (some_failed)
+    text += fmt::format(" (of {} seeds; {})", cell.figures.values.size(), cell.figures.missing);
   return text;
 }
 

@@ -63,7 +63,7 @@ struct ExperimentOutcome {
 
 /// Gathers figures from the runs' folders. `results` are those of the plan's runs.
 ExperimentOutcome gather(const Plan& plan, const PlannedExperiment& planned,
-               const std::vector<TaskResult>& results);
+                         const std::vector<TaskResult>& results);
 
 /// "holds here", "does not hold here", "not tested at this scale".
 std::string verdict_in_words(Verdict verdict);

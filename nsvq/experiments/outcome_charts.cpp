@@ -35,6 +35,7 @@ void add_curves(const ChartSpec& spec, const Plan& plan, const PlannedExperiment
       series.x.push_back(step);
       series.y.push_back(value);
     }
+    if (series.x.empty()) continue;  // a loss that this scale does not have
     if (const auto step = figures.freeze()) chart.marks.push_back({*step, "freeze"});
     chart.series.push_back(std::move(series));
   }

@@ -133,9 +133,8 @@ nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome) {
   for (const auto& chart : outcome.charts) json["charts"].push_back(to_svg(chart));
   json["pictures"] = nlohmann::ordered_json::array();
   for (const auto& picture : outcome.pictures) {
-    json["pictures"].push_back({{"title", picture.title},
-                                {"columns", picture.columns},
-                                {"image", png_uri(picture.file)}});
+    json["pictures"].push_back(
+        {{"title", picture.title}, {"columns", picture.columns}, {"image", png_uri(picture.file)}});
   }
   return json;
 }

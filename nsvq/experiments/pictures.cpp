@@ -29,8 +29,7 @@ std::vector<PlannedPicture> planned_pictures(const Plan& plan, const PlannedExpe
         text += plan.runs[row.runs.front()].folder.filename().string() + "\n";
       }
     }
-    picture.outcome.file =
-        out / "pictures" / fmt::format("{}-{}.png", spec.name, short_hash(text));
+    picture.outcome.file = out / "pictures" / fmt::format("{}-{}.png", spec.name, short_hash(text));
     if (picture.runs.size() >= 2) pictures.push_back(std::move(picture));
   }
   return pictures;

@@ -108,7 +108,11 @@ class Planner {
     for (const auto& value : values) {
       PlannedRow row{value.empty() ? spec.name : spec.name + "@" + value,
                      value.empty() ? spec.title : fmt::format("{}, {}", spec.title, value),
-                     spec.title, value, &spec, {}, ""};
+                     spec.title,
+                     value,
+                     &spec,
+                     {},
+                     ""};
       for (const int64_t seed : seeds()) row.runs.push_back(add_run(spec, value, seed));
       result.rows.push_back(std::move(row));
     }
@@ -181,7 +185,8 @@ class Planner {
       const bool file = other.kind == "kmeans" || other.kind == "features";
       const auto path = fs::absolute(file ? other.file() : other.run()).lexically_normal();
       layers.overrides.push_back({where("needs"), {setting + "=" + path.string()}});
-      hashed.overrides.push_back({where("needs"), {setting + "=/" + other.folder.filename().string()}});
+      hashed.overrides.push_back(
+          {where("needs"), {setting + "=/" + other.folder.filename().string()}});
     }
     const auto settings = resolve_settings(spec.kind, layers);
     const auto essence = resolve_settings(spec.kind, hashed).essence;
@@ -193,8 +198,10 @@ class Planner {
     run.batch = settings.run.train.global_batch > 0
                     ? settings.run.train.global_batch
                     : settings.run.train.batch_size * settings.run.train.accumulate;
-    if (spec.kind == "diffusion") std::erase_if(run.metrics, [](auto& name) { return name != "fid"; });
-    run.folder = options_.out / "runs" / folder_name(run.name, short_hash(spec.kind + "\n" + essence));
+    if (spec.kind == "diffusion")
+      std::erase_if(run.metrics, [](auto& name) { return name != "fid"; });
+    run.folder =
+        options_.out / "runs" / folder_name(run.name, short_hash(spec.kind + "\n" + essence));
   }
 
   /// A file that `nsvq codebook` makes of the training images.

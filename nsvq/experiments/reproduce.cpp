@@ -76,9 +76,8 @@ size_t reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& o
   for (const auto& planned : plan.experiments) add_picture_tasks(plan, planned, out, tasks);
   const auto results = run_tasks(tasks, options);
   write_outcomes(plan, out, results);
-  return static_cast<size_t>(std::count_if(results.begin(), results.end(), [](const auto& result) {
-    return !result.problem.empty();
-  }));
+  return static_cast<size_t>(std::count_if(
+      results.begin(), results.end(), [](const auto& result) { return !result.problem.empty(); }));
 }
 
 }  // namespace nsvq

@@ -20,10 +20,14 @@ namespace {
 /// Settings that change how a run is looked at or how fast it is, not what it comes to. The budget,
 /// the start and the drift meter, which other commands may change in a run, do count here.
 constexpr std::array<std::string_view, 17> kOutsideOfHash = {
-    "device",         "threads",           "data.threads",       "data.prefetch",
-    "data.retries",   "train.metrics",     "train.log_every",    "train.eval_every",
-    "train.samples",  "train.samples_every", "train.graphs",     "train.recompute",
-    "train.check",    "train.check_ranks", "dist.timeout",       "checkpoint.every_steps",
+    "device",          "threads",
+    "data.threads",    "data.prefetch",
+    "data.retries",    "train.metrics",
+    "train.log_every", "train.eval_every",
+    "train.samples",   "train.samples_every",
+    "train.graphs",    "train.recompute",
+    "train.check",     "train.check_ranks",
+    "dist.timeout",    "checkpoint.every_steps",
     "checkpoint.keep"};
 
 void read_layers(const OptionTable& table, const SettingsLayers& layers) {
@@ -39,8 +43,8 @@ std::string essence_of(const OptionTable& table, const OptionTable& defaults) {
   std::string text;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& row = table.rows[i];
-    const bool outside = std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), row.key) !=
-                         kOutsideOfHash.end();
+    const bool outside =
+        std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), row.key) != kOutsideOfHash.end();
     if (outside || row.value() == defaults.rows.at(i).value()) continue;
     text += fmt::format("{}={}\n", row.key, row.value());
   }

@@ -17,9 +17,9 @@ struct SettingsLayers {
 
 /// What a run's settings come to.
 struct ResolvedSettings {
-  std::string yaml;   ///< all of them, as a recipe
+  std::string yaml;     ///< all of them, as a recipe
   std::string essence;  ///< those that are not the defaults, of which a hash names the run
-  Config run;         ///< what every run has; of a tokenizer all
+  Config run;           ///< what every run has; of a tokenizer all
 };
 
 /// Of a tokenizer or a diffusion model (`kind`, of run_kinds()). Throws UserError.

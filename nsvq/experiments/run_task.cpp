@@ -59,8 +59,17 @@ Words evaluation_command(const PlannedRun& run) {
   const auto metrics = fmt::format("{}", fmt::join(run.metrics, ","));
   const auto json = run.figures().string();
   if (run.kind == "diffusion") {
-    return {"diffusion",  "eval",      run.run().string(), "--samples", std::to_string(run.samples),
-            "--reference", run.val.items.front(), "--metrics", metrics, "--json", json};
+    return {"diffusion",
+            "eval",
+            run.run().string(),
+            "--samples",
+            std::to_string(run.samples),
+            "--reference",
+            run.val.items.front(),
+            "--metrics",
+            metrics,
+            "--json",
+            json};
   }
   return with_sources({"eval", run.run().string(), "--metrics", metrics, "--json", json}, "--data",
                       run.val);
@@ -69,8 +78,7 @@ Words evaluation_command(const PlannedRun& run) {
 Words making_command(const Plan& plan, const PlannedRun& run) {
   auto words = find_named(run_kinds(), "kind", run.kind).make;
   if (run.kind == "kmeans") words.push_back(plan.runs[run.needs.front()].run().string());
-  words.insert(words.end(),
-               {"--out", run.file().string(), "--json", run.figures().string()});
+  words.insert(words.end(), {"--out", run.file().string(), "--json", run.figures().string()});
   words.insert(words.end(), run.options.begin(), run.options.end());
   return with_sources(std::move(words), "--data", run.train);
 }
@@ -105,8 +113,7 @@ std::map<std::string, double> evaluated(const PlannedRun& run) {
 
 Task task_of(const Plan& plan, size_t run) {
   const auto& planned = plan.runs.at(run);
-  return {planned.folder.filename().string(), planned.folder, planned.needs,
-          [&plan, &planned] {
+  return {planned.folder.filename().string(), planned.folder, planned.needs, [&plan, &planned] {
             const auto words = next_command(plan, planned);
             if (!words.empty() && !planned.recipe.empty()) {
               write_text(planned.folder / kRecipe, planned.recipe);
@@ -115,8 +122,6 @@ Task task_of(const Plan& plan, size_t run) {
           }};
 }
 
-bool is_done(const Plan& plan, size_t run) {
-  return next_command(plan, plan.runs.at(run)).empty();
-}
+bool is_done(const Plan& plan, size_t run) { return next_command(plan, plan.runs.at(run)).empty(); }
 
 }  // namespace nsvq

@@ -144,7 +144,8 @@ class Scheduler {
     if (!file) throw RunError("{}: {}", log.string(), std::strerror(errno));
     std::error_code ignored;
     Child child{task, free_.back(), -1, fs::file_size(log, ignored), words, Clock::now()};
-    std::string command = options_.environments[child.slot] + "exec " + shell_word(options_.program);
+    std::string command =
+        options_.environments[child.slot] + "exec " + shell_word(options_.program);
     for (const auto& word : words) command += " " + shell_word(word);
     SpawnOptions spawn;
     spawn.output = spawn.error = file.get();

@@ -36,8 +36,8 @@ struct ScheduleOptions {
 /// are killed when this process is.
 std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const ScheduleOptions& options);
 
-/// A slot's environment for each GPU of this machine, or `jobs` slots over them (0: one a GPU); without a
-/// GPU `jobs` slots (0: one) that share the cores.
+/// A slot's environment for each GPU of this machine, or `jobs` slots over them (0: one a GPU);
+/// without a GPU `jobs` slots (0: one) that share the cores.
 std::vector<std::string> slot_environments(int jobs);
 
 }  // namespace nsvq

@@ -33,13 +33,14 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
   const TemporaryFolder folder;
   const auto out = folder / "out";
   fs::create_directories(out / "runs");
-  const std::vector<std::string> words = {"reproduce", "all",    "--scale",    "test",
-                                          "--jobs",    "2",      "--out",      out.string()};
+  const std::vector<std::string> words = {"reproduce", "all", "--scale", "test",
+                                          "--jobs",    "2",   "--out",   out.string()};
   // Killed when some runs are finished and others are under way.
   int logs = 0;
-  const int status = run_and_kill(words, folder / "log", out / "runs", [&](const std::string& name) {
-    return name.ends_with("log.txt") && finished_logs(out / "runs").size() >= 3 && ++logs > 0;
-  });
+  const int status =
+      run_and_kill(words, folder / "log", out / "runs", [&](const std::string& name) {
+        return name.ends_with("log.txt") && finished_logs(out / "runs").size() >= 3 && ++logs > 0;
+      });
   ASSERT_TRUE(WIFSIGNALED(status)) << read_text(folder / "log");
   const auto before = finished_logs(out / "runs");
   EXPECT_GE(before.size(), 3u);

@@ -28,10 +28,11 @@ class TaskTest : public testing::Test {
   }
   size_t add(const std::string& name, const std::string& script, std::vector<size_t> needs = {}) {
     const auto folder = folder_ / name;
-    tasks_.push_back({name, folder, std::move(needs), [folder, script]() -> std::vector<std::string> {
-                        if (fs::exists(folder / "done")) return {};
-                        return {"-c", "cd '" + folder.string() + "' && " + script};
-                      }});
+    tasks_.push_back(
+        {name, folder, std::move(needs), [folder, script]() -> std::vector<std::string> {
+           if (fs::exists(folder / "done")) return {};
+           return {"-c", "cd '" + folder.string() + "' && " + script};
+         }});
     return tasks_.size() - 1;
   }
   std::vector<TaskResult> run() { return run_tasks(tasks_, options_); }

@@ -100,7 +100,8 @@ TEST(Table1, EveryRowHasASmallTwin) {
     SCOPED_TRACE(name);
     const auto recipe = (folder / (name + ".yaml")).string();
     std::ofstream(recipe) << "base: [" << kFolder / (name + ".yaml") << ", "
-                          << kFolder / "small.yaml" << "]\n";
+                          << kFolder / "small.yaml"
+                          << "]\n";
     const auto config = load_config(recipe, {"train.epochs=16"});
     EXPECT_EQ(config.train.epochs, 16);
     EXPECT_EQ(config.quantizer.codes, 1024);
