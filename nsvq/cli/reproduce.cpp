@@ -118,6 +118,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
     fmt::print("{}", describe_plan(plan));
     return;
   }
+  require_images(plan);
   fs::create_directories(options.out);
   const auto lock = FolderLock::try_take(options.out);
   if (!lock) throw UserError("{}: another process reproduces there", options.out.string());
@@ -125,6 +126,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   ScheduleOptions schedule;
   schedule.program = fs::read_symlink("/proc/self/exe").string();
   schedule.environments = slot_environments(arguments.jobs);
+  schedule.threads = threads_of_a_job(arguments.jobs);
   schedule.say = [](const std::string& line) {
     fmt::print("{}\n", printable(line));
     flush_stdout();

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/resolve.h"
+#include "nsvq/data/source.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
 
@@ -268,6 +270,21 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
     plan.experiments.push_back(Planner(experiment, options, plan).planned());
   }
   return plan;
+}
+
+void require_images(const Plan& plan) {
+  std::set<std::string> known;
+  for (const auto& run : plan.runs) {
+    for (auto sources : {run.train, run.val}) {
+      if (sources.items.empty() || !known.insert(sources.text()).second) continue;
+      sources.pipes_allowed = true;
+      try {
+        open_source(sources);
+      } catch (const UserError& error) {
+        throw UserError("{} (images of {}; --data and --val name yours)", error.what(), run.name);
+      }
+    }
+  }
 }
 
 }  // namespace nsvq

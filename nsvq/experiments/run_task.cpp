@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "nsvq/core/error.h"
@@ -111,13 +112,15 @@ std::map<std::string, double> evaluated(const PlannedRun& run) {
   return figures;
 }
 
-Task task_of(const Plan& plan, size_t run) {
+Task task_of(const Plan& plan, size_t run, int threads) {
   const auto& planned = plan.runs.at(run);
-  return {planned.folder.filename().string(), planned.folder, planned.needs, [&plan, &planned] {
-            const auto words = next_command(plan, planned);
+  return {planned.folder.filename().string(), planned.folder, planned.needs, [&plan, &planned, threads] {
+            auto words = next_command(plan, planned);
             if (!words.empty() && !planned.recipe.empty()) {
               write_text(planned.folder / kRecipe, planned.recipe);
             }
+            const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
+            if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));
             return words;
           }};
 }

@@ -10,8 +10,8 @@
 namespace nsvq {
 
 /// The commands of a planned run: training, then what its last evaluation has not measured. What
-/// lies finished in its folder is not done again.
-Task task_of(const Plan& plan, size_t run);
+/// lies finished in its folder is not done again. Training has `threads` of the CPU (0: all).
+Task task_of(const Plan& plan, size_t run, int threads = 0);
 
 /// Figures of a run by metric: what `nsvq eval` wrote, else its last evaluation in training.
 std::map<std::string, double> evaluated(const PlannedRun& run);

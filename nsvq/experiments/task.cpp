@@ -226,15 +226,15 @@ std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const Schedule
   return Scheduler(tasks, options).run();
 }
 
+int threads_of_a_job(int jobs) {
+  return gpu_count() > 0 ? 0 : std::max(usable_cores() / std::max(jobs, 1), 1);
+}
+
 std::vector<std::string> slot_environments(int jobs) {
   const int gpus = gpu_count();
   std::vector<std::string> slots;
-  if (gpus == 0) {
-    const int count = std::max(jobs, 1);
-    const int threads = std::max(usable_cores() / count, 1);
-    for (int i = 0; i < count; ++i) slots.push_back(fmt::format("OMP_NUM_THREADS={} ", threads));
-    return slots;
-  }
+  // Threads that spin while they wait take the cores from other jobs.
+  if (gpus == 0) return std::vector<std::string>(std::max(jobs, 1), "OMP_WAIT_POLICY=passive ");
   // The GPUs that this process was given, by whatever names.
   std::vector<std::string> names;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

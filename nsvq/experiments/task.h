@@ -25,6 +25,7 @@ struct TaskResult {
 struct ScheduleOptions {
   std::string program;                    ///< the program to start
   std::vector<std::string> environments;  ///< one a slot: "CUDA_VISIBLE_DEVICES=0 "
+  int threads = 0;                        ///< of a process that trains; 0: all cores
   /// Called at the beginning and end of each command with a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
@@ -39,5 +40,8 @@ std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const Schedule
 /// A slot's environment for each GPU of this machine, or `jobs` slots over them (0: one a GPU);
 /// without a GPU `jobs` slots (0: one) that share the cores.
 std::vector<std::string> slot_environments(int jobs);
+
+/// Cores for each of `jobs` processes (0: one) where there is no GPU; 0, all, with one.
+int threads_of_a_job(int jobs);
 
 }  // namespace nsvq

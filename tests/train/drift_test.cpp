@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "nsvq/core/error.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
