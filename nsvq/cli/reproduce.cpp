@@ -85,14 +85,13 @@ std::map<std::string, Sources> sources_by_set(const std::vector<std::string>& wo
                                               const std::vector<Experiment>& experiments) {
   std::map<std::string, Sources> sources;
   for (const auto& word : words) {
-    const auto equals = word.find('=');
-    auto name = equals == std::string::npos ? "" : word.substr(0, equals);
+    const auto equals = std::min(word.find('='), word.size());
+    const auto name = word.substr(0, equals);
+    // Sources may have an = of their own: builtin:dead-leaves?size=64.
     const auto is_named = [&](const Experiment& one) { return one.data == name; };
-    const bool is_set = std::any_of(experiments.begin(), experiments.end(), is_named);
-    if (!is_set) name = "";
-    auto& items = sources[name].items;
-    if (!sources.contains(name) || (items.size() == 1 && items[0].empty())) items.clear();
-    items.push_back(is_set ? word.substr(equals + 1) : word);
+    const bool is_set =
+        equals < word.size() && std::any_of(experiments.begin(), experiments.end(), is_named);
+    sources[is_set ? name : ""].items.push_back(is_set ? word.substr(equals + 1) : word);
   }
   return sources;
 }

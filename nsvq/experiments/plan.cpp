@@ -9,8 +9,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/resolve.h"
 #include "nsvq/data/source.h"
+#include "nsvq/experiments/resolve.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
 

@@ -72,7 +72,8 @@ void write_outcomes(const Plan& plan, const fs::path& out, const std::vector<Tas
 
 size_t reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& options) {
   std::vector<Task> tasks;
-  for (size_t run = 0; run < plan.runs.size(); ++run) tasks.push_back(task_of(plan, run, options.threads));
+  for (size_t run = 0; run < plan.runs.size(); ++run)
+    tasks.push_back(task_of(plan, run, options.threads));
   for (const auto& planned : plan.experiments) add_picture_tasks(plan, planned, out, tasks);
   const auto results = run_tasks(tasks, options);
   write_outcomes(plan, out, results);

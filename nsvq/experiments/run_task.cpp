@@ -114,7 +114,8 @@ std::map<std::string, double> evaluated(const PlannedRun& run) {
 
 Task task_of(const Plan& plan, size_t run, int threads) {
   const auto& planned = plan.runs.at(run);
-  return {planned.folder.filename().string(), planned.folder, planned.needs, [&plan, &planned, threads] {
+  return {planned.folder.filename().string(), planned.folder, planned.needs,
+          [&plan, &planned, threads] {
             auto words = next_command(plan, planned);
             if (!words.empty() && !planned.recipe.empty()) {
               write_text(planned.folder / kRecipe, planned.recipe);
