@@ -32,7 +32,8 @@ run() {
   local resume=()
   [ -f "$dir/run/config.yaml" ] && resume=(--resume)
   mkdir -p "$dir"
-  "$nsvq" train "configs/table1/$recipe.yaml" $(cat configs/table1/gpu.txt) "data.train=$train" "data.val=$val" \
+  echo "base: [\"$PWD/configs/table1/$recipe.yaml\", \"$PWD/configs/table1/gpu.yaml\"]" >"$dir/recipe.yaml"
+  "$nsvq" train "$dir/recipe.yaml" "data.train=$train" "data.val=$val" \
     "train.steps=$budget" "optimizer.lr=$lr" "seed=$seed" "schedule.epoch_steps=$((budget / 100))" \
     schedule.freeze=epoch schedule.freeze_epoch=80 schedule.warmup_epochs=8 schedule.ramp_epochs=4 replacement.exempt_epochs=2 \
     adversarial.weight=0.1 "adversarial.start_step=$((budget * 2 / 5))" \
@@ -66,7 +67,7 @@ row() {
   local batch ms fid
   fid=$(figure "$eval" fid)
   [ -n "$fid" ] && fid=$(printf '%.1f' "$fid")
-  batch=$(sed -n 's/^train.batch_size=//p' configs/table1/gpu.txt)
+  batch=$(sed -n 's/^ *batch_size: //p' configs/table1/gpu.yaml)
   ms=$(grep -oE '"images_per_second": *[0-9.e+]+' "$dir/metrics.jsonl" | sed 's/.*: *//' | sort -g |
     awk -v batch="$batch" '{ rate[NR] = $1 } END { print 1000 * batch / rate[int((NR + 1) / 2)] }')
   printf '| %s | %s | %.1f %% | %.1f %% | %.2f | %.3f | %.3f | %s | %.1f | %.2f | %.2f |\n' "$name" "$(best "$name")" \

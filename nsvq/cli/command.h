@@ -39,6 +39,7 @@ void declare_info(CLI::App& app);
 void declare_runs(CLI::App& app);
 void declare_report(CLI::App& app);
 void declare_watch(CLI::App& app);
+void declare_reproduce(CLI::App& app);
 void declare_weights(CLI::App& app);
 void declare_bench(CLI::App& app);
 void declare_doctor(CLI::App& app);

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/json_output.h"
@@ -25,6 +26,7 @@ struct CompareArguments {
   std::string out;
   int64_t samples = 8;
   int enlarge = 1;
+  bool spread = false, columns = false;
 };
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -74,17 +76,29 @@ void check_models(const std::vector<std::string>& models) {
   }
 }
 
-/// The first images and their reconstructions by a model.
+/// Images and their reconstructions by a model.
 struct Samples {
   std::vector<Image> images, reconstructions;
 
-  void add(const EvalBatch& batch, int64_t most) {
-    for (int64_t i = 0; i < batch.images.size(0) && std::ssize(images) < most; ++i) {
+  void add(const EvalBatch& batch, const std::vector<int64_t>& indices,
+           const std::set<int64_t>& wanted) {
+    for (int64_t i = 0; i < batch.images.size(0); ++i) {
+      if (!wanted.contains(indices[static_cast<size_t>(i)])) continue;
       images.push_back(to_image(batch.images[i]));
       reconstructions.push_back(to_image(batch.reconstructions[i]));
     }
   }
 };
+
+/// Numbers of the images in the picture: the first, or evenly spread ones.
+std::set<int64_t> wanted_images(const CompareArguments& arguments, int64_t count) {
+  const int64_t most = std::min(arguments.samples, count);
+  std::set<int64_t> wanted;
+  for (int64_t i = 0; i < most; ++i) {
+    wanted.insert(arguments.spread ? (2 * i + 1) * count / (2 * most) : i);
+  }
+  return wanted;
+}
 
 struct Compared {
   std::string file;
@@ -98,8 +112,9 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   model.model = arguments.models[number];
   ModelOnData opened(model);
   Compared result{opened.session.file().string(), {title, {}}, {}};
-  const auto keep = [&](const EvalBatch& batch, const std::vector<int64_t>&) {
-    result.samples.add(batch, arguments.samples);
+  const auto wanted = wanted_images(arguments, opened.source->size());
+  const auto keep = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {
+    result.samples.add(batch, indices, wanted);
   };
   const auto own = opened.session.codes() > 0 ? choice : without_tokens(choice);
   result.column.values = measure(opened.session, {model.data.text(), opened.source, opened.options},
@@ -120,6 +135,15 @@ nlohmann::ordered_json to_json(const CompareArguments& arguments, const MetricCh
   return json;
 }
 
+/// Columns in the place of rows.
+std::vector<std::vector<Image>> turned(const std::vector<std::vector<Image>>& rows) {
+  std::vector<std::vector<Image>> columns(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
+  }
+  return columns;
+}
+
 void write_grid(const CompareArguments& arguments, const std::vector<Compared>& results) {
   const auto& out = arguments.out;
   if (out.empty()) return;
@@ -129,8 +153,10 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
     rows.push_back(result.samples.reconstructions);
     names += ", " + result.column.title;
   }
+  if (arguments.columns) rows = turned(rows);
   write_image(out, enlarge(make_grid(rows), arguments.enlarge));
-  fmt::print("{}, rows from the top: {}\n", out, names);
+  fmt::print("{}, {}: {}\n", out, arguments.columns ? "columns from the left" : "rows from the top",
+             names);
 }
 
 void run_compare(const CompareArguments& arguments) {
@@ -171,6 +197,9 @@ void declare_compare(CLI::App& app) {
   app.add_option("--samples", arguments->samples, "images in that picture")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--spread", arguments->spread,
+               "images in that picture evenly spread over the data, not its first");
+  app.add_flag("--columns", arguments->columns, "a column per model in that picture, not a row");
   app.add_option("--enlarge", arguments->enlarge,
                  "times that the picture is enlarged, pixel by pixel")
       ->check(CLI::Range(1, 16))

@@ -56,6 +56,8 @@ const std::vector<Command>& commands() {
       {"runs", "list the runs below a folder with their state and figures", declare_runs},
       {"report", "make a page about one or several runs", declare_report},
       {"watch", "show the runs below a folder in a browser while they go on", declare_watch},
+      {"reproduce", "run an experiment, such as a table of the paper, and make a page of it",
+       declare_reproduce},
       {"weights", "fetch, import and list pretrained weights", declare_weights},
       {"bench", "measure speed and memory", declare_bench},
       {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
@@ -72,7 +74,8 @@ constexpr auto kExitCodes =
     "time;\n"
     "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
     "(train,\n"
-    "detokenize); other commands end by the signal, and tokenize, latents and reconstruct\n"
+    "reproduce, detokenize); other commands end by the signal, and tokenize, latents and "
+    "reconstruct\n"
     "complete their folder when they are run again. watch, which runs until it is stopped, exits "
     "with 0.";
 

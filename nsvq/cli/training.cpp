@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/rank_process.h"
-#include "nsvq/cli/shell_word.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/shell_word.h"
 #include "nsvq/data/pipe_commands.h"
 
 namespace nsvq {

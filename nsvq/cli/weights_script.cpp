@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "nsvq/cli/paths.h"
-#include "nsvq/cli/shell_word.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 

@@ -96,6 +96,19 @@ void SettingsReader::apply(const YamlSetting& setting) {
   set_.insert(setting.key);
 }
 
+/// A recipe's bases, each over the ones before it.
+void SettingsReader::read_bases(const YamlSetting& setting, const fs::path& folder) {
+  const auto& bases = setting.value.scalars;
+  const auto is_empty = [](const YamlValue::Scalar& base) { return base.text.empty(); };
+  if (bases.empty() || std::any_of(bases.begin(), bases.end(), is_empty)) {
+    throw UserError("{}: base: expected the path of a recipe or a list of them, got {}",
+                    setting.where, setting.value.shown());
+  }
+  for (const auto& base : bases) {
+    read_file((folder / base.text).lexically_normal().string(), setting.where + ": base ");
+  }
+}
+
 void SettingsReader::read_file(const std::string& path, const std::string& named) {
   const std::string text = read_recipe(path, named);
   std::error_code error;
@@ -109,13 +122,7 @@ void SettingsReader::read_file(const std::string& path, const std::string& named
   const auto settings = parse_yaml(text, path);
   if (settings.empty()) throw UserError("{}: holds no settings", path);
   for (const auto& setting : settings) {
-    if (setting.key != "base") continue;
-    if (setting.value.kind != YamlValue::Kind::kScalar || setting.value.scalars[0].text.empty()) {
-      throw UserError("{}: base: expected the path of a recipe, got {}", setting.where,
-                      setting.value.shown());
-    }
-    const fs::path base = fs::path(path).parent_path() / setting.value.scalars[0].text;
-    read_file(base.lexically_normal().string(), setting.where + ": base ");
+    if (setting.key == "base") read_bases(setting, fs::path(path).parent_path());
   }
   for (const auto& setting : settings) {
     if (setting.key != "base") apply(setting);
@@ -141,10 +148,11 @@ void SettingsReader::apply_again(const YamlSetting& setting) {
   **sources = std::move(all);
 }
 
-void SettingsReader::read_overrides(const std::vector<std::string>& texts) {
+void SettingsReader::read_overrides(const std::vector<std::string>& texts,
+                                    const std::string& source) {
   std::set<std::string> given;
   for (const auto& text : texts) {
-    for (const auto& setting : parse_override(text, "command line")) {
+    for (const auto& setting : parse_override(text, source)) {
       given.insert(setting.key).second ? apply(setting) : apply_again(setting);
     }
   }

@@ -15,13 +15,14 @@ class SettingsReader {
  public:
   explicit SettingsReader(const OptionTable& table) : table_(table) {}
 
-  /// Applies a recipe after the recipes it is based on. `named` says, for errors, where its name
-  /// came from.
+  /// Applies a recipe after those it is based on, in their order. `named` says, for errors, where
+  /// its name came from.
   void read_file(const std::string& path, const std::string& named = "");
   void read_text(const std::string& text, const std::string& source);
   /// The key=value words of a command line. A key given twice is refused, except that sources are
-  /// taken together: a shell makes two words of data.train=a-{0,1}.tar.
-  void read_overrides(const std::vector<std::string>& texts);
+  /// taken together: a shell makes two words of data.train=a-{0,1}.tar. Errors begin with `source`.
+  void read_overrides(const std::vector<std::string>& texts,
+                      const std::string& source = "command line");
   /// Defaults that depend on other settings, then the check across settings; its errors begin with
   /// `where`.
   void finish(const std::string& where);
@@ -29,6 +30,7 @@ class SettingsReader {
  private:
   const Option* row(const std::string& key) const;  ///< null if there is none
   void apply(const YamlSetting& setting);
+  void read_bases(const YamlSetting& setting, const std::filesystem::path& folder);
   void apply_again(const YamlSetting& setting);
   std::vector<YamlSetting> parse_override(const std::string& text, const std::string& source) const;
 

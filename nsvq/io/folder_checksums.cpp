@@ -43,21 +43,25 @@ std::string compare(const fs::path& path, const json& expected) {
   return found == expected ? "" : "does not hold what was written";
 }
 
-/// Of the file of that name, or of all for an empty one.
+/// Of the file of that name, or of all for an empty one. Throws where the manifest cannot be read.
+std::optional<std::string> difference_in(const fs::path& folder, const std::string& only) {
+  const auto manifest = read_json(folder / kName);
+  for (const auto& [name, expected] : manifest.at("files").items()) {
+    if (!only.empty() && name != only) continue;
+    const auto difference = compare(folder / fs::path(name).filename(), expected);
+    if (!difference.empty()) return name + " " + difference;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> damage_in(const fs::path& folder, const std::string& only) {
   try {
-    const auto manifest = read_json(folder / kName);
-    for (const auto& [name, expected] : manifest.at("files").items()) {
-      if (!only.empty() && name != only) continue;
-      const auto difference = compare(folder / fs::path(name).filename(), expected);
-      if (!difference.empty()) return name + " " + difference;
-    }
+    return difference_in(folder, only);
   } catch (const json::exception&) {
     return fmt::format("{} cannot be read", kName);
   } catch (const UserError& error) {
     return error.what();
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -75,6 +79,14 @@ std::optional<std::string> folder_damage(const fs::path& folder) { return damage
 std::optional<std::string> file_damage(const fs::path& file) {
   if (!fs::exists(file.parent_path() / kName)) return std::nullopt;
   return damage_in(file.parent_path(), file.filename().string());
+}
+
+std::optional<std::string> file_replaced(const fs::path& file) {
+  try {
+    return difference_in(file.parent_path(), file.filename().string());
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace nsvq

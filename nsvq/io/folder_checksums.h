@@ -15,5 +15,8 @@ std::optional<std::string> folder_damage(const std::filesystem::path& folder);
 
 /// Likewise with one file, by the manifest beside it; nothing if none is there or names it.
 std::optional<std::string> file_damage(const std::filesystem::path& file);
+/// How a file that is known to be whole differs from the one that was written, by the manifest
+/// beside it; a manifest that cannot be read says nothing.
+std::optional<std::string> file_replaced(const std::filesystem::path& file);
 
 }  // namespace nsvq

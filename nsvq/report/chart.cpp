@@ -36,7 +36,8 @@ struct Drawn {
 std::vector<Drawn> drawn_series(const Chart& chart) {
   const auto drawable = [&](Point p) {
     if (!(std::abs(p.x) <= largest_drawn && std::abs(p.y) <= largest_drawn)) return false;
-    return !chart.log_y || p.y >= smallest_drawn_log;
+    return (!chart.log_y || p.y >= smallest_drawn_log) &&
+           (!chart.log_x || p.x >= smallest_drawn_log);
   };
   std::vector<Drawn> out;
   for (const Series& series : chart.series) {
@@ -73,7 +74,7 @@ bool fit_axes(const Chart& chart, const std::vector<Drawn>& drawn, int height, F
     x.add(chart.x_range->second);
   }
   const int ticks = std::max(2, height / 55);
-  frame.x = tight_axis(x.low, x.high, 6);
+  frame.x = chart.log_x ? log_axis(x.low, x.high, 6) : tight_axis(x.low, x.high, 6);
   frame.y = chart.log_y ? log_axis(y.low, y.high, ticks) : round_axis(y.low, y.high, ticks);
   return true;
 }
@@ -131,6 +132,22 @@ std::string data_lines(const std::vector<Drawn>& drawn, const Frame& frame) {
   return out;
 }
 
+/// Dashed lines from top to bottom. Of those at one place only the first has its name.
+std::string mark_lines(const Chart& chart, const Frame& frame) {
+  std::string out;
+  double free = -1;
+  for (const auto& [at, name] : chart.marks) {
+    const double x = frame.at_x(at);
+    if (!(x >= frame.left && x <= frame.right)) continue;
+    out += svg_line(x, frame.top, x, frame.bottom,
+                    R"(class="chart-axis" stroke="#999" stroke-width="1" stroke-dasharray="4 4")");
+    if (x < free) continue;
+    out += svg_text(x + 4, frame.top + 9, "start", name);
+    free = x + 8 + svg_text_width(name);
+  }
+  return out;
+}
+
 std::string axis_names(const Chart& chart, const Frame& frame, int height) {
   std::string out;
   if (!chart.x_label.empty())
@@ -163,7 +180,8 @@ std::string to_svg(const Chart& chart, int width, int height) {
     frame.left = std::min(widest + (chart.y_label.empty() ? 12 : 28), width / 2.0);
     out += legend(drawn, frame.left, frame.right, frame.top);
     frame.top += 4;
-    out += grid_lines(frame) + data_lines(drawn, frame) + axis_names(chart, frame, height);
+    out += grid_lines(frame) + mark_lines(chart, frame) + data_lines(drawn, frame) +
+           axis_names(chart, frame, height);
   } else {
     out += svg_text(width / 2.0, height / 2.0, "middle", "no data");
   }

@@ -16,7 +16,9 @@ struct Chart {
   std::string title, x_label, y_label;
   std::vector<Series> series;
   bool log_y = false;
-  std::optional<std::pair<double, double>> x_range;  ///< to give several charts one x axis
+  bool log_x = false;
+  std::vector<std::pair<double, std::string>> marks = {};  ///< dashed lines at an x, with a name
+  std::optional<std::pair<double, double>> x_range;        ///< to give several charts one x axis
 };
 
 /// A line chart as one <svg> element. It stands alone; in a page, the classes on its parts

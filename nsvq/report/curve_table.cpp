@@ -54,7 +54,8 @@ CurveTopic drift() {
               {"Assignment churn", "share of latents", {{"drift", "churn", "churn"}}},
               {"Quantization error",
                "RMS per element",
-               {{"drift", "quantization_error", "quantization error"}}},
+               {{"drift", "quantization_error", "quantization error"},
+                {"drift", "centroid_distance", "of codes to their latents' mean"}}},
               {"Norm of the latents", "mean L2 norm", {{"drift", "latent_norm", "norm"}}},
           }};
 }

@@ -51,11 +51,12 @@ ReadModel read_model(const fs::path& path) {
     return {{path, {}}, damage ? *damage : error.what(), !damage};
   }
   auto& contents = read.file.contents;
-  if (!contents_hash_matches(contents)) {
+  if (!has_contents_hash(contents.metadata)) {
+    read.damage = file_damage(path).value_or("");
+  } else if (!contents_hash_matches(contents)) {
     read.damage = "does not hold what was written, by its sha256";
   } else {
-    // Also with a hash of its own: it may be whole, but another checkpoint's.
-    read.damage = file_damage(path).value_or("");
+    read.damage = file_replaced(path).value_or("");  // by the model of another checkpoint
   }
   if (read.damage.empty()) convert_to_present_format(contents, path);
   return read;

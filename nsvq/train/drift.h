@@ -22,7 +22,8 @@ class DriftMeter {
 
   /// drift and churn since the last measurement (absent at the first), latent_norm (mean L2 norm),
   /// quantization_error (RMS per element of z - c), neighbours (mean effective number of
-  /// neighbours, absent without a codebook); of a model without tokens drift and latent_norm alone.
+  /// neighbours) and centroid_distance (RMS per element of c minus the mean of its latents), both
+  /// absent without a codebook; of a model without tokens drift and latent_norm alone.
   /// With non-finite latents only latent_norm = NaN; the next measurement then compares with the
   /// last finite one.
   std::map<std::string, double> measure(Tokenizer& model);

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "nsvq/cli/shell_word.h"
 #include "nsvq/core/printable.h"
+#include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"

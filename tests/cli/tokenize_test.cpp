@@ -251,7 +251,7 @@ TEST_F(Tokens, DetokenizedEqualsReconstructed) {
 }
 
 TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
-  expect_failure(detokenize("missing", "out"), 2, {"manifest.json"});
+  expect_failure(detokenize("missing", "out"), 2, {"missing: no such folder"});
   ASSERT_EQ(tokenize("t").code, 0);
   const auto path = folder_ / "t" / token_shard_name(1);
   const auto good = read_file(path);

@@ -60,7 +60,7 @@ TEST_F(TokensCommand, VerifyNamesWhatIsWrong) {
 
   ASSERT_EQ(tokenize("t", "10").code, 0);
   EXPECT_EQ(run({"tokens", "verify", path("t")}).code, 0);
-  expect_failure(run({"tokens", "verify", path("none")}), 2, {"manifest.json"});
+  expect_failure(run({"tokens", "verify", path("none")}), 2, {"none: no such folder"});
 }
 
 TEST_F(TokensCommand, VerifyOfAnUnfinishedFolder) {

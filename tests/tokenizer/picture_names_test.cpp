@@ -32,7 +32,7 @@ TEST(PictureNames, ManyEqualKeysTakeNoLonger) {
 TEST(PictureNames, WhatAFolderCannotHold) {
   require_folder_names({"a/b.png", "a.png", "a/c/b.png"}, "out", "try a tar");
   EXPECT_EQ(error_of([] {
-              require_folder_names({"x.png/y.png", "x.png"}, "out", "try a tar");
+              require_folder_names({"x.png/y.png", "x.png"}, "out", "name a .tar file for --out");
             }),
             "out: cannot hold a picture named 'x.png/y.png': 'x.png' is a picture too; name a .tar "
             "file for --out");

@@ -274,6 +274,10 @@ TEST_F(ConfigTest, BasesAreReadFirst) {
   EXPECT_EQ(config.seed, 3);
   EXPECT_EQ(config.train.epochs, 6);
   EXPECT_EQ(config.train.batch_size, 7);
+  const Config of_two =
+      load_config(write("two.yaml", "base: [sub/middle.yaml, root.yaml]\nseed: 4\n"));
+  EXPECT_EQ(of_two.seed, 4);
+  EXPECT_EQ(of_two.train.epochs, 5);  // the later base
 
   EXPECT_EQ(error_of_text("base: a.yaml\n"),
             "a.yaml:1: base a.yaml: a recipe that is its own base");
@@ -284,7 +288,7 @@ TEST_F(ConfigTest, BasesAreReadFirst) {
             "a.yaml:1: base none.yaml: cannot read this recipe: No such file or directory");
   EXPECT_NE(error_of_text("base: sub\n").find("a folder"), std::string::npos);
   for (const std::string text :
-       {"base:\n", "base: []\n", "base: [a, b]\n", "base: ''\n", "base: {a: 1}\n"})
+       {"base:\n", "base: []\n", "base: [a, '']\n", "base: ''\n", "base: {a: 1}\n"})
     EXPECT_EQ(error_of_text(text).rfind("a.yaml:1: ", 0), 0u) << text << error_of_text(text);
   write("bad.yaml", "seed: x\n");
   EXPECT_EQ(error_of_text("base: bad.yaml\n"),

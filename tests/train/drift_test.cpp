@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "nsvq/core/error.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
@@ -40,7 +41,7 @@ TEST_F(DriftTest, TheFirstMeasurementHasNothingToCompareWith) {
   auto drift = meter();
   EXPECT_TRUE(drift.state().empty());
   const auto values = drift.measure(model_);
-  EXPECT_EQ(values.size(), 3u);
+  EXPECT_EQ(values.size(), 4u);
 
   const torch::NoGradGuard no_grad;
   const auto z = latents(), rows = flatten_latents(z);
@@ -52,6 +53,28 @@ TEST_F(DriftTest, TheFirstMeasurementHasNothingToCompareWith) {
                   .mean()
                   .item<double>(),
               1e-4);
+}
+
+TEST_F(DriftTest, CentroidDistanceIsThatOfCodesToTheMeansOfTheirLatents) {
+  const torch::NoGradGuard no_grad;
+  auto drift = meter();
+  const auto rows = flatten_latents(latents());
+  const auto codebook = model_->quantizer->codebook();
+  const auto indices = model_->quantizer->encode(latents()).flatten();
+  double sum = 0;
+  std::map<int64_t, torch::Tensor> means;
+  for (int64_t code = 0; code < codebook.size(0); ++code) {
+    const auto own = rows.index({indices == code});
+    if (own.size(0) == 0) continue;
+    means[code] = own.mean(0);
+    sum += own.size(0) * (codebook[code] - means[code]).square().sum().item<double>();
+  }
+  EXPECT_NEAR(drift.measure(model_).at("centroid_distance"),
+              std::sqrt(sum / static_cast<double>(rows.numel())), 1e-5);
+  // One code for all latents, at their mean, is a fixed point.
+  codebook.fill_(1e3);
+  codebook[0].copy_(rows.mean(0));
+  EXPECT_NEAR(drift.measure(model_).at("centroid_distance"), 0, 1e-5);
 }
 
 TEST_F(DriftTest, AnUnchangedModelDoesNotDrift) {

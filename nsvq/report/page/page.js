@@ -2,7 +2,7 @@
 
 const legend = new Legend(), pictures = new Pictures(), codebook = new Codebook();
 const sections = {};
-for (const name of ["alarms", "results", "curves", "checks", "phases", "configuration"]) sections[name] = make("section", {id: name});
+for (const name of ["experiments", "alarms", "results", "curves", "checks", "phases", "configuration"]) sections[name] = make("section", {id: name});
 const charts = new Map();  // by key
 const seen = new IntersectionObserver(entries => {
   for (const entry of entries) entry.target.chart.setVisible(entry.isIntersecting);
@@ -89,9 +89,10 @@ function start() {
   applyTheme();
   const status = make("small", {id: "status"});
   document.querySelector("main").append(
-    make("header", {}, make("h1", {}, data.title), facts, status), sections.alarms,
-    make("div", {class: "bar"}, legend.element, chartControls()),
+    make("header", {}, make("h1", {}, data.title), facts, status), sections.experiments, sections.alarms,
+    make("div", {class: "bar", hidden: page.runs.length === 0 && data.experiments !== undefined}, legend.element, chartControls()),
     sections.results, pictures.element, sections.curves, codebook.element, sections.checks, sections.phases, sections.configuration);
+  fill(sections.experiments, "", (data.experiments || []).map(one => experimentSection(one, data.experiments.length > 1)));
   showData();
   new ResizeObserver(drawCharts).observe(sections.curves);
   systemDark.addEventListener("change", () => { applyTheme(); redraw(); });

@@ -1,4 +1,4 @@
-#include "nsvq/cli/shell_word.h"
+#include "nsvq/core/shell_word.h"
 
 #include <fmt/format.h>
 

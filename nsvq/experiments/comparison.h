@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nsvq {
+
+/// Column of a diffusion model's validation loss, which is no metric.
+inline constexpr auto kLossColumn = "loss";
+
+/// One side of a comparison: a number, or the figure of a run times a factor:
+///   0.9   nsvq:psnr   0.9 * simvq:fid   max(protected@*:utilisation)
+/// A run with `vary` has its value behind an @. `*` stands for any text: for all other rows where
+/// it stands alone, and then the comparison must hold for each of them.
+struct Term {
+  double factor = 1;     ///< the number itself where there is no column
+  std::string function;  ///< min, max, mean, or empty
+  std::string run, column;
+
+  bool matches(std::string_view name) const;
+  /// Whether a run of this name can match with some value behind it.
+  bool may_match(std::string_view name) const;
+};
+
+struct FigureComparison {
+  Term left, right;
+  std::string sign;  ///< <, <=, > or >=
+  std::string text;
+};
+
+/// Throws UserError, beginning with `where`, for what is no comparison.
+FigureComparison parse_comparison(const std::string& text, const std::string& where);
+
+/// A figure over seeds; `missing` says why there is none.
+struct SeedFigures {
+  std::vector<double> values;
+  std::string missing;
+};
+
+enum class Verdict { holds, fails, untested };
+
+struct ComparisonResult {
+  Verdict verdict = Verdict::untested;
+  std::string why;  ///< numbers on both sides, or the reason why it is not tested
+};
+
+/// Compares means over seeds. `names` are the table's rows in order, `figure` their values by row
+/// and column.
+ComparisonResult compare_figures(
+    const FigureComparison& comparison, const std::vector<std::string>& names,
+    const std::function<SeedFigures(const std::string& run, const std::string& column)>& figure);
+
+}  // namespace nsvq

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nsvq {
+
+// An experiment is data: a YAML file of configs/experiments/ or a user's own (docs/reproduce.md has
+// the keys). Everything below is what such a file says; plan.h makes runs of it.
+
+/// Sizes at which an experiment can be run. `test` is for tests of the program.
+inline constexpr std::array<std::string_view, 4> kScales = {"paper", "gpu", "cpu", "test"};
+
+/// What holds for all runs of an experiment at one scale.
+struct ScaleSpec {
+  bool given = false;
+  std::vector<std::string> over;     ///< recipes laid over each tokenizer's own, in order
+  std::vector<std::string> set;      ///< key=value for tokenizers, over those recipes
+  std::vector<int64_t> seeds = {0};  ///< every run once for each
+  std::vector<std::string> columns;  ///< in place of the experiment's
+  int64_t samples = 5000;            ///< images that a diffusion model is evaluated on
+  std::string about;                 ///< what the scale is, for the page
+};
+
+/// What one scale changes in a run.
+struct RunAtScale {
+  std::vector<std::string> set;
+  std::vector<std::string> values;  ///< in place of the run's
+  std::string recipe;               ///< in place of the run's
+  std::string skip;                 ///< why the run is left out; empty: it is not
+};
+
+/// A row of the table: one run for each seed, or, with `vary`, for each value and seed.
+struct RunSpec {
+  std::string name, title;
+  std::string kind = "tokenizer";            ///< a member of run_kinds()
+  std::string recipe;                        ///< a path
+  std::vector<std::string> set;              ///< key=value over the scale's; options of a codebook
+  std::map<std::string, std::string> needs;  ///< setting -> the run whose folder is its value
+  std::string vary;                          ///< a setting
+  std::vector<std::string> values;           ///< of that setting
+  bool row = true;                           ///< false: a run that only others need
+  std::map<std::string, double> paper;       ///< the paper's figure by column
+  std::map<std::string, RunAtScale> scales;
+};
+
+/// A column of the table that is no metric of the registry.
+struct FigureSpec {
+  std::string name, title;
+  std::string of;             ///< "drift.churn": a kind of line of metrics.jsonl and a key in it
+  std::string take = "last";  ///< first, last, mean, median, min or max of the values
+  std::string phase;          ///< of lines of this phase alone; empty: all
+  std::string relative_to;    ///< divided by this run's value; empty: not
+  std::string better = "lower";
+  std::string unit;
+  double scale = 1;
+  int64_t decimals = 3;
+};
+
+struct ChartSpec {
+  std::string name, title;
+  std::string kind = "curves";    ///< curves over steps, or a sweep over the values of `vary`
+  std::string y;                  ///< of curves as FigureSpec::of, of a sweep a column
+  std::vector<std::string> runs;  ///< of the experiment; empty: all rows
+  std::string x_label, y_label;
+  bool log_x = false, log_y = false;
+};
+
+/// Images beside their reconstructions by several runs.
+struct PictureSpec {
+  std::string name, title;
+  std::vector<std::string> runs;  ///< columns, after the images themselves
+  int64_t images = 6;             ///< evenly spread over the validation images
+  int64_t enlarge = 1;
+};
+
+struct ClaimSpec {
+  std::string name, text;
+  std::vector<std::string> holds;   ///< comparisons (comparison.h), all of which must be true
+  std::vector<std::string> scales;  ///< at which it is tested; empty: at all
+};
+
+struct Experiment {
+  std::string name;  ///< of the file
+  std::filesystem::path file;
+  std::string title, about;
+  std::string data = "images";  ///< name of the image set, for --data NAME=SOURCE
+  std::vector<std::string> columns;
+  std::map<std::string, ScaleSpec> scales;
+  std::deque<RunSpec> runs;
+  std::deque<FigureSpec> figures;
+  std::deque<ChartSpec> charts;
+  std::deque<PictureSpec> pictures;
+  std::deque<ClaimSpec> claims;
+
+  const RunSpec* find_run(std::string_view name) const;        ///< null if there is none
+  const FigureSpec* find_figure(std::string_view name) const;  ///< null if there is none
+};
+
+/// Reads an experiment. Throws UserError in one line with file, line and key.
+Experiment read_experiment(const std::filesystem::path& file);
+Experiment parse_experiment(const std::string& text, const std::filesystem::path& file);
+
+}  // namespace nsvq

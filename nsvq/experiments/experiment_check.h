@@ -1,0 +1,12 @@
+#pragma once
+
+#include "nsvq/experiments/experiment.h"
+
+namespace nsvq {
+
+/// Throws UserError for what does not fit together in an experiment: names that nothing has, a run
+/// without a recipe, runs that need each other. Fills in titles that are left out, and makes paths
+/// of those relative to the file.
+void check_experiment(Experiment& experiment);
+
+}  // namespace nsvq

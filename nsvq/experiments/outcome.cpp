@@ -1,0 +1,192 @@
+#include "nsvq/experiments/outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nsvq/core/error.h"
+#include "nsvq/experiments/outcome_charts.h"
+#include "nsvq/experiments/run_figures.h"
+#include "nsvq/experiments/seed_statistics.h"
+
+namespace nsvq {
+
+namespace {
+
+OutcomeColumn column_of(const Experiment& experiment, const std::string& name) {
+  if (const auto* figure = experiment.find_figure(name)) {
+    MetricDisplay display;
+    display.title = figure->title;
+    display.unit = figure->unit;
+    display.scale = figure->scale;
+    display.decimals = static_cast<int>(figure->decimals);
+    display.better = figure->better == "higher" ? Better::higher : Better::lower;
+    return {name, display};
+  }
+  if (const auto* kind = find_metric_kind(name)) return {name, kind->display};
+  MetricDisplay loss;
+  loss.title = "Validation loss";
+  loss.better = Better::lower;
+  return {name, loss};
+}
+
+class Gatherer {
+ public:
+  Gatherer(const Plan& plan, const PlannedExperiment& planned,
+           const std::vector<JobResult>& results)
+      : plan_(plan), planned_(planned), results_(results) {}
+
+  ExperimentOutcome gather() {
+    const auto& experiment = *planned_.experiment;
+    outcome_.planned = &planned_;
+    for (const auto& column : planned_.columns) {
+      outcome_.columns.push_back(column_of(experiment, column));
+    }
+    for (const auto& row : planned_.rows) outcome_.rows.push_back(row_of(row));
+    for (const auto& figure : experiment.figures) make_relative(figure);
+    add_agreements();
+    add_claims();
+    outcome_.charts = make_charts(plan_, outcome_);
+    return std::move(outcome_);
+  }
+
+ private:
+  OutcomeRow row_of(const PlannedRow& planned) {
+    OutcomeRow row{planned.name, planned.title, {}, ""};
+    for (const size_t run : planned.runs) {
+      if (row.problem.empty()) row.problem = results_[run].problem;
+    }
+    for (const auto& column : planned_.columns) {
+      Cell cell;
+      const auto& paper = planned.spec->paper;
+      if (const auto found = paper.find(column); found != paper.end() && planned.value.empty()) {
+        cell.paper = found->second;
+      }
+      for (const size_t run : planned.runs) add_figure(run, column, cell.figures);
+      row.cells.push_back(std::move(cell));
+    }
+    return row;
+  }
+
+  void add_figure(size_t run, const std::string& column, SeedFigures& figures) {
+    if (!results_[run].finished) {
+      const auto& problem = results_[run].problem;
+      figures.missing = problem.empty() ? "not run yet" : "failed: " + problem;
+      return;
+    }
+    const auto value = figures_of(run).figure(*planned_.experiment, column);
+    if (value) {
+      figures.values.push_back(*value);
+    } else if (figures.missing.empty()) {
+      figures.missing = "the run has no such figure";
+    }
+  }
+
+  const RunFigures& figures_of(size_t run) {
+    return figures_.try_emplace(run, plan_.runs[run]).first->second;
+  }
+
+  /// Divides a column by the row that it is relative to.
+  void make_relative(const FigureSpec& figure) {
+    const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), figure.name);
+    if (figure.relative_to.empty() || at == planned_.columns.end()) return;
+    const auto column = static_cast<size_t>(at - planned_.columns.begin());
+    double reference = NAN;
+    for (const auto& row : outcome_.rows) {
+      if (row.name == figure.relative_to) reference = row.cells[column].mean();
+    }
+    for (auto& row : outcome_.rows) {
+      auto& cell = row.cells[column].figures;
+      for (auto& value : cell.values) value /= reference;
+      if (!std::isfinite(reference) || reference == 0) {
+        cell = {{}, fmt::format("{} has no figure to compare with", figure.relative_to)};
+      }
+    }
+  }
+
+  void add_agreements() {
+    for (size_t i = 0; i < outcome_.columns.size(); ++i) {
+      std::vector<double> ours, theirs;
+      for (const auto& row : outcome_.rows) {
+        const auto& cell = row.cells[i];
+        if (!cell.paper || !std::isfinite(cell.mean())) continue;
+        ours.push_back(cell.mean());
+        theirs.push_back(*cell.paper);
+      }
+      if (const auto correlation = rank_correlation(ours, theirs)) {
+        outcome_.agreements.push_back(
+            {outcome_.columns[i].display.title, *correlation, ours.size()});
+      }
+    }
+  }
+
+  SeedFigures figure(const std::string& run, const std::string& column) const {
+    const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), column);
+    if (at == planned_.columns.end()) return {{}, "not measured at this scale"};
+    for (const auto& row : outcome_.rows) {
+      if (row.name == run)
+        return row.cells[static_cast<size_t>(at - planned_.columns.begin())].figures;
+    }
+    return {{}, "not run at this scale"};
+  }
+
+  void add_claims() {
+    const auto& experiment = *planned_.experiment;
+    std::vector<std::string> names;
+    for (const auto& row : outcome_.rows) names.push_back(row.name);
+    for (const auto& claim : experiment.claims) {
+      ClaimOutcome result{claim.text, "", Verdict::holds};
+      const auto& scales = claim.scales;
+      if (!scales.empty() && std::find(scales.begin(), scales.end(), plan_.scale) == scales.end()) {
+        outcome_.claims.push_back({claim.text, "", Verdict::untested});
+        continue;
+      }
+      for (const auto& text : claim.holds) {
+        const auto comparison = parse_comparison(text, experiment.file.string());
+        const auto one = compare_figures(
+            comparison, names,
+            [&](const auto& run, const auto& column) { return figure(run, column); });
+        if (!result.why.empty()) result.why += "; ";
+        result.why += fmt::format("{}: {}", text, one.why);
+        if (one.verdict == Verdict::holds) continue;
+        if (result.verdict != Verdict::fails) result.verdict = one.verdict;
+      }
+      outcome_.claims.push_back(std::move(result));
+    }
+  }
+
+  const Plan& plan_;
+  const PlannedExperiment& planned_;
+  const std::vector<JobResult>& results_;
+  std::map<size_t, RunFigures> figures_;
+  ExperimentOutcome outcome_;
+};
+
+}  // namespace
+
+double Cell::mean() const { return mean_of(figures.values); }
+double Cell::spread() const { return deviation_of(figures.values); }
+
+ExperimentOutcome gather(const Plan& plan, const PlannedExperiment& planned,
+                         const std::vector<JobResult>& results) {
+  return Gatherer(plan, planned, results).gather();
+}
+
+std::string verdict_in_words(Verdict verdict) {
+  if (verdict == Verdict::holds) return "holds here";
+  return verdict == Verdict::fails ? "does not hold here" : "not tested at this scale";
+}
+
+std::string cell_text(const Cell& cell, const MetricDisplay& display) {
+  if (cell.figures.values.empty()) return cell.figures.missing;
+  auto text = format_figure(cell.mean(), display);
+  if (cell.figures.values.size() > 1) text += " ± " + format_figure(cell.spread(), display);
+  if (!display.unit.empty()) text += " " + display.unit;
+  const bool some_failed = !cell.figures.missing.empty();
+  if (some_failed)
+    text += fmt::format(" (of {} seeds; {})", cell.figures.values.size(), cell.figures.missing);
+  return text;
+}
+
+}  // namespace nsvq

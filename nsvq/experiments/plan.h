@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/sources.h"
+#include "nsvq/experiments/experiment.h"
+
+namespace nsvq {
+
+/// What the command line says about runs.
+struct PlanOptions {
+  std::string scale = "cpu";
+  std::filesystem::path out = "reproduce";
+  /// By name of an image set; "" holds for those that are not named.
+  std::map<std::string, Sources> train, val;
+  std::vector<int64_t> seeds = {};  ///< in place of the scale's
+};
+
+/// A run with all its settings, in a folder whose name has a hash of them: equal runs of several
+/// experiments are one.
+struct PlannedRun {
+  std::string name;   ///< in its experiment: "nsvq", "protected@10"
+  std::string kind;   ///< of run_kinds()
+  std::string value;  ///< of the setting that is varied
+  int64_t seed = 0;
+  std::filesystem::path folder;
+  std::string recipe;                ///< all settings, as YAML; empty without a recipe
+  std::vector<std::string> options;  ///< of the command that makes a file
+  Sources train, val;
+  std::vector<std::string> metrics;  ///< to be measured at the end, in the registry's names
+  std::vector<size_t> needs;         ///< runs of the plan that come before
+  int64_t steps = 0;                 ///< of training
+  int64_t epochs = 0;                ///< in their place, where steps is 0
+  int64_t batch = 0;                 ///< images of a step
+  int64_t samples = 0;               ///< images of a diffusion model's evaluation
+
+  std::filesystem::path run() const { return folder / "run"; }
+  std::filesystem::path figures() const { return folder / "eval.json"; }
+  std::filesystem::path file() const { return folder / "codebook.safetensors"; }
+};
+
+/// A row of an experiment's table.
+struct PlannedRow {
+  std::string name, title, group, value;
+  const RunSpec* spec = nullptr;
+  std::vector<size_t> runs;  ///< of the plan, one a seed
+  std::string skip;          ///< why there are none; empty: there are
+};
+
+struct PlannedExperiment {
+  const Experiment* experiment = nullptr;
+  std::vector<std::string> columns;
+  std::vector<std::string> notes;  ///< what is left out, and why
+  std::vector<PlannedRow> rows;
+};
+
+struct Plan {
+  std::string scale;
+  std::vector<PlannedRun> runs;  ///< each after those that it needs
+  std::vector<PlannedExperiment> experiments;
+};
+
+/// The experiments live at least as long as the plan. Throws UserError for what cannot be run.
+Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options);
+
+/// Throws UserError for images that are not there, before anything is run.
+void require_images(const Plan& plan);
+
+}  // namespace nsvq

@@ -1,0 +1,84 @@
+#include "nsvq/experiments/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "nsvq/core/error.h"
+#include "nsvq/experiments/outcome_text.h"
+#include "nsvq/experiments/pictures.h"
+#include "nsvq/experiments/run_job.h"
+#include "nsvq/io/file.h"
+#include "nsvq/report/page.h"
+#include "nsvq/report/page_data.h"
+#include "nsvq/train/run_list.h"
+#include "nsvq/train/run_page.h"
+
+namespace nsvq {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The trained runs of an experiment's rows and of what these need, for the page.
+std::vector<PageRun> page_runs(const Plan& plan, const PlannedExperiment& planned) {
+  std::set<size_t> wanted;
+  for (const auto& row : planned.rows) wanted.insert(row.runs.begin(), row.runs.end());
+  for (bool grown = true; grown;) {
+    const auto before = wanted.size();
+    for (const size_t run : std::vector(wanted.begin(), wanted.end())) {
+      wanted.insert(plan.runs[run].needs.begin(), plan.runs[run].needs.end());
+    }
+    grown = wanted.size() > before;
+  }
+  std::vector<PageRun> runs;
+  std::error_code ignored;
+  for (const size_t run : wanted) {
+    const auto& planned_run = plan.runs[run];
+    if (!fs::exists(planned_run.run(), ignored)) continue;
+    runs.push_back(
+        page_run(planned_run.run(), planned_run.folder.filename().string(), WithCodes::no));
+    runs.back().no_codes = "The codebook is shown by `nsvq report` of a run.";
+  }
+  return runs;
+}
+
+void write_experiment(const Plan& plan, const ExperimentOutcome& outcome, const fs::path& out) {
+  const auto& experiment = *outcome.planned->experiment;
+  auto data = empty_page(experiment.title, PageKind::whole);
+  data["experiments"].push_back(outcome_page(outcome));
+  const auto runs = page_runs(plan, *outcome.planned);
+  const auto limits = limits_for(runs.size());
+  for (const auto& run : runs) data["runs"].push_back(page_data(run, limits));
+  write_text(out / (experiment.name + ".html"), html_page(data, false));
+  write_text(out / (experiment.name + ".md"), outcome_markdown(outcome));
+  write_text(out / (experiment.name + ".json"), outcome_json(outcome).dump(2) + "\n");
+}
+
+}  // namespace
+
+void write_outcomes(const Plan& plan, const fs::path& out, const std::vector<JobResult>& results) {
+  auto index = empty_page("Reproduction, scale " + plan.scale, PageKind::whole);
+  for (const auto& planned : plan.experiments) {
+    auto outcome = gather(plan, planned, results);
+    outcome.pictures = made_pictures(plan, planned, out);
+    write_experiment(plan, outcome, out);
+    index["experiments"].push_back(outcome_page(outcome));
+    index["experiments"].back()["page"] = planned.experiment->name + ".html";
+  }
+  if (plan.experiments.size() > 1) write_text(out / "index.html", html_page(index, false));
+}
+
+size_t reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& options) {
+  std::vector<Job> jobs;
+  for (size_t run = 0; run < plan.runs.size(); ++run)
+    jobs.push_back(job_of(plan, run, options.threads));
+  for (const auto& planned : plan.experiments) add_picture_tasks(plan, planned, out, jobs);
+  const auto results = run_jobs(jobs, options);
+  write_outcomes(plan, out, results);
+  return static_cast<size_t>(std::count_if(
+      results.begin(), results.end(), [](const auto& result) { return !result.problem.empty(); }));
+}
+
+}  // namespace nsvq

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nsvq/experiments/job.h"
+#include "nsvq/experiments/outcome.h"
+#include "nsvq/experiments/plan.h"
+
+namespace nsvq {
+
+/// Runs what of the plan is not finished, then writes for each experiment OUT/NAME.html, NAME.md
+/// and NAME.json, and of several experiments OUT/index.html. A run that fails is named in its
+/// cells; the number of those is returned. Throws Interrupted when asked to stop.
+size_t reproduce(const Plan& plan, const std::filesystem::path& out,
+                 const ScheduleOptions& options);
+
+/// The same pages of what is finished so far.
+void write_outcomes(const Plan& plan, const std::filesystem::path& out,
+                    const std::vector<JobResult>& results);
+
+}  // namespace nsvq

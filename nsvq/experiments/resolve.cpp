@@ -1,0 +1,77 @@
+#include "nsvq/experiments/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "nsvq/core/settings_reader.h"
+#include "nsvq/diffusion/config.h"
+#include "nsvq/io/sha256.h"
+#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_config.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Settings that change how a run is looked at or how fast it is, not what it comes to. The budget,
+/// the start and the drift meter, which other commands may change in a run, do count here.
+constexpr std::array<std::string_view, 17> kOutsideOfHash = {
+    "device",          "threads",
+    "data.threads",    "data.prefetch",
+    "data.retries",    "train.metrics",
+    "train.log_every", "train.eval_every",
+    "train.samples",   "train.samples_every",
+    "train.graphs",    "train.recompute",
+    "train.check",     "train.check_ranks",
+    "dist.timeout",    "checkpoint.every_steps",
+    "checkpoint.keep"};
+
+void read_layers(const OptionTable& table, const SettingsLayers& layers) {
+  SettingsReader reader(table);
+  for (const auto& recipe : layers.recipes) reader.read_file(recipe);
+  for (const auto& [where, overrides] : layers.overrides) reader.read_overrides(overrides, where);
+  reader.finish(layers.recipes.empty() ? "" : layers.recipes.front() + ": ");
+}
+
+/// Lines of the settings that differ from the defaults, so that a setting which is added later
+/// leaves the hash as it is.
+std::string essence_of(const OptionTable& table, const OptionTable& defaults) {
+  std::string text;
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const auto& row = table.rows[i];
+    const bool outside =
+        std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), row.key) != kOutsideOfHash.end();
+    if (outside || row.value() == defaults.rows.at(i).value()) continue;
+    text += fmt::format("{}={}\n", row.key, row.value());
+  }
+  return text;
+}
+
+}  // namespace
+
+ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers) {
+  if (kind == "diffusion") {
+    DiffusionConfig config, defaults;
+    read_layers(diffusion_options(config), layers);
+    config = with_absolute_paths(with_home(config));
+    return {to_yaml(config), essence_of(diffusion_options(config), diffusion_options(defaults)),
+            config.run};
+  }
+  Config config, defaults;
+  read_layers(tokenizer_options(config), layers);
+  config = with_absolute_paths(with_home(config));
+  return {to_yaml(config), essence_of(tokenizer_options(config), tokenizer_options(defaults)),
+          config};
+}
+
+std::string short_hash(const std::string& text, size_t digits) {
+  Sha256 hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex().substr(0, digits);
+}
+
+}  // namespace nsvq

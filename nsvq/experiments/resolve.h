@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/config.h"
+
+namespace nsvq {
+
+/// Settings that lie over each other: recipes, then lists of key=value with the place they are
+/// from.
+struct SettingsLayers {
+  std::vector<std::string> recipes;
+  std::vector<std::pair<std::string, std::vector<std::string>>> overrides;  ///< where, key=value
+};
+
+/// What a run's settings come to.
+struct ResolvedSettings {
+  std::string yaml;     ///< all of them, as a recipe
+  std::string essence;  ///< those that are not the defaults, of which a hash names the run
+  Config run;           ///< what every run has; of a tokenizer all
+};
+
+/// Of a tokenizer or a diffusion model (`kind`, of run_kinds()). Throws UserError.
+ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers);
+
+/// The first `digits` hexadecimal digits of a text's SHA-256.
+std::string short_hash(const std::string& text, size_t digits = 10);
+
+}  // namespace nsvq

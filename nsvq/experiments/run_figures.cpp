@@ -1,0 +1,75 @@
+#include "nsvq/experiments/run_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "nsvq/experiments/run_job.h"
+#include "nsvq/experiments/seed_statistics.h"
+#include "nsvq/metrics/metric.h"
+#include "nsvq/train/run_folder.h"
+
+namespace nsvq {
+
+namespace {
+
+double taken(const std::string& take, const std::vector<double>& values) {
+  if (take == "first") return values.front();
+  if (take == "mean") return mean_of(values);
+  if (take == "median") return median_of(values);
+  if (take == "min") return *std::min_element(values.begin(), values.end());
+  if (take == "max") return *std::max_element(values.begin(), values.end());
+  return values.back();
+}
+
+}  // namespace
+
+RunFigures::RunFigures(const PlannedRun& run) : evaluated_(evaluated(run)) {
+  std::error_code ignored;
+  const auto log = run.run() / kMetricsFile;
+  if (std::filesystem::exists(log, ignored)) log_ = read_run_log(log);
+}
+
+std::vector<std::pair<double, double>> RunFigures::curve(const std::string& of,
+                                                         const std::string& phase) const {
+  const auto dot = of.find('.');
+  const auto kind = of.substr(0, dot), key = of.substr(dot + 1);
+  std::vector<std::pair<double, double>> points;
+  for (const auto* record : log_.of_kind(kind)) {
+    if (!phase.empty() && record->phase != phase) continue;
+    const auto found = record->values.find(key);
+    if (found != record->values.end()) points.emplace_back(record->step, found->second);
+  }
+  return points;
+}
+
+std::optional<double> RunFigures::figure(const Experiment& experiment,
+                                         const std::string& column) const {
+  if (const auto* figure = experiment.find_figure(column)) {
+    // Of a file that a command made: its JSON.
+    if (figure->of.starts_with("made.")) {
+      const auto found = evaluated_.find(figure->of.substr(5));
+      return found == evaluated_.end() ? std::nullopt : std::optional(found->second);
+    }
+    std::vector<double> values;
+    for (const auto& [step, value] : curve(figure->of, figure->phase)) {
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    return values.empty() ? std::nullopt : std::optional(taken(figure->take, values));
+  }
+  const auto* kind = find_metric_kind(column);
+  const auto found = evaluated_.find(kind ? kind->name : column);
+  if (found == evaluated_.end() || !std::isfinite(found->second)) return std::nullopt;
+  return found->second;
+}
+
+std::optional<double> RunFigures::freeze() const {
+  bool stage1 = false;
+  for (const auto& phase : log_.phases()) {
+    if (phase.phase != "stage1" && stage1) return phase.step;
+    stage1 |= phase.phase == "stage1";
+  }
+  return std::nullopt;
+}
+
+}  // namespace nsvq

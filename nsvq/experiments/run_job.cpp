@@ -1,0 +1,131 @@
+#include "nsvq/experiments/run_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
+#include "nsvq/experiments/run_kind.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/json.h"
+#include "nsvq/report/run_log.h"
+#include "nsvq/train/run_folder.h"
+#include "nsvq/train/run_list.h"
+
+namespace nsvq {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+constexpr auto kRecipe = "recipe.yaml";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// Metrics that neither training's last evaluation nor `nsvq eval` has.
+Words missing_metrics(const PlannedRun& run) {
+  const auto known = evaluated(run);
+  Words missing;
+  for (const auto& name : run.metrics) {
+    if (!known.contains(name)) missing.push_back(name);
+  }
+  return missing;
+}
+
+Words with_sources(Words words, const std::string& option, const Sources& sources) {
+  words.push_back(option);
+  words.insert(words.end(), sources.items.begin(), sources.items.end());
+  return words;
+}
+
+Words training_command(const PlannedRun& run) {
+  auto words = find_named(run_kinds(), "kind", run.kind).train;
+  words.push_back((run.folder / kRecipe).string());
+  if (run.kind == "tokenizer" && !run.metrics.empty()) {
+    words.push_back(fmt::format("train.metrics=[{}]", fmt::join(run.metrics, ",")));
+  }
+  words.insert(words.end(), {"--run", run.run().string()});
+  return words;
+}
+
+Words evaluation_command(const PlannedRun& run) {
+  const auto metrics = fmt::format("{}", fmt::join(run.metrics, ","));
+  const auto json = run.figures().string();
+  if (run.kind == "diffusion") {
+    return {"diffusion",
+            "eval",
+            run.run().string(),
+            "--samples",
+            std::to_string(run.samples),
+            "--reference",
+            run.val.items.front(),
+            "--metrics",
+            metrics,
+            "--json",
+            json};
+  }
+  return with_sources({"eval", run.run().string(), "--metrics", metrics, "--json", json}, "--data",
+                      run.val);
+}
+
+Words making_command(const Plan& plan, const PlannedRun& run) {
+  auto words = find_named(run_kinds(), "kind", run.kind).make;
+  if (run.kind == "kmeans") words.push_back(plan.runs[run.needs.front()].run().string());
+  words.insert(words.end(), {"--out", run.file().string(), "--json", run.figures().string()});
+  words.insert(words.end(), run.options.begin(), run.options.end());
+  return with_sources(std::move(words), "--data", run.train);
+}
+
+Words next_command(const Plan& plan, const PlannedRun& run) {
+  if (run.recipe.empty()) {
+    return is_there(run.file()) && is_there(run.figures()) ? Words{} : making_command(plan, run);
+  }
+  const bool begun = is_there(run.run());
+  if (!begun || describe_run(run.run()).state != "finished") return training_command(run);
+  return missing_metrics(run).empty() ? Words{} : evaluation_command(run);
+}
+
+}  // namespace
+
+std::map<std::string, double> evaluated(const PlannedRun& run) {
+  std::map<std::string, double> figures;
+  if (is_there(run.run() / kMetricsFile)) {
+    const auto log = read_run_log(run.run() / kMetricsFile);
+    if (const auto records = log.of_kind("eval"); !records.empty()) {
+      for (const auto& [name, value] : records.back()->values) figures[std::string(name)] = value;
+    }
+  }
+  if (!is_there(run.figures())) return figures;
+  const auto json = read_json(run.figures());
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) figures[name] = value.get<double>();
+    if (value.is_null()) figures[name] = NAN;
+  }
+  return figures;
+}
+
+Job job_of(const Plan& plan, size_t run, int threads) {
+  const auto& planned = plan.runs.at(run);
+  return {planned.folder.filename().string(), planned.folder, planned.needs,
+          [&plan, &planned, threads] {
+            auto words = next_command(plan, planned);
+            if (!words.empty() && !planned.recipe.empty()) {
+              write_text(planned.folder / kRecipe, planned.recipe);
+            }
+            const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
+            if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));
+            return words;
+          }};
+}
+
+bool is_done(const Plan& plan, size_t run) { return next_command(plan, plan.runs.at(run)).empty(); }
+
+}  // namespace nsvq

@@ -1,0 +1,193 @@
+// Experiments as files: what they may say, and what is refused.
+
+#include "nsvq/experiments/experiment.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/plan.h"
+#include "nsvq/io/file.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kExperiments = fs::path(NSVQ_TESTS_DIR) / "../../configs/experiments";
+
+constexpr auto kSmall = R"(
+title: Two quantizers
+columns: [psnr, drift]
+scales:
+  test: {over: [tiny.yaml], seeds: [0, 1]}
+  cpu: {set: [train.epochs=2]}
+figures:
+  drift: {title: Drift, of: drift.drift, take: mean}
+runs:
+  vq: {title: VQ, recipe: vq.yaml, paper: {psnr: 22.2}}
+  nsvq:
+    recipe: nsvq.yaml
+    set: [quantizer.alpha=0.2]
+    test.set: [train.epochs=1]
+  sweep: {recipe: nsvq.yaml, vary: quantizer.tau, values: [0.1, 1]}
+charts:
+  tau: {kind: sweep, y: psnr, runs: [sweep]}
+claims:
+  better: {text: NSVQ is better, holds: ["nsvq:psnr > vq:psnr"]}
+)";
+
+Experiment parse(const std::string& text) { return parse_experiment(text, "dir/x.yaml"); }
+
+/// The small experiment with one text in place of another.
+std::string with(const std::string& old_text, const std::string& new_text) {
+  std::string text = kSmall;
+  const auto at = text.find(old_text);
+  EXPECT_NE(at, std::string::npos) << old_text;
+  return text.replace(at, old_text.size(), new_text);
+}
+
+TEST(Experiment, HasWhatItsFileSays) {
+  const auto experiment = parse(kSmall);
+  EXPECT_EQ(experiment.name, "x");
+  ASSERT_EQ(experiment.runs.size(), 3u);
+  EXPECT_EQ(experiment.runs[0].name, "vq");  // in the order of the file
+  EXPECT_EQ(experiment.runs[0].recipe, "dir/vq.yaml");
+  EXPECT_EQ(experiment.runs[0].paper.at("psnr"), 22.2);
+  EXPECT_EQ(experiment.runs[1].title, "nsvq");
+  EXPECT_EQ(experiment.runs[2].values, (std::vector<std::string>{"0.1", "1"}));
+  EXPECT_EQ(experiment.scales.at("test").seeds, (std::vector<int64_t>{0, 1}));
+}
+
+TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"title: VQ,", "tittle: VQ,", "runs.vq.tittle", "did you mean"},
+      {"columns: [psnr, drift]", "columns: [psrn]", "psrn", "did you mean 'psnr'"},
+      {"holds: [\"nsvq:psnr > vq:psnr\"]", "holds: [\"nsvq:psnr > vqq:psnr\"]", "vqq"},
+      {"holds: [\"nsvq:psnr > vq:psnr\"]", "holds: [better]", "no comparison"},
+      {"runs: [sweep]", "runs: [vq]", "varies nothing"},
+      {"  cpu: {set", "  cup: {set", "cup", "did you mean 'cpu'"},
+      {"recipe: vq.yaml", "row: true", "recipe is missing"},
+      {"vary: quantizer.tau, ", "", "vary and values"},
+      {"of: drift.drift", "of: drift", "KIND.KEY"},
+      {"take: mean", "take: average", "take"},
+      {"seeds: [0, 1]", "seeds: [-1]", "seeds"},
+      {"paper: {psnr: 22.2}", "paper: {psnr: high}", "runs.vq.paper.psnr"},
+      {"  vq: {", "  v q: {", "no name"},
+      {"set: [quantizer.alpha=0.2]", "needs: {train.init_from: nsvq}", "needs itself"},
+      {"set: [quantizer.alpha=0.2]", "needs: {train.init_from: gone}", "gone"},
+      {"set: [quantizer.alpha=0.2]", "kind: tokeniser", "kind"},
+  };
+  for (const auto& one : cases) {
+    const auto error = error_of([&] { parse(with(one[0], one[1])); });
+    expect_contains(error, {one.begin() + 2, one.end()});
+    expect_contains(error, {"x.yaml"});
+  }
+  error_of([] { parse(""); });
+  error_of([] { parse("a: [1\n"); });
+  error_of([] { parse("runs: 3\n"); });
+  error_of([] { parse("- a\n- b\n"); });
+  error_of([] { read_experiment("/nonexistent.yaml"); });
+  error_of([] { read_experiment("/"); });
+}
+
+class PlanTest : public testing::Test {
+ protected:
+  PlanTest() {
+    write_text(folder_ / "vq.yaml", "quantizer.type: vq\n");
+    write_text(folder_ / "nsvq.yaml", "quantizer.type: nsvq\n");
+    write_text(folder_ / "tiny.yaml", "train.epochs: 3\n");
+    options_.scale = "test";
+    options_.out = folder_ / "out";
+  }
+  Plan plan(const std::string& text = kSmall) {
+    experiments_ = {parse_experiment(text, folder_ / "x.yaml")};
+    return make_plan(experiments_, options_);
+  }
+
+  TemporaryFolder folder_;
+  PlanOptions options_;
+  std::vector<Experiment> experiments_;
+};
+
+TEST_F(PlanTest, HasARunForEachValueAndSeed) {
+  const auto plan = this->plan();
+  EXPECT_EQ(plan.runs.size(), 8u);  // vq, nsvq and two values, by two seeds
+  const auto& rows = plan.experiments[0].rows;
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[2].name, "sweep@0.1");
+  EXPECT_EQ(plan.runs[rows[0].runs[0]].epochs, 3);
+  EXPECT_EQ(plan.runs[rows[1].runs[0]].epochs, 1);
+  EXPECT_EQ(plan.runs[rows[1].runs[1]].seed, 1);
+}
+
+TEST_F(PlanTest, AChangedRecipeIsAnotherRunAndHowItIsLoggedIsNot) {
+  const auto folder = [&] { return plan().runs[0].folder.filename().string(); };
+  const auto before = folder();
+  write_text(folder_ / "vq.yaml", "quantizer.type: vq\ntrain.log_every: 7\ndevice: cpu\n");
+  EXPECT_EQ(folder(), before);
+  write_text(folder_ / "vq.yaml", "quantizer.type: vq\nquantizer.beta: 0.3\n");
+  EXPECT_NE(folder(), before);
+  write_text(folder_ / "vq.yaml", "quantizer.type: vq\ntrain.epochs: 4\n");
+  EXPECT_EQ(folder(), before);  // the scale's recipe lies over it
+  options_.train[""] = "other";
+  EXPECT_NE(folder(), before);
+}
+
+TEST_F(PlanTest, EqualRunsAreOne) {
+  const auto text = with("  sweep: {recipe: nsvq.yaml, vary: quantizer.tau, values: [0.1, 1]}",
+                         "  again: {recipe: vq.yaml}\n"
+                         "  sweep: {recipe: nsvq.yaml, vary: quantizer.tau, values: [0.1]}");
+  const auto plan = this->plan(text);
+  const auto& rows = plan.experiments[0].rows;
+  EXPECT_EQ(rows[0].runs, rows[2].runs);
+  EXPECT_EQ(plan.runs.size(), 6u);
+}
+
+TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
+  const auto text = with("set: [quantizer.alpha=0.2]", "needs: {train.init_from: vq}");
+  const auto plan = this->plan(text);
+  const auto& run = plan.runs[plan.experiments[0].rows[1].runs[0]];
+  ASSERT_EQ(run.needs.size(), 1u);
+  EXPECT_EQ(plan.runs[run.needs[0]].name, "vq");
+  EXPECT_NE(run.recipe.find(plan.runs[run.needs[0]].run().string()), std::string::npos);
+  const auto before = run.folder;
+  write_text(folder_ / "vq.yaml", "quantizer.type: vq\nquantizer.beta: 0.3\n");
+  const auto changed = this->plan(text);
+  EXPECT_NE(changed.runs[changed.experiments[0].rows[1].runs[0]].folder, before);
+}
+
+TEST_F(PlanTest, WrongSettingsNameTheFile) {
+  const auto text = with("set: [quantizer.alpha=0.2]", "set: [quantizer.alhpa=0.2]");
+  expect_contains(error_of([&] { plan(text); }), {"x.yaml", "runs.nsvq.set", "quantizer.alhpa"});
+  expect_contains(error_of([&] { plan(with("recipe: vq.yaml", "recipe: gone.yaml")); }),
+                  {"gone.yaml"});
+  options_.scale = "paper";
+  expect_contains(error_of([&] { plan(); }), {"x.yaml", "no scale paper", "cpu, test"});
+}
+
+TEST(Experiments, AllHaveFourScalesThatCanBePlanned) {
+  int count = 0;
+  const TemporaryFolder folder;
+  for (const auto& entry : fs::directory_iterator(kExperiments)) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path());
+    ++count;
+    std::vector<Experiment> experiments = {read_experiment(entry.path())};
+    EXPECT_FALSE(experiments[0].claims.empty());
+    for (const auto scale : kScales) {
+      SCOPED_TRACE(scale);
+      PlanOptions options;
+      options.scale = scale;
+      options.out = folder / "out";
+      EXPECT_FALSE(make_plan(experiments, options).runs.empty());
+    }
+  }
+  EXPECT_EQ(count, 12);
+}
+
+}  // namespace
+}  // namespace nsvq

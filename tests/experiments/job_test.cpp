@@ -1,0 +1,121 @@
+// Runs as processes: order, retries, failures, stops.
+
+#include "nsvq/experiments/job.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "nsvq/core/interrupt.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Jobs whose program is a shell that runs one script; a job is done once its file is there.
+class JobTest : public testing::Test {
+ protected:
+  JobTest() {
+    options_.program = "/bin/sh";
+    options_.environments = {"", ""};
+    options_.say = [this](const std::string& line) { lines_.push_back(line); };
+  }
+  size_t add(const std::string& name, const std::string& script, std::vector<size_t> needs = {}) {
+    const auto folder = folder_ / name;
+    jobs_.push_back(
+        {name, folder, std::move(needs), [folder, script]() -> std::vector<std::string> {
+           if (fs::exists(folder / "done")) return {};
+           return {"-c", "cd '" + folder.string() + "' && " + script};
+         }});
+    return jobs_.size() - 1;
+  }
+  std::vector<JobResult> run() { return run_jobs(jobs_, options_); }
+  std::string text(const std::string& name, const std::string& file) {
+    return read_text(folder_ / name / file);
+  }
+
+  TemporaryFolder folder_;
+  ScheduleOptions options_;
+  std::vector<Job> jobs_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(JobTest, NeedsComeFirst) {
+  const auto first = add("first", "sleep 0.2; touch done");
+  add("second", "ls ../first > done", {first});
+  const auto results = run();
+  EXPECT_TRUE(results[0].finished && results[1].finished);
+  EXPECT_NE(text("second", "done").find("done"), std::string::npos);
+}
+
+TEST_F(JobTest, AFailureIsTriedOnceMore) {
+  add("flaky", "echo x >> tries; test $(wc -l < tries) = 2 && touch done");
+  EXPECT_TRUE(run()[0].finished);
+  EXPECT_EQ(text("flaky", "tries"), "x\nx\n");
+}
+
+TEST_F(JobTest, AfterTwoFailuresTheRestGoesOn) {
+  const auto bad = add("bad", "echo x >> tries; echo 'nsvq: no room' >&2; exit 3");
+  add("needs-bad", "touch done", {bad});
+  add("good", "touch done");
+  const auto results = run();
+  EXPECT_EQ(results[0].problem, "no room");
+  EXPECT_EQ(text("bad", "tries"), "x\nx\n");
+  EXPECT_EQ(results[1].problem, "needs bad, which failed: no room");
+  EXPECT_FALSE(fs::exists(folder_ / "needs-bad" / "done"));
+  EXPECT_TRUE(results[2].finished);
+}
+
+TEST_F(JobTest, RefusedSettingsAreNotTriedAgain) {
+  add("refused", "echo x >> tries; echo 'nsvq: a.yaml:1: wrong' >&2; exit 2");
+  EXPECT_EQ(run()[0].problem, "a.yaml:1: wrong");
+  EXPECT_EQ(text("refused", "tries"), "x\n");
+}
+
+TEST_F(JobTest, AKilledProcessSaysSo) {
+  add("killed", "kill -KILL $$");
+  EXPECT_EQ(run()[0].problem.rfind("killed by signal 9", 0), 0u);
+}
+
+TEST_F(JobTest, SuccessWithoutAResultEnds) {
+  add("empty", "true");
+  EXPECT_NE(run()[0].problem.find("ended without an error"), std::string::npos);
+}
+
+TEST_F(JobTest, WhatIsDoneIsNotStarted) {
+  write_text(folder_ / "old" / "done", "");
+  add("old", "touch again");
+  EXPECT_TRUE(run()[0].finished);
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(JobTest, AStopIsPassedOn) {
+  add("long", "trap 'touch saved; exit 143' TERM; touch started; while :; do sleep 0.05; done");
+  add("later", "touch done", {0});
+  catch_interrupts();
+  std::thread stop([&] {
+    while (!fs::exists(folder_ / "long" / "started")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ::kill(::getpid(), SIGTERM);
+  });
+  EXPECT_THROW(run(), Interrupted);
+  stop.join();
+  EXPECT_TRUE(fs::exists(folder_ / "long" / "saved"));
+  EXPECT_FALSE(fs::exists(folder_ / "later" / "done"));
+  catch_interrupts();  // forgets the signal
+}
+
+TEST_F(JobTest, CoresAreSharedBetweenJobs) {
+  const auto slots = slot_environments(3);
+  EXPECT_EQ(slots.size(), 3u);
+}
+
+}  // namespace
+}  // namespace nsvq
