@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/contents_hash.h"
 #include "nsvq/nn/layers.h"
@@ -90,6 +91,7 @@ LoadedDiffusion load_diffusion(const std::filesystem::path& run_or_checkpoint) {
   }
   {
     const auto budget = budget_of(file);
+    const SeedGuard apart;
     loaded.model = DiffusionModel(loaded.config, mean->second.size(0));
   }
   load_tensors(*loaded.model, file.contents.tensors, file.path.string());

@@ -8,6 +8,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/labelled_images.h"
@@ -25,7 +26,7 @@ namespace {
 
 DiffusionModel make_diffusion_model(const DiffusionConfig& config, int64_t channels,
                                     c10::Device device) {
-  torch::manual_seed(seed_for(config.run.seed, Draw::weights));
+  const SeedGuard seeded(seed_for(config.run.seed, Draw::weights));
   choose_precision(config.run.train.precision, device);  // throws where the device lacks it
   DiffusionModel model(config, channels);
   move_to_device(model, config, device);

@@ -4,6 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/contents_hash.h"
 #include "nsvq/io/file.h"
@@ -167,6 +168,7 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   loaded.config = parse_config(config->second, file.path.string());
   {
     const auto budget = budget_of(file);
+    const SeedGuard apart;
     loaded.tokenizer = Tokenizer(loaded.config);
   }
   load_tensors(*loaded.tokenizer, file.contents.tensors, file.path.string());

@@ -1,7 +1,6 @@
 #include "nsvq/tokenizer/tokenizer.h"
 
-#include <torch/utils.h>
-
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/opponent_colors.h"
@@ -64,7 +63,7 @@ void move_to_device(Tokenizer& tokenizer, const Config& config, c10::Device devi
 }
 
 Tokenizer make_tokenizer(const Config& config, c10::Device device) {
-  torch::manual_seed(seed_for(config.seed, Draw::weights));
+  const SeedGuard seeded(seed_for(config.seed, Draw::weights));
   choose_precision(config.train.precision, device);  // throws where the device lacks it
   Tokenizer tokenizer(config);
   tokenizer->encoder->recompute = tokenizer->decoder->recompute = config.train.recompute;

@@ -1,7 +1,6 @@
 #include "nsvq/train/adversary.h"
 
-#include <torch/utils.h>
-
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
 
@@ -10,7 +9,7 @@ namespace nsvq {
 namespace {
 
 Discriminator make_discriminator(const Config& config, c10::Device device) {
-  torch::manual_seed(seed_for(config.seed, Draw::discriminator));
+  const SeedGuard seeded(seed_for(config.seed, Draw::discriminator));
   Discriminator discriminator(config.adversarial);
   discriminator->check_image_size(config.data.size, config.data.size);
   discriminator->to(device);

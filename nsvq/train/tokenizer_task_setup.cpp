@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/seed_guard.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/metrics/metric_weights.h"
 #include "nsvq/quantizers/search.h"
@@ -16,6 +17,7 @@ namespace nsvq {
 namespace {
 
 Tokenizer make_average(const Config& config, c10::Device device) {
+  const SeedGuard apart;
   Tokenizer average(config);
   move_to_device(average, config, device);
   return average;

@@ -159,7 +159,8 @@ TEST(DiffusionTrainer, TwoRanksAreOne) {
   const auto one = averaged_weights(folder / "one"), two = averaged_weights(folder / "two");
   ASSERT_EQ(one.size(), two.size());
   for (const auto& [name, tensor] : one) {
-    EXPECT_TRUE(at::allclose(tensor, two.at(name), 1e-3, 1e-5)) << name;
+    EXPECT_TRUE(at::allclose(tensor, two.at(name), 1e-3, 1e-5))
+        << name << " differs by " << (tensor - two.at(name)).abs().max().item<double>();
   }
 }
 
