@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files with libFuzzer under ASan and UBSan: fuzz.sh SECONDS [TARGET...]
-# SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), two at a time. What was found that
+# SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), one a core at a time. What was found that
 # reaches new code is kept in build/fuzz-corpus for the next time. An input is a defect if it crashes, takes over
 # 64 MiB in one allocation or longer than 5 seconds (1 second is printed); it is left in build/fuzz-defects.
 # Ends with a table of executions and lines covered.

@@ -58,9 +58,6 @@ class RandomLatents : public DiffusionBatches {
     shape.insert(shape.begin(), count_);
     batch_ = {at::randn(shape).to(at::kBFloat16).to(device),
               at::arange(count_, at::kLong).to(device)};
-    if (config.classes > 0) {
-      batch_.push_back(at::randint(config.classes, {count_}, at::kLong).to(device));
-    }
   }
   const TensorBatch& batch() const { return batch_; }
 

@@ -44,8 +44,8 @@ const PictureSpec& spec_of(const PlannedExperiment& planned, const std::string& 
 
 }  // namespace
 
-void add_picture_tasks(const Plan& plan, const PlannedExperiment& planned, const fs::path& out,
-                       std::vector<Job>& jobs) {
+void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned, const fs::path& out,
+                      std::vector<Job>& jobs) {
   for (const auto& picture : planned_pictures(plan, planned, out)) {
     const auto& spec = spec_of(planned, picture.outcome.title);
     std::vector<std::string> words = {"compare"};

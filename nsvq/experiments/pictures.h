@@ -11,8 +11,8 @@ namespace nsvq {
 
 /// Adds a job for each of the experiment's pictures: `nsvq compare` of the first seeds. The jobs
 /// before are those of the plan's runs. The picture's name has a hash of the runs and its settings.
-void add_picture_tasks(const Plan& plan, const PlannedExperiment& planned,
-                       const std::filesystem::path& out, std::vector<Job>& jobs);
+void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned,
+                      const std::filesystem::path& out, std::vector<Job>& jobs);
 
 /// Those that are there.
 std::vector<PictureOutcome> made_pictures(const Plan& plan, const PlannedExperiment& planned,

@@ -74,7 +74,7 @@ size_t reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& o
   std::vector<Job> jobs;
   for (size_t run = 0; run < plan.runs.size(); ++run)
     jobs.push_back(job_of(plan, run, options.threads));
-  for (const auto& planned : plan.experiments) add_picture_tasks(plan, planned, out, jobs);
+  for (const auto& planned : plan.experiments) add_picture_jobs(plan, planned, out, jobs);
   const auto results = run_jobs(jobs, options);
   write_outcomes(plan, out, results);
   return static_cast<size_t>(std::count_if(
