@@ -96,8 +96,10 @@ TEST(ShellWord, ComesBackFromTheShell) {
 }
 
 TEST(ShellWord, OfAPrintedCommandIsFitForATerminal) {
-  for (const std::string& text :
-       {"new\nline", "a\x1b[31mb", "tab\there", "it's \\ \a7", "\xff1", "\u202eabc", "\x7f"}) {
+  for (const std::string& text : {"new\nline", "a\x1b[31mb", "tab\there", "it's \\ \a7",
+                                  "\xff"
+                                  "1",
+                                  "\u202eabc", "\x7f"}) {
     const auto word = shown_shell_word(text);
     EXPECT_EQ(printable(word), word);
     EXPECT_EQ(word.find('\t'), std::string::npos);

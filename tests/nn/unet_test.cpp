@@ -9,6 +9,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
+#include "nsvq/core/torch_flags.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/nn/time_embedding.h"
 #include "tests/error_of.h"
@@ -174,6 +175,7 @@ TEST(Unet, RunsUnderAutocastOnTheGpu) {
 /// Output and all gradients, with fused norms and biases that later operators add there.
 TEST(Unet, IsTheCpusOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const TorchFlags flags({});  // no TF32
   torch::manual_seed(3);
   const auto latents = at::randn({2, 4, 8, 8});
   const auto gradients = [&](c10::Device device) {
