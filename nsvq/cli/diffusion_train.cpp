@@ -42,7 +42,7 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
       agree_on_run(match_of(config), run_request(arguments), *group);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));
   starting.reset();
-  const auto outcome = trainer.train();
+  const auto outcome = trainer.loop().train();
   if (!outcome.finished) {
     if (group->leads()) {
       fmt::print("stopped; to resume:\n  {}\n",

@@ -38,7 +38,7 @@ void train_as_rank(const TrainArguments& arguments, const Config& config,
       agree_on_run(match_of(config), run_request(arguments), *group);
   Trainer trainer(config, run, group, start, std::move(lock));
   starting.reset();
-  const auto outcome = trainer.train();
+  const auto outcome = trainer.loop().train();
   if (outcome.finished) {
     if (group->leads()) complete_report(run);
     // A rank that has ended would seem lost to one that is still writing.

@@ -59,6 +59,7 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
   if (!group->leads()) return;
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
                             loop_.state(), from ? &*from : nullptr);
+  loop_.write_to(*run_);
 }
 
 DiffusionConfig load_diffusion_run_config(const fs::path& run,

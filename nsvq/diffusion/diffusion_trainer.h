@@ -20,10 +20,8 @@ class DiffusionTrainer {
                    std::shared_ptr<Group> group, Start start = Start::fresh,
                    std::optional<FolderLock> lock = std::nullopt);
 
-  void on_step(Loop::Hook hook) { loop_.on_step(std::move(hook)); }
-  Outcome train() { return loop_.train(run_.get()); }
-  /// Why steps are not captured as CUDA graphs; empty if they are (train.graphs).
-  std::string graphs_disabled_reason() const { return loop_.graphs_disabled_reason(); }
+  /// Which trains.
+  Loop& loop() { return loop_; }
 
  private:
   std::optional<FolderLock> lock_;  ///< until `run_` has it

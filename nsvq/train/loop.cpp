@@ -42,8 +42,7 @@ Loop::Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_pt
   state_.step_samples = batches.step_samples();
 }
 
-Outcome Loop::train(RunDirectory* run) {
-  run_ = run;
+Outcome Loop::train() {
   const SideStreamGuard stream(device_);
   report_start();
   share_tensors();

@@ -51,10 +51,11 @@ class Loop {
 
   /// Goes on from a checkpoint. Throws UserError calling its origin `from`.
   void load(const Checkpoint& checkpoint, const std::string& from);
-  /// Trains in a run's directory (`run` is null on all ranks but rank 0, which alone writes) until
-  /// the budget is spent or the process is asked to stop (nsvq/core/interrupt.h): then the run is
-  /// saved, also within an evaluation, which is done anew when the run goes on.
-  Outcome train(RunDirectory* run);
+  /// Where the run is kept, which outlives the loop. To call on rank 0, which alone writes.
+  void write_to(RunDirectory& run) { run_ = &run; }
+  /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h): then
+  /// the run is saved, also within an evaluation, which is done anew when the run goes on.
+  Outcome train();
   /// One step outside of any run, for benchmarks, within a SideStreamGuard. Nothing of it is logged
   /// or saved.
   void step_for_benchmark(const TensorBatch& batch, const RunState& state);
@@ -115,7 +116,7 @@ class Loop {
   LoopOptions options_;
   std::shared_ptr<Group> group_;
   c10::Device device_;
-  RunDirectory* run_ = nullptr;
+  RunDirectory* run_ = nullptr;  ///< on rank 0
   RunState state_;
   StepRunner steps_;
   std::string note_;          ///< behind the progress bar

@@ -103,6 +103,7 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
   if (!group->leads()) return;
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
                             loop_.state(), from ? &*from : nullptr);
+  loop_.write_to(*run_);
 }
 
 void Trainer::step_for_benchmark(const torch::Tensor& images, int64_t phase) {

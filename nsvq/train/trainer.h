@@ -52,18 +52,12 @@ class Trainer {
   Trainer(const Config& config, const std::filesystem::path& run, std::shared_ptr<Group> group,
           Start start = Start::fresh, std::optional<FolderLock> lock = std::nullopt);
 
-  void on_step(Loop::Hook hook) { loop_.on_step(std::move(hook)); }
-  void on_epoch(Loop::Hook hook) { loop_.on_epoch(std::move(hook)); }
-
-  /// Trains until the budget is spent or the process is asked to stop (nsvq/core/interrupt.h).
-  Outcome train() { return loop_.train(run_.get()); }
+  /// Which trains.
+  Loop& loop() { return loop_; }
 
   /// A step of a phase on images that are on the run's device, outside of the run, for benchmarks
   /// within a SideStreamGuard. Nothing of it is logged or saved.
   void step_for_benchmark(const torch::Tensor& images, int64_t phase = 0);
-
-  /// Why steps are not captured as CUDA graphs; empty if they are (train.graphs).
-  std::string graphs_disabled_reason() const { return loop_.graphs_disabled_reason(); }
 
  private:
   std::optional<FolderLock> lock_;  ///< until `run_` has it

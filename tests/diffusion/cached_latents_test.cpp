@@ -33,7 +33,7 @@ LatentManifest cache_training_images(const DiffusionConfig& config, const fs::pa
 }
 
 TensorMap trained_weights(const DiffusionConfig& config, const fs::path& run) {
-  DiffusionTrainer(config, run, make_single_group()).train();
+  DiffusionTrainer(config, run, make_single_group()).loop().train();
   return read_safetensors(list_checkpoints(run).back() / "model.safetensors").tensors;
 }
 

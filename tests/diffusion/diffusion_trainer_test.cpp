@@ -30,8 +30,8 @@ Outcome train_diffusion(const DiffusionConfig& config, const fs::path& run,
                         const Loop::Hook& hook = {}) {
   const auto start = fs::exists(run) ? Start::resume : Start::fresh;
   DiffusionTrainer trainer(config, run, make_single_group(), start);
-  if (hook) trainer.on_step(hook);
-  return trainer.train();
+  if (hook) trainer.loop().on_step(hook);
+  return trainer.loop().train();
 }
 
 TensorMap averaged_weights(const fs::path& run) {
@@ -153,7 +153,7 @@ TEST(DiffusionTrainer, TwoRanksAreOne) {
   on_two_ranks([&](int rank, Group& group) {
     // The group belongs to the thread that lends it.
     const std::shared_ptr<Group> lent(&group, [](Group*) {});
-    DiffusionTrainer(config, folder / "two", lent).train();
+    DiffusionTrainer(config, folder / "two", lent).loop().train();
     EXPECT_EQ(lent->rank(), rank);
   });
   const auto one = averaged_weights(folder / "one"), two = averaged_weights(folder / "two");
@@ -260,7 +260,7 @@ TEST(DiffusionTrainer, RunsAsACudaGraphOnTheGpu) {
   config.run.device = "cuda";
   config.run.train.precision = "bf16";
   EXPECT_EQ(
-      DiffusionTrainer(config, folder / "trial", make_single_group()).graphs_disabled_reason(), "");
+      DiffusionTrainer(config, folder / "trial", make_single_group()).loop().graphs_disabled_reason(), "");
   train_diffusion(config, folder / "graphs");
   config.run.train.graphs = false;
   train_diffusion(config, folder / "eager");

@@ -78,9 +78,9 @@ std::map<std::string, torch::Tensor> last_state(const std::filesystem::path& run
 
 void train_anew(const Config& config, const std::filesystem::path& run) {
   Trainer trainer(config, run, make_single_group());
-  EXPECT_EQ(trainer.graphs_disabled_reason().empty(), config.train.graphs)
-      << trainer.graphs_disabled_reason();
-  trainer.train();
+  EXPECT_EQ(trainer.loop().graphs_disabled_reason().empty(), config.train.graphs)
+      << trainer.loop().graphs_disabled_reason();
+  trainer.loop().train();
 }
 
 TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
@@ -115,8 +115,8 @@ TEST(TrainerGraphs, OneRankByNcclIsThePlainRunBitForBitOnTheGpu) {
       train_anew(config, folder / "plain");
       Trainer trainer(config, folder / "nccl",
                       make_nccl_group(make_single_group(), c10::Device(at::kCUDA, 0)));
-      EXPECT_EQ(trainer.graphs_disabled_reason().empty(), graphs);
-      trainer.train();
+      EXPECT_EQ(trainer.loop().graphs_disabled_reason().empty(), graphs);
+      trainer.loop().train();
       SCOPED_TRACE(kind.name);
       EXPECT_EQ(first_difference(last_state(folder / "plain"), last_state(folder / "nccl")), "");
     }
@@ -135,7 +135,7 @@ TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
     for (const auto* later : {"step-15", "step-20", "step-24"}) {
       EXPECT_GT(std::filesystem::remove_all(folder / "parts" / "checkpoints" / later), 0u) << later;
     }
-    Trainer(config, folder / "parts", make_single_group(), Start::resume).train();
+    Trainer(config, folder / "parts", make_single_group(), Start::resume).loop().train();
     const auto parts = last_state(folder / "parts");
     for (const auto& [name, tensor] : last_state(folder / "whole")) {
       EXPECT_TRUE(at::equal(tensor, parts.at(name))) << kind.name << " " << name;
@@ -155,7 +155,7 @@ TEST(TrainerGraphs, SettingsThatVaryByTheStepOnTheGpu) {
   for (const auto* later : {"step-14", "step-21", "step-24"}) {
     std::filesystem::remove_all(folder / "parts" / "checkpoints" / later);
   }
-  Trainer(config, folder / "parts", make_single_group(), Start::resume).train();
+  Trainer(config, folder / "parts", make_single_group(), Start::resume).loop().train();
   config.train.graphs = false;
   train_anew(config, folder / "plain");
   const auto graphs = last_state(folder / "graphs"), parts = last_state(folder / "parts");

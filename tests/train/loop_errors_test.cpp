@@ -48,7 +48,8 @@ std::string error_of_run(int64_t from, const std::function<void()>& fail,
   BadDisk task(from, fail);
   Loop loop(task, points, options, make_single_group(), at::kCPU);
   auto run = RunDirectory::create(folder / "run", options.settings);
-  return error_of<RunError>([&] { loop.train(&run); });
+  loop.write_to(run);
+  return error_of<RunError>([&] { loop.train(); });
 }
 
 TEST(LoopErrors, RoomIsAskedForWhereItIsMissing) {

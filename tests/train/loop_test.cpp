@@ -50,8 +50,9 @@ Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, i
   task.stop_in_evaluation = epoch;
   Loop loop(task, points, options, make_single_group(), at::kCPU);
   auto run = RunDirectory::create(folder, options.settings);
+  loop.write_to(run);
   catch_interrupts();
-  const auto outcome = loop.train(&run);
+  const auto outcome = loop.train();
   catch_interrupts();  // forgets the signal
   return outcome;
 }

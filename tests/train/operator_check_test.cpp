@@ -159,9 +159,9 @@ TEST(CheckTraining, ARunWithChecksIsTheRunWithout) {
   config.adversarial.weight = 0.1;
   config.adversarial.width = 4;
   config.adversarial.layers = 1;
-  Trainer(config, folder / "without", make_single_group()).train();
+  Trainer(config, folder / "without", make_single_group()).loop().train();
   config.train.check = 1;
-  Trainer(config, folder / "with", make_single_group()).train();
+  Trainer(config, folder / "with", make_single_group()).loop().train();
 
   const auto lines = timeless_metrics(folder / "with");
   EXPECT_EQ(first_difference(timeless_metrics(folder / "without"), without_checks(lines)), "");

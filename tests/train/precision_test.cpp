@@ -14,7 +14,7 @@ namespace {
 
 double psnr_after(Config config, const std::string& precision, const std::filesystem::path& run) {
   config.train.precision = precision;
-  return Trainer(config, run, make_single_group()).train().evaluation.at("psnr");
+  return Trainer(config, run, make_single_group()).loop().train().evaluation.at("psnr");
 }
 
 TEST(TrainingPrecision, Bf16LearnsAsFp32Does) {

@@ -197,7 +197,7 @@ class RankEquality : public testing::Test {
     }
     RankProcesses ranks(count, folder);
     for (const auto& [name, config] : configs) {
-      Trainer(config, folder / (name + "-1"), make_single_group()).train();
+      Trainer(config, folder / (name + "-1"), make_single_group()).loop().train();
     }
     ranks.wait();
     std::set<std::string> found;
@@ -238,7 +238,7 @@ TEST(RankWorker, Trains) {
   }
   for (const auto& recipe : recipes) {
     const auto run = fmt::format("{}-{}", recipe.stem().string(), group->size());
-    Trainer(load_config(recipe, {}), fs::path(folder) / run, group).train();
+    Trainer(load_config(recipe, {}), fs::path(folder) / run, group).loop().train();
   }
 }
 

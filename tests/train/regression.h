@@ -148,13 +148,15 @@ inline Outcome train_regression(const std::filesystem::path& folder,
   if (hook) loop.on_step(hook);
   if (!std::filesystem::exists(folder)) {
     auto run = RunDirectory::create(folder, options.settings);
-    return loop.train(&run);
+    loop.write_to(run);
+    return loop.train();
   }
   auto lock = lock_run(folder);
   const auto checkpoint = load_checkpoint(*newest_checkpoint(folder));
   loop.load(checkpoint, folder.string());
   auto run = RunDirectory::resume(folder, std::move(lock), options.settings, checkpoint.logs);
-  return loop.train(&run);
+  loop.write_to(run);
+  return loop.train();
 }
 
 }  // namespace nsvq

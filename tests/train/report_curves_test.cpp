@@ -35,7 +35,7 @@ RunLog log_of_full_run() {
   config.adversarial.layers = 1;
   config.optimizer.schedule.shape = "cosine";
   config.train.epochs = 2;
-  Trainer(config, folder / "run", make_single_group()).train();
+  Trainer(config, folder / "run", make_single_group()).loop().train();
   return parse_run_log(read_text(folder / "run" / "metrics.jsonl"));
 }
 

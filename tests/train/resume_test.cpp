@@ -50,10 +50,10 @@ Config full_config() {
 Outcome run(const Config& config, const fs::path& folder, Start start, int64_t crash_at = -1) {
   catch_interrupts();
   Trainer trainer(config, folder, make_single_group(), start);
-  trainer.on_step([=](const RunState& state) {
+  trainer.loop().on_step([=](const RunState& state) {
     if (state.step == crash_at) throw Crash();
   });
-  return trainer.train();
+  return trainer.loop().train();
 }
 
 std::string error_of(const std::function<void()>& action) {
@@ -142,10 +142,10 @@ TEST_F(ResumeTest, FromASignal) {
   const auto path = folder_->path() / "signalled";
   catch_interrupts();
   Trainer trainer(full_config(), path, make_single_group());
-  trainer.on_step([](const RunState& state) {
+  trainer.loop().on_step([](const RunState& state) {
     if (state.step == 7) raise(SIGTERM);
   });
-  EXPECT_FALSE(trainer.train().finished);
+  EXPECT_FALSE(trainer.loop().train().finished);
   EXPECT_EQ(list_checkpoints(path).back().filename(), "step-7");
   signal(SIGTERM, SIG_DFL);
   // One process at a time.
@@ -202,8 +202,8 @@ TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   config.quantizer.of<FeaturesConfig>().file = folder / "features.safetensors";
   write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 9})}}, {}});
   { Trainer(config, folder / "run", make_single_group()); }  // killed before its first checkpoint
-  const auto again = Trainer(config, folder / "run", make_single_group(), Start::resume).train();
-  const auto whole = Trainer(config, folder / "other", make_single_group()).train();
+  const auto again = Trainer(config, folder / "run", make_single_group(), Start::resume).loop().train();
+  const auto whole = Trainer(config, folder / "other", make_single_group()).loop().train();
   EXPECT_EQ(again.evaluation.at("psnr"), whole.evaluation.at("psnr"));
 }
 
@@ -281,11 +281,11 @@ TEST_F(ResumeTest, AFullDiskStopsTheRunOrNot) {
   const auto fill_at = [&](const fs::path& path, bool to_the_end = false) {
     Trainer trainer(config, path, make_single_group());
     std::optional<FileSizeLimit> limit;
-    trainer.on_step([&](const RunState& state) {
+    trainer.loop().on_step([&](const RunState& state) {
       if (state.step == 5) limit.emplace(16 * 1024);
       if (state.step == 9 && !to_the_end) limit.reset();
     });
-    return trainer.train();
+    return trainer.loop().train();
   };
   const auto stopped = folder_->path() / "full";
   const auto error = error_of([&] { fill_at(stopped); });

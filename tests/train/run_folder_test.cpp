@@ -39,10 +39,10 @@ Outcome train_in(const Config& config, const fs::path& folder, Start start = Sta
                  int64_t steps = -1) {
   catch_interrupts();
   Trainer trainer(config, folder, make_single_group(), start);
-  trainer.on_step([=](const RunState& state) {
+  trainer.loop().on_step([=](const RunState& state) {
     if (state.step == steps) raise(SIGTERM);
   });
-  const auto outcome = trainer.train();
+  const auto outcome = trainer.loop().train();
   catch_interrupts();  // forgets the signal
   return outcome;
 }

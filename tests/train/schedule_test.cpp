@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 class ScheduleTest : public testing::Test {
  protected:
   void train(const Config& config, const fs::path& run) {
-    Trainer(config, run, make_single_group()).train();
+    Trainer(config, run, make_single_group()).loop().train();
   }
 
   TemporaryFolder folder_;

@@ -13,7 +13,7 @@ namespace nsvq {
 
 /// Trains from the start to the end in a folder; the last evaluation.
 inline std::map<std::string, double> train(const Config& config, const std::filesystem::path& run) {
-  return Trainer(config, run, make_single_group()).train().evaluation;
+  return Trainer(config, run, make_single_group()).loop().train().evaluation;
 }
 
 class TrainerTest : public testing::Test {
