@@ -98,7 +98,9 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
     if (chart.series.empty() || chart.series.back().name != row.group) {
       chart.series.push_back({row.group, {}, {}});
     }
-    chart.series.back().x.push_back(std::strtod(row.value.c_str(), nullptr));
+    const double x = std::strtod(row.value.c_str(), nullptr);
+    if (chart.log_x && !(x > 0)) continue;
+    chart.series.back().x.push_back(x);
     chart.series.back().y.push_back(outcome.rows[i].cells[column].mean() * display.scale);
     if (chart.x_label.empty()) chart.x_label = row.spec->vary;
   }

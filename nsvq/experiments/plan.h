@@ -47,6 +47,7 @@ struct PlannedRun {
   int64_t steps = 0;                 ///< of training
   int64_t epochs = 0;                ///< in their place, where steps is 0
   int64_t batch = 0;                 ///< images of a step
+  int64_t size = 0;                  ///< of an image's side
   int64_t samples = 0;               ///< images of a diffusion model's evaluation
 
   std::filesystem::path run() const { return folder / "run"; }

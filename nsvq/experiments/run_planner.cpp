@@ -205,6 +205,7 @@ void RunPlanner::fill_in(const Layers& layers, const std::string& also_hashed,
   run.val = settings.run.data.val;
   run.steps = train.steps;
   run.epochs = train.epochs;
+  run.size = settings.run.data.size;
   run.batch = train.global_batch > 0 ? train.global_batch : train.batch_size * train.accumulate;
   if (run.kind == "diffusion") {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
