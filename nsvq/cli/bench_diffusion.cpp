@@ -99,7 +99,8 @@ DiffusionJson bench_training(const DiffusionConfig& config,
       {"images_per_second", rate},       {"peak_gib", memory},
       {"convolution_flop", flops},       {"graph", loop.graphs_disabled_reason().empty()}};
   if (reserved) json["peak_reserved_gib"] = *reserved;
-  if (arguments.bench.kernels > 0) json["profile"] = show_kernels(step, device, arguments.bench.kernels);
+  if (arguments.bench.kernels > 0)
+    json["profile"] = show_kernels(step, device, arguments.bench.kernels);
   return json;
 }
 
@@ -123,7 +124,8 @@ DiffusionJson bench_sampling(const DiffusionConfig& config,
                         {"steps", config.sample.steps},
                         {"seconds", milliseconds / 1e3},
                         {"images_per_second", rate}};
-  if (arguments.bench.kernels > 0) json["profile"] = show_kernels(work, device, arguments.bench.kernels);
+  if (arguments.bench.kernels > 0)
+    json["profile"] = show_kernels(work, device, arguments.bench.kernels);
   return json;
 }
 

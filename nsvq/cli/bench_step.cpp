@@ -207,7 +207,8 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     show_step(step, config, arguments, device, json);
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
-    if (arguments.bench.kernels > 0) json["profile"] = show_kernels(step, device, arguments.bench.kernels);
+    if (arguments.bench.kernels > 0)
+      json["profile"] = show_kernels(step, device, arguments.bench.kernels);
   }
   if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.bench.rounds);
   output.write(json);

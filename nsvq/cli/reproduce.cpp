@@ -155,7 +155,8 @@ void declare_reproduce(CLI::App& app) {
                  "list, all, or: " + fmt::format("{}", fmt::join(known_experiments(), ", ")) +
                      "; or files of your own (YAML, docs/reproduce.md)")
       ->required();
-  app.add_option("--scale", arguments->scale, "paper, gpu (hours) or cpu (drawn images, about two hours on two cores)")
+  app.add_option("--scale", arguments->scale,
+                 "paper, gpu (hours) or cpu (drawn images, about two hours on two cores)")
       ->check(CLI::IsMember(std::vector<std::string>(kScales.begin(), kScales.end())))
       ->capture_default_str();
   app.add_option("--data", arguments->train,

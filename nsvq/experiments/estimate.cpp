@@ -65,8 +65,8 @@ std::optional<double> measured_step(const PlannedRun& run) {
   return static_cast<double>(run.batch) / median_of(rates);
 }
 
-/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments. Of equal models one
-/// is made.
+/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments. Of equal models
+/// one is made.
 class CheckpointSizes {
  public:
   double of(const PlannedRun& run) {
@@ -156,7 +156,8 @@ std::string describe_plan(const Plan& plan) {
       unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
       bytes_in_words(bytes));
   text +=
-      "Time: steps left at the speed of the same run so far, else, by pixels, of trained runs of its\n"
+      "Time: steps left at the speed of the same run so far, else, by pixels, of trained runs of "
+      "its\n"
       "kind in this folder; one run at a time, without evaluations.\n"
       "Disk: four copies of the weights a checkpoint.\n";
   return text;

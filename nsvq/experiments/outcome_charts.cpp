@@ -89,9 +89,7 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   const auto column = static_cast<size_t>(at - columns.begin());
   const auto& display = outcome.columns[column].display;
   auto chart = empty_chart(part, display.title);
-  if (chart.y_label.empty()) {
-    chart.y_label = display.title + (display.unit.empty() ? "" : ", " + display.unit);
-  }
+  if (chart.y_label.empty()) chart.y_label = display.unit;
   for (size_t i = 0; i < outcome.rows.size(); ++i) {
     const auto& row = outcome.planned->rows[i];
     if (row.value.empty() || !part.has(row)) continue;

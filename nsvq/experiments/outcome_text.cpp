@@ -61,9 +61,12 @@ std::string png_uri(const std::filesystem::path& file) {
 /// A chart as nsvq/report/page/experiments.js draws it.
 nlohmann::ordered_json chart_json(const Chart& chart) {
   constexpr size_t most_points = 2000;
-  nlohmann::ordered_json json = {{"title", chart.title},     {"x_label", chart.x_label},
-                                 {"y_label", chart.y_label}, {"log_x", chart.log_x},
-                                 {"log_y", chart.log_y},     {"marks", nlohmann::ordered_json::array()},
+  nlohmann::ordered_json json = {{"title", chart.title},
+                                 {"x_label", chart.x_label},
+                                 {"y_label", chart.y_label},
+                                 {"log_x", chart.log_x},
+                                 {"log_y", chart.log_y},
+                                 {"marks", nlohmann::ordered_json::array()},
                                  {"lines", nlohmann::ordered_json::array()}};
   for (const auto& [x, name] : chart.marks) json["marks"].push_back({{"x", x}, {"name", name}});
   for (const auto& series : chart.series) json["lines"].push_back(line_data(series, most_points));

@@ -59,7 +59,8 @@ TEST_F(Codebook, ClustersTheLatentsOfAModel) {
 TEST_F(Codebook, SaysHowFarFromAFixedPointItIs) {
   const auto json = folder_ / "codes.json";
   const auto distance_after = [&](const std::string& iterations) {
-    EXPECT_EQ(kmeans({"--codes", "20", "--iterations", iterations, "--json", json.string()}).code, 0);
+    EXPECT_EQ(kmeans({"--codes", "20", "--iterations", iterations, "--json", json.string()}).code,
+              0);
     const auto said = read_json(json);
     const double error = said.at("quantization_error");
     EXPECT_NEAR(error * error, said.at("mean_squared_error").get<double>(), 1e-9);

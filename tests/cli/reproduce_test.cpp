@@ -70,8 +70,10 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
   for (const auto& [log, text] : before) EXPECT_EQ(read_text(log), text) << "repeated";
 
   // Of each experiment that has any; rFID and the perceptual loss are not measured at this scale.
-  std::map<std::string, size_t> expected = {{"stress", 8},      {"controlled-drift", 3},
-                                            {"sensitivity", 4}, {"dynamics", 6},
+  std::map<std::string, size_t> expected = {{"stress", 8},
+                                            {"controlled-drift", 3},
+                                            {"sensitivity", 4},
+                                            {"dynamics", 6},
                                             {"kmeans-fixed-point", 2}};
   int experiments = 0;
   for (const auto& entry : fs::directory_iterator(out)) {
@@ -111,10 +113,9 @@ TEST(Reproduce, PilotsDecideAndMinutesEndIt) {
                  "    pilot: {key: optimizer.lr, values: [1e-9, 1e-2], set: [train.epochs=1]}\n"
                  "runs: {simvq: {recipe: " +
                  (table1 / "simvq.yaml").string() + "}}\n");
-  std::vector<std::string> words = {"reproduce", (folder / "rate.yaml").string(),
-                                    "--scale",   "test",
-                                    "--out",     (folder / "out").string(),
-                                    "--minutes", "1e-9"};
+  std::vector<std::string> words = {
+      "reproduce", (folder / "rate.yaml").string(), "--scale",   "test",
+      "--out",     (folder / "out").string(),       "--minutes", "1e-9"};
   Program too_late(words, folder / "log");
   ASSERT_EQ(too_late.wait(), 0) << read_text(folder / "log");
   expect_contains(read_text(folder / "log"), {"3 runs left", "the same command goes on"});

@@ -110,16 +110,15 @@ class Chart {
 
   /** Of each line the point nearest to the cursor, if it is near enough to be meant. */
   valuesAt(x) {
+    const distance = value => Math.abs(this.xAxis.place(value) - this.xAxis.place(x));  // in pixels
     const near = [];
     for (const line of this.drawn) {
       let i = placeIn(line.x, x);
-      if (i + 1 < line.x.length && line.x[i + 1] - x < x - line.x[i]) ++i;
+      if (i + 1 < line.x.length && distance(line.x[i + 1]) < distance(line.x[i])) ++i;
       if (hasValue(line.y[i]) && !(this.yAxis.log && line.y[i] <= 0)) near.push({line, x: line.x[i], y: line.y[i], raw: line.raw[i]});
     }
-    const distance = point => Math.abs(point.x - x);
-    const least = Math.min(...near.map(distance));
-    const pixel = (this.xAxis.high - this.xAxis.low) / 300;
-    const points = near.filter(point => distance(point) <= least + 4 * pixel);
+    const least = Math.min(...near.map(point => distance(point.x)));
+    const points = near.filter(point => distance(point.x) <= least + 4);
     // Of many lines those nearest to the pointer.
     const away = point => Math.abs(this.yAxis.place(point.y) - this.height);
     const shown = points.sort((a, b) => away(a) - away(b)).slice(0, mostValues).sort((a, b) => b.y - a.y);
