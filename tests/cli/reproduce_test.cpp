@@ -4,9 +4,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -49,6 +53,24 @@ size_t charts_with_lines(const fs::path& page) {
   return drawn;
 }
 
+/// Whether a process has this text in its command line.
+bool some_process_names(const std::string& text) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/proc", none)) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string words{std::istreambuf_iterator<char>(file), {}};
+    if (words.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool all_processes_end(const std::string& text) {
+  for (int i = 0; i < 1000 && some_process_names(text); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !some_process_names(text);
+}
+
 TEST(Reproduce, AllExperimentsAfterAKill) {
   const TemporaryFolder folder;
   const auto out = folder / "out";
@@ -62,6 +84,7 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
         return name.ends_with("log.txt") && finished_logs(out / "runs").size() >= 3 && ++logs > 0;
       });
   ASSERT_TRUE(WIFSIGNALED(status)) << read_text(folder / "log");
+  EXPECT_TRUE(all_processes_end(out.string())) << "a run goes on without its parent";
   const auto before = finished_logs(out / "runs");
   EXPECT_GE(before.size(), 3u);
 
