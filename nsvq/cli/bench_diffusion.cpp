@@ -30,9 +30,7 @@ struct BenchDiffusionArguments {
   std::vector<std::string> overrides;
   int64_t channels = 128, stride = 8;
   int64_t samples = 256;
-  int rounds = 10;
-  int kernels = 0;
-  double peak = 0;
+  StepBenchArguments bench;
 };
 
 /// A tokenizer that is next to nothing: no image is encoded or decoded.
@@ -86,7 +84,7 @@ DiffusionJson bench_training(const DiffusionConfig& config,
   // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
   const double memory = peak_memory(device);
   const auto reserved = peak_reserved_memory(device);
-  const auto taken = time_work(step, device, arguments.rounds);
+  const auto taken = time_work(step, device, arguments.bench.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
   const double rate = 1e3 * static_cast<double>(batches.samples()) / taken->milliseconds;
   const double reached = flops / taken->milliseconds / 1e9;
@@ -95,13 +93,14 @@ DiffusionJson bench_training(const DiffusionConfig& config,
              reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
   fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n",
              flops / 1e9 / static_cast<double>(batches.samples()), reached,
-             share_of_peak(reached, arguments.peak));
+             share_of_peak(reached, arguments.bench.peak));
   DiffusionJson json = {
       {"batch_size", batches.samples()}, {"milliseconds", taken->milliseconds},
       {"images_per_second", rate},       {"peak_gib", memory},
       {"convolution_flop", flops},       {"graph", loop.graphs_disabled_reason().empty()}};
   if (reserved) json["peak_reserved_gib"] = *reserved;
-  if (arguments.kernels > 0) json["profile"] = show_kernels(step, device, arguments.kernels);
+  if (arguments.bench.kernels > 0)
+    json["profile"] = show_kernels(step, device, arguments.bench.kernels);
   return json;
 }
 
@@ -116,7 +115,7 @@ DiffusionJson bench_sampling(const DiffusionConfig& config,
   for (int64_t i = 0; i < arguments.samples; ++i) request.indices.push_back(i);
   request.labels = labels_for(config, /*wanted=*/-1, request.indices);
   const auto work = [&] { sampler.sample(request); };
-  const double milliseconds = mean_milliseconds(work, device, arguments.rounds > 2 ? 3 : 1);
+  const double milliseconds = mean_milliseconds(work, device, arguments.bench.rounds > 2 ? 3 : 1);
   const double rate = 1e3 * static_cast<double>(arguments.samples) / milliseconds;
   fmt::print("sampling {} latents, {} of {} steps: {:.3f} s, {:.1f} images/s\n", arguments.samples,
              config.sample.sampler, config.sample.steps, milliseconds / 1e3, rate);
@@ -125,7 +124,8 @@ DiffusionJson bench_sampling(const DiffusionConfig& config,
                         {"steps", config.sample.steps},
                         {"seconds", milliseconds / 1e3},
                         {"images_per_second", rate}};
-  if (arguments.kernels > 0) json["profile"] = show_kernels(work, device, arguments.kernels);
+  if (arguments.bench.kernels > 0)
+    json["profile"] = show_kernels(work, device, arguments.bench.kernels);
   return json;
 }
 
@@ -147,9 +147,7 @@ void run_bench_diffusion(const BenchDiffusionArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto config = bench_diffusion_config(arguments);
   const auto device = choose_device(config.run.device);
-  if (arguments.kernels > 0 && device.is_cpu()) {
-    throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
-  }
+  require_kernels(arguments.bench, device);
   const TorchFlags flags(training_torch_settings(config.run, device));
   const SideStreamGuard stream(device);
   const int64_t parameters = parameter_count(*DiffusionModel(config, arguments.channels));
@@ -179,15 +177,7 @@ void declare_bench_diffusion(CLI::App& app) {
   app.add_option("--samples", arguments->samples, "latents to sample in a batch")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  app.add_option("--peak-tflops", arguments->peak,
-                 "TFLOP/s of the device in matrix products; the share reached is shown")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", arguments->rounds, "measurements of a step; their median is shown")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--kernels", arguments->kernels,
-                 "profile a GPU: times by kind of kernel, and of the N longest kernels")
-      ->check(CLI::Range(1, 1000));
+  declare_step_bench_arguments(app, arguments->bench);
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_diffusion(*arguments); });
 }

@@ -31,9 +31,7 @@ struct BenchStepArguments {
   std::string recipe, json;
   std::vector<std::string> overrides;
   std::string phase;
-  int rounds = 10;
-  int kernels = 0;
-  double peak = 0;
+  StepBenchArguments bench;
   bool step_only = false;
 };
 
@@ -163,7 +161,7 @@ void show_step(const Work& step, const Config& config, const BenchStepArguments&
   // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
   const double memory = peak_memory(device);
   const auto reserved = peak_reserved_memory(device);
-  const auto taken = time_work(step, device, arguments.rounds);
+  const auto taken = time_work(step, device, arguments.bench.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
   const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
   fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
@@ -172,7 +170,7 @@ void show_step(const Work& step, const Config& config, const BenchStepArguments&
              reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
   const double reached = flops / taken->milliseconds / 1e9;
   fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
-             share_of_peak(reached, arguments.peak));
+             share_of_peak(reached, arguments.bench.peak));
   json["milliseconds"] = taken->milliseconds;
   json["images_per_second"] = rate;
   json["peak_gib"] = memory;
@@ -194,9 +192,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const auto config = bench_config(arguments);
   const auto device = choose_device(config.device);
   const TorchFlags flags(training_torch_settings(config, device));
-  if (arguments.kernels > 0 && device.is_cpu()) {
-    throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
-  }
+  require_kernels(arguments.bench, device);
   const SideStreamGuard stream(device);
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);
@@ -211,9 +207,10 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     show_step(step, config, arguments, device, json);
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
-    if (arguments.kernels > 0) json["profile"] = show_kernels(step, device, arguments.kernels);
+    if (arguments.bench.kernels > 0)
+      json["profile"] = show_kernels(step, device, arguments.bench.kernels);
   }
-  if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);
+  if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.bench.rounds);
   output.write(json);
 }
 
@@ -229,15 +226,7 @@ void declare_bench_step(CLI::App& app) {
   app.add_option("--phase", arguments->phase,
                  "phase of the recipe's schedule to time (default: the first)");
   app.add_flag("--step-only", arguments->step_only, "do not time the parts");
-  app.add_option("--peak-tflops", arguments->peak,
-                 "TFLOP/s of the device in matrix products; the share reached is shown")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", arguments->rounds, "measurements of each; medians are shown")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--kernels", arguments->kernels,
-                 "profile a GPU: times by kind of kernel, and of the N longest kernels")
-      ->check(CLI::Range(1, 1000));
+  declare_step_bench_arguments(app, arguments->bench);
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_step(*arguments); });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 
 namespace nsvq {
 
@@ -92,6 +93,24 @@ class TimedWork {
 };
 
 }  // namespace
+
+void declare_step_bench_arguments(CLI::App& app, StepBenchArguments& arguments) {
+  app.add_option("--peak-tflops", arguments.peak,
+                 "TFLOP/s of the device in matrix products; the share reached is shown")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", arguments.rounds, "measurements of each; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--kernels", arguments.kernels,
+                 "profile a GPU: times by kind of kernel, and of the N longest kernels")
+      ->check(CLI::Range(1, 1000));
+}
+
+void require_kernels(const StepBenchArguments& arguments, c10::Device device) {
+  if (arguments.kernels > 0 && device.is_cpu()) {
+    throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
+  }
+}
 
 Comparison compare(const Work& plain, const Work& ours, c10::Device device, int rounds) {
   TimedWork of_plain(plain, device), of_ours(ours, device);

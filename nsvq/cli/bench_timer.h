@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 #include <torch/types.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,6 +17,19 @@ struct Taken {
   /// Peak memory in addition to what was allocated before. Measured on a GPU only.
   std::optional<int64_t> peak_bytes;
 };
+
+/// What benchmarks of training steps share on the command line.
+struct StepBenchArguments {
+  int rounds = 10;
+  int kernels = 0;  ///< longest kernels to show; 0: no profile
+  double peak = 0;  ///< TFLOP/s of the device; 0: not given
+};
+
+/// --rounds, --kernels and --peak-tflops.
+void declare_step_bench_arguments(CLI::App& app, StepBenchArguments& arguments);
+
+/// Throws UserError for a profile of a device that has none.
+void require_kernels(const StepBenchArguments& arguments, c10::Device device);
 
 /// Results of the plain version and of ours; empty if out of memory.
 struct Comparison {

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,8 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/feature_net.h"
+#include "nsvq/ops/code_statistics/code_sums.h"
+#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
@@ -82,6 +85,26 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
   flush_stdout();  // before the progress bar
 }
 
+/// Of rows [n, d]. Norms per row first: an fp32 sum over all elements on a CPU would lose
+/// precision.
+double root_mean_square_norm(const torch::Tensor& rows) {
+  return rows.norm(2, 1).to(at::kDouble).square().mean().sqrt().item<double>();
+}
+
+/// Per element of rows [n, d].
+double root_mean_square(const torch::Tensor& rows) {
+  return root_mean_square_norm(rows) / std::sqrt(static_cast<double>(rows.size(1)));
+}
+
+/// RMS per element between each vector's centre and the mean of the vectors with that centre: 0 at
+/// a fixed point of Lloyd's algorithm. vectors [n, d], indices [n], centres [K, d].
+double centroid_distance(const torch::Tensor& vectors, const torch::Tensor& indices,
+                         const torch::Tensor& centres) {
+  const auto counts = code_usage(indices, centres.size(0)).clamp_min(1).unsqueeze(1);
+  const auto means = code_sums(vectors, indices, centres.size(0)) / counts;
+  return root_mean_square((centres - means).index_select(0, indices));
+}
+
 /// Clusters vectors [n, d] and writes the centres [codes, d] as tensor `name`.
 void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& name,
              const CodebookArguments& arguments, std::map<std::string, std::string> metadata,
@@ -92,7 +115,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                               [&](int64_t done) { progress.update(done); });
   progress.finish();
   const auto indices = nearest_indices(vectors, centres, {}, NonFinite::error);
-  const auto error = at::mse_loss(centres.index_select(0, indices), vectors).item<double>();
+  const double error = root_mean_square(centres.index_select(0, indices) - vectors);
   const auto used = std::get<0>(at::_unique(indices)).numel();
   metadata.insert({{"format", "pt"},
                    {"nsvq.version", kVersion},
@@ -102,7 +125,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                    {"nsvq.seed", std::to_string(arguments.seed)}});
   write_safetensors(arguments.out, {{{name, centres.cpu()}}, metadata});
   fmt::print("{}: {} [{}, {}] of {}, mean squared error {:.6g}, {} used\n", arguments.out, name,
-             codes, centres.size(1), count_of(vectors.size(0), "vector"), error,
+             codes, centres.size(1), count_of(vectors.size(0), "vector"), error * error,
              count_of(used, "code"));
   output.write({{"file", arguments.out},
                 {"tensor", name},
@@ -111,7 +134,9 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                 {"vectors", vectors.size(0)},
                 {"iterations", arguments.iterations},
                 {"seed", arguments.seed},
-                {"mean_squared_error", error},
+                {"mean_squared_error", error * error},
+                {"quantization_error", error},
+                {"centroid_distance", centroid_distance(vectors, indices, centres)},
                 {"codes_used", used}});
 }
 
@@ -119,7 +144,7 @@ void run_kmeans(const CodebookArguments& arguments) {
   require_writable(arguments.out);
   JsonOutput output(arguments.json);
   ModelOnData opened(arguments.model);
-  opened.session.require_tokens();
+  if (arguments.codes == 0) opened.session.require_tokens();
   auto& tokenizer = opened.session.tokenizer();
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
   const auto file = opened.session.file().string();
@@ -165,8 +190,7 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
 /// codes would be used.
 torch::Tensor standardised(torch::Tensor vectors) {
   vectors.sub_(vectors.mean(0));
-  // Norms per row first: an fp32 sum over all elements on a CPU would lose precision.
-  const double length = vectors.norm(2, 1).to(at::kDouble).square().mean().sqrt().item<double>();
+  const double length = root_mean_square_norm(vectors);
   if (length > 0) vectors.div_(length);
   return vectors;
 }
@@ -204,7 +228,9 @@ void declare_codebook(CLI::App& app) {
   auto* kmeans =
       app.add_subcommand("kmeans", "cluster the latents of images into a codebook [K, d]");
   declare_model_arguments(*kmeans, latents->model);
-  kmeans->add_option("--codes", latents->codes, "number of codes K (default: the model's)")
+  kmeans
+      ->add_option("--codes", latents->codes,
+                   "number of codes K (default: the model's, if it has any)")
       ->check(codes_range);
   declare_clustering(*kmeans, *latents);
   kmeans->callback([latents] { run_kmeans(*latents); });

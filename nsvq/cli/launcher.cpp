@@ -1,6 +1,7 @@
 #include "nsvq/cli/launcher.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -8,19 +9,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/descriptor.h"
+#include "nsvq/io/exec_words.h"
 
 namespace nsvq {
 
@@ -53,46 +52,23 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// What execve takes.
-class StringTable {
- public:
-  explicit StringTable(std::vector<std::string> texts) : texts_(std::move(texts)) {
-    for (auto& text : texts_) pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
-  }
-  char* const* get() const { return pointers_.data(); }
-
- private:
-  std::vector<std::string> texts_;
-  std::vector<char*> pointers_;
-};
-
-StringTable arguments_of(const std::vector<std::string>& words) {
+ExecWords arguments_of(const std::vector<std::string>& words) {
   std::vector<std::string> all = {program_invocation_name};
   all.insert(all.end(), words.begin(), words.end());
-  return StringTable(all);
+  return ExecWords(all);
 }
 
 /// This process's environment with the variables of a rank.
-StringTable environment_of(int rank, int count, int port) {
-  const std::vector<std::pair<std::string, std::string>> own = {
-      {"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(count)}, {"LOCAL_WORLD_SIZE", std::to_string(count)},
-      {"MASTER_ADDR", "127.0.0.1"},          {"MASTER_PORT", std::to_string(port)},
-      {"TORCHELASTIC_USE_AGENT_STORE", ""}};
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string_view text = *entry;
-    const bool replaced = std::any_of(
-        own.begin(), own.end(), [&](const auto& one) { return text.starts_with(one.first + "="); });
-    if (!replaced) all.emplace_back(text);
-  }
-  for (const auto& [name, value] : own) all.push_back(name + "=" + value);
-  return StringTable(all);
+ExecWords environment_of(int rank, int count, int port) {
+  return ExecWords(
+      environment_with({fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank),
+                        fmt::format("WORLD_SIZE={}", count),
+                        fmt::format("LOCAL_WORLD_SIZE={}", count), "MASTER_ADDR=127.0.0.1",
+                        fmt::format("MASTER_PORT={}", port), "TORCHELASTIC_USE_AGENT_STORE="}));
 }
 
 /// In the child of a process with threads: only system calls.
-[[noreturn]] void become_rank(const StringTable& arguments, const StringTable& environment) {
+[[noreturn]] void become_rank(const ExecWords& arguments, const ExecWords& environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also where the launcher is killed
   ::setpgid(0, 0);                     // Ctrl-C goes to the launcher, which passes it on once
   ::execve("/proc/self/exe", arguments.get(), environment.get());

@@ -19,6 +19,7 @@
 #include "nsvq/core/printable.h"
 #include "nsvq/experiments/estimate.h"
 #include "nsvq/experiments/reproduce.h"
+#include "nsvq/experiments/slots.h"
 #include "nsvq/io/lock.h"
 
 namespace nsvq {
@@ -32,6 +33,7 @@ struct ReproduceArguments {
   std::vector<int64_t> seeds;
   std::string scale = "cpu", out = "reproduce";
   int jobs = 0;
+  double minutes = 0;
   bool dry_run = false;
 };
 
@@ -126,17 +128,22 @@ void run_reproduce(const ReproduceArguments& arguments) {
   schedule.program = fs::read_symlink("/proc/self/exe").string();
   schedule.environments = slot_environments(arguments.jobs);
   schedule.threads = threads_of_a_job(arguments.jobs);
+  schedule.minutes = arguments.minutes;
   schedule.say = [](const std::string& line) {
     fmt::print("{}\n", printable(line));
     flush_stdout();
   };
-  const auto failed = reproduce(plan, options.out, schedule);
+  const auto result = reproduce(plan, options.out, schedule);
   const auto page = experiments.size() > 1 ? "index.html" : experiments.front().name + ".html";
   fmt::print("{}\n", printable((fs::path(arguments.out) / page).string()));
+  if (result.left > 0) {
+    fmt::print("{} left after {} minutes; the same command goes on\n",
+               count_of(static_cast<int64_t>(result.left), "run"), arguments.minutes);
+  }
   flush_stdout();
-  if (failed > 0) {
+  if (result.failed > 0) {
     throw RunError("{} failed; the page says why, and the same command tries again",
-                   count_of(static_cast<int64_t>(failed), "run"));
+                   count_of(static_cast<int64_t>(result.failed), "run"));
   }
 }
 
@@ -148,7 +155,8 @@ void declare_reproduce(CLI::App& app) {
                  "list, all, or: " + fmt::format("{}", fmt::join(known_experiments(), ", ")) +
                      "; or files of your own (YAML, docs/reproduce.md)")
       ->required();
-  app.add_option("--scale", arguments->scale, "paper, gpu (an hour or two) or cpu (drawn images)")
+  app.add_option("--scale", arguments->scale,
+                 "paper, gpu (hours) or cpu (drawn images, about two hours on two cores)")
       ->check(CLI::IsMember(std::vector<std::string>(kScales.begin(), kScales.end())))
       ->capture_default_str();
   app.add_option("--data", arguments->train,
@@ -161,6 +169,9 @@ void declare_reproduce(CLI::App& app) {
   app.add_option("--seeds", arguments->seeds, "seeds, in place of the experiment's")
       ->check(CLI::NonNegativeNumber)
       ->delimiter(',');
+  app.add_option("--minutes", arguments->minutes,
+                 "no run begins later; the same command goes on (default: no limit)")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--dry-run", arguments->dry_run, "print runs, steps, estimated time and disk");
   app.footer(
       "Each run is a process with a folder of its own below OUT/runs. Finished runs are never\n"

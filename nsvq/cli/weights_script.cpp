@@ -1,17 +1,22 @@
 #include "nsvq/cli/weights_script.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "nsvq/cli/paths.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/shell_word.h"
+#include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/descriptor.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/spawn.h"
 
 namespace nsvq {
 
@@ -56,26 +61,55 @@ std::string last_line(std::string text) {
   return text.substr(text.find_last_of('\n') + 1);
 }
 
+/// While one lives, Ctrl-C does not end this process, which has temporary folders to remove.
+class IgnoredInterrupt {
+ public:
+  IgnoredInterrupt() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGINT, &ignore, &before_);
+  }
+  ~IgnoredInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
+  IgnoredInterrupt(const IgnoredInterrupt&) = delete;
+  IgnoredInterrupt& operator=(const IgnoredInterrupt&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// Runs a program in this process group, so that Ctrl-C reaches it, with its errors in a file.
+/// Returns the status of wait(2).
+int run_to_its_end(const std::string& program, const std::vector<std::string>& arguments,
+                   const std::filesystem::path& errors) {
+  const Descriptor file(::open(errors.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) throw RunError("{}: {}", errors.string(), std::strerror(errno));
+  SpawnOptions options;
+  options.error = file.get();
+  options.group = SpawnOptions::Group::same;
+  const pid_t process = spawn_program(program, arguments, options);
+  if (process < 0) {
+    throw UserError("cannot run {} ({}); name a Python in NSVQ_PYTHON", program,
+                    std::strerror(errno));
+  }
+  const IgnoredInterrupt ignored;
+  int status = 0;
+  retry_interrupted([&] { return ::waitpid(process, &status, 0); });
+  return status;
+}
+
 }  // namespace
 
 void run_weights_script(const std::vector<std::string>& arguments) {
-  const auto script = find_script(), python = choose_python();
+  const auto python = choose_python();
   const TemporaryFolder scratch;
   const auto errors = scratch / "errors";
-  // exec: a Ctrl-C that ends Python is then told from an exit code. While it waits, std::system
-  // ignores Ctrl-C in this process, which has temporary folders to remove.
-  auto command = "exec " + shell_word(python) + " " + shell_word(script);
-  for (const auto& argument : arguments) command += " " + shell_word(argument);
-  const int status =
-      std::system((command + " </dev/null >/dev/null 2>" + shell_word(errors)).c_str());
+  std::vector<std::string> words = {find_script()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const int status = run_to_its_end(python, words, errors);
   if (status == 0) return;
-  if (status == -1) throw RunError("cannot start a shell to run {}", python);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) throw RunError("interrupted");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   const auto said = last_line(read_text(errors));
-  if (code == 126 || code == 127) {  // the shell's, which finds no such program
-    throw UserError("cannot run {} ({}); name a Python in NSVQ_PYTHON", python, said);
-  }
   if (code == 2 && !said.empty()) throw UserError("{}", said);
   if (code == 3 && !said.empty()) throw RunError("{}", said);
   throw RunError("{} ended with code {}: {}", python, code, said);

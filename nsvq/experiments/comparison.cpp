@@ -74,12 +74,15 @@ struct TermValue {
 
 using FigureOf = std::function<SeedFigures(const std::string&, const std::string&)>;
 
-TermValue value_of(const Term& term, const std::vector<std::string>& names,
-                   const FigureOf& figure) {
+const std::vector<std::string>& candidates(const Term& term, const RowNames& names) {
+  return term.run.find('*') == std::string::npos ? names.all : names.with_star;
+}
+
+TermValue value_of(const Term& term, const RowNames& names, const FigureOf& figure) {
   if (term.column.empty()) return {term.factor, 0, ""};
   std::vector<double> means;
   double spread = 0;
-  for (const auto& name : names) {
+  for (const auto& name : candidates(term, names)) {
     if (!term.matches(name)) continue;
     const auto seeds = figure(name, term.column);
     if (seeds.values.empty()) {
@@ -140,8 +143,8 @@ FigureComparison parse_comparison(const std::string& text, const std::string& wh
       quote(text));
 }
 
-ComparisonResult compare_figures(const FigureComparison& comparison,
-                                 const std::vector<std::string>& names, const FigureOf& figure) {
+ComparisonResult compare_figures(const FigureComparison& comparison, const RowNames& names,
+                                 const FigureOf& figure) {
   const auto left = value_of(comparison.left, names, figure);
   const auto& other = comparison.right;
   if (other.run != "*" || !other.function.empty()) {
@@ -149,7 +152,7 @@ ComparisonResult compare_figures(const FigureComparison& comparison,
   }
   // Every other row; the first for which it is not so decides.
   std::optional<ComparisonResult> result;
-  for (const auto& name : names) {
+  for (const auto& name : names.with_star) {
     if (comparison.left.matches(name)) continue;
     Term one = other;
     one.run = name;

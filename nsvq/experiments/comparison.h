@@ -47,10 +47,15 @@ struct ComparisonResult {
   std::string why;  ///< numbers on both sides, or the reason why it is not tested
 };
 
-/// Compares means over seeds. `names` are the table's rows in order, `figure` their values by row
-/// and column.
+/// The rows of a table, in order.
+struct RowNames {
+  std::vector<std::string> all;
+  std::vector<std::string> with_star;  ///< those that a name with `*` can stand for
+};
+
+/// Compares means over seeds. `figure` has the values by row and column.
 ComparisonResult compare_figures(
-    const FigureComparison& comparison, const std::vector<std::string>& names,
+    const FigureComparison& comparison, const RowNames& names,
     const std::function<SeedFigures(const std::string& run, const std::string& column)>& figure);
 
 }  // namespace nsvq

@@ -48,6 +48,10 @@ int64_t all_steps(const PlannedRun& run, ImageCounts& images) {
   return run.epochs * (images.of(run.train) / std::max<int64_t>(run.batch, 1));
 }
 
+double pixels_of_a_step(const PlannedRun& run) {
+  return static_cast<double>(run.batch) * static_cast<double>(run.size * run.size);
+}
+
 /// Seconds of a step, by the images per second in a run's log.
 std::optional<double> measured_step(const PlannedRun& run) {
   std::error_code ignored;
@@ -61,16 +65,33 @@ std::optional<double> measured_step(const PlannedRun& run) {
   return static_cast<double>(run.batch) / median_of(rates);
 }
 
-/// Bytes of a run's checkpoints: averaged weights, weights and Adam's two moments.
-double checkpoint_bytes(const PlannedRun& run) {
-  if (run.kind != "tokenizer") return 0;
-  const auto config = parse_config(run.recipe, run.name);
-  Tokenizer model(config);
-  int64_t numbers = 0;
-  for (const auto& tensor : model->parameters()) numbers += tensor.numel();
-  for (const auto& tensor : model->buffers()) numbers += tensor.numel();
-  return 4.0 * 4.0 * static_cast<double>(numbers) * static_cast<double>(config.checkpoint.keep);
-}
+/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments. Of equal models
+/// one is made.
+class CheckpointSizes {
+ public:
+  double of(const PlannedRun& run) {
+    if (run.kind != "tokenizer") return 0;
+    auto config = parse_config(run.recipe, run.name);
+    std::string key;
+    for (const auto& row : tokenizer_options(config).rows) {
+      const bool shapes = row.key.starts_with("model.") || row.key.starts_with("quantizer.");
+      if (shapes) key += row.key + "=" + row.value() + "\n";
+    }
+    const auto [found, fresh] = numbers_.try_emplace(key, 0);
+    if (fresh) found->second = numbers_in(config);
+    return 4.0 * 4.0 * found->second * static_cast<double>(config.checkpoint.keep);
+  }
+
+ private:
+  static double numbers_in(const Config& config) {
+    Tokenizer model(config);
+    int64_t numbers = 0;
+    for (const auto& tensor : model->parameters()) numbers += tensor.numel();
+    for (const auto& tensor : model->buffers()) numbers += tensor.numel();
+    return static_cast<double>(numbers);
+  }
+  std::map<std::string, double> numbers_;
+};
 
 std::string bytes_in_words(double bytes) {
   return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
@@ -81,10 +102,12 @@ std::string bytes_in_words(double bytes) {
 
 std::vector<RunEstimate> estimate(const Plan& plan) {
   ImageCounts images;
-  std::map<std::string, std::vector<double>> speeds;  // by kind
-  std::map<std::string, double> sizes;                // by hash of the settings
+  CheckpointSizes sizes;
+  std::map<std::string, std::vector<double>> speeds;  // seconds of a pixel, by kind
   for (const auto& run : plan.runs) {
-    if (const auto step = measured_step(run)) speeds[run.kind].push_back(*step);
+    if (const auto step = measured_step(run)) {
+      speeds[run.kind].push_back(*step / pixels_of_a_step(run));
+    }
   }
   std::vector<RunEstimate> estimates;
   for (size_t i = 0; i < plan.runs.size(); ++i) {
@@ -98,9 +121,10 @@ std::vector<RunEstimate> estimate(const Plan& plan) {
     const auto own = measured_step(run);
     const auto& others = speeds[run.kind];
     if (own || !others.empty()) {
-      one.seconds = static_cast<double>(one.steps) * (own ? *own : mean_of(others));
+      const double step = own ? *own : mean_of(others) * pixels_of_a_step(run);
+      one.seconds = static_cast<double>(one.steps) * step;
     }
-    one.bytes = checkpoint_bytes(run);
+    one.bytes = sizes.of(run);
     estimates.push_back(one);
   }
   return estimates;
@@ -132,9 +156,10 @@ std::string describe_plan(const Plan& plan) {
       unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
       bytes_in_words(bytes));
   text +=
-      "Time: steps left at the speed of the same run so far, else of trained runs of its kind in "
-      "this "
-      "folder; one run at a time.\nDisk: four copies of the weights a checkpoint.\n";
+      "Time: steps left at the speed of the same run so far, else, by pixels, of trained runs of "
+      "its\n"
+      "kind in this folder; one run at a time, without evaluations.\n"
+      "Disk: four copies of the weights a checkpoint.\n";
   return text;
 }
 

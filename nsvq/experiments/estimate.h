@@ -18,8 +18,9 @@ struct RunEstimate {
 };
 
 /// Of each run of a plan. Time is that of steps at the speed of the runs of the plan that have been
-/// trained so far: of the same run if it was begun, else the mean over those of its kind; nothing
-/// where there are none. Disk is four copies of a model's weights a checkpoint.
+/// trained so far: of the same run if it was begun, else the mean over those of its kind, in
+/// proportion to pixels; nothing where there are none. Disk is four copies of a model's weights a
+/// checkpoint.
 std::vector<RunEstimate> estimate(const Plan& plan);
 
 /// The plan as a table: runs, steps, time, disk, and how they are estimated.

@@ -20,8 +20,11 @@ using Names = std::vector<std::string>;
 Range texts(const std::string& shown) { return Range::list(0, 1000, Range::any_text(shown)); }
 
 const Range kText = Range::any_text("text");
+const Range kSeeds = Range::list(1, 100, Range::at_least(0));
 
 Names scale_names() { return {kScales.begin(), kScales.end()}; }
+
+Range some_scales() { return Range::list(0, kScales.size(), Range::one_of(scale_names())); }
 
 /// The first part of a dotted key, which is taken off.
 std::string take_part(std::string& key) {
@@ -67,9 +70,13 @@ void add_scale(std::vector<Option>& rows, const std::string& name, ScaleSpec& sc
       rows.end(),
       {{key + "over", &scale.over, "recipes over each run's", texts("paths")},
        {key + "set", &scale.set, "settings of all runs", texts("key=value")},
-       {key + "seeds", &scale.seeds, "seeds", Range::list(1, 100, Range::at_least(0))},
+       {key + "seeds", &scale.seeds, "seeds", kSeeds},
        {key + "columns", &scale.columns, "columns", texts("columns")},
        {key + "samples", &scale.samples, "images sampled for an evaluation", Range::at_least(2)},
+       {key + "pilot.key", &scale.pilot.key, "a setting that pilots decide", kText},
+       {key + "pilot.values", &scale.pilot.values, "its values", texts("values")},
+       {key + "pilot.set", &scale.pilot.set, "settings of pilots", texts("key=value")},
+       {key + "pilot.metric", &scale.pilot.metric, "what decides", Range::not_empty()},
        {key + "about", &scale.about, "what the scale is", kText}});
 }
 
@@ -82,7 +89,9 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
                {key + "set", &run.set, "settings of this run", texts("key=value")},
                {key + "vary", &run.vary, "a setting that takes each of values", kText},
                {key + "values", &run.values, "its values", texts("values")},
-               {key + "row", &run.row, "whether it is a row of the table", Range::yes_no()}});
+               {key + "row", &run.row, "whether it is a row of the table", Range::yes_no()},
+               {key + "extra", &run.extra, "a row that * leaves out", Range::yes_no()},
+               {key + "only", &run.only, "scales that it is part of", some_scales()}});
   for (auto& [setting, other] : run.needs) {
     rows.push_back({key + "needs." + setting, &other, "the run that it is", Range::not_empty()});
   }
@@ -95,6 +104,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
     rows.insert(rows.end(),
                 {{at + "set", &scale.set, "settings at this scale", texts("key=value")},
                  {at + "values", &scale.values, "values at this scale", texts("values")},
+                 {at + "seeds", &scale.seeds, "seeds at this scale", kSeeds},
                  {at + "recipe", &scale.recipe, "recipe at this scale", kText},
                  {at + "skip", &scale.skip, "why it is left out", kText}});
   }
@@ -117,15 +127,16 @@ void add_figure(std::vector<Option>& rows, FigureSpec& figure) {
 
 void add_chart(std::vector<Option>& rows, ChartSpec& chart) {
   const auto key = "charts." + chart.name + ".";
-  rows.insert(rows.end(),
-              {{key + "title", &chart.title, "title", kText},
-               {key + "kind", &chart.kind, "", Range::one_of({"curves", "sweep"})},
-               {key + "y", &chart.y, "KIND.KEY, of a sweep a column", Range::not_empty()},
-               {key + "runs", &chart.runs, "runs", texts("runs")},
-               {key + "x_label", &chart.x_label, "below the x axis", kText},
-               {key + "y_label", &chart.y_label, "beside the y axis", kText},
-               {key + "log_x", &chart.log_x, "logarithmic x axis", Range::yes_no()},
-               {key + "log_y", &chart.log_y, "logarithmic y axis", Range::yes_no()}});
+  rows.insert(rows.end(), {{key + "title", &chart.title, "title", kText},
+                           {key + "kind", &chart.kind, "", Range::one_of({"curves", "sweep"})},
+                           {key + "y", &chart.y, "KIND.KEY, of a sweep columns",
+                            Range::list(1, 100, Range::any_text("columns"))},
+                           {key + "runs", &chart.runs, "runs", texts("runs")},
+                           {key + "apart", &chart.apart, "a chart for each run", Range::yes_no()},
+                           {key + "x_label", &chart.x_label, "below the x axis", kText},
+                           {key + "y_label", &chart.y_label, "beside the y axis", kText},
+                           {key + "log_x", &chart.log_x, "logarithmic x axis", Range::yes_no()},
+                           {key + "log_y", &chart.log_y, "logarithmic y axis", Range::yes_no()}});
 }
 
 /// The table of an experiment with the members that its file names.
@@ -153,8 +164,7 @@ OptionTable experiment_options(Experiment& experiment) {
     rows.insert(rows.end(),
                 {{key + "text", &claim.text, "the claim in words", Range::not_empty()},
                  {key + "holds", &claim.holds, "comparisons", Range::list(1, 100, kText)},
-                 {key + "scales", &claim.scales, "where it is tested",
-                  Range::list(0, kScales.size(), Range::one_of(scale_names()))}});
+                 {key + "scales", &claim.scales, "where it is tested", some_scales()}});
   }
   table.help = "docs/reproduce.md lists the keys of an experiment";
   return table;

@@ -17,6 +17,15 @@ namespace nsvq {
 /// Sizes at which an experiment can be run. `test` is for tests of the program.
 inline constexpr std::array<std::string_view, 4> kScales = {"paper", "gpu", "cpu", "test"};
 
+/// A setting whose value short runs decide: each row is tried with each of the values, and trained
+/// with the best one.
+struct PilotSpec {
+  std::string key;                  ///< the setting; empty: no pilots
+  std::vector<std::string> values;  ///< of that setting
+  std::vector<std::string> set;     ///< key=value of pilots alone
+  std::string metric = "psnr";      ///< that decides, of the registry
+};
+
 /// What holds for all runs of an experiment at one scale.
 struct ScaleSpec {
   bool given = false;
@@ -25,6 +34,7 @@ struct ScaleSpec {
   std::vector<int64_t> seeds = {0};  ///< every run once for each
   std::vector<std::string> columns;  ///< in place of the experiment's
   int64_t samples = 5000;            ///< images that a diffusion model is evaluated on
+  PilotSpec pilot;                   ///< of tokenizers that are rows
   std::string about;                 ///< what the scale is, for the page
 };
 
@@ -32,6 +42,7 @@ struct ScaleSpec {
 struct RunAtScale {
   std::vector<std::string> set;
   std::vector<std::string> values;  ///< in place of the run's
+  std::vector<int64_t> seeds;       ///< in place of the scale's
   std::string recipe;               ///< in place of the run's
   std::string skip;                 ///< why the run is left out; empty: it is not
 };
@@ -46,14 +57,20 @@ struct RunSpec {
   std::string vary;                          ///< a setting
   std::vector<std::string> values;           ///< of that setting
   bool row = true;                           ///< false: a run that only others need
+  bool extra = false;                        ///< a row that `*` in claims does not stand for
+  std::vector<std::string> only;             ///< scales that it is part of; empty: all
   std::map<std::string, double> paper;       ///< the paper's figure by column
   std::map<std::string, RunAtScale> scales;
 };
 
+/// The value that a run's pilots have chosen, as a figure.
+inline constexpr auto kChosenByPilots = "pilot.chosen";
+
 /// A column of the table that is no metric of the registry.
 struct FigureSpec {
   std::string name, title;
-  std::string of;             ///< "drift.churn": a kind of line of metrics.jsonl and a key in it
+  std::string of;             ///< "drift.churn": a kind of line of metrics.jsonl and a key in it,
+                              ///< or kChosenByPilots
   std::string take = "last";  ///< first, last, mean, median, min or max of the values
   std::string phase;          ///< of lines of this phase alone; empty: all
   std::string relative_to;    ///< divided by this run's value; empty: not
@@ -66,8 +83,9 @@ struct FigureSpec {
 struct ChartSpec {
   std::string name, title;
   std::string kind = "curves";    ///< curves over steps, or a sweep over the values of `vary`
-  std::string y;                  ///< of curves as FigureSpec::of, of a sweep a column
+  std::vector<std::string> y;     ///< of curves as FigureSpec::of, of a sweep columns: a chart each
   std::vector<std::string> runs;  ///< of the experiment; empty: all rows
+  bool apart = false;             ///< a chart for each run, in place of a line
   std::string x_label, y_label;
   bool log_x = false, log_y = false;
 };

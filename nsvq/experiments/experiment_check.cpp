@@ -72,6 +72,20 @@ void check_runs(const Experiment& experiment) {
   }
 }
 
+void check_scale(const Experiment& experiment, const std::string& name, const ScaleSpec& scale) {
+  const auto key = "scales." + name;
+  for (const auto& column : scale.columns) require_column(experiment, key + ".columns", column);
+  const auto& pilot = scale.pilot;
+  if (pilot.key.empty() && pilot.values.empty() && pilot.set.empty()) return;
+  if (pilot.key.empty() || pilot.values.size() < 2) {
+    throw wrong(experiment, key + ".pilot", "needs a key and two values or more");
+  }
+  if (!find_metric_kind(pilot.metric)) {
+    throw unknown_name("metric", pilot.metric, names_of(metric_kinds()),
+                       experiment.file.string() + ": " + key + ".pilot.metric");
+  }
+}
+
 /// Throws if a run needs itself, by way of others or not.
 void check_order(const Experiment& experiment) {
   const std::function<void(const RunSpec&, size_t)> follow = [&](const RunSpec& run, size_t depth) {
@@ -100,16 +114,18 @@ void check_charts(const Experiment& experiment) {
   for (const auto& chart : experiment.charts) {
     const auto key = "charts." + chart.name;
     for (const auto& run : chart.runs) require_run(experiment, key + ".runs", run);
-    if (chart.kind == "sweep") {
-      require_column(experiment, key + ".y", chart.y);
-      for (const auto& run : chart.runs) {
-        if (experiment.find_run(run)->vary.empty()) {
-          throw wrong(experiment, key + ".runs", "{} varies nothing, so it has no x", run);
-        }
+    if (chart.y.empty()) throw wrong(experiment, key, "y is missing");
+    for (const auto& y : chart.y) {
+      if (chart.kind == "sweep") {
+        require_column(experiment, key + ".y", y);
+      } else if (y.find('.') == std::string::npos) {
+        throw wrong(experiment, key + ".y", "expected KIND.KEY of metrics.jsonl, got {}", quote(y));
       }
-    } else if (chart.y.find('.') == std::string::npos) {
-      throw wrong(experiment, key + ".y", "expected KIND.KEY of metrics.jsonl, got {}",
-                  quote(chart.y));
+    }
+    for (const auto& run : chart.runs) {
+      if (chart.kind == "sweep" && experiment.find_run(run)->vary.empty()) {
+        throw wrong(experiment, key + ".runs", "{} varies nothing, so it has no x", run);
+      }
     }
   }
   for (const auto& picture : experiment.pictures) {
@@ -153,9 +169,6 @@ void complete(Experiment& experiment) {
   for (auto& figure : experiment.figures) {
     if (figure.title.empty()) figure.title = figure.name;
   }
-  for (auto& chart : experiment.charts) {
-    if (chart.title.empty()) chart.title = chart.name;
-  }
 }
 
 }  // namespace
@@ -168,9 +181,7 @@ void check_experiment(Experiment& experiment) {
     if (std::find(scales.begin(), scales.end(), name) == scales.end()) {
       throw unknown_name("scale", name, scales, experiment.file.string() + ": scales");
     }
-    for (const auto& column : scale.columns) {
-      require_column(experiment, "scales." + name + ".columns", column);
-    }
+    check_scale(experiment, name, scale);
   }
   for (const auto& column : experiment.columns) require_column(experiment, "columns", column);
   check_runs(experiment);

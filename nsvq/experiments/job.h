@@ -17,6 +17,7 @@ struct Job {
   std::function<std::vector<std::string>()> next;
 };
 
+/// Neither finished nor with a problem: it did not begin in time.
 struct JobResult {
   bool finished = false;
   std::string problem;  ///< why it failed, in a line; empty otherwise
@@ -24,24 +25,18 @@ struct JobResult {
 
 struct ScheduleOptions {
   std::string program;                    ///< the program to start
-  std::vector<std::string> environments;  ///< one a slot: "CUDA_VISIBLE_DEVICES=0 "
+  std::vector<std::string> environments;  ///< NAME=VALUE, one a slot (slots.h); empty: none
   int threads = 0;                        ///< of a process that trains; 0: all cores
+  double minutes = 0;                     ///< no job begins later; 0: no limit
   /// Called at the beginning and end of each command with a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 /// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. A
 /// command that fails is run once more, unless its arguments or settings were refused (exit code
-/// 2). A job whose need failed fails too; all others go on. When this process is asked to stop
-/// (core/interrupt.h), so are the children, and once they have ended Interrupted is thrown. They
-/// are killed when this process is.
+/// 2). A job whose need failed fails too; all others go on. A job that has begun may end later than
+/// `minutes`. When this process is asked to stop (core/interrupt.h), so are the children, and once
+/// they have ended Interrupted is thrown. They are killed when this process is.
 std::vector<JobResult> run_jobs(const std::vector<Job>& jobs, const ScheduleOptions& options);
-
-/// A slot's environment for each GPU of this machine, or `jobs` slots over them (0: one a GPU);
-/// without a GPU `jobs` slots (0: one) that share the cores.
-std::vector<std::string> slot_environments(int jobs);
-
-/// Cores for each of `jobs` processes (0: one) where there is no GPU; 0, all, with one.
-int threads_of_a_job(int jobs);
 
 }  // namespace nsvq

@@ -84,7 +84,7 @@ class Gatherer {
   }
 
   const RunFigures& figures_of(size_t run) {
-    return figures_.try_emplace(run, plan_.runs[run]).first->second;
+    return figures_.try_emplace(run, plan_, run).first->second;
   }
 
   /// Divides a column by the row that it is relative to.
@@ -133,8 +133,11 @@ class Gatherer {
 
   void add_claims() {
     const auto& experiment = *planned_.experiment;
-    std::vector<std::string> names;
-    for (const auto& row : outcome_.rows) names.push_back(row.name);
+    RowNames names;
+    for (const auto& row : planned_.rows) {
+      names.all.push_back(row.name);
+      if (!row.spec->extra) names.with_star.push_back(row.name);
+    }
     for (const auto& claim : experiment.claims) {
       ClaimOutcome result{claim.text, "", Verdict::holds};
       const auto& scales = claim.scales;

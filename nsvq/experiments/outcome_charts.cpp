@@ -10,13 +10,39 @@ namespace nsvq {
 
 namespace {
 
-bool is_in(const ChartSpec& spec, const std::string& run) {
-  return spec.runs.empty() || std::find(spec.runs.begin(), spec.runs.end(), run) != spec.runs.end();
+/// One chart of those that a ChartSpec describes.
+struct ChartPart {
+  const ChartSpec& spec;
+  std::string y;
+  std::vector<const RunSpec*> runs;
+
+  bool has(const PlannedRow& row) const {
+    return std::find(runs.begin(), runs.end(), row.spec) != runs.end();
+  }
+};
+
+std::vector<ChartPart> parts_of(const ChartSpec& spec, const Experiment& experiment) {
+  std::vector<const RunSpec*> runs;
+  for (const auto& run : experiment.runs) {
+    const bool named = std::find(spec.runs.begin(), spec.runs.end(), run.name) != spec.runs.end();
+    if (spec.runs.empty() || named) runs.push_back(&run);
+  }
+  std::vector<ChartPart> parts;
+  for (const auto& y : spec.y) {
+    if (!spec.apart) parts.push_back({spec, y, runs});
+    for (const auto* run : runs) {
+      if (spec.apart) parts.push_back({spec, y, {run}});
+    }
+  }
+  return parts;
 }
 
-Chart empty_chart(const ChartSpec& spec) {
+/// `y_title` is what is drawn, for a spec that has no title or is several charts.
+Chart empty_chart(const ChartPart& part, const std::string& y_title) {
+  const auto& spec = part.spec;
   Chart chart;
-  chart.title = spec.title;
+  chart.title = spec.title.empty() || spec.y.size() > 1 ? y_title : spec.title;
+  if (spec.apart) chart.title = part.runs.front()->title + ": " + chart.title;
   chart.x_label = spec.x_label;
   chart.y_label = spec.y_label;
   chart.log_x = spec.log_x;
@@ -24,54 +50,71 @@ Chart empty_chart(const ChartSpec& spec) {
   return chart;
 }
 
-void add_curves(const ChartSpec& spec, const Plan& plan, const PlannedExperiment& planned,
-                Chart& chart) {
+/// Single values, of runs that only make a file, as lines over the steps of the others.
+void add_levels(std::vector<Series> levels, Chart& chart) {
+  double last = 0;
+  for (const auto& series : chart.series) last = std::max(last, series.x.back());
+  for (auto& level : levels) {
+    level.x.push_back(last);
+    level.y.push_back(level.y.front());
+    chart.series.push_back(std::move(level));
+  }
+}
+
+Chart curves(const ChartPart& part, const Plan& plan, const PlannedExperiment& planned) {
+  auto chart = empty_chart(part, part.y);
   if (chart.x_label.empty()) chart.x_label = "step";
+  std::vector<Series> levels;
   for (const auto& row : planned.rows) {
-    if (!is_in(spec, row.spec->name) || row.runs.empty()) continue;
-    const RunFigures figures(plan.runs[row.runs.front()]);
+    if (!part.has(row) || row.runs.empty()) continue;
+    const RunFigures figures(plan, row.runs.front());
     Series series{row.title, {}, {}};
-    for (const auto& [step, value] : figures.curve(spec.y)) {
+    for (const auto& [step, value] : figures.curve(part.y)) {
       series.x.push_back(step);
       series.y.push_back(value);
     }
     if (series.x.empty()) continue;  // a loss that this scale does not have
     if (const auto step = figures.freeze()) chart.marks.push_back({*step, "freeze"});
-    chart.series.push_back(std::move(series));
+    (figures.has_steps() ? chart.series : levels).push_back(std::move(series));
   }
+  add_levels(std::move(levels), chart);
+  return chart;
 }
 
 /// A line for each run that varies a setting.
-void add_sweep(const ChartSpec& spec, const ExperimentOutcome& outcome, Chart& chart) {
+Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   const auto& columns = outcome.planned->columns;
-  const auto at = std::find(columns.begin(), columns.end(), spec.y);
-  if (at == columns.end()) return;
+  const auto at = std::find(columns.begin(), columns.end(), part.y);
+  if (at == columns.end()) return {};
   const auto column = static_cast<size_t>(at - columns.begin());
   const auto& display = outcome.columns[column].display;
-  if (chart.y_label.empty()) {
-    chart.y_label = display.title + (display.unit.empty() ? "" : ", " + display.unit);
-  }
+  auto chart = empty_chart(part, display.title);
+  if (chart.y_label.empty()) chart.y_label = display.unit;
   for (size_t i = 0; i < outcome.rows.size(); ++i) {
     const auto& row = outcome.planned->rows[i];
-    if (row.value.empty() || !is_in(spec, row.spec->name)) continue;
+    if (row.value.empty() || !part.has(row)) continue;
     if (chart.series.empty() || chart.series.back().name != row.group) {
       chart.series.push_back({row.group, {}, {}});
     }
-    chart.series.back().x.push_back(std::strtod(row.value.c_str(), nullptr));
+    const double x = std::strtod(row.value.c_str(), nullptr);
+    if (chart.log_x && !(x > 0)) continue;
+    chart.series.back().x.push_back(x);
     chart.series.back().y.push_back(outcome.rows[i].cells[column].mean() * display.scale);
     if (chart.x_label.empty()) chart.x_label = row.spec->vary;
   }
+  return chart;
 }
 
 }  // namespace
 
 std::vector<Chart> make_charts(const Plan& plan, const ExperimentOutcome& outcome) {
+  const auto& planned = *outcome.planned;
   std::vector<Chart> charts;
-  for (const auto& spec : outcome.planned->experiment->charts) {
-    auto chart = empty_chart(spec);
-    spec.kind == "sweep" ? add_sweep(spec, outcome, chart)
-                         : add_curves(spec, plan, *outcome.planned, chart);
-    if (!chart.series.empty()) charts.push_back(std::move(chart));
+  for (const auto& spec : planned.experiment->charts) {
+    for (const auto& part : parts_of(spec, *planned.experiment)) {
+      auto chart = spec.kind == "sweep" ? sweep(part, outcome) : curves(part, plan, planned);
+      if (!chart.series.empty()) charts.push_back(std::move(chart));
+    }
   }
   return charts;
 }

@@ -7,6 +7,7 @@
 
 #include "nsvq/io/file.h"
 #include "nsvq/report/html.h"
+#include "nsvq/report/page_log.h"
 
 namespace nsvq {
 
@@ -55,6 +56,21 @@ nlohmann::ordered_json number_or_null(double value) {
 std::string png_uri(const std::filesystem::path& file) {
   const auto bytes = read_file(file);
   return data_uri("image/png", bytes);
+}
+
+/// A chart as nsvq/report/page/experiments.js draws it.
+nlohmann::ordered_json chart_json(const Chart& chart) {
+  constexpr size_t most_points = 2000;
+  nlohmann::ordered_json json = {{"title", chart.title},
+                                 {"x_label", chart.x_label},
+                                 {"y_label", chart.y_label},
+                                 {"log_x", chart.log_x},
+                                 {"log_y", chart.log_y},
+                                 {"marks", nlohmann::ordered_json::array()},
+                                 {"lines", nlohmann::ordered_json::array()}};
+  for (const auto& [x, name] : chart.marks) json["marks"].push_back({{"x", x}, {"name", name}});
+  for (const auto& series : chart.series) json["lines"].push_back(line_data(series, most_points));
+  return json;
 }
 
 }  // namespace
@@ -130,7 +146,7 @@ nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome) {
     }
   }
   json["charts"] = nlohmann::ordered_json::array();
-  for (const auto& chart : outcome.charts) json["charts"].push_back(to_svg(chart));
+  for (const auto& chart : outcome.charts) json["charts"].push_back(chart_json(chart));
   json["pictures"] = nlohmann::ordered_json::array();
   for (const auto& picture : outcome.pictures) {
     json["pictures"].push_back(

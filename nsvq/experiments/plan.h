@@ -21,6 +21,14 @@ struct PlanOptions {
   std::vector<int64_t> seeds = {};  ///< in place of the scale's
 };
 
+/// Short runs that decide about a setting of another one (PilotSpec).
+struct PlannedPilots {
+  std::string metric;
+  std::vector<std::string> values;   ///< of the setting
+  std::vector<size_t> runs;          ///< of the plan, one a value
+  std::vector<std::string> recipes;  ///< of the run that they decide about, one a value
+};
+
 /// A run with all its settings, in a folder whose name has a hash of them: equal runs of several
 /// experiments are one.
 struct PlannedRun {
@@ -29,14 +37,17 @@ struct PlannedRun {
   std::string value;  ///< of the setting that is varied
   int64_t seed = 0;
   std::filesystem::path folder;
-  std::string recipe;                ///< all settings, as YAML; empty without a recipe
+  std::string recipe;                ///< all settings, as YAML; empty without a recipe; with pilots
+                                     ///< that of their first value (pilots.h has the chosen one)
   std::vector<std::string> options;  ///< of the command that makes a file
   Sources train, val;
   std::vector<std::string> metrics;  ///< to be measured at the end, in the registry's names
-  std::vector<size_t> needs;         ///< runs of the plan that come before
+  std::vector<size_t> needs;         ///< runs of the plan that come before, pilots too
+  PlannedPilots pilots;              ///< without runs: none
   int64_t steps = 0;                 ///< of training
   int64_t epochs = 0;                ///< in their place, where steps is 0
   int64_t batch = 0;                 ///< images of a step
+  int64_t size = 0;                  ///< of an image's side
   int64_t samples = 0;               ///< images of a diffusion model's evaluation
 
   std::filesystem::path run() const { return folder / "run"; }
@@ -49,7 +60,6 @@ struct PlannedRow {
   std::string name, title, group, value;
   const RunSpec* spec = nullptr;
   std::vector<size_t> runs;  ///< of the plan, one a seed
-  std::string skip;          ///< why there are none; empty: there are
 };
 
 struct PlannedExperiment {

@@ -21,14 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The trained runs of an experiment's rows and of what these need, for the page.
+/// The trained runs of an experiment's rows and of what these need, without pilots, for the page.
 std::vector<PageRun> page_runs(const Plan& plan, const PlannedExperiment& planned) {
   std::set<size_t> wanted;
   for (const auto& row : planned.rows) wanted.insert(row.runs.begin(), row.runs.end());
   for (bool grown = true; grown;) {
     const auto before = wanted.size();
     for (const size_t run : std::vector(wanted.begin(), wanted.end())) {
-      wanted.insert(plan.runs[run].needs.begin(), plan.runs[run].needs.end());
+      const auto& pilots = plan.runs[run].pilots.runs;
+      for (const size_t need : plan.runs[run].needs) {
+        if (std::find(pilots.begin(), pilots.end(), need) == pilots.end()) wanted.insert(need);
+      }
     }
     grown = wanted.size() > before;
   }
@@ -70,15 +73,19 @@ void write_outcomes(const Plan& plan, const fs::path& out, const std::vector<Job
   if (plan.experiments.size() > 1) write_text(out / "index.html", html_page(index, false));
 }
 
-size_t reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& options) {
+ReproduceResult reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& options) {
   std::vector<Job> jobs;
   for (size_t run = 0; run < plan.runs.size(); ++run)
     jobs.push_back(job_of(plan, run, options.threads));
   for (const auto& planned : plan.experiments) add_picture_jobs(plan, planned, out, jobs);
   const auto results = run_jobs(jobs, options);
   write_outcomes(plan, out, results);
-  return static_cast<size_t>(std::count_if(
-      results.begin(), results.end(), [](const auto& result) { return !result.problem.empty(); }));
+  ReproduceResult result;
+  for (const auto& job : results) {
+    if (!job.problem.empty()) ++result.failed;
+    if (job.problem.empty() && !job.finished) ++result.left;
+  }
+  return result;
 }
 
 }  // namespace nsvq

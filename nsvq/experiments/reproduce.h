@@ -9,11 +9,16 @@
 
 namespace nsvq {
 
+/// Numbers of runs and pictures that failed, and for which no time was left.
+struct ReproduceResult {
+  size_t failed = 0, left = 0;
+};
+
 /// Runs what of the plan is not finished, then writes for each experiment OUT/NAME.html, NAME.md
 /// and NAME.json, and of several experiments OUT/index.html. A run that fails is named in its
-/// cells; the number of those is returned. Throws Interrupted when asked to stop.
-size_t reproduce(const Plan& plan, const std::filesystem::path& out,
-                 const ScheduleOptions& options);
+/// cells. Throws Interrupted when asked to stop.
+ReproduceResult reproduce(const Plan& plan, const std::filesystem::path& out,
+                          const ScheduleOptions& options);
 
 /// The same pages of what is finished so far.
 void write_outcomes(const Plan& plan, const std::filesystem::path& out,

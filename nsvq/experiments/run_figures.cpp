@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
-#include "nsvq/experiments/run_job.h"
+#include "nsvq/experiments/evaluated.h"
+#include "nsvq/experiments/pilots.h"
 #include "nsvq/experiments/seed_statistics.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/train/run_folder.h"
@@ -22,19 +24,36 @@ double taken(const std::string& take, const std::vector<double>& values) {
   return values.back();
 }
 
+std::optional<double> number_in(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() || *end != 0 ? std::nullopt : std::optional(value);
+}
+
 }  // namespace
 
-RunFigures::RunFigures(const PlannedRun& run) : evaluated_(evaluated(run)) {
+RunFigures::RunFigures(const Plan& plan, size_t number) {
+  const auto& run = plan.runs.at(number);
+  has_steps_ = !run.recipe.empty();
+  evaluated_ = evaluated(run);
   std::error_code ignored;
   const auto log = run.run() / kMetricsFile;
-  if (std::filesystem::exists(log, ignored)) log_ = read_run_log(log);
+  if (!std::filesystem::exists(log, ignored)) return;
+  log_ = read_run_log(log);
+  if (!run.pilots.runs.empty()) chosen_ = number_in(chosen_value(plan, run));
 }
 
 std::vector<std::pair<double, double>> RunFigures::curve(const std::string& of,
                                                          const std::string& phase) const {
+  if (of == kChosenByPilots && chosen_) return {{0, *chosen_}};
   const auto dot = of.find('.');
   const auto kind = of.substr(0, dot), key = of.substr(dot + 1);
   std::vector<std::pair<double, double>> points;
+  if (!has_steps_) {
+    const auto found = evaluated_.find(key);
+    if (found != evaluated_.end()) points.emplace_back(0, found->second);
+    return points;
+  }
   for (const auto* record : log_.of_kind(kind)) {
     if (!phase.empty() && record->phase != phase) continue;
     const auto found = record->values.find(key);
@@ -46,11 +65,6 @@ std::vector<std::pair<double, double>> RunFigures::curve(const std::string& of,
 std::optional<double> RunFigures::figure(const Experiment& experiment,
                                          const std::string& column) const {
   if (const auto* figure = experiment.find_figure(column)) {
-    // Of a file that a command made: its JSON.
-    if (figure->of.starts_with("made.")) {
-      const auto found = evaluated_.find(figure->of.substr(5));
-      return found == evaluated_.end() ? std::nullopt : std::optional(found->second);
-    }
     std::vector<double> values;
     for (const auto& [step, value] : curve(figure->of, figure->phase)) {
       if (std::isfinite(value)) values.push_back(value);

@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/experiments/evaluated.h"
+#include "nsvq/experiments/pilots.h"
 #include "nsvq/experiments/run_kind.h"
 #include "nsvq/io/file.h"
-#include "nsvq/io/json.h"
-#include "nsvq/report/run_log.h"
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/run_list.h"
 
@@ -95,30 +94,13 @@ Words next_command(const Plan& plan, const PlannedRun& run) {
 
 }  // namespace
 
-std::map<std::string, double> evaluated(const PlannedRun& run) {
-  std::map<std::string, double> figures;
-  if (is_there(run.run() / kMetricsFile)) {
-    const auto log = read_run_log(run.run() / kMetricsFile);
-    if (const auto records = log.of_kind("eval"); !records.empty()) {
-      for (const auto& [name, value] : records.back()->values) figures[std::string(name)] = value;
-    }
-  }
-  if (!is_there(run.figures())) return figures;
-  const auto json = read_json(run.figures());
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_number()) figures[name] = value.get<double>();
-    if (value.is_null()) figures[name] = NAN;
-  }
-  return figures;
-}
-
 Job job_of(const Plan& plan, size_t run, int threads) {
   const auto& planned = plan.runs.at(run);
   return {planned.folder.filename().string(), planned.folder, planned.needs,
           [&plan, &planned, threads] {
             auto words = next_command(plan, planned);
             if (!words.empty() && !planned.recipe.empty()) {
-              write_text(planned.folder / kRecipe, planned.recipe);
+              write_text(planned.folder / kRecipe, recipe_of(plan, planned));
             }
             const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
             if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));

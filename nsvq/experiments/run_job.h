@@ -1,8 +1,6 @@
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
+#include <cstddef>
 
 #include "nsvq/experiments/job.h"
 #include "nsvq/experiments/plan.h"
@@ -12,9 +10,6 @@ namespace nsvq {
 /// The commands of a planned run: training, then what its last evaluation has not measured. What
 /// lies finished in its folder is not done again. Training has `threads` of the CPU (0: all).
 Job job_of(const Plan& plan, size_t run, int threads = 0);
-
-/// Figures of a run by metric: what `nsvq eval` wrote, else its last evaluation in training.
-std::map<std::string, double> evaluated(const PlannedRun& run);
 
 /// Whether nothing is left to do for a run.
 bool is_done(const Plan& plan, size_t run);

@@ -5,9 +5,9 @@
 #include <spawn.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <utility>
+
+#include "nsvq/io/exec_words.h"
 
 namespace nsvq {
 
@@ -44,10 +44,10 @@ class SpawnAttributes {
  public:
   explicit SpawnAttributes(SpawnOptions::Group group) {
     posix_spawnattr_init(&attributes_);
-    const bool session = group == SpawnOptions::Group::new_session;
-    posix_spawnattr_setflags(
-        &attributes_, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                         (session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
+    int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    if (group == SpawnOptions::Group::new_session) flags |= POSIX_SPAWN_SETSID;
+    if (group == SpawnOptions::Group::new_group) flags |= POSIX_SPAWN_SETPGROUP;
+    posix_spawnattr_setflags(&attributes_, static_cast<short>(flags));
     posix_spawnattr_setpgroup(&attributes_, 0);
     // A process that writes to nobody is to end, whatever this one does about that signal.
     sigset_t signals;
@@ -68,7 +68,8 @@ class SpawnAttributes {
 
 }  // namespace
 
-pid_t spawn_shell(const std::string& command, const SpawnOptions& options) {
+pid_t spawn_program(const std::string& program, const std::vector<std::string>& arguments,
+                    const SpawnOptions& options) {
   SpawnActions actions;
   actions.set_stream(STDIN_FILENO, options.input);
   actions.set_stream(STDOUT_FILENO, options.output);
@@ -78,14 +79,19 @@ pid_t spawn_shell(const std::string& command, const SpawnOptions& options) {
   if (extra) actions.set_stream(SpawnOptions::kExtraDescriptor, options.extra);
   actions.close_from(SpawnOptions::kExtraDescriptor + (extra ? 1 : 0));
   const SpawnAttributes attributes(options.group);
-  std::string shell = "sh", flag = "-c", text = command;
-  const std::array<char*, 4> words = {shell.data(), flag.data(), text.data(), nullptr};
+  std::vector<std::string> all = {program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const ExecWords words(all), environment(environment_with(options.environment));
   pid_t process = -1;
-  const int error =
-      posix_spawn(&process, "/bin/sh", actions.get(), attributes.get(), words.data(), environ);
+  const int error = posix_spawnp(&process, program.c_str(), actions.get(), attributes.get(),
+                                 words.get(), environment.get());
   if (error == 0) return process;
   errno = error;
   return -1;
+}
+
+pid_t spawn_shell(const std::string& command, const SpawnOptions& options) {
+  return spawn_program("/bin/sh", {"-c", command}, options);
 }
 
 }  // namespace nsvq

@@ -29,17 +29,6 @@ PageJson numbers(const std::vector<double>& values) {
   return out;
 }
 
-PageJson line_data(const Series& series, size_t points) {
-  std::vector<Point> all(series.x.size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = {series.x[i], series.y[i]};
-  auto x = PageJson::array(), y = PageJson::array();
-  for (const Point& point : thin(all, points, [](Point p) { return std::isfinite(p.y); })) {
-    x.push_back(short_number(point.x));
-    y.push_back(short_number(point.y));
-  }
-  return {{"name", series.name}, {"x", x}, {"y", y}};
-}
-
 PageJson charts_data(const RunLog& log, size_t points) {
   auto charts = PageJson::array();
   for (const ChartGroup& group : make_curves(log)) {
@@ -147,6 +136,17 @@ PageJson checks_data(const RunLog& log) {
 }
 
 }  // namespace
+
+PageJson line_data(const Series& series, size_t points) {
+  std::vector<Point> all(series.x.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = {series.x[i], series.y[i]};
+  auto x = PageJson::array(), y = PageJson::array();
+  for (const Point& point : thin(all, points, [](Point p) { return std::isfinite(p.y); })) {
+    x.push_back(short_number(point.x));
+    y.push_back(short_number(point.y));
+  }
+  return {{"name", series.name}, {"x", x}, {"y", y}};
+}
 
 PageJson short_number(double value) {
   if (!std::isfinite(value)) return nullptr;

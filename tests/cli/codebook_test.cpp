@@ -2,6 +2,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/json.h"
 #include "nsvq/io/safetensors.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
@@ -53,6 +54,26 @@ TEST_F(Codebook, ClustersTheLatentsOfAModel) {
   EXPECT_EQ(read_file(folder_ / "codes.safetensors"), read_file(folder_ / "again.safetensors"));
   ASSERT_EQ(kmeans({"--codes", "20", "--seed", "2"}, "again.safetensors").code, 0);
   EXPECT_NE(read_file(folder_ / "codes.safetensors"), read_file(folder_ / "again.safetensors"));
+}
+
+TEST_F(Codebook, SaysHowFarFromAFixedPointItIs) {
+  const auto json = folder_ / "codes.json";
+  const auto distance_after = [&](const std::string& iterations) {
+    EXPECT_EQ(kmeans({"--codes", "20", "--iterations", iterations, "--json", json.string()}).code,
+              0);
+    const auto said = read_json(json);
+    const double error = said.at("quantization_error");
+    EXPECT_NEAR(error * error, said.at("mean_squared_error").get<double>(), 1e-9);
+    return said.at("centroid_distance").get<double>();
+  };
+  EXPECT_GT(distance_after("0"), 1e-3);
+  EXPECT_LT(distance_after("500"), 1e-6);
+}
+
+TEST_F(Codebook, OfAModelWithoutCodesNeedsTheirNumber) {
+  write_model_file(model_, tiny_config_of("none"));
+  EXPECT_EQ(kmeans({"--codes", "20"}).code, 0);
+  EXPECT_EQ(kmeans().code, 2);
 }
 
 TEST_F(Codebook, HasAsManyCodesAsTheModelAndAsManyVectorsAsAsked) {

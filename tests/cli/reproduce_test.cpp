@@ -3,8 +3,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -29,6 +35,42 @@ std::map<std::string, std::string> finished_logs(const fs::path& runs) {
   return logs;
 }
 
+/// Charts on an experiment's page, each of whose lines has a point to draw.
+size_t charts_with_lines(const fs::path& page) {
+  const auto text = read_text(page);
+  const std::string begin = "id=\"data\">";
+  const auto from = text.find(begin) + begin.size();
+  const auto data = nlohmann::json::parse(text.substr(from, text.find("</script>", from) - from));
+  size_t drawn = 0;
+  for (const auto& chart : data.at("experiments").at(0).at("charts")) {
+    const auto& lines = chart.at("lines");
+    const bool all = std::all_of(lines.begin(), lines.end(), [](const auto& line) {
+      const auto& y = line.at("y");
+      return std::any_of(y.begin(), y.end(), [](const auto& value) { return value.is_number(); });
+    });
+    drawn += !lines.empty() && all ? 1 : 0;
+  }
+  return drawn;
+}
+
+/// Whether a process has this text in its command line.
+bool some_process_names(const std::string& text) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/proc", none)) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string words{std::istreambuf_iterator<char>(file), {}};
+    if (words.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool all_processes_end(const std::string& text) {
+  for (int i = 0; i < 1000 && some_process_names(text); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !some_process_names(text);
+}
+
 TEST(Reproduce, AllExperimentsAfterAKill) {
   const TemporaryFolder folder;
   const auto out = folder / "out";
@@ -42,6 +84,7 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
         return name.ends_with("log.txt") && finished_logs(out / "runs").size() >= 3 && ++logs > 0;
       });
   ASSERT_TRUE(WIFSIGNALED(status)) << read_text(folder / "log");
+  EXPECT_TRUE(all_processes_end(out.string())) << "a run goes on without its parent";
   const auto before = finished_logs(out / "runs");
   EXPECT_GE(before.size(), 3u);
 
@@ -49,6 +92,12 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
   ASSERT_EQ(again.wait(), 0) << read_text(folder / "log");
   for (const auto& [log, text] : before) EXPECT_EQ(read_text(log), text) << "repeated";
 
+  // Of each experiment that has any; rFID and the perceptual loss are not measured at this scale.
+  std::map<std::string, size_t> expected = {{"stress", 8},
+                                            {"controlled-drift", 3},
+                                            {"sensitivity", 4},
+                                            {"dynamics", 6},
+                                            {"kmeans-fixed-point", 2}};
   int experiments = 0;
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.path().extension() != ".json") continue;
@@ -65,11 +114,44 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
     EXPECT_FALSE(json.at("claims").empty());
     auto page = entry.path();
     EXPECT_GT(fs::file_size(page.replace_extension(".html")), 10000u);
-    EXPECT_EQ(read_text(page).find("no data"), std::string::npos) << "an empty chart";
+    EXPECT_EQ(charts_with_lines(page), expected[entry.path().stem().string()]);
   }
   EXPECT_EQ(experiments, 12);
   EXPECT_TRUE(fs::exists(out / "index.html"));
   EXPECT_FALSE(fs::is_empty(out / "pictures"));
+}
+
+TEST(Reproduce, PilotsDecideAndMinutesEndIt) {
+  const TemporaryFolder folder;
+  const auto table1 = fs::path(NSVQ_TESTS_DIR) / "../../configs/table1";
+  write_text(folder / "rate.yaml",
+             "title: A rate by pilots\n"
+             "columns: [psnr, rate]\n"
+             "figures: {rate: {of: pilot.chosen}}\n"
+             "scales:\n"
+             "  test:\n"
+             "    over: [" +
+                 (table1 / "tiny.yaml").string() +
+                 "]\n"
+                 "    pilot: {key: optimizer.lr, values: [1e-9, 1e-2], set: [train.epochs=1]}\n"
+                 "runs: {simvq: {recipe: " +
+                 (table1 / "simvq.yaml").string() + "}}\n");
+  std::vector<std::string> words = {
+      "reproduce", (folder / "rate.yaml").string(), "--scale",   "test",
+      "--out",     (folder / "out").string(),       "--minutes", "1e-9"};
+  Program too_late(words, folder / "log");
+  ASSERT_EQ(too_late.wait(), 0) << read_text(folder / "log");
+  expect_contains(read_text(folder / "log"), {"3 runs left", "the same command goes on"});
+  EXPECT_TRUE(finished_logs(folder / "out" / "runs").empty());
+  expect_contains(read_text(folder / "out" / "rate.md"), {"not run yet"});
+
+  words.resize(words.size() - 2);
+  Program program(words, folder / "log");
+  ASSERT_EQ(program.wait(), 0) << read_text(folder / "log");
+  // Two runs that only decide, and one that counts. A rate of 1e-9 trains nothing.
+  EXPECT_EQ(finished_logs(folder / "out" / "runs").size(), 3u);
+  const auto row = read_json(folder / "out" / "rate.json").at("rows").at(0).at("figures");
+  EXPECT_EQ(row.at("rate").at("mean"), 1e-2);
 }
 
 TEST(Reproduce, WrongArgumentsAreOneLine) {
@@ -77,6 +159,7 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
   expect_failure(run({"reproduce", "nowhere.yaml"}), 2, {"nowhere.yaml"});
   expect_failure(run({"reproduce", "table1", "--scale", "large"}), 2, {"large"});
   expect_failure(run({"reproduce", "table1", "table1"}), 2, {"table1", "twice"});
+  expect_failure(run({"reproduce", "table1", "--minutes", "-1"}), 2, {"--minutes"});
   EXPECT_EQ(run({"reproduce", "list"}).code, 0);
 }
 

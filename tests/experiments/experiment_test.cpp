@@ -8,6 +8,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan.h"
+#include "nsvq/experiments/resolve.h"
 #include "nsvq/io/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
@@ -35,7 +36,7 @@ runs:
     test.set: [train.epochs=1]
   sweep: {recipe: nsvq.yaml, vary: quantizer.tau, values: [0.1, 1]}
 charts:
-  tau: {kind: sweep, y: psnr, runs: [sweep]}
+  tau: {kind: sweep, y: [psnr], runs: [sweep]}
 claims:
   better: {text: NSVQ is better, holds: ["nsvq:psnr > vq:psnr"]}
 )";
@@ -80,6 +81,12 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"set: [quantizer.alpha=0.2]", "needs: {train.init_from: nsvq}", "needs itself"},
       {"set: [quantizer.alpha=0.2]", "needs: {train.init_from: gone}", "gone"},
       {"set: [quantizer.alpha=0.2]", "kind: tokeniser", "kind"},
+      {"set: [quantizer.alpha=0.2]", "only: [gpus]", "runs.nsvq.only", "gpus"},
+      {"y: [psnr]", "y: []", "charts.tau"},
+      {"{set: [train.epochs=2]}", "{pilot: {key: optimizer.lr, values: [1]}}", "pilot", "two"},
+      {"{set: [train.epochs=2]}", "{pilot: {set: [train.epochs=2]}}", "pilot", "key"},
+      {"{set: [train.epochs=2]}", "{pilot: {key: optimizer.lr, values: [1, 2], metric: pnsr}}",
+       "pnsr", "psnr"},
   };
   for (const auto& one : cases) {
     const auto error = error_of([&] { parse(with(one[0], one[1])); });
@@ -160,6 +167,15 @@ TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
   EXPECT_NE(changed.runs[changed.experiments[0].rows[1].runs[0]].folder, before);
 }
 
+TEST_F(PlanTest, RunsCanBeOfSomeScalesOnlyAndHaveTheirOwnSeeds) {
+  const auto text = with("set: [quantizer.alpha=0.2]", "only: [cpu]");
+  EXPECT_EQ(plan(text).experiments[0].rows.size(), 3u);  // without nsvq
+  EXPECT_TRUE(plan(text).experiments[0].notes.empty());
+  const auto seeds = plan(with("test.set: [train.epochs=1]", "test.seeds: [0, 1, 2]"));
+  EXPECT_EQ(seeds.experiments[0].rows[0].runs.size(), 2u);
+  EXPECT_EQ(seeds.experiments[0].rows[1].runs.size(), 3u);
+}
+
 TEST_F(PlanTest, WrongSettingsNameTheFile) {
   const auto text = with("set: [quantizer.alpha=0.2]", "set: [quantizer.alhpa=0.2]");
   expect_contains(error_of([&] { plan(text); }), {"x.yaml", "runs.nsvq.set", "quantizer.alhpa"});
@@ -167,6 +183,27 @@ TEST_F(PlanTest, WrongSettingsNameTheFile) {
                   {"gone.yaml"});
   options_.scale = "paper";
   expect_contains(error_of([&] { plan(); }), {"x.yaml", "no scale paper", "cpu, test"});
+}
+
+TEST(Experiments, TheRecipeOfTheGpuScaleIsThisBudget) {
+  const auto table1 = (kExperiments / "../table1").string();
+  const auto settings = [&](const std::vector<std::string>& recipes,
+                            const std::vector<std::string>& set) {
+    SettingsLayers layers;
+    for (const auto& name : recipes) layers.recipes.push_back(table1 + "/" + name);
+    layers.overrides = {{"test", set}};
+    return resolve_settings("tokenizer", layers).yaml;
+  };
+  for (const std::string row : {"simvq.yaml", "nsvq.yaml", "fvq.yaml", "nsvq-tracking.yaml"}) {
+    EXPECT_EQ(settings({row, "gpu-5000.yaml"}, {}),
+              settings({row, "gpu.yaml"},
+                       {"train.steps=5000", "schedule.epoch_steps=50", "schedule.freeze=epoch",
+                        "schedule.freeze_epoch=80", "schedule.warmup_epochs=8",
+                        "schedule.ramp_epochs=4", "replacement.exempt_epochs=2",
+                        "adversarial.weight=0.1", "adversarial.start_step=2000",
+                        "optimizer.lr=4e-4", "optimizer.schedule.warmup_steps=0", "drift.images=64",
+                        "drift.every_steps=50", "train.deterministic=false"}));
+  }
 }
 
 TEST(Experiments, AllHaveFourScalesThatCanBePlanned) {

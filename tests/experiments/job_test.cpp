@@ -11,6 +11,7 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/slots.h"
 #include "nsvq/io/file.h"
 
 namespace nsvq {
@@ -110,6 +111,44 @@ TEST_F(JobTest, AStopIsPassedOn) {
   EXPECT_TRUE(fs::exists(folder_ / "long" / "saved"));
   EXPECT_FALSE(fs::exists(folder_ / "later" / "done"));
   catch_interrupts();  // forgets the signal
+}
+
+TEST_F(JobTest, NoShellReadsTheWords) {
+  options_.program = "/usr/bin/touch";
+  const auto file = folder_ / "a b; touch $(echo c)";
+  jobs_.push_back({"odd", folder_.path() / "odd", {}, [file]() -> std::vector<std::string> {
+                     if (fs::exists(file)) return {};
+                     return {file.string()};
+                   }});
+  EXPECT_TRUE(run()[0].finished);
+}
+
+TEST_F(JobTest, ASlotsVariableIsSet) {
+  options_.environments = {"NSVQ_SLOT=one; two"};
+  add("slot", "printf %s \"$NSVQ_SLOT\" > done");
+  EXPECT_TRUE(run()[0].finished);
+  EXPECT_EQ(text("slot", "done"), "one; two");
+}
+
+TEST_F(JobTest, NoJobBeginsAfterTheMinutes) {
+  options_.environments = {""};
+  options_.minutes = 0.5 / 60;
+  write_text(folder_ / "old" / "done", "");
+  // Two commands: the second one belongs to a job that has begun.
+  add("first", "sleep 0.6; test -e half && touch done || touch half");
+  add("second", "touch done");
+  add("third", "touch done", {1});
+  add("old", "touch again");
+  auto results = run();
+  EXPECT_TRUE(results[0].finished);
+  for (const size_t late : {1, 2}) {
+    EXPECT_FALSE(results[late].finished);
+    EXPECT_EQ(results[late].problem, "");
+  }
+  EXPECT_TRUE(results[3].finished);
+  options_.minutes = 0;
+  results = run();
+  EXPECT_TRUE(results[1].finished && results[2].finished);
 }
 
 TEST_F(JobTest, CoresAreSharedBetweenJobs) {

@@ -25,6 +25,18 @@ schedule: {freeze: epoch, freeze_epoch: 1, warmup_epochs: 1}
 train: {epochs: 3, batch_size: 8, log_every: 1, eval_every: 1, samples_every: 1, samples: 3}
 threads: 1
 """
+EXPERIMENT = """
+title: Two rates
+columns: [psnr]
+scales: {test: {seeds: [0]}}
+runs:
+  rate: {recipe: tiny.yaml, vary: optimizer.lr, values: [1e-3, 1e-2]}
+charts:
+  psnr: {kind: sweep, title: PSNR by rate, y: [psnr], log_x: true}
+  utilisation: {title: Codes used, y: [epoch.utilisation]}
+claims:
+  one: {text: A claim, holds: ["rate@1e-3:psnr > 0"]}
+"""
 RIGHT = "\ue014"
 
 
@@ -231,6 +243,38 @@ class Page(unittest.TestCase):
         self.assertEqual(self.js(background), light)
         self.js("document.querySelector('#theme').click()")
         self.assertEqual(self.js(background), dark)
+
+    def test_an_experiment(self):
+        (self.folder / "rates.yaml").write_text(EXPERIMENT)
+        out = self.folder / "reproduced"
+        self.nsvq("reproduce", str(self.folder / "rates.yaml"), "--scale", "test", "--out", str(out))
+        self.open(out / "rates.html")
+        self.assertEqual(self.js("return document.querySelectorAll('#experiments .chart').length"), 2)
+        self.js("document.querySelectorAll('#experiments .chart').forEach((e, i) => { e.id = 'chart' + i; })")
+        for chart, values in (("#chart0", r"optimizer\.lr 0\.01.*\d rate"), ("#chart1", r"step \d+.*\d rate, 1e-")):
+            self.box(chart)
+            self.browser.until(lambda: self.colored(chart + " canvas") > 0)
+            self.assertTrue(self.js("return document.querySelector(arguments[0]).hidden", chart + " .values"))
+            self.browser.pointer(self.at(chart + " .over", 0.65, 0.5))
+            self.assertRegex(self.text(chart + " .values"), values)
+            self.browser.pointer((1, 1))
+        # Choices for the charts of runs leave it as it is; its own zoom changes it alone.
+        plain = self.pixels("#chart1 canvas")
+        self.set("#smooth", "0.9")
+        self.set(".bar select", "time")
+        self.assertEqual(self.pixels("#chart1 canvas"), plain)
+        self.browser.pointer(self.at("#chart1 .over", 0.3, 0.5), "down", self.at("#chart1 .over", 0.7, 0.5), "up")
+        self.assertNotEqual(self.pixels("#chart1 canvas"), plain)
+        self.js("document.querySelector('#chart1 canvas').focus()")
+        self.browser.keys("\ue00c")  # Escape
+        self.js("document.activeElement.blur()")
+        self.browser.pointer((1, 1))
+        self.assertEqual(self.pixels("#chart1 canvas"), plain)
+        self.browser.prefer("dark")
+        self.browser.until(lambda: self.pixels("#chart1 canvas") != plain)
+        self.assertGreater(self.colored("#chart1 canvas"), 0)
+        self.browser.resize(375, 700)
+        self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 375)
 
     def test_a_phone(self):
         self.browser.resize(375, 700)

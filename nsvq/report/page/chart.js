@@ -43,6 +43,17 @@ class Chart {
       .filter(line => line.x.length > 0 && line.x[0] !== null);
   }
 
+  // What follows is other in a chart of an experiment (experiments.js), which has neither runs nor choices.
+
+  smoothing() { return page.smooth; }
+  isLog() { return page.y === "log" || (page.y === "auto" && this.description.log); }
+  isLogX() { return false; }
+  xText(x) { return xText(x); }
+  tickText(x) { return tickText(x); }
+  zoom() { return page.zoom; }
+  setZoom(range) { setZoom(range); }
+  paintMarks(context) { paintMarks(context, this); }
+
   xRange() {
     if (page.zoom) return page.zoom;
     let high = 0;
@@ -73,18 +84,18 @@ class Chart {
     if (width === 0) return;
     const context = sizeCanvas(this.canvas, width, chartHeight);
     this.drawn = this.lines();
-    const log = page.y === "log" || (page.y === "auto" && this.description.log);
+    const log = this.isLog();
     const [low, high] = this.xRange();
     const [least, greatest] = this.yRange(low, high, log);
-    this.xAxis = axis(low, high, 56, width - 12, false);
+    this.xAxis = axis(low, high, 56, width - 12, this.isLogX());
     this.yAxis = axis(least, greatest, chartHeight - 26, 12, log);
     paintAxes(context, width, this);
     context.save();
     context.beginPath();
     context.rect(56, 0, width - 68, chartHeight - 26);
     context.clip();
-    paintMarks(context, this);
-    if (page.smooth > 0) for (const line of this.drawn) paintLine(context, this, line, line.raw, 0.25);
+    this.paintMarks(context);
+    if (this.smoothing() > 0) for (const line of this.drawn) paintLine(context, this, line, line.raw, 0.25);
     for (const line of this.drawn) paintLine(context, this, line, line.y, 1);
     context.restore();
     if (this.drawn.length === 0) this.paintNothing(context, width);
@@ -99,16 +110,15 @@ class Chart {
 
   /** Of each line the point nearest to the cursor, if it is near enough to be meant. */
   valuesAt(x) {
+    const distance = value => Math.abs(this.xAxis.place(value) - this.xAxis.place(x));  // in pixels
     const near = [];
     for (const line of this.drawn) {
       let i = placeIn(line.x, x);
-      if (i + 1 < line.x.length && line.x[i + 1] - x < x - line.x[i]) ++i;
+      if (i + 1 < line.x.length && distance(line.x[i + 1]) < distance(line.x[i])) ++i;
       if (hasValue(line.y[i]) && !(this.yAxis.log && line.y[i] <= 0)) near.push({line, x: line.x[i], y: line.y[i], raw: line.raw[i]});
     }
-    const distance = point => Math.abs(point.x - x);
-    const least = Math.min(...near.map(distance));
-    const pixel = (this.xAxis.high - this.xAxis.low) / 300;
-    const points = near.filter(point => distance(point) <= least + 4 * pixel);
+    const least = Math.min(...near.map(point => distance(point.x)));
+    const points = near.filter(point => distance(point.x) <= least + 4);
     // Of many lines those nearest to the pointer.
     const away = point => Math.abs(this.yAxis.place(point.y) - this.height);
     const shown = points.sort((a, b) => away(a) - away(b)).slice(0, mostValues).sort((a, b) => b.y - a.y);
@@ -145,9 +155,9 @@ class Chart {
   fillBox(points, more, x, width) {
     const rows = points.map(point => make("div", {},
       make("i", {style: `background:${point.line.color}`}), make("b", {}, short(point.y)),
-      page.smooth > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`));
+      this.smoothing() > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`));
     if (more > 0) rows.push(make("div", {}, `and ${more} more`));
-    this.box.replaceChildren(make("div", {class: "quiet"}, xText(points[0].x)), ...rows);
+    this.box.replaceChildren(make("div", {class: "quiet"}, this.xText(points[0].x)), ...rows);
     // On the side of the cursor that has more room.
     const left = x > width / 2;
     this.box.style.left = left ? "auto" : `${x + 24}px`;
@@ -178,7 +188,7 @@ class Chart {
     this.over.addEventListener("pointerup", () => this.endDrag());
     this.over.addEventListener("pointercancel", () => { this.drag = null; this.setCursor(null); });
     this.over.addEventListener("pointerleave", event => { if (event.pointerType === "mouse") this.setCursor(null); });
-    this.over.addEventListener("dblclick", () => setZoom(null));
+    this.over.addEventListener("dblclick", () => this.setZoom(null));
     this.canvas.addEventListener("keydown", event => this.key(event));
     this.canvas.addEventListener("blur", () => this.setCursor(null));
   }
@@ -188,7 +198,7 @@ class Chart {
     this.drag = null;
     if (!drag || Math.abs(drag.to - drag.from) < 8) return this.paintCursor();
     const ends = [this.xAxis.value(drag.from), this.xAxis.value(drag.to)].sort((a, b) => a - b);
-    setZoom([Math.max(ends[0], this.xAxis.low), Math.min(ends[1], this.xAxis.high)]);
+    this.setZoom([Math.max(ends[0], this.xAxis.low), Math.min(ends[1], this.xAxis.high)]);
   }
 
   /** Arrows move the cursor, + and - zoom around it. */
@@ -196,15 +206,15 @@ class Chart {
     const {low, high} = this.xAxis;
     const here = this.cursor === null ? (low + high) / 2 : this.cursor;
     const step = (high - low) / (event.shiftKey ? 10 : 100);
-    const zoomed = factor => setZoom([here - (here - low) * factor, here + (high - here) * factor]);
+    const zoomed = factor => this.setZoom([here - (here - low) * factor, here + (high - here) * factor]);
     const keys = {
       ArrowLeft: () => this.setCursor(Math.max(low, here - step)),
       ArrowRight: () => this.setCursor(Math.min(high, here + step)),
       Home: () => this.setCursor(low),
       End: () => this.setCursor(high),
-      Escape: () => setZoom(null),
+      Escape: () => this.setZoom(null),
       "+": () => zoomed(0.5),
-      "-": () => page.zoom && zoomed(2),
+      "-": () => this.zoom() && zoomed(2),
     };
     if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -212,9 +222,12 @@ class Chart {
   }
 }
 
+/** Too small a part of an axis to be drawn. */
+const isNoRange = range => range !== null && range[1] - range[0] <= 1e-9 * Math.max(1, Math.abs(range[1]));
+
 /** The same part of the x axis in all charts; null: all of it. */
 function setZoom(range) {
-  if (range && range[1] - range[0] <= 1e-9 * Math.max(1, Math.abs(range[1]))) return;
+  if (isNoRange(range)) return;
   page.zoom = range;
   showZoom();
   drawCharts();

@@ -18,11 +18,54 @@ function experimentClaims(experiment) {
       claim.why ? make("small", {}, claim.why) : null)))];
 }
 
-/** The program has drawn it, with all text of others escaped. */
-function drawnChart(svg) {
-  const place = make("div", {class: "drawn"});
-  place.innerHTML = svg;
-  return place;
+/** Lines over steps or over the values of a setting, as they are: the choices for runs do not concern it. */
+class ExperimentChart extends Chart {
+  lines() {
+    return this.description.lines.map(line => ({line, x: line.x, y: line.y, raw: line.y, color: color(line.color), label: line.name}));
+  }
+
+  xRange() {
+    if (this.ownZoom) return this.ownZoom;
+    const all = this.description.lines.flatMap(line => [line.x[0], line.x[line.x.length - 1]]);
+    const low = Math.min(...all), high = Math.max(...all);
+    if (low < high) return [low, high];
+    return this.isLogX() ? [low / 2, low * 2] : [low - 1, low + 1];
+  }
+
+  smoothing() { return 0; }
+  isLog() { return this.description.log; }
+  isLogX() { return this.description.logX; }
+  xText(x) { return `${this.description.xLabel} ${short(x)}`; }
+  tickText(x) { return short(x); }
+  zoom() { return this.ownZoom; }
+
+  setZoom(range) {
+    if (isNoRange(range)) return;
+    this.ownZoom = range;
+    this.draw();
+  }
+
+  paintMarks(context) {
+    context.font = "10px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    for (const mark of this.description.marks) {
+      const x = Math.round(this.xAxis.place(mark.x)) + 0.5;
+      paintMark(context, x, styleColor("axis"), [4, 4]);
+      context.fillStyle = styleColor("quiet");
+      context.fillText(mark.name, x + 4, 2);
+    }
+  }
+}
+
+function experimentChart(data) {
+  const unit = [data.y_label, data.x_label === "step" ? "" : `over ${data.x_label}`].filter(Boolean).join(" ");
+  const chart = new ExperimentChart({title: data.title, unit, xLabel: data.x_label, log: data.log_y, logX: data.log_x, marks: data.marks,
+    lines: data.lines.map((line, number) => ({...line, color: number}))});
+  chart.element.chart = chart;
+  experimentCharts.push(chart);
+  seen.observe(chart.element);
+  return chart.element;
 }
 
 function experimentPictures(experiment) {
@@ -40,6 +83,6 @@ function experimentSection(experiment, several) {
     agreement ? make("p", {class: "quiet"}, "Rank correlation of our order of the rows with the paper's: " + agreement) : null,
     ...experiment.notes.map(text => make("p", {class: "quiet"}, text)),
     ...experimentClaims(experiment),
-    make("div", {class: "charts"}, ...experiment.charts.map(drawnChart)),
+    make("div", {class: "charts"}, ...experiment.charts.map(experimentChart)),
     ...experimentPictures(experiment));
 }

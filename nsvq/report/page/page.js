@@ -8,8 +8,12 @@ const seen = new IntersectionObserver(entries => {
   for (const entry of entries) entry.target.chart.setVisible(entry.isIntersecting);
 }, {rootMargin: "200px"});
 
+const experimentCharts = [];
+
+const allCharts = () => [...experimentCharts, ...charts.values()];
+
 function drawCharts() {
-  for (const chart of charts.values()) chart.draw();
+  for (const chart of allCharts()) chart.draw();
 }
 
 /** After a change of colours or size. */
@@ -96,7 +100,7 @@ function start() {
   showData();
   new ResizeObserver(drawCharts).observe(sections.curves);
   systemDark.addEventListener("change", () => { applyTheme(); redraw(); });
-  addEventListener("beforeprint", () => { for (const chart of charts.values()) chart.setVisible(true); });
+  addEventListener("beforeprint", () => { for (const chart of allCharts()) chart.setVisible(true); });
   if (data.live) follow(status);
 }
 

@@ -4,15 +4,15 @@ const chartHeight = 230;
 const mostMarkedRuns = 6;
 
 /** Ticks with their numbers; those of y have lines. */
-function paintAxes(context, width, {xAxis, yAxis}) {
+function paintAxes(context, width, chart) {
+  const {xAxis, yAxis} = chart;
   context.font = "11px system-ui, sans-serif";
   context.lineWidth = 1;
   context.strokeStyle = styleColor("grid");
   context.fillStyle = styleColor("quiet");
   context.textBaseline = "middle";
   context.textAlign = "right";
-  const ticks = yAxis.log ? logTicks(yAxis.low, yAxis.high, 6) : linearTicks(yAxis.low, yAxis.high, 5);
-  for (const tick of ticks) {
+  for (const tick of ticksOf(yAxis, yAxis.log ? 6 : 5)) {
     const y = Math.round(yAxis.place(tick)) + 0.5;
     context.beginPath();
     context.moveTo(56, y);
@@ -21,8 +21,8 @@ function paintAxes(context, width, {xAxis, yAxis}) {
     context.fillText(short(Number(tick.toPrecision(8))), 50, y);
   }
   context.textAlign = "center";
-  for (const tick of linearTicks(xAxis.low, xAxis.high, Math.floor(width / 90)))
-    context.fillText(tickText(Number(tick.toPrecision(8))), Math.min(xAxis.place(tick), width - 24), chartHeight - 11);
+  for (const tick of ticksOf(xAxis, Math.floor(width / 90)))
+    context.fillText(chart.tickText(Number(tick.toPrecision(8))), Math.min(xAxis.place(tick), width - 24), chartHeight - 11);
   context.strokeStyle = styleColor("axis");
   context.strokeRect(56.5, chartHeight - 26.5, width - 68, 0);
 }

@@ -23,6 +23,8 @@ function logTicks(low, high, count) {
   return inside.length >= 2 ? inside : linearTicks(low, high, count).filter(tick => tick > 0);
 }
 
+const ticksOf = ({low, high, log}, count) => log ? logTicks(low, high, count) : linearTicks(low, high, count);
+
 /** The place of `value` in a rising list: the last index whose number is not larger, at least 0. */
 function placeIn(list, value) {
   let low = 0, high = list.length;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// Where a process can run, as a variable of its environment ("CUDA_VISIBLE_DEVICES=0"): one slot
+/// for each GPU of this machine, or `jobs` over them (0: one a GPU); without a GPU `jobs` slots (0:
+/// one) that share the cores.
+std::vector<std::string> slot_environments(int jobs);
+
+/// Cores for each of `jobs` processes (0: one) where there is no GPU; 0, all, with one.
+int threads_of_a_job(int jobs);
+
+}  // namespace nsvq
