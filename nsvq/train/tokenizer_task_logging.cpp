@@ -160,7 +160,10 @@ std::optional<Image> TokenizerTask::sample_picture() {
 }
 
 NonfinitePlace TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
-  return first_nonfinite(model_, skipped.batch.front(), skipped.values);
+  auto place = first_nonfinite(model_, skipped.batch.front(), skipped.values);
+  if (place.own || !adversary_) return place;
+  const auto name = first_nonfinite(named_tensors(adversary_->module()));
+  return name.empty() ? place : NonfinitePlace{"the discriminator's weight " + name, true};
 }
 
 }  // namespace nsvq
