@@ -259,8 +259,10 @@ TEST(DiffusionTrainer, RunsAsACudaGraphOnTheGpu) {
   config.run.train.epochs = 4;
   config.run.device = "cuda";
   config.run.train.precision = "bf16";
-  EXPECT_EQ(
-      DiffusionTrainer(config, folder / "trial", make_single_group()).loop().graphs_disabled_reason(), "");
+  EXPECT_EQ(DiffusionTrainer(config, folder / "trial", make_single_group())
+                .loop()
+                .graphs_disabled_reason(),
+            "");
   train_diffusion(config, folder / "graphs");
   config.run.train.graphs = false;
   train_diffusion(config, folder / "eager");

@@ -25,7 +25,7 @@ constexpr int kLongest = 4096;
 // Nothing here may allocate, as malloc is among the calls.
 const char *folder, *kind_name, *what, *report;
 long at, least_bytes, seen, counts[kKinds], shift;
-bool ready, met, hit, full;
+bool ready, met, hit;
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /// A file with bytes that were not synced, held open by a descriptor of our own.
@@ -70,8 +70,15 @@ int chosen_fault(const char* path) {
   if (is_what("crash") || is_what("lose")) end_process(is_what("lose"));
   if (is_what("future")) shift = kDay;
   if (is_what("past")) shift = -kDay;
-  if (is_what("full")) full = true;
   return is_what("short") ? kShort : std::atoi(what);
+}
+
+/// Of the faults that last, what they make of a call; 0 for others.
+int lasting_fault(Kind kind) {
+  if (!hit || kind == malloc_) return 0;
+  if (is_what("full") && (kind == open_ || kind == mkdir_ || kind == write_)) return ENOSPC;
+  if (is_what("readonly") && kind < kChanges && kind != sync_) return EROFS;
+  return is_what("gone") ? ESTALE : 0;
 }
 
 int fault(Kind kind, const char* path) {
@@ -82,7 +89,7 @@ int fault(Kind kind, const char* path) {
                            ? kind < kChanges
                            : std::strcmp(kind_name, kKindNames[kind]) == 0;
   int result = of_kind && ++seen == at ? chosen_fault(path) : 0;
-  if (full && (kind == open_ || kind == mkdir_ || kind == write_)) result = ENOSPC;
+  if (const int lasting = lasting_fault(kind)) result = lasting;
   pthread_mutex_unlock(&mutex);
   return result;
 }

@@ -8,6 +8,8 @@
 //   NSVQ_FAULT_WHAT     an errno as a number (that call only), or
 //     short   half of the bytes are written or read
 //     full    from there on nothing that takes room succeeds (ENOSPC)
+//     readonly   from there on nothing changes (EROFS), as when Linux remounts a bad disk
+//     gone    from there on no call succeeds (ESTALE), as when a server of files is lost
 //     crash   the process ends
 //     lose    likewise, and files lose what was not synced, as in a power cut; also after the end
 //             of a process that makes fewer calls

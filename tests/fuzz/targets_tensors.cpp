@@ -4,6 +4,9 @@
 #include "nsvq/io/npy.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/token_shard.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/tokenizer/tokenizer.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
 
@@ -43,6 +46,23 @@ std::map<std::string, Bytes> token_seeds() {
            })}};
 }
 
+/// A model without a hash of its contents, which no mutation would get past.
+std::map<std::string, Bytes> model_seeds() {
+  Config config;
+  config.data.size = 4;
+  config.model.width = 1;
+  config.model.multipliers = {1};
+  config.model.blocks = 1;
+  config.model.latent_dim = 1;
+  config.quantizer.codes = 2;
+  const Tokenizer model(config);
+  constexpr auto settings =
+      "model: {width: 1, multipliers: [1], blocks: 1, latent_dim: 1}\nquantizer: {codes: 2}\n";
+  return {{"model.safetensors", written("model.safetensors", [&](const std::string& path) {
+             write_safetensors(path, {named_tensors(*model), {{kModelConfigKey, settings}}});
+           })}};
+}
+
 Bytes npy(std::string header, const at::Tensor& tensor) {
   auto bytes = bytes_of(header);
   const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
@@ -77,6 +97,9 @@ std::vector<FuzzTarget> tensor_targets() {
          read_token_shard(file_with(bytes, "tokens-00000.safetensors"), kCodes);
        },
        token_seeds, mend_safetensors},
+      {"model",
+       [](std::span<const std::byte> bytes) { load_model(file_with(bytes, "model.safetensors")); },
+       model_seeds, mend_safetensors},
       {"npy", [](std::span<const std::byte> bytes) { parse_npy(bytes); }, npy_seeds},
       {"npy_integers",
        [](std::span<const std::byte> bytes) { parse_npy(bytes, NpyNumbers::integer); },

@@ -1,10 +1,13 @@
 #include <filesystem>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/yaml.h"
 #include "nsvq/data/class_number.h"
 #include "nsvq/data/named_classes.h"
 #include "nsvq/data/patterns.h"
+#include "nsvq/io/file.h"
+#include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/json.h"
 #include "nsvq/io/token_manifest.h"
 #include "nsvq/report/run_log.h"
@@ -46,6 +49,20 @@ Seeds manifest_seeds() {
            })}};
 }
 
+/// Of a checkpoint, beside one of its files.
+void read_checksums(std::span<const std::byte> bytes) {
+  static const auto beside = file_with(bytes_of("{}"), "state.json");
+  const std::filesystem::path file = file_with(bytes, "manifest.json");
+  if (const auto damage = folder_damage(file.parent_path())) throw UserError("{}", *damage);
+}
+
+Seeds checksum_seeds() {
+  const TemporaryFolder folder;
+  write_text(folder / "state.json", "{}");
+  write_checksums(folder.path());
+  return {{"manifest.json", read_file(folder / "manifest.json")}};
+}
+
 Seeds record_seeds() {
   return {{"record.json", written("record.json", [](const std::string& path) {
              write_shard_record(path,
@@ -83,6 +100,7 @@ Seeds one(const char* name, const char* text) { return {{name, bytes_of(text)}};
 std::vector<FuzzTarget> text_targets() {
   return {
       {"token_manifest", read_manifest, manifest_seeds},
+      {"checksums", read_checksums, checksum_seeds},
       {"shard_record",
        [](std::span<const std::byte> bytes) { read_shard_record(file_with(bytes, "record.json")); },
        record_seeds},

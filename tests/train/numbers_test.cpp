@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/trainer.h"
@@ -217,6 +219,22 @@ TEST_F(NumbersTest, ASkippedImageMovesNothing) {
   for (const auto& [name, tensor] : training.task.shared_tensors()) {
     EXPECT_TRUE(same_bits(tensor.detach(), before.at(name))) << name;
   }
+}
+
+TEST_F(NumbersTest, ALearningRateOfTenIsSaidToBeOne) {
+  auto config = tiny_config();
+  config.optimizer.lr = 10;
+  config.train.epochs = 3;
+  train(config, run_);
+  std::vector<std::string> signs;
+  std::ifstream log(run_ / "metrics.jsonl");
+  for (std::string text; std::getline(log, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.at("kind") != "alarm") continue;
+    signs.push_back(line.at("sign"));
+    expect_contains(line.at("reason"), {"diverges", "optimizer.lr"});
+  }
+  EXPECT_EQ(signs, std::vector<std::string>{"diverging"});
 }
 
 }  // namespace

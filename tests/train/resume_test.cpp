@@ -202,7 +202,8 @@ TEST_F(ResumeTest, StartingOverReadsFilesAgain) {
   config.quantizer.of<FeaturesConfig>().file = folder / "features.safetensors";
   write_safetensors(folder / "features.safetensors", {{{"features", at::randn({32, 9})}}, {}});
   { Trainer(config, folder / "run", make_single_group()); }  // killed before its first checkpoint
-  const auto again = Trainer(config, folder / "run", make_single_group(), Start::resume).loop().train();
+  const auto again =
+      Trainer(config, folder / "run", make_single_group(), Start::resume).loop().train();
   const auto whole = Trainer(config, folder / "other", make_single_group()).loop().train();
   EXPECT_EQ(again.evaluation.at("psnr"), whole.evaluation.at("psnr"));
 }

@@ -43,7 +43,8 @@ TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
   more.train.epochs = 3;
   more.train.metrics = {"psnr", "lpips-squeeze"};
   testing::internal::CaptureStderr();
-  const auto resumed = Trainer(more, run_, make_single_group(), Start::resume).loop().train().evaluation;
+  const auto resumed =
+      Trainer(more, run_, make_single_group(), Start::resume).loop().train().evaluation;
   EXPECT_NE(testing::internal::GetCapturedStderr().find("best PSNR"), std::string::npos);
   const auto whole = train(more, folder_.path() / "whole");
   EXPECT_EQ(resumed, whole);

@@ -32,8 +32,10 @@ TEST_F(TrainerTest, HooksRunAfterEachStepAndEpoch) {
   config.train.epochs = 2;
   Trainer trainer(config, run_, make_single_group());
   std::vector<std::string> seen;
-  trainer.loop().on_step([&](const RunState& state) { seen.push_back(fmt::format("s{}", state.step)); });
-  trainer.loop().on_epoch([&](const RunState& state) { seen.push_back(fmt::format("e{}", state.epoch)); });
+  trainer.loop().on_step(
+      [&](const RunState& state) { seen.push_back(fmt::format("s{}", state.step)); });
+  trainer.loop().on_epoch(
+      [&](const RunState& state) { seen.push_back(fmt::format("e{}", state.epoch)); });
   trainer.loop().train();
   EXPECT_EQ(seen, (std::vector<std::string>{"s1", "s2", "s3", "e1", "s4", "s5", "s6", "e2"}));
 }
