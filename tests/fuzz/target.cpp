@@ -24,7 +24,7 @@ const std::filesystem::path& folder() {
 
 }  // namespace
 
-std::vector<FuzzTarget> fuzz_targets() {
+std::vector<FuzzTarget> reader_targets() {
   std::vector<FuzzTarget> all;
   for (const auto& some : {image_targets(), archive_targets(), tensor_targets(), text_targets()}) {
     all.insert(all.end(), some.begin(), some.end());

@@ -4,9 +4,6 @@
 #include "nsvq/io/npy.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/token_shard.h"
-#include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/tokenizer.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
 
@@ -28,38 +25,10 @@ std::map<std::string, Bytes> safetensors_seeds() {
   return {{"few.safetensors", file(few)}, {"none.safetensors", file({})}};
 }
 
-/// The length of the header: up to the last brace, where it points beyond the file.
-void mend_safetensors(Bytes& bytes) {
-  if (bytes.size() < 9) return;
-  const uint64_t length =
-      little_endian32(bytes, 0) | static_cast<uint64_t>(little_endian32(bytes, 4)) << 32;
-  if (length <= bytes.size() - 8) return;
-  const auto last = std::find(bytes.rbegin(), bytes.rend() - 8, std::byte{'}'});
-  put_little_endian32(bytes, 0, static_cast<uint32_t>(bytes.rend() - last - 8));
-  put_little_endian32(bytes, 4, 0);
-}
-
 std::map<std::string, Bytes> token_seeds() {
   return {{"two.safetensors", written("input.safetensors", [](const std::string& path) {
              write_token_shard(path, {at::arange(32).reshape({2, 4, 4}), {3, -1}, {"a.jpg", "b/c"}},
                                kCodes);
-           })}};
-}
-
-/// A model without a hash of its contents, which no mutation would get past.
-std::map<std::string, Bytes> model_seeds() {
-  Config config;
-  config.data.size = 4;
-  config.model.width = 1;
-  config.model.multipliers = {1};
-  config.model.blocks = 1;
-  config.model.latent_dim = 1;
-  config.quantizer.codes = 2;
-  const Tokenizer model(config);
-  constexpr auto settings =
-      "model: {width: 1, multipliers: [1], blocks: 1, latent_dim: 1}\nquantizer: {codes: 2}\n";
-  return {{"model.safetensors", written("model.safetensors", [&](const std::string& path) {
-             write_safetensors(path, {named_tensors(*model), {{kModelConfigKey, settings}}});
            })}};
 }
 
@@ -85,6 +54,16 @@ std::map<std::string, Bytes> npy_integer_seeds() {
 
 }  // namespace
 
+void mend_safetensors(Bytes& bytes) {
+  if (bytes.size() < 9) return;
+  const uint64_t length =
+      little_endian32(bytes, 0) | static_cast<uint64_t>(little_endian32(bytes, 4)) << 32;
+  if (length <= bytes.size() - 8) return;
+  const auto last = std::find(bytes.rbegin(), bytes.rend() - 8, std::byte{'}'});
+  put_little_endian32(bytes, 0, static_cast<uint32_t>(bytes.rend() - last - 8));
+  put_little_endian32(bytes, 4, 0);
+}
+
 std::vector<FuzzTarget> tensor_targets() {
   return {
       {"safetensors",
@@ -97,9 +76,6 @@ std::vector<FuzzTarget> tensor_targets() {
          read_token_shard(file_with(bytes, "tokens-00000.safetensors"), kCodes);
        },
        token_seeds, mend_safetensors},
-      {"model",
-       [](std::span<const std::byte> bytes) { load_model(file_with(bytes, "model.safetensors")); },
-       model_seeds, mend_safetensors},
       {"npy", [](std::span<const std::byte> bytes) { parse_npy(bytes); }, npy_seeds},
       {"npy_integers",
        [](std::span<const std::byte> bytes) { parse_npy(bytes, NpyNumbers::integer); },
