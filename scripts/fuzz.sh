@@ -28,10 +28,12 @@ each=$((seconds * jobs / ${#targets[@]}))
 
 fuzz() {  # TARGET
   local known=tests/fuzz/corpus/$1
+  rm -f "$logs/$1.failed"
   [ -d "$known" ] || known=
   NSVQ_FUZZ_TARGET=$1 "$program" "$corpus/$1" $known -max_total_time=$((each > 1 ? each : 1)) -max_len=12288 -len_control=100 -malloc_limit_mb=64 \
-    -rss_limit_mb=2048 -timeout=5 -report_slow_units=1 -print_final_stats=1 -artifact_prefix="$defects/$1-" >"$logs/$1.log" 2>&1 ||
-    echo "fuzz: $1 failed (log: $logs/$1.log; input: $(ls -t "$defects/$1-"* 2>/dev/null | head -n 1))" >&2
+    -rss_limit_mb=2048 -timeout=5 -report_slow_units=1 -print_final_stats=1 -artifact_prefix="$defects/$1-" >"$logs/$1.log" 2>&1 && return
+  touch "$logs/$1.failed"
+  echo "fuzz: $1 failed (log: $logs/$1.log; input: $(ls -t "$defects/$1-"* 2>/dev/null | head -n 1))" >&2
 }
 for target in "${targets[@]}"; do
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
@@ -52,7 +54,7 @@ for target in "${targets[@]}"; do
   log=$logs/$target.log
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   result=passed
-  [ -n "$runs" ] || { result=failed; failed=1; }
+  [ -e "$logs/$target.failed" ] && { result=failed; failed=1; }
   slow=$(grep -c '^Slowest unit' "$log")
   [ "$slow" -gt 0 ] && result="$result, $slow over 1 s"
   total=$((total + ${runs:-0}))
