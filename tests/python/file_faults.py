@@ -77,9 +77,10 @@ def run_result(out):
 
 
 def files_in(folder):
-    """Bytes of all files but hidden ones, which may be unfinished."""
-    return {str(path.relative_to(folder)): path.read_bytes()
-            for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")}
+    """Bytes of all files but hidden ones, which may be unfinished, and those in hidden folders."""
+    names = {path: path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {str(name): path.read_bytes() for path, name in names.items()
+            if not any(part.startswith(".") for part in name.parts)}
 
 
 class Bench:
@@ -94,7 +95,7 @@ class Bench:
         self.plain("tokenize", model, "--data", images, "--out", inputs / "tokens", "--shard-size", 8)
         self.commands = {
             "train": ["train", inputs / "recipe.yaml", "--run", "OUT/run"],
-            "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8],
+            "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8, "--claim-timeout", 5],
             "detokenize": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures"],
             "detokenize-tar": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures.tar"],
             "export": ["export", model, "--out", "OUT/exported.safetensors"],
