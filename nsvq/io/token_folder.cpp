@@ -7,6 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/no_room.h"
 #include "nsvq/io/token_check.h"
 #include "nsvq/io/token_work.h"
 
