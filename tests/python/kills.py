@@ -52,7 +52,7 @@ class Commands:
         self.nsvq = nsvq
         recipe, run, tokens = folder / "recipe.yaml", folder / "run", folder / "tokens"
         recipe.write_text(RECIPE)
-        images = ["--data", "builtin:dead-leaves?size=16&count=1000", "--shard-size", "16"]
+        images = ["--data", "builtin:dead-leaves?size=16&count=200", "--shard-size", "8"]
         self.check(["train", recipe, "--run", run, "train.epochs=1"])
         self.check(["tokenize", run, *images, "--out", tokens])
         self.table = {
