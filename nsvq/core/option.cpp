@@ -21,6 +21,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
 
 template <typename T>
 std::optional<T> read_number(const YamlValue::Scalar& scalar) {

@@ -17,7 +17,7 @@ namespace nsvq {
 
 namespace {
 
-constexpr int64_t most_paths = 1'000'000, most_bytes = int64_t{1} << 28;
+constexpr int64_t most_bytes = int64_t{1} << 28;
 constexpr int deepest_braces = 16;
 constexpr size_t longest_shown = 200, most_digits = 18;
 
@@ -30,16 +30,22 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return value;
 }
 
+/// What a user wrote, and how many paths it may stand for.
+struct Pattern {
+  std::string_view text;
+  int64_t most_paths;
+};
+
 /// "08..10" becomes 08, 09, 10; empty if `text` is not a range.
-std::vector<std::string> expand_range(std::string_view text, std::string_view pattern) {
+std::vector<std::string> expand_range(std::string_view text, const Pattern& whole) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return {};
   const std::string_view first = text.substr(0, dots), last = text.substr(dots + 2);
   const auto from = parse_number(first), to = parse_number(last);
   if (!from || !to || std::max(first.size(), last.size()) > most_digits) return {};
-  if (std::max(*from, *to) - std::min(*from, *to) >= most_paths) {
+  if (std::max(*from, *to) - std::min(*from, *to) >= whole.most_paths) {
     throw UserError("the range {{{}}} in {} has more than {} members", text,
-                    quote(pattern, longest_shown), most_paths);
+                    quote(whole.text, longest_shown), whole.most_paths);
   }
   const bool padded = (first.size() > 1 && first[0] == '0') || (last.size() > 1 && last[0] == '0');
   const size_t width = padded ? std::max(first.size(), last.size()) : 0;
@@ -76,41 +82,40 @@ bool exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-std::vector<std::string> expand(std::string_view pattern, std::string_view whole, int depth);
+std::vector<std::string> expand(std::string_view pattern, const Pattern& whole, int depth);
 
 /// What a pair of braces stands for.
-std::vector<std::string> expand_members(std::string_view inside, std::string_view whole,
-                                        int depth) {
+std::vector<std::string> expand_members(std::string_view inside, const Pattern& whole, int depth) {
   if (auto range = expand_range(inside, whole); !range.empty()) return range;
   const auto members = split_list(inside);
   if (members.size() == 1) {
     throw UserError("{{{}}} in {} is neither a list {{a,b}} nor a range {{00..03}}",
-                    inside.substr(0, longest_shown), quote(whole, longest_shown));
+                    inside.substr(0, longest_shown), quote(whole.text, longest_shown));
   }
   std::vector<std::string> expanded;
   for (const auto& member : members) {
     auto texts = expand(member, whole, depth);
     std::move(texts.begin(), texts.end(), std::back_inserter(expanded));
-    if (std::ssize(expanded) > most_paths) break;  // the caller refuses so many
+    if (std::ssize(expanded) > whole.most_paths) break;  // the caller refuses so many
   }
   return expanded;
 }
 
 /// A part of the pattern `whole`, `depth` braces deep. The cap is tested before the paths are made.
-std::vector<std::string> expand(std::string_view pattern, std::string_view whole, int depth) {
+std::vector<std::string> expand(std::string_view pattern, const Pattern& whole, int depth) {
   if (depth > deepest_braces)
-    throw UserError("braces nested too deep in {}", quote(whole, longest_shown));
+    throw UserError("braces nested too deep in {}", quote(whole.text, longest_shown));
   std::vector<std::string> paths = {""};
   int64_t length = 0;  // of the longest path
   const auto require_room = [&](int64_t count, int64_t longest) {
-    if (count > most_paths || count * longest > most_bytes)
-      throw UserError("{} names too many files", quote(whole, longest_shown));
+    if (count > whole.most_paths || count * longest > most_bytes)
+      throw UserError("{} names too many files", quote(whole.text, longest_shown));
     length = longest;
   };
   while (!pattern.empty()) {
     const size_t open = std::min(pattern.find('{'), pattern.size());
     if (pattern.find('}') < open)
-      throw UserError("'}}' without '{{' in {}", quote(whole, longest_shown));
+      throw UserError("'}}' without '{{' in {}", quote(whole.text, longest_shown));
     require_room(std::ssize(paths), length + static_cast<int64_t>(open));
     for (auto& path : paths) path += pattern.substr(0, open);
     if (open == pattern.size()) break;
@@ -147,8 +152,8 @@ std::vector<std::string> split_list(std::string_view text) {
   return parts;
 }
 
-std::vector<std::string> expand_braces(const std::string& pattern) {
-  return expand(pattern, pattern, 0);
+std::vector<std::string> expand_braces(const std::string& pattern, int64_t most_paths) {
+  return expand(pattern, {pattern, most_paths}, 0);
 }
 
 std::vector<std::filesystem::path> expand_paths(const std::string& patterns) {

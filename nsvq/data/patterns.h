@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -8,8 +9,9 @@
 namespace nsvq {
 
 /// `a{b,c}` becomes ab, ac; `x{08..10}` becomes x08, x09, x10 (zero-padded as written); braces may
-/// nest. Throws UserError for unbalanced braces and for braces around neither a list nor a range.
-std::vector<std::string> expand_braces(const std::string& pattern);
+/// nest. Throws UserError for unbalanced braces, for braces around neither a list nor a range, and
+/// for more than `most_paths`.
+std::vector<std::string> expand_braces(const std::string& pattern, int64_t most_paths = 1'000'000);
 
 /// Splits at commas outside braces and brackets.
 std::vector<std::string> split_list(std::string_view text);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -132,10 +133,16 @@ void expand_gzip(CompressedInput& input, ExpandedOutput& output, const fs::path&
   if (status != Z_STREAM_END) fail_damaged(path, "it ends early");
 }
 
-void expand_zstd(CompressedInput& input, ExpandedOutput& output, const fs::path& path) {
+/// A few bytes of header ask for memory for the window. 128 MiB (zstd --long, --ultra) is for
+/// archives of more than a megabyte.
+int longest_window(uint64_t file_bytes) { return file_bytes < (1 << 20) ? 25 : 27; }
+
+void expand_zstd(CompressedInput& input, ExpandedOutput& output, const fs::path& path,
+                 uint64_t file_bytes) {
   const std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
                                                                         ZSTD_freeDStream);
   if (!stream) throw std::bad_alloc();
+  ZSTD_DCtx_setParameter(stream.get(), ZSTD_d_windowLogMax, longest_window(file_bytes));
   std::vector<std::byte> out(kPiece);
   size_t left = 0;  // 0 at the end of a frame
   for (auto piece = input.next(); !piece.empty(); piece = input.next()) {
@@ -144,6 +151,11 @@ void expand_zstd(CompressedInput& input, ExpandedOutput& output, const fs::path&
     while (from.pos < from.size || full) {
       ZSTD_outBuffer to{out.data(), out.size(), 0};
       left = ZSTD_decompressStream(stream.get(), &to, &from);
+      if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge) {
+        throw UserError(
+            "{}: compressed with too long a window (zstd --long); decompress it to .tar",
+            path.string());
+      }
       if (ZSTD_isError(left)) fail_damaged(path, ZSTD_getErrorName(left));
       output.write(std::span(out).first(to.pos));
       full = left != 0 && to.pos == to.size;
@@ -166,7 +178,7 @@ int decompress_to_temporary(int descriptor, const fs::path& path) {
   if (is_gzip(peek.next())) {
     expand_gzip(input, output, path);
   } else {
-    expand_zstd(input, output, path);
+    expand_zstd(input, output, path, static_cast<uint64_t>(info.st_size));
   }
   return output.release();
 }

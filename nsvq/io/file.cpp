@@ -58,7 +58,7 @@ void replace_file(const fs::path& path, const fs::path& temporary, std::span<con
 void sync_file_system(const fs::path& folder) {
   const Descriptor file = open_file(folder, O_RDONLY | O_DIRECTORY);
   if (!file) fail_write(folder, errno);
-  if (::syncfs(file.get()) == 0) return;
+  if (retry_interrupted([&] { return ::syncfs(file.get()); }) == 0) return;
   if (errno != ENOSYS) fail_write(folder, errno);
   ::sync();  // a kernel without syncfs
 }

@@ -34,7 +34,8 @@ json describe_file(const fs::path& path) {
 }
 
 std::string compare(const fs::path& path, const json& expected) {
-  if (!fs::exists(path)) return "is missing";
+  std::error_code ignored;  // a name that is too long is one of them
+  if (!fs::exists(path, ignored)) return "is missing";
   const auto found = describe_file(path);
   if (found.at("bytes") != expected.at("bytes")) {
     return fmt::format("has {} bytes where {} were written", shown_json(found.at("bytes")),
@@ -77,7 +78,8 @@ void write_checksums(const fs::path& folder) {
 std::optional<std::string> folder_damage(const fs::path& folder) { return damage_in(folder, ""); }
 
 std::optional<std::string> file_damage(const fs::path& file) {
-  if (!fs::exists(file.parent_path() / kName)) return std::nullopt;
+  std::error_code ignored;
+  if (!fs::exists(file.parent_path() / kName, ignored)) return std::nullopt;
   return damage_in(file.parent_path(), file.filename().string());
 }
 

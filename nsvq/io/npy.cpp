@@ -102,16 +102,16 @@ Header parse_header(std::string_view bytes, NpyNumbers numbers) {
           parse_shape(value_of(dict, "shape")), start + length};
 }
 
-/// Bytes of the numbers; a product that does not fit is as good as the largest.
+/// Bytes of the numbers; a product that does not fit is as good as the largest, also where an empty
+/// dimension makes nothing of it: torch does not take such sizes.
 uint64_t bytes_of(const Header& header) {
   uint64_t bytes = torch::elementSize(header.type);
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (std::count(header.shape.begin(), header.shape.end(), 0) > 0) return 0;
   for (const int64_t size : header.shape) {
     if (static_cast<uint64_t>(size) > most / bytes) return most;
-    bytes *= static_cast<uint64_t>(size);
+    if (size > 0) bytes *= static_cast<uint64_t>(size);
   }
-  return bytes;
+  return std::ranges::find(header.shape, 0) == header.shape.end() ? bytes : 0;
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ std::string names_in(zip_t* archive) {
 }
 
 /// Refuses what only a damaged or hostile file says of a member, before memory is taken for it.
-void check_member(const zip_stat_t& member) {
+void check_member(const zip_stat_t& member, uint64_t file_bytes) {
   constexpr auto kNeeded =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((member.valid & kNeeded) != kNeeded) throw UserError("the zip file is damaged");
@@ -70,15 +70,18 @@ void check_member(const zip_stat_t& member) {
     throw UserError("the zip file is compressed by method {}, which is not supported",
                     member.comp_method);
   }
-  if (stored ? member.size != member.comp_size : member.size / kBestRatio > member.comp_size) {
+  const bool fits = member.comp_size <= file_bytes;
+  const bool expands =
+      stored ? member.size == member.comp_size : member.size / kBestRatio <= member.comp_size;
+  if (!fits || !expands) {
     throw UserError("the zip file's sizes do not add up");
   }
 }
 
-std::vector<std::byte> read_member(zip_t* archive, uint64_t index) {
+std::vector<std::byte> read_member(zip_t* archive, uint64_t index, uint64_t file_bytes) {
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) != 0) throw damaged(zip_get_error(archive));
-  check_member(stat);
+  check_member(stat, file_bytes);
   const Member member(zip_fopen_index(archive, index, 0));
   if (!member) throw damaged(zip_get_error(archive));
   std::vector<std::byte> bytes(stat.size);
@@ -101,11 +104,11 @@ zip_int64_t find_array(zip_t* archive, const std::string& name) {
   return zip_name_locate(archive, (name + ".npy").c_str(), 0);
 }
 
-torch::Tensor read_array(zip_t* archive, const std::string& name) {
+torch::Tensor read_array(zip_t* archive, const std::string& name, uint64_t file_bytes) {
   const auto index = find_array(archive, name);
   if (index < 0) throw UserError("no array '{}' (there are: {})", name, names_in(archive));
   try {
-    return parse_npy(read_member(archive, static_cast<uint64_t>(index)));
+    return parse_npy(read_member(archive, static_cast<uint64_t>(index), file_bytes));
   } catch (const UserError& error) {
     throw UserError("'{}': {}", name, error.what());
   }
@@ -164,10 +167,10 @@ TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::str
   try {
     const auto archive = open_archive(path);
     TensorMap arrays;
-    for (const auto& name : names) arrays[name] = read_array(archive.get(), name);
+    for (const auto& name : names) arrays[name] = read_array(archive.get(), name, regular.size());
     for (const auto& name : optional) {
       if (find_array(archive.get(), name) < 0) continue;
-      arrays[name] = read_array(archive.get(), name);
+      arrays[name] = read_array(archive.get(), name, regular.size());
     }
     return arrays;
   } catch (const UserError& error) {

@@ -7,6 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/no_room.h"
 #include "nsvq/io/token_check.h"
 #include "nsvq/io/token_work.h"
 
@@ -50,6 +51,9 @@ TokenFolder::TokenFolder(fs::path path, const TokenSettings& settings, const std
     : path_(std::move(path)), claim_timeout_(claim_timeout) {
   std::error_code error;
   fs::create_directories(path_, error);
+  if (means_no_room(error.value())) {
+    throw NoRoom("cannot create {}: {}", path_.string(), error.message());
+  }
   if (error) throw UserError("cannot create {}: {}", path_.string(), error.message());
   begin(settings, source);
   order_ = order_of_work(shards(), part);

@@ -19,6 +19,9 @@ constexpr double kOneHot = 1.05;
 /// With a larger share of the codes as neighbours than this the softmax counts as uniform.
 constexpr double kUniform = 0.5;
 
+/// The error of a grey picture is at most this, by absolute and by squared differences.
+constexpr double kGrey = 1;
+
 /// The last `epochs` entries: a sign must be present in each of them to raise the alarm.
 std::span<const HealthSigns> last(const History& history, int64_t epochs) {
   return std::span(history).last(static_cast<size_t>(epochs));
@@ -27,6 +30,18 @@ std::span<const HealthSigns> last(const History& history, int64_t epochs) {
 /// "the last epoch", "each of the last 3 epochs".
 std::string in_words(int64_t epochs) {
   return epochs == 1 ? "the last epoch" : fmt::format("each of the last {} epochs", epochs);
+}
+
+std::optional<AlarmSign> diverging(const AlarmConfig& config, const History& history) {
+  const auto far = [](const HealthSigns& epoch) { return epoch.pixel_error > kGrey; };
+  if (!std::ranges::all_of(last(history, config.epochs), far)) return std::nullopt;
+  return AlarmSign{
+      "diverging",
+      fmt::format(
+          "Reconstructions were further from the images than a grey picture is in {} (error "
+          "{:.3g}, of a grey picture at most {}): training diverges. Lower optimizer.lr and "
+          "start a new run.",
+          in_words(config.epochs), history.back().pixel_error, kGrey)};
 }
 
 std::optional<AlarmSign> unused_codes(const AlarmConfig& config, const History& history) {
@@ -105,6 +120,7 @@ std::optional<AlarmSign> uniform(const AlarmConfig& config, const History& histo
 
 std::vector<AlarmSign> alarms(const AlarmConfig& config, const History& history, int64_t codes) {
   if (config.epochs <= 0 || history.size() < static_cast<size_t>(config.epochs)) return {};
+  if (const auto sign = diverging(config, history)) return {*sign};
   auto utilisation = unused_codes(config, history);
   if (!utilisation) utilisation = losing_codes(config, history);
   std::vector<AlarmSign> signs;

@@ -77,12 +77,20 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
+std::string first_nonfinite(const TensorMap& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : tensors) {
+    if (!finite(tensor)) return name;
+  }
+  return "";
+}
+
 NonfinitePlace first_nonfinite(Tokenizer& model, const torch::Tensor& images,
                                const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return {"the images", true};
-  for (const auto& [name, tensor] : named_tensors(*model)) {
-    if (!finite(tensor)) return {"the weight " + name, true};
+  if (const auto name = first_nonfinite(named_tensors(*model)); !name.empty()) {
+    return {"the weight " + name, true};
   }
   torch::Tensor latents;
   auto found = watch(*model, [&] { latents = model->to_latents(images); });

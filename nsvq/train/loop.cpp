@@ -8,6 +8,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/report/report.h"
+#include "nsvq/train/diagnosis.h"
 #include "nsvq/train/rank_check.h"
 
 namespace nsvq {
@@ -237,6 +238,7 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
 void Loop::save_checkpoint() {
   check_skipped_steps();
   if (place() == saved_) return;
+  require_finite();
   state_.task = task_.state();
   auto training = task_.training_state();
   auto of_steps = steps_.state();
@@ -252,6 +254,18 @@ void Loop::save_checkpoint() {
   });
   group_->broadcast({written});
   if (written.item<float>() > 0) saved_ = place();
+}
+
+/// What is not finite would be so for ever in runs that go on from the checkpoint, and with
+/// checkpoint.keep=1 it would be the only one. Losses do not show it of moments and averages.
+void Loop::require_finite() const {
+  const auto name = first_nonfinite(task_.shared_tensors());
+  if (name.empty()) return;
+  throw RunError("step {}: {} is not finite, so that no checkpoint is written; {}", state_.step,
+                 name,
+                 has_checkpoint() ? "the last checkpoint is intact: resume, and if this comes "
+                                    "again, lower optimizer.lr and start a new run"
+                                  : "lower optimizer.lr and start a new run");
 }
 
 /// The end of a run must not be lost in silence, whatever checkpoint.on_error allowed on the way.

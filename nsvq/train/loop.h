@@ -100,6 +100,7 @@ class Loop {
   void save_samples();
   void write(const std::function<void()>& writing);
   void save_checkpoint();
+  void require_finite() const;
   void require_saved() const;
 
   /// What distinguishes one checkpoint from another of the same step.

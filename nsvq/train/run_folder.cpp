@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/no_room.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_state.h"
 
@@ -52,6 +53,9 @@ void make_run_folders(const fs::path& run) {
   std::error_code error;
   fs::create_directories(run / "samples", error);
   if (!error) fs::create_directories(run / "checkpoints", error);
+  if (means_no_room(error.value())) {
+    throw NoRoom("cannot create folder {}: {}", run.string(), error.message());
+  }
   if (error) throw UserError("{}: cannot be created ({})", run.string(), error.message());
 }
 

@@ -24,7 +24,7 @@ void refuse_links(const std::filesystem::path& run);
 /// with them.
 void refuse_other_files(const std::filesystem::path& folder);
 
-/// Makes a run's folder and those in it. Throws UserError.
+/// Makes a run's folder and those in it. Throws UserError, NoRoom where the disk is full.
 void make_run_folders(const std::filesystem::path& run);
 
 /// The newest picture in a run's samples/; empty if there is none.

@@ -3,12 +3,14 @@
 
 #include "nsvq/train/tokenizer_task.h"
 
+#include <cmath>
 #include <utility>
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/train/diagnosis.h"
 #include "nsvq/train/loop.h"
 #include "nsvq/train/lr_schedule.h"
 
@@ -57,9 +59,12 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
 bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& step,
                          Passed& passed) {
   const auto latents = model_->to_latents(images);  // z = E(x)
-  if (step_syncs_host() && step.any_rank(!at::isfinite(latents).all().item<bool>())) {
-    step.abandon({{"latents", latents.mean()}});  // NaN has no nearest code
-    return false;
+  if (step_syncs_host()) {  // the search refuses NaN, which has no nearest code
+    const bool codes = first_nonfinite(named_tensors(*model_->quantizer)).empty();
+    if (step.any_rank(!codes || !at::isfinite(latents).all().item<bool>())) {
+      step.abandon({{"latents", latents.mean()}, {"codes", latents.new_full({}, codes ? 1 : NAN)}});
+      return false;
+    }
   }
   const auto quantized =  // q = argmin_k |z - c_k|, and L_vq
       model_->quantizer->quantize(latents, quantizer_terms(step.inputs(), part));

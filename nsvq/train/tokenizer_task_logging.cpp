@@ -102,8 +102,13 @@ void TokenizerTask::measure_drift(Loop& loop) {
 }
 
 void TokenizerTask::log_epoch(Loop& loop, const torch::Tensor& usage) {
+  const auto means = loop.epoch_means();
+  const auto error = std::ranges::find_if(
+      means, [](const auto& mean) { return mean.first == "l1" || mean.first == "l2"; });
+  const double pixel_error = error == means.end() ? NAN : error->second;
   if (model_->quantizer->codes() == 0) {
-    state_.health.push_back({NAN, NAN, NAN});  // all signs are of latents and codes that part
+    // The other signs are of latents and codes that part.
+    state_.health.push_back({NAN, NAN, NAN, pixel_error});
     return loop.log_epoch({}, "");
   }
   const double used = utilisation(usage);
@@ -112,8 +117,8 @@ void TokenizerTask::log_epoch(Loop& loop, const torch::Tensor& usage) {
   const auto measured = [&](const char* name) {
     return state_.drift.contains(name) ? state_.drift.at(name) : NAN;
   };
-  const bool ns_loss = loop.epoch_means().contains("ns");
-  state_.health.push_back({used, measured("latent_norm"), ns_loss ? measured("neighbours") : NAN});
+  state_.health.push_back({used, measured("latent_norm"),
+                           means.contains("ns") ? measured("neighbours") : NAN, pixel_error});
   loop.log_epoch({{"commitment", commitment},
                   {"utilisation", used},
                   {"perplexity", perplexity(usage)},
@@ -160,7 +165,10 @@ std::optional<Image> TokenizerTask::sample_picture() {
 }
 
 NonfinitePlace TokenizerTask::locate_nonfinite(const SkippedSteps& skipped) {
-  return first_nonfinite(model_, skipped.batch.front(), skipped.values);
+  auto place = first_nonfinite(model_, skipped.batch.front(), skipped.values);
+  if (place.own || !adversary_) return place;
+  const auto name = first_nonfinite(named_tensors(adversary_->module()));
+  return name.empty() ? place : NonfinitePlace{"the discriminator's weight " + name, true};
 }
 
 }  // namespace nsvq

@@ -75,7 +75,7 @@ TensorMap TokenizerTask::counts() const {
 std::string TokenizerTask::state() const {
   auto health = json::array();
   for (const auto& epoch : state_.health) {
-    health.push_back({epoch.utilisation, epoch.latent_norm, epoch.neighbours});
+    health.push_back({epoch.utilisation, epoch.latent_norm, epoch.neighbours, epoch.pixel_error});
   }
   return json{{"phase", state_.phase},
               {"phase_start", state_.phase_start},
@@ -99,7 +99,9 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
     state_.phase_start_step = all.at("phase_start_step");
     for (const auto& value : all.at("commitment")) state_.commitment.push_back(number(value));
     for (const auto& row : all.at("health")) {
-      state_.health.push_back({number(row.at(0)), number(row.at(1)), number(row.at(2))});
+      // Earlier versions wrote three.
+      state_.health.push_back({number(row.at(0)), number(row.at(1)), number(row.at(2)),
+                               row.size() > 3 ? number(row.at(3)) : NAN});
     }
     state_.alarms = all.at("alarms").get<std::set<std::string>>();
     for (const auto& [name, value] : all.at("drift").items()) state_.drift[name] = number(value);

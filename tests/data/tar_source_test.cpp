@@ -110,6 +110,13 @@ TEST(Tar, ABombIsNotExpanded) {
   expect_open_error(folder.text("bomb.tar.zst"), {"bomb.tar.zst", "expands to more than"});
 }
 
+// Nine bytes that ask for a window of 128 MiB.
+TEST(Tar, ALongWindowOfASmallArchiveIsRefused) {
+  TempFolder folder;
+  write_text(folder / "long.tar.zst", std::string("\x28\xb5\x2f\xfd\0\x88\1\0\0", 9));
+  expect_open_error(folder.text("long.tar.zst"), {"long.tar.zst", "zstd --long"});
+}
+
 TEST(Tar, AHugeClassFileIsNotRead) {
   TempFolder folder;
   write_text(folder / "s.tar", make_tar({{"a.png", png_text(plain_image(1, 1, 1))},

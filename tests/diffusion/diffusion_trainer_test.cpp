@@ -145,6 +145,9 @@ TEST(DiffusionTrainerDeathTest, AKilledRunResumesToTheSameBits) {
 TEST(DiffusionTrainer, TwoRanksAreOne) {
   const TemporaryFolder folder;
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
+  // On a GPU the ranks, threads of this process, would share the one thread that its backward
+  // passes run in, and wait there for each other.
+  config.run.device = "cpu";
   config.run.train.global_batch = 8;
   // Layers start at zero, so first gradients are near zero, and Adam would make whole steps of
   // their rounding.

@@ -1,11 +1,16 @@
 #include "tests/fuzz/target.h"
 
-#include <algorithm>
-#include <fstream>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <stdexcept>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/descriptor.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/file_calls.h"
 
 namespace nsvq {
 
@@ -19,7 +24,7 @@ const std::filesystem::path& folder() {
 
 }  // namespace
 
-std::vector<FuzzTarget> fuzz_targets() {
+std::vector<FuzzTarget> reader_targets() {
   std::vector<FuzzTarget> all;
   for (const auto& some : {image_targets(), archive_targets(), tensor_targets(), text_targets()}) {
     all.insert(all.end(), some.begin(), some.end());
@@ -47,10 +52,15 @@ std::string text_of(std::span<const std::byte> bytes) {
 }
 
 std::string file_with(std::span<const std::byte> bytes, const std::string& name) {
+  static std::map<std::string, Descriptor> files;  // opened once: that takes longer than a write
   const auto path = folder() / name;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
+  auto& file = files[name];
+  if (!file) file = open_file(path, O_RDWR | O_CREAT);
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (::pwrite(file.get(), bytes.data(), bytes.size(), 0) != size ||
+      ::ftruncate(file.get(), size) != 0) {
+    throw std::runtime_error("cannot write " + path.string());
+  }
   return path.string();
 }
 

@@ -24,8 +24,10 @@ struct FuzzTarget {
   void (*mend)(Bytes& bytes) = nullptr;
 };
 
-/// All of them, in targets_*.cpp.
+/// All of them: those of targets_*.cpp or, in a program that is built in a few minutes
+/// (targets_without_models.cpp), those that need little of nsvq.
 std::vector<FuzzTarget> fuzz_targets();
+std::vector<FuzzTarget> reader_targets();
 std::vector<FuzzTarget> image_targets();
 std::vector<FuzzTarget> archive_targets();
 std::vector<FuzzTarget> tensor_targets();
@@ -34,6 +36,9 @@ std::vector<FuzzTarget> text_targets();
 /// Whether `target` takes the bytes: true where they are accepted, false where they are refused
 /// with a message. Other exceptions go on.
 bool accepts(const FuzzTarget& target, std::span<const std::byte> bytes);
+
+/// The length of a safetensors header: up to the last brace, where it points beyond the file.
+void mend_safetensors(Bytes& bytes);
 
 Bytes bytes_of(const std::string& text);
 std::string text_of(std::span<const std::byte> bytes);

@@ -25,17 +25,6 @@ std::map<std::string, Bytes> safetensors_seeds() {
   return {{"few.safetensors", file(few)}, {"none.safetensors", file({})}};
 }
 
-/// The length of the header: up to the last brace, where it points beyond the file.
-void mend_safetensors(Bytes& bytes) {
-  if (bytes.size() < 9) return;
-  const uint64_t length =
-      little_endian32(bytes, 0) | static_cast<uint64_t>(little_endian32(bytes, 4)) << 32;
-  if (length <= bytes.size() - 8) return;
-  const auto last = std::find(bytes.rbegin(), bytes.rend() - 8, std::byte{'}'});
-  put_little_endian32(bytes, 0, static_cast<uint32_t>(bytes.rend() - last - 8));
-  put_little_endian32(bytes, 4, 0);
-}
-
 std::map<std::string, Bytes> token_seeds() {
   return {{"two.safetensors", written("input.safetensors", [](const std::string& path) {
              write_token_shard(path, {at::arange(32).reshape({2, 4, 4}), {3, -1}, {"a.jpg", "b/c"}},
@@ -64,6 +53,16 @@ std::map<std::string, Bytes> npy_integer_seeds() {
 }
 
 }  // namespace
+
+void mend_safetensors(Bytes& bytes) {
+  if (bytes.size() < 9) return;
+  const uint64_t length =
+      little_endian32(bytes, 0) | static_cast<uint64_t>(little_endian32(bytes, 4)) << 32;
+  if (length <= bytes.size() - 8) return;
+  const auto last = std::find(bytes.rbegin(), bytes.rend() - 8, std::byte{'}'});
+  put_little_endian32(bytes, 0, static_cast<uint32_t>(bytes.rend() - last - 8));
+  put_little_endian32(bytes, 4, 0);
+}
 
 std::vector<FuzzTarget> tensor_targets() {
   return {

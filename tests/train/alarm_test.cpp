@@ -142,5 +142,13 @@ TEST(Alarm, TheTextGivesFiguresAndCure) {
   }
 }
 
+TEST(Alarm, TrainingThatDivergesIsNamedAlone) {
+  const HealthSigns start{0.9, 1, 30, 0.3}, bad{0.01, 100, 1, 1.2}, worse{0.01, 100, 1, 40};
+  EXPECT_EQ(names({start, bad, worse}), Names{});
+  EXPECT_EQ(names({start, bad, worse, bad}), Names{"diverging"});
+  EXPECT_EQ(names({start, bad, worse, start, bad}), Names{});
+  EXPECT_EQ(names({bad, bad, bad}), Names{"diverging"}) << "from its start";
+}
+
 }  // namespace
 }  // namespace nsvq

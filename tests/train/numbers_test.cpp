@@ -1,0 +1,262 @@
+// NaN and infinity written into one tensor of a training after another: the run ends with a line
+// that names the tensor, nothing has moved, and the last checkpoint is whole.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/terminal.h"
+#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/trainer.h"
+#include "tests/expect_contains.h"
+#include "tests/train/tiny.h"
+#include "tests/train/trainer_fixture.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Images of which one pixel of a batch is spoiled.
+class SpoiledImages : public ImageBatchSource {
+ public:
+  using ImageBatchSource::ImageBatchSource;
+  std::optional<TensorBatch> next() override {
+    auto batch = ImageBatchSource::next();
+    if (batch && batches_++ == spoiled) batch->front()[1][2][3][4] = NAN;
+    return batch;
+  }
+
+  int64_t spoiled = -1;
+
+ private:
+  int64_t batches_ = 0;
+};
+
+Config config_for_numbers() {
+  auto config = tiny_config();
+  config.model.multipliers = {1};
+  config.adversarial.weight = 0.1;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
+  config.train.steps = 3;
+  config.train.eval_every = 0;
+  config.train.samples_every = 0;
+  config.checkpoint.every_steps = 1;
+  config.checkpoint.keep = 1;
+  return config;
+}
+
+/// A training whose tensors can be reached.
+struct OpenTraining {
+  OpenTraining(const Config& config, const fs::path& folder)
+      : flags(training_torch_settings(config, at::kCPU)),
+        batches(open_source_of("data.train", config.data.train, config.data),
+                training_loader_options(config, *group)),
+        task(config, batches, group, at::kCPU),
+        loop(task, batches,
+             {.train = config.train, .checkpoint = config.checkpoint, .settings = to_yaml(config)},
+             group, at::kCPU),
+        run(RunDirectory::create(folder, to_yaml(config))) {
+    task.start_fresh();
+    loop.write_to(run);
+  }
+
+  TorchFlags flags;
+  std::shared_ptr<Group> group = make_single_group();
+  SpoiledImages batches;
+  TokenizerTask task;
+  Loop loop;
+  RunDirectory run;
+};
+
+TensorMap copies_of(const TensorMap& tensors) {
+  TensorMap copies;
+  for (const auto& [name, tensor] : tensors) copies[name] = tensor.detach().clone();
+  return copies;
+}
+
+/// The same bytes, where NaN equals NaN.
+bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto bytes = [](const torch::Tensor& tensor) {
+    return tensor.contiguous().view(-1).view(at::kByte);
+  };
+  return at::equal(bytes(a), bytes(b));
+}
+
+class NumbersTest : public TrainerTest {
+ protected:
+  void SetUp() override { set_quiet(true); }
+  void TearDown() override { set_quiet(false); }
+
+  /// Trains one step, lets `spoil` change a tensor, trains on, and gives the line with which the
+  /// run ended. `unmoved`: nothing else of the training has changed since.
+  std::string line_after(const std::function<void(OpenTraining&)>& spoil, bool unmoved = true) {
+    const auto folder = folder_ / std::to_string(runs_++);
+    OpenTraining training(config_for_numbers(), folder);
+    TensorMap before;
+    training.loop.on_step([&](const RunState& state) {
+      if (state.step != 1) return;
+      const torch::NoGradGuard no_grad;
+      spoil(training);
+      before = copies_of(training.task.shared_tensors());
+    });
+    std::string line;
+    try {
+      training.loop.train();
+      return "it ended as if nothing had happened";
+    } catch (const RunError& error) {
+      line = error.what();
+    }
+    EXPECT_EQ(line.find('\n'), line.npos);
+    if (unmoved) {
+      for (const auto& [name, tensor] : training.task.shared_tensors()) {
+        EXPECT_TRUE(same_bits(tensor.detach(), before.at(name))) << name << " moved; " << line;
+      }
+    }
+    expect_whole_checkpoint(folder);
+    return line;
+  }
+
+  static void expect_whole_checkpoint(const fs::path& run) {
+    const auto newest = newest_checkpoint(run);
+    ASSERT_TRUE(newest);
+    const auto checkpoint = load_checkpoint(*newest);
+    for (const auto& tensors : {checkpoint.model.tensors, checkpoint.training}) {
+      for (const auto& [name, tensor] : tensors) {
+        EXPECT_TRUE(at::isfinite(tensor).all().item<bool>()) << name;
+      }
+    }
+  }
+
+  /// Names of the tensors of a training that begin with `prefix`, without it. A fifth of them, as
+  /// all take minutes; NSVQ_ALL_NUMBERS=1: all.
+  std::vector<std::string> names(const std::string& prefix) {
+    const OpenTraining training(config_for_numbers(), folder_ / "names");
+    std::vector<std::string> found;
+    for (const auto& [name, tensor] :
+         with_prefix(const_cast<OpenTraining&>(training).task.shared_tensors(), prefix)) {
+      if (tensor.is_floating_point() && tensor.numel() > 0) found.push_back(name);
+    }
+    fs::remove_all(folder_ / "names");
+    if (std::getenv("NSVQ_ALL_NUMBERS")) return found;
+    std::vector<std::string> some;
+    for (size_t i = 0; i < found.size(); i += 5) some.push_back(found[i]);
+    found = some;
+    EXPECT_FALSE(found.empty()) << prefix;
+    return found;
+  }
+
+  /// Writes a value into the middle of a tensor between two steps.
+  static auto put(const std::string& name, double value) {
+    return [=](OpenTraining& training) {
+      const auto flat = training.task.shared_tensors().at(name).detach().view(-1);
+      flat[flat.size(0) / 2] = value;
+    };
+  }
+
+ private:
+  int runs_ = 0;
+};
+
+TEST_F(NumbersTest, TheCodes) {
+  for (const double value : {double{NAN}, double{INFINITY}}) {
+    expect_contains(line_after(put("model.quantizer.codebook", value)), {"quantizer.codebook"});
+  }
+}
+
+TEST_F(NumbersTest, Weights) {
+  double value = NAN;
+  for (const auto& name : names("model.")) {
+    expect_contains(line_after(put("model." + name, value)), {name});
+    value = std::isnan(value) ? INFINITY : NAN;
+  }
+}
+
+TEST_F(NumbersTest, WeightsOfTheDiscriminator) {
+  for (const auto& name : names("discriminator.")) {
+    if (name.starts_with("adam.")) continue;
+    expect_contains(line_after(put("discriminator." + name, NAN)), {name});
+  }
+}
+
+// They show in the weights after one more step, or nowhere in training.
+TEST_F(NumbersTest, MomentsAndAverages) {
+  for (const std::string prefix : {"adam.", "average.", "discriminator.adam."}) {
+    for (const auto& name : names(prefix)) {
+      const auto parameter = prefix == "average." ? name : name.substr(0, name.rfind('.'));
+      expect_contains(line_after(put(prefix + name, NAN), /*unmoved=*/false), {parameter});
+    }
+  }
+}
+
+TEST_F(NumbersTest, Gradients) {
+  for (const auto& name : names("model.")) {
+    const auto line = line_after([&](OpenTraining& training) {
+      const auto parameter = training.task.shared_tensors().at("model." + name);
+      if (!parameter.requires_grad()) return;
+      parameter.register_hook([](const torch::Tensor& gradient) {
+        auto spoiled = gradient.clone();
+        spoiled.fill_(-INFINITY);
+        return spoiled;
+      });
+    });
+    expect_contains(line, {"the gradient of " + name});
+  }
+}
+
+TEST_F(NumbersTest, ConvolutionsThatOverflow) {
+  for (const auto& name : names("model.")) {
+    if (name.find("conv") == name.npos || !name.ends_with(".weight")) continue;
+    const auto line = line_after([&](OpenTraining& training) {
+      training.task.shared_tensors().at("model." + name).detach().fill_(3e38);
+    });
+    expect_contains(line, {"conv", " at " + name.substr(0, name.rfind('.'))});
+  }
+}
+
+TEST_F(NumbersTest, AnImage) {
+  const auto line = line_after([](OpenTraining& training) { training.batches.spoiled = 1; });
+  expect_contains(line, {"step 2", "the images", "the last checkpoint is intact"});
+}
+
+TEST_F(NumbersTest, ASkippedImageMovesNothing) {
+  auto config = config_for_numbers();
+  config.train.on_nonfinite = "skip";
+  config.train.steps = 2;
+  OpenTraining training(config, run_);
+  training.batches.spoiled = 1;
+  TensorMap before;
+  training.loop.on_step([&](const RunState& state) {
+    if (state.step == 1) before = copies_of(training.task.shared_tensors());
+  });
+  EXPECT_TRUE(training.loop.train().finished);
+  EXPECT_EQ(training.loop.state().skipped, 1);
+  for (const auto& [name, tensor] : training.task.shared_tensors()) {
+    EXPECT_TRUE(same_bits(tensor.detach(), before.at(name))) << name;
+  }
+}
+
+TEST_F(NumbersTest, ALearningRateOfTenIsSaidToBeOne) {
+  auto config = tiny_config();
+  config.optimizer.lr = 10;
+  config.train.epochs = 3;
+  train(config, run_);
+  std::vector<std::string> signs;
+  std::ifstream log(run_ / "metrics.jsonl");
+  for (std::string text; std::getline(log, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.at("kind") != "alarm") continue;
+    signs.push_back(line.at("sign"));
+    expect_contains(line.at("reason"), {"diverges", "optimizer.lr"});
+  }
+  EXPECT_EQ(signs, std::vector<std::string>{"diverging"});
+}
+
+}  // namespace
+}  // namespace nsvq
