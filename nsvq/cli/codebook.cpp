@@ -19,8 +19,6 @@
 #include "nsvq/io/safetensors.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/nn/feature_net.h"
-#include "nsvq/ops/code_statistics/code_sums.h"
-#include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/kmeans.h"
 #include "nsvq/quantizers/search.h"
@@ -94,15 +92,6 @@ double root_mean_square_norm(const torch::Tensor& rows) {
 /// Per element of rows [n, d].
 double root_mean_square(const torch::Tensor& rows) {
   return root_mean_square_norm(rows) / std::sqrt(static_cast<double>(rows.size(1)));
-}
-
-/// RMS per element between each vector's centre and the mean of the vectors with that centre: 0 at
-/// a fixed point of Lloyd's algorithm. vectors [n, d], indices [n], centres [K, d].
-double centroid_distance(const torch::Tensor& vectors, const torch::Tensor& indices,
-                         const torch::Tensor& centres) {
-  const auto counts = code_usage(indices, centres.size(0)).clamp_min(1).unsqueeze(1);
-  const auto means = code_sums(vectors, indices, centres.size(0)) / counts;
-  return root_mean_square((centres - means).index_select(0, indices));
 }
 
 /// Clusters vectors [n, d] and writes the centres [codes, d] as tensor `name`.

@@ -156,7 +156,8 @@ void declare_reproduce(CLI::App& app) {
                      "; or files of your own (YAML, docs/reproduce.md)")
       ->required();
   app.add_option("--scale", arguments->scale,
-                 "paper, gpu (hours) or cpu (drawn images, about two hours on two cores)")
+                 "paper, gpu (hours), cpu (drawn images, hours) or test (seconds, to see that all "
+                 "of it runs)")
       ->check(CLI::IsMember(std::vector<std::string>(kScales.begin(), kScales.end())))
       ->capture_default_str();
   app.add_option("--data", arguments->train,

@@ -18,4 +18,9 @@ torch::Tensor kmeans(const torch::Tensor& points, int64_t clusters, int64_t iter
 /// Iterations for a codebook that starts as clusters (quantizer.init: kmeans), as in SoundStream.
 inline constexpr int64_t kInitialIterations = 10;
 
+/// RMS per element between each point's centre and the mean of the points with that centre: 0 at a
+/// fixed point of Lloyd's algorithm on these points. points [N, d], indices [N], centres [K, d].
+double centroid_distance(const torch::Tensor& points, const torch::Tensor& indices,
+                         const torch::Tensor& centres);
+
 }  // namespace nsvq

@@ -8,6 +8,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/kmeans.h"
 
 namespace nsvq {
 
@@ -19,18 +20,6 @@ constexpr int64_t kMostForNeighbours = 4096;
 
 double root_mean_square(const torch::Tensor& values) {
   return values.to(at::kDouble).square().mean().sqrt().item<double>();
-}
-
-/// RMS per element between each latent's code and the mean of the latents with that code: 0 at a
-/// fixed point of Lloyd's algorithm on these latents. rows [N, d], indices [N], codes [K, d].
-double centroid_distance(const torch::Tensor& rows, const torch::Tensor& indices,
-                         const torch::Tensor& codes) {
-  const auto [used, place, counts] = at::_unique2(indices, true, true, true);
-  const auto sums = at::zeros({used.size(0), rows.size(1)}, rows.options().dtype(at::kDouble))
-                        .index_add_(0, place, rows.to(at::kDouble));
-  const auto means = sums / counts.unsqueeze(1);
-  const auto own = codes.index_select(0, used).to(at::kDouble);
-  return root_mean_square((own - means).index_select(0, place));
 }
 
 /// What the model makes of images.
