@@ -2,6 +2,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "nsvq/ops/random/seeded_random.h"
+
 namespace nsvq {
 
 namespace {
@@ -14,6 +16,16 @@ torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& acti
   const auto total = at::where(active, usage, at::zeros_like(usage)).to(at::kDouble).cumsum(0);
   const auto draws = at::rand({count}, generator, at::kDouble) * total[-1];
   return at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true);
+}
+
+/// [count, width] of N(0, 1), on the codebook's device: drawing those of 65,536 codes on the CPU
+/// would take a GPU as long as five training steps.
+torch::Tensor draw_noise(const torch::Tensor& codebook, int64_t count,
+                         const at::Generator& generator, uint64_t seed) {
+  const int64_t width = codebook.size(1);
+  if (codebook.is_cpu()) return at::randn({count, width}, generator);
+  const auto start = at::full({1}, static_cast<int64_t>(seed), codebook.options().dtype(at::kLong));
+  return normal_values(start, /*draw=*/0, count * width).view({count, width});
 }
 
 std::vector<Option> copy_options(ReplacementConfig& config) {
@@ -62,7 +74,7 @@ torch::Tensor CopyReplacement::after_window(torch::Tensor codebook, const torch:
 
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const auto sources = draw_sources(counts, active, dead.numel(), settings_.source, generator);
-  const auto noise = at::randn({dead.numel(), codebook.size(1)}, generator) * settings_.sigma;
+  const auto noise = draw_noise(codebook, dead.numel(), generator, seed) * settings_.sigma;
   const auto device = codebook.device();
   codebook.index_copy_(0, dead.to(device),
                        codebook.index_select(0, sources.to(device)) + noise.to(codebook));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/core/device.h"
+
 namespace nsvq {
 namespace {
 
@@ -41,6 +43,21 @@ TEST(Replacement, DeadCodesBecomeCopiesOfActiveOnes) {
     EXPECT_GT(noise, 0);
     EXPECT_LT(noise, 0.006);
   }
+}
+
+TEST(Replacement, OnTheGpuCopiesTheSameCodesWithNoiseOfTheSameSize) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const int64_t codes = 301;
+  const auto usage = at::arange(codes, at::kLong).remainder(3);
+  auto on_cpu = rows_numbered(codes), on_gpu = on_cpu.cuda(), again = on_cpu.cuda();
+  const auto rows = replace_dead_codes(on_cpu, usage, {}, 5);
+  EXPECT_TRUE(at::equal(replace_dead_codes(on_gpu, usage.cuda(), {}, 5).cpu(), rows));
+  EXPECT_TRUE(at::equal(origins(on_gpu).cpu(), origins(on_cpu)));
+  const auto noise =
+      (on_gpu.cpu() - rows_numbered(codes).index_select(0, origins(on_cpu))).index_select(0, rows);
+  EXPECT_NEAR(noise.std().item<double>(), 0.001, 0.0002);
+  replace_dead_codes(again, usage.cuda(), {}, 5);
+  EXPECT_TRUE(at::equal(again, on_gpu)) << "the seed decides";
 }
 
 TEST(Replacement, SourcesAreDrawnInProportionToUsage) {

@@ -42,6 +42,7 @@ Config equality_config(const std::string& type, const fs::path& folder) {
   config.data.flip = true;
   config.train.global_batch = 8;  // of 2 or 4 ranks together
   config.train.epochs = 6;
+  config.train.precision = "fp32";  // on a GPU too, where "auto" would round by far more
   config.train.check_ranks = 10;
   config.loss.of<L1LossConfig>().weight =
       0;  // its gradient jumps where a pixel is hit but for rounding
