@@ -46,6 +46,26 @@ std::string read_recipe(const std::string& path, const std::string& named) {
   return text;
 }
 
+/// The items of a list [A, B] of sources, as they are written: YAML would take the braces of
+/// shard-{00..07}.tar for a map. None where an item is in quotes or empty, which YAML decides.
+std::vector<YamlValue::Scalar> plain_items(const std::string& list) {
+  std::vector<YamlValue::Scalar> items;
+  int depth = 0;  // of braces, whose commas are the item's own
+  size_t begin = 1;
+  for (size_t i = 1; i < list.size(); ++i) {
+    if (list[i] == '{') ++depth;
+    if (list[i] == '}') --depth;
+    if (i + 1 < list.size() && (list[i] != ',' || depth > 0)) continue;
+    auto item = list.substr(begin, i - begin);
+    item.erase(0, item.find_first_not_of(' '));
+    item.erase(item.find_last_not_of(' ') + 1);
+    if (item.empty() || item[0] == '"' || item[0] == '\'') return {};
+    items.push_back({item, false});
+    begin = i + 1;
+  }
+  return items;
+}
+
 /// Explains a key that no row has.
 UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
   std::vector<std::string> keys, leaves, section;
@@ -177,6 +197,10 @@ std::vector<YamlSetting> SettingsReader::parse_override(const std::string& text,
   const bool in_brackets = value.starts_with('[') && value.ends_with(']');
   if ((is_text && !in_quotes) || (is_sources && !in_quotes && !in_brackets)) {
     return {{key, {YamlValue::Kind::kScalar, {{value, false}}}, source}};
+  }
+  if (is_sources && in_brackets) {
+    const auto items = plain_items(value);
+    if (!items.empty()) return {{key, {YamlValue::Kind::kList, items}, source}};
   }
   return parse_yaml_value(key, value, source);
 }

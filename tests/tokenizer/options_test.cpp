@@ -167,6 +167,19 @@ TEST(Overrides, ErrorsNameTheCommandLine) {
         << text << error_of_override(text);
 }
 
+TEST(Options, ListsOfSourcesMayHoldBracesAndGlobs) {
+  const auto items = [](const std::string& list) {
+    return load_config("", {"data.train=" + list}).data.train.items;
+  };
+  using Items = std::vector<std::string>;
+  EXPECT_EQ(items("[a-{00..03}.tar,b-{x,y}.tar]"), (Items{"a-{00..03}.tar", "b-{x,y}.tar"}));
+  EXPECT_EQ(items("[ photos/ , more/*.tar ]"), (Items{"photos/", "more/*.tar"}));
+  EXPECT_EQ(items("[\"a,b.tar\", c.tar]"), (Items{"a,b.tar", "c.tar"}));
+  EXPECT_EQ(items("[one.tar]"), (Items{"one.tar"}));
+  EXPECT_NE(error_of_override("data.train=[a.tar,,b.tar]"), "no error");
+  EXPECT_NE(error_of_override("data.train=[]"), "no error");
+}
+
 TEST(Check, ContradictionsAreExplained) {
   const auto has = [](const std::string& override_text, const std::string& part) {
     const std::string message = error_of_override(override_text);
