@@ -270,6 +270,8 @@ def read_pth(path):
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # whatever a file that is none of its own makes torch throw; its advice would be to trust the file
+        if zipfile.is_zipfile(path) and not any(name.endswith("data.pkl") for name in zipfile.ZipFile(path).namelist()):
+            raise Failure(BAD_FILE, f"{path} is an archive of other files; unpack it and name the .pth or .safetensors file in it")
         raise Failure(BAD_FILE, f"{path} is neither a safetensors file nor a .pth file of tensors alone")
     tensors = []
     for name, value in state.items() if isinstance(state, dict) else []:

@@ -1,13 +1,16 @@
 #include "nsvq/cli/bench_table.h"
 
-#include <fmt/format.h>
+#include <c10/util/Exception.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
+
 #include "nsvq/cli/flush_stdout.h"
+#include "nsvq/core/error.h"
 
 namespace nsvq {
 
@@ -38,11 +41,16 @@ std::string per_second(double rate, const std::string& unit) {
 
 }  // namespace
 
-BenchTable::BenchTable(c10::Device device, int rounds, std::string only)
-    : device_(device), rounds_(rounds), only_(std::move(only)) {}
+BenchTable::BenchTable(c10::Device device, int rounds, std::string only,
+                       std::vector<std::string> names)
+    : device_(device), rounds_(rounds), only_(std::move(only)), names_(std::move(names)) {
+  if (std::ranges::any_of(names_, [this](const auto& name) { return wants(name); })) return;
+  throw UserError("--only {}: no operator has a name with that (there are: {})", only_,
+                  fmt::join(names_, ", "));
+}
 
-bool BenchTable::wants(const std::string& name) {
-  if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
+bool BenchTable::wants(const std::string& name) const {
+  TORCH_INTERNAL_ASSERT(std::ranges::find(names_, name) != names_.end(), name);
   return name.find(only_) != std::string::npos;
 }
 

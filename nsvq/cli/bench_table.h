@@ -20,15 +20,14 @@ struct Amount {
 /// for a JSON file.
 class BenchTable {
  public:
-  /// Only operators whose name contains `only` are measured.
-  BenchTable(c10::Device device, int rounds, std::string only);
+  /// Of the operators `names`, only those whose name contains `only` are measured. Throws UserError
+  /// where there is none.
+  BenchTable(c10::Device device, int rounds, std::string only, std::vector<std::string> names);
 
   c10::Device device() const { return device_; }
   const nlohmann::ordered_json& rows() const { return rows_; }
-  /// Whether an operator is to be measured.
-  bool wants(const std::string& name);
-  /// All that were asked about, each once.
-  const std::vector<std::string>& names() const { return names_; }
+  /// Whether an operator, one of the names, is to be measured.
+  bool wants(const std::string& name) const;
 
   void compare(const std::string& name, const std::string& sizes, Amount amount, const Work& plain,
                const Work& ours);

@@ -7,6 +7,7 @@
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/image_names.h"
 #include "nsvq/report/grid.h"

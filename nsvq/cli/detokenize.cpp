@@ -137,7 +137,10 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  if (!names_tar(arguments.out)) require_folder_name(arguments.out, "FILE.tar");
+  if (!names_tar(arguments.out)) {
+    require_folder_name(arguments.out, "FILE.tar");
+    require_fillable(arguments.out);
+  }
   InferenceSession session(model_path(arguments.model, arguments.best), arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);

@@ -122,10 +122,9 @@ DiffusionSession open_diffusion(const SampleArguments& arguments, const Launch& 
   note_batch_size("--batch-size ", arguments.batch_size);
   auto model = load_diffusion(arguments.model);
   model.config = with_arguments(std::move(model.config), arguments);
-  const int threads =
-      launch.local_size > 1 ? std::max(usable_cores() / launch.local_size, 1) : 0;  // 0: all
   return DiffusionSession(std::move(model), arguments.tokenizer,
-                          choose_device(arguments.device, launch.local_rank), threads);
+                          choose_device(arguments.device, launch.local_rank),
+                          default_threads(launch.local_size));
 }
 
 SampleRequest request_images(const DiffusionSession& session, const SampleArguments& arguments,

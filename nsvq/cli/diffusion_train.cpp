@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "nsvq/cli/diffusion.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/training.h"
@@ -45,21 +45,20 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   const auto outcome = trainer.loop().train();
   if (!outcome.finished) {
     if (group->leads()) {
-      fmt::print("stopped; to resume:\n  {}\n",
-                 resume_command("diffusion train", run, config.run.data));
+      print_last_words(fmt::format("stopped; to resume:\n  {}\n",
+                                   resume_command("diffusion train", run, config.run.data)));
     }
-    std::fflush(stdout);
     throw Interrupted();
   }
   if (!group->leads()) return;
-  fmt::print("\n{} on {}\n", run.string(), config.run.data.val.text());
+  auto text = fmt::format("\n{} on {}\n", run.string(), config.run.data.val.text());
   if (const auto loss = outcome.evaluation.find("loss"); loss != outcome.evaluation.end()) {
-    fmt::print("  loss     {:.4f}\n", loss->second);
+    text += fmt::format("  loss     {:.4f}\n", loss->second);
   }
   if (const auto samples = newest_samples(run); !samples.empty()) {
-    fmt::print("  samples: {}\n", samples.string());
+    text += fmt::format("  samples: {}\n", samples.string());
   }
-  fmt::print("  report: {}\n", (run / "report.html").string());
+  print_last_words(text + fmt::format("  report: {}\n", (run / "report.html").string()));
 }
 
 void run_diffusion_train(const TrainArguments& arguments) {

@@ -22,6 +22,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/torch_flags.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/weights.h"
@@ -124,20 +125,21 @@ void try_machine() {
 
 void run_doctor(const std::string& json_file) {
   JsonOutput output(json_file);
-  DoctorJson json = {
-      {"nsvq", kVersion},
-      {"commit", commit()},
-      {"torch", TORCH_VERSION},
-      {"cpu",
-       {{"usable_cores", usable_cores()},
-        {"cores", std::thread::hardware_concurrency()},
-        {"threads", usable_cores()},  // whatever OMP_NUM_THREADS says (settings: threads)
-        {"instructions", cpu_path()}}}};
+  const TorchFlags as_in_training({});
+  const int threads = at::get_num_threads();
+  DoctorJson json = {{"nsvq", kVersion},
+                     {"commit", commit()},
+                     {"torch", TORCH_VERSION},
+                     {"cpu",
+                      {{"usable_cores", usable_cores()},
+                       {"cores", std::thread::hardware_concurrency()},
+                       {"threads", threads},
+                       {"instructions", cpu_path()}}}};
   fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
   fmt::print("torch        {}\n", TORCH_VERSION);
   fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
-             count_of(std::thread::hardware_concurrency(), "core"),
-             count_of(usable_cores(), "thread"), cpu_path());
+             count_of(std::thread::hardware_concurrency(), "core"), count_of(threads, "thread"),
+             cpu_path());
   json["gpu"] = show_gpus();
   json["free_disk_bytes"] = {{"here", free_bytes(".")},
                              {"temporary", free_bytes(fs::temp_directory_path())}};

@@ -7,6 +7,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/reserved_stdout.h"
 #include "nsvq/core/error.h"
@@ -42,7 +43,7 @@ class PerImageOutput {
       stdout_.emplace("--per-image -");
       folder_.emplace();
     } else {
-      require_folder_of("--per-image", name_);
+      require_replaceable("--per-image", name_, "a table of images", is_per_image_file);
     }
   }
 
@@ -86,7 +87,6 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
   }
-  require_folder_of("--histogram", arguments.histogram);
   require_writable(arguments.histogram);
   PerImageOutput figures(arguments.per_image);
   ModelOnData opened(arguments.model, launch);

@@ -5,6 +5,7 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/tokenizer/export_model.h"
 
 namespace nsvq {
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 void run_export(const fs::path& model, const fs::path& out) {
+  require_writable(out);
   const auto beside = export_model(load_model(model), out);
   fmt::print("{}\n{}\n", out.string(), beside.string());
 }

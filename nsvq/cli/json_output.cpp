@@ -7,11 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "nsvq/cli/flush_stdout.h"
-#include "nsvq/cli/metric_arguments.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/file.h"
 
@@ -28,14 +29,12 @@ void declare_json_argument(CLI::App& app, std::string& file) {
       ->default_str("-");  // of the option without a value
 }
 
-void require_folder_of(const std::string& option, const std::string& file) {
-  const auto folder = fs::path(file).parent_path();
-  std::error_code ignored;
-  if (folder.empty() || fs::is_directory(folder, ignored)) return;
-  throw UserError("{} {}: there is no folder {}", option, file, folder.string());
-}
-
 namespace {
+
+bool is_json(const std::string& file) {
+  std::ifstream stream(file);
+  return nlohmann::json::accept(stream);
+}
 
 /// A device or a pipe, whatever links lead to it, and what a descriptor has open (/dev/stdout,
 /// /dev/fd/3): written to, not replaced.
@@ -71,8 +70,9 @@ fs::path behind_links(const fs::path& file) {
 
 JsonOutput::JsonOutput(std::string file) : file_(std::move(file)) {
   if (file_ != "-") {
-    require_folder_of("--json", file_);
-    if (!is_stream(file_)) require_writable(file_);
+    if (file_.empty() || is_stream(file_)) return;
+    require_replaceable("--json", file_, "JSON", is_json);
+    require_writable(file_);
     return;
   }
   stdout_.emplace("--json -");

@@ -20,8 +20,8 @@ void declare_json_argument(CLI::App& app, std::string& file);
 /// so that a program can read the JSON from standard output.
 class JsonOutput {
  public:
-  /// Throws UserError where the file's folder does not exist, RunError where the file cannot be
-  /// written, so that both are known before the work.
+  /// Throws UserError where the file exists and holds something else than JSON, RunError where it
+  /// cannot be written, so that both are known before the work.
   explicit JsonOutput(std::string file);
 
   /// Whether anyone asked for JSON.
@@ -33,9 +33,5 @@ class JsonOutput {
   std::string file_;
   std::optional<ReservedStdout> stdout_;
 };
-
-/// Throws UserError, naming the option, for a file in a folder that does not exist; nothing for an
-/// empty name.
-void require_folder_of(const std::string& option, const std::string& file);
 
 }  // namespace nsvq

@@ -53,7 +53,8 @@ void declare_latents(CLI::App& app) {
                  "folder for the shards: new, empty, or left incomplete by this command")
       ->required();
   app.add_option("--shard-size", arguments->shard_size,
-                 "images per shard, rounded up to whole batches")
+                 "images per shard, rounded up to whole batches; without --batch-size "
+                 "a batch is no larger than a shard")
       ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
       ->capture_default_str();
   app.callback([arguments] { run_latents(*arguments); });

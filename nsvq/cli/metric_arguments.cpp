@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/json_output.h"
-#include "nsvq/io/atomic_file.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 
@@ -48,10 +47,6 @@ void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
                  const MetricChoice& choice) {
   if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
   if (auto weights = weights_as_json(choice.names); !weights.empty()) json["weights"] = weights;
-}
-
-void require_writable(const std::string& file) {
-  if (!file.empty()) const AtomicFile probe(file);  // Never committed: nothing appears.
 }
 
 }  // namespace nsvq

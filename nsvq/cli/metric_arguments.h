@@ -30,7 +30,4 @@ void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
 /// A line for each file of weights behind these metrics.
 void print_weights(const std::vector<std::string>& metrics);
 
-/// Throws RunError where no file can be made under this name; nothing for an empty one.
-void require_writable(const std::string& file);
-
 }  // namespace nsvq

@@ -59,7 +59,7 @@ namespace {
 LoadedModel load_for_process(const ModelArguments& arguments, const Launch& launch) {
   auto model = load_model_for_inference(model_path(arguments.model, arguments.best));
   if (launch.local_size > 1 && model.config.threads == 0) {
-    model.config.threads = std::max(usable_cores() / launch.local_size, 1);
+    model.config.threads = default_threads(launch.local_size);
   }
   return model;
 }

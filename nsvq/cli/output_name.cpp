@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lower_case.h"
+#include "nsvq/io/atomic_file.h"
 
 namespace nsvq {
 
@@ -40,6 +42,32 @@ void require_folder_name(const std::string& out, const std::string& files) {
   if (!is_of_files(ending) || std::filesystem::is_directory(out, ignored)) return;
   throw UserError("--out {0}: {1} files are not written here; name {2}a folder ({0}/ is one)", out,
                   ending, files.empty() ? "" : files + " or ");
+}
+
+void require_writable(const std::string& file) {
+  if (file.empty()) return;
+  std::error_code ignored;
+  std::vector<std::filesystem::path> missing;  // the deepest first
+  auto folder = std::filesystem::absolute(file).parent_path();
+  for (; !std::filesystem::exists(folder, ignored); folder = folder.parent_path()) {
+    missing.push_back(folder);
+  }
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw UserError("{}: {} is not a folder", file, folder.string());
+  }
+  { const AtomicFile probe(file); }  // Never committed: nothing appears.
+  for (const auto& made : missing) std::filesystem::remove(made, ignored);
+}
+
+void require_replaceable(const std::string& option, const std::string& file,
+                         const std::string& kind,
+                         const std::function<bool(const std::string& file)>& is_kind) {
+  std::error_code error;
+  const bool filled =
+      std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file, error) > 0;
+  if (!filled || is_kind(file)) return;
+  throw UserError("{} {}: exists and is not {}; choose another name or remove the file", option,
+                  file, kind);
 }
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace nsvq {
@@ -8,5 +9,16 @@ namespace nsvq {
 /// unless there is such a folder or the name ends in a slash. `files` says which files --out
 /// takes, such as "FILE.png"; empty if none.
 void require_folder_name(const std::string& out, const std::string& files);
+
+/// Throws RunError where a file cannot be written, UserError where something else stands in the
+/// place of its folder, so that it is known before the work; nothing for an empty name. Folders
+/// that are missing are made with the file.
+void require_writable(const std::string& file);
+
+/// Throws UserError, naming the option, for a file that exists, is not empty and not `kind`: a name
+/// given by mistake, of an image perhaps, must not cost the file.
+void require_replaceable(const std::string& option, const std::string& file,
+                         const std::string& kind,
+                         const std::function<bool(const std::string& file)>& is_kind);
 
 }  // namespace nsvq

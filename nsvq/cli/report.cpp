@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nsvq/cli/command.h"
-#include "nsvq/cli/json_output.h"
+#include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/report/report.h"
@@ -68,7 +68,7 @@ std::vector<fs::path> all_runs(const std::vector<std::string>& names) {
 }
 
 void run_report(const ReportArguments& arguments) {
-  require_folder_of("--out", arguments.out);
+  require_writable(arguments.out);
   const auto runs = all_runs(arguments.runs);
   const auto names = distinct_names(runs);
   const auto codes = arguments.no_codes ? WithCodes::no : WithCodes::yes;

@@ -133,10 +133,12 @@ void declare_tokenize(CLI::App& app) {
   app.add_option("--crop", arguments->crop,
                  "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
                  "square the model was trained on)");
-  auto* shard_size = app.add_option("--shard-size", arguments->shard_size,
-                                    "images per shard, rounded up to whole batches")
-                         ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
-                         ->capture_default_str();
+  auto* shard_size =
+      app.add_option("--shard-size", arguments->shard_size,
+                     "images per shard, rounded up to whole batches; without --batch-size "
+                     "a batch is no larger than a shard")
+          ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
+          ->capture_default_str();
   app.add_option("--part", arguments->part,
                  "K/N, such as 3/64: of N processes that fill the folder together, this one begins "
                  "with the K-th part of the shards and then helps with the others; auto: from "

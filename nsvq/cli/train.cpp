@@ -1,11 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/training.h"
@@ -23,12 +23,14 @@ namespace nsvq {
 namespace {
 
 void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
-  fmt::print("\n{} on {}\n{}", printable(run.string()), printable(config.data.val.text()),
-             metric_table(outcome.evaluation));
+  auto text = fmt::format("\n{} on {}\n{}", printable(run.string()),
+                          printable(config.data.val.text()), metric_table(outcome.evaluation));
   if (const auto samples = newest_samples(run); !samples.empty()) {
-    fmt::print("  reconstructions (below their images): {}\n", printable(samples.string()));
+    text +=
+        fmt::format("  reconstructions (below their images): {}\n", printable(samples.string()));
   }
-  fmt::print("  report: {}\n", printable((run / "report.html").string()));
+  text += fmt::format("  report: {}\n", printable((run / "report.html").string()));
+  print_last_words(text);
 }
 
 void train_as_rank(const TrainArguments& arguments, const Config& config,
@@ -47,9 +49,9 @@ void train_as_rank(const TrainArguments& arguments, const Config& config,
   }
   if (outcome.finished) return;
   if (group->leads()) {
-    fmt::print("stopped; to resume:\n  {}\n", resume_command("train", run, config.data));
+    print_last_words(
+        fmt::format("stopped; to resume:\n  {}\n", resume_command("train", run, config.data)));
   }
-  std::fflush(stdout);
   throw Interrupted();
 }
 

@@ -47,7 +47,7 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
   app.footer(
       "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
       "143;\n"
-      "a second one ends it at once. SIGUSR1 writes a checkpoint, and training goes on.");
+      "a second Ctrl-C ends it at once. SIGUSR1 writes a checkpoint, and training goes on.");
 }
 
 RunRequest run_request(const TrainArguments& arguments) {

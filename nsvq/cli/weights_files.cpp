@@ -42,9 +42,12 @@ TensorMap pick_tensors(const std::string& name, const TensorMap& tensors, const 
 }
 
 TensorMap read_user_file(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw UserError("{}: a folder; name the .pth or .safetensors file in it", path.string());
+  }
   if (path.extension() == ".safetensors") return read_safetensors(path).tensors;
   // Asked here: the script would call every failure to open a bad .pth file.
-  std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) throw UserError("no file {}", path.string());
   const TemporaryFolder scratch;
   const auto out = scratch / "tensors.safetensors";

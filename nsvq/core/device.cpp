@@ -10,11 +10,15 @@
 #include <thread>
 
 #include "nsvq/core/count_of.h"
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
 namespace {
+
+constexpr int64_t kMostThreads = 1024;  // more is a slip
 
 double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
@@ -62,6 +66,15 @@ int usable_cores() {
   double quota = 0, period = 0;
   if (!(limit >> quota >> period) || period <= 0) return cores;
   return std::clamp(static_cast<int>(quota / period), 1, cores);
+}
+
+int default_threads(int processes) {
+  const auto text = environment_text("OMP_NUM_THREADS").value_or("");
+  // Further numbers are of threads that start threads of their own.
+  const auto asked = parse_decimal(text.substr(0, text.find(','))).value_or(0);
+  const bool by_launcher = asked == 1 && processes > 1 && environment_text("TORCHELASTIC_RUN_ID");
+  if (asked >= 1 && asked <= kMostThreads && !by_launcher) return static_cast<int>(asked);
+  return std::max(usable_cores() / std::max(processes, 1), 1);
 }
 
 bool is_out_of_memory(const std::string& error) {

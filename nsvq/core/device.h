@@ -29,6 +29,11 @@ void wait_for(c10::Device device);
 /// CPU cores that this process may use: a container's limit (cgroup v2), else all of the machine.
 int usable_cores();
 
+/// Threads to compute with where no setting says how many: OMP_NUM_THREADS, else the usable cores,
+/// shared by so many processes of this machine. The 1 that torchrun sets for several processes is
+/// nobody's wish.
+int default_threads(int processes = 1);
+
 /// Whether an error's text is that of an allocator, of a GPU or the CPU, that had too little.
 bool is_out_of_memory(const std::string& error);
 /// Turns such a text into a short one: requested and free memory.

@@ -18,18 +18,20 @@ constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> stop_signal{0};
 std::atomic<bool> checkpoint_wanted{false};
 std::atomic<int> stop_at_once{0};
+std::atomic<bool> pressed{false};  // SIGINT has come
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void on_stop(int number) {
   const int error = errno;  // of the call that the signal came into
-  // All are reset, so that any second signal ends the process.
-  for (const int one : kStopSignals) ::signal(one, SIG_DFL);
-  if (stop_at_once > 0) {
+  const bool again = number == SIGINT && pressed.exchange(true);
+  int none = 0;
+  if (stop_at_once > 0 || again) {
+    ::signal(number, SIG_DFL);
     ::raise(number);  // ends the process when this handler returns
-  } else {
-    stop_signal = number;
-    constexpr std::string_view line =
-        "\nnsvq: stopping and saving (interrupt again to stop at once)\n";
+  } else if (stop_signal.compare_exchange_strong(none, number)) {
+    const std::string_view line =
+        number == SIGINT ? "\nnsvq: stopping and saving (Ctrl-C again stops at once)\n"
+                         : "\nnsvq: stopping and saving (Ctrl-C twice stops at once)\n";
     [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
   }
   errno = error;
@@ -55,6 +57,7 @@ void handle(int number, void (*handler)(int)) {
 
 void catch_interrupts() {
   stop_signal = 0;
+  pressed = false;
   checkpoint_wanted = false;
   for (const int number : kStopSignals) handle(number, on_stop);
   handle(SIGUSR1, on_checkpoint_request);

@@ -4,10 +4,11 @@
 
 namespace nsvq {
 
-/// Installs handlers. The first SIGINT, SIGTERM or SIGHUP only makes `interrupted` return true; a
-/// second one ends the process at once. SIGUSR1 asks for a checkpoint. A closed pipe
-/// (SIGPIPE) is an error of the write alone. A signal that is ignored stays so (nohup, jobs in the
-/// background).
+/// Installs handlers. The first SIGINT, SIGTERM or SIGHUP only makes `interrupted` return true. A
+/// second SIGINT (Ctrl-C pressed again) ends the process at once; any other signal that follows
+/// changes nothing, as a terminal that closes and a launcher may each send their own. SIGUSR1 asks
+/// for a checkpoint. A closed pipe (SIGPIPE) is an error of the write alone. A signal that is
+/// ignored stays so (nohup, jobs in the background).
 void catch_interrupts();
 
 /// While one lives, the first signal ends the process at once: for work before there is anything to

@@ -171,7 +171,12 @@ void SettingsReader::apply_again(const YamlSetting& setting) {
 void SettingsReader::read_overrides(const std::vector<std::string>& texts,
                                     const std::string& source) {
   std::set<std::string> given;
-  for (const auto& text : texts) {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto& text = texts[i];
+    if (row(text) && i + 1 < texts.size()) {
+      throw UserError("{0}: expected key=value, got {1}; did you mean {1}={2}?", source, text,
+                      texts[i + 1]);
+    }
     for (const auto& setting : parse_override(text, source)) {
       given.insert(setting.key).second ? apply(setting) : apply_again(setting);
     }

@@ -14,7 +14,8 @@ TorchFlags::TorchFlags(const TorchSettings& settings)
       onednn_(at::globalContext().userEnabledMkldnn()),
       nnpack_(at::globalContext().userEnabledNNPACK()),
       tf32_convolutions_(at::globalContext().allowTF32CuDNN()) {
-  at::set_num_threads(settings.threads > 0 ? static_cast<int>(settings.threads) : usable_cores());
+  at::set_num_threads(settings.threads > 0 ? static_cast<int>(settings.threads)
+                                           : default_threads());
   auto& context = at::globalContext();
   context.setDeterministicCuDNN(settings.deterministic);
   context.setBenchmarkCuDNN(!settings.deterministic);

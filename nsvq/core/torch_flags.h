@@ -6,7 +6,7 @@ namespace nsvq {
 
 /// Process-wide settings of torch.
 struct TorchSettings {
-  int64_t threads = 0;        ///< of torch's CPU operators; 0: as many as this process may use
+  int64_t threads = 0;        ///< of torch's CPU operators; 0: default_threads()
   bool deterministic = true;  ///< cuDNN algorithms whose results repeat, not the fastest by trial
   bool tf32_convolutions = false;  ///< fp32 convolutions on a GPU may round to TF32
   bool inference = false;          ///< no gradients are computed: oneDNN is fast on aarch64 then

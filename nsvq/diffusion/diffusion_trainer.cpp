@@ -21,13 +21,13 @@ void require_same_run(const DiffusionConfig& config, const std::string& tokenize
   const auto [stored, tokenizer] = diffusion_metadata(checkpoint.model, from);
   const auto differences = essential_differences(config, stored);
   if (!differences.empty()) {
-    throw UserError("{}: of another configuration: {}; start a new run with --run or --new", from,
+    throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
                     fmt::join(differences, ", "));
   }
   if (tokenizer.sha256 == tokenizer_sha256) return;
   throw UserError(
       "diffusion.tokenizer: {} is not the tokenizer that {} was trained on ({}), by its weights; "
-      "start a new run with --run or --new",
+      "choose another folder with --run",
       config.tokenizer, from, tokenizer.path);
 }
 

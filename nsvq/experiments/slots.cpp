@@ -34,8 +34,6 @@ std::vector<std::string> slot_environments(int jobs) {
   return slots;
 }
 
-int threads_of_a_job(int jobs) {
-  return gpu_count() > 0 ? 0 : std::max(usable_cores() / std::max(jobs, 1), 1);
-}
+int threads_of_a_job(int jobs) { return gpu_count() > 0 ? 0 : default_threads(jobs); }
 
 }  // namespace nsvq

@@ -49,16 +49,24 @@ std::optional<std::string> different_setting(const ResumableFolder::Settings& he
 
 }  // namespace
 
+void require_fillable(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return;
+  if (fs::is_directory(folder, error) &&
+      (fs::exists(folder / kRecordName, error) || holds_nothing(folder))) {
+    return;
+  }
+  throw UserError("{}: exists and is not an empty folder; choose another", folder.string());
+}
+
 ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t files_per_record)
     : folder_(folder.has_filename() ? folder : folder.parent_path()),  // "folder/"
       record_(folder_ / kRecordName),
       temporary_(folder_ / kTemporaryName),
       settings_(std::move(settings)),
       files_per_record_(files_per_record) {
+  require_fillable(folder_);
   std::error_code error;
-  if (fs::exists(folder_, error) && !fs::is_directory(folder_, error)) {
-    throw UserError("{}: exists and is not an empty folder; choose another", folder_.string());
-  }
   made_here_ = fs::create_directories(folder_, error);
   if (error) throw RunError("cannot create folder {}: {}", folder_.string(), error.message());
   auto lock = FolderLock::try_take_folder(folder_);
@@ -66,9 +74,8 @@ ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t fil
   lock_.emplace(std::move(*lock));
   if (fs::exists(record_, error)) {
     load_record();
-  } else if (!holds_nothing(folder_)) {
-    throw UserError("{}: exists and is not an empty folder; choose another", folder_.string());
   } else {
+    require_fillable(folder_);  // another process may have filled it
     write_record();
   }
   recorded_ = std::chrono::steady_clock::now();

@@ -14,6 +14,9 @@
 
 namespace nsvq {
 
+/// Throws UserError for anything but a folder that is new, empty or left incomplete by a command.
+void require_fillable(const std::filesystem::path& folder);
+
 /// A folder that a command fills with many files in a fixed order, and that the same command
 /// completes after it was stopped or killed.
 ///

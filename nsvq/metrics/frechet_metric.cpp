@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/metrics/pixels.h"
 
@@ -41,6 +42,7 @@ std::vector<torch::Tensor> FrechetMetric::sums() {
 
 std::optional<double> FrechetMetric::value() const {
   if ((!reference_ && images_.count() < 2) || reconstructions_.count() < 2) return std::nullopt;
+  log("{}: computing the distance by {} features", extractor_.name, extractor_.channels);
   return frechet_distance(reference_ ? *reference_ : images_.gaussian(),
                           reconstructions_.gaussian());
 }

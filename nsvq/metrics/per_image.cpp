@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <fstream>
 #include <span>
 
 #include "nsvq/core/error.h"
@@ -10,6 +11,8 @@
 namespace nsvq {
 
 namespace {
+
+constexpr auto kKeyTitle = "key";
 
 std::vector<std::string> per_image_names(const MetricChoice& choice) {
   std::vector<std::string> names;
@@ -43,6 +46,13 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
+bool is_per_image_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string beginning(4, '\0');
+  file.read(beginning.data(), std::ssize(beginning));
+  return file && beginning == std::string(kKeyTitle) + ",";
+}
+
 PerImageFile::PerImageFile(const std::filesystem::path& path, const Source& source,
                            const MetricChoice& choice, c10::Device device)
     : source_(source),
@@ -50,7 +60,7 @@ PerImageFile::PerImageFile(const std::filesystem::path& path, const Source& sour
       metrics_(names_, per_image_options(choice, device)),
       file_(path) {
   auto titles = names_;
-  titles.insert(titles.begin(), "key");
+  titles.insert(titles.begin(), kKeyTitle);
   write_line(titles);
 }
 

@@ -35,6 +35,9 @@ class PerImageFile {
   AtomicFile file_;
 };
 
+/// Whether a file begins as one of these does.
+bool is_per_image_file(const std::filesystem::path& path);
+
 /// A field of a CSV line (RFC 4180): in quotes where it holds a comma, a quote or a line end.
 std::string csv_field(const std::string& text);
 

@@ -154,6 +154,10 @@ const std::vector<QuantizerKind>& quantizer_kinds();
 /// Throws UserError naming the valid types if `type` is none of them.
 const QuantizerKind& quantizer_kind(const std::string& type);
 
+/// The kinds whose own setting `key` is, as "fsq" or "gumbel, ibq"; empty if it is one of `type`,
+/// or none of any kind.
+std::string other_kinds_of(const std::string& key, const std::string& type);
+
 /// Throws UserError if `config` does not fit its type.
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);
 

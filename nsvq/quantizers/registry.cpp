@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "nsvq/core/error.h"
@@ -34,6 +36,19 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
 
 const QuantizerKind& quantizer_kind(const std::string& type) {
   return find_named(quantizer_kinds(), "quantizer", type, "quantizer.type");
+}
+
+std::string other_kinds_of(const std::string& key, const std::string& type) {
+  QuantizerConfig config;
+  std::vector<std::string> kinds;
+  for (const auto& kind : quantizer_kinds()) {
+    if (!kind.options) continue;
+    for (const auto& row : kind.options(config)) {
+      if (row.key == key) kinds.push_back(kind.name);
+    }
+  }
+  const bool own = std::find(kinds.begin(), kinds.end(), type) != kinds.end();
+  return own ? "" : fmt::format("{}", fmt::join(kinds, ", "));
 }
 
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {

@@ -15,6 +15,17 @@ namespace {
 
 constexpr double kCodebookWeight = 0.33;
 
+TensorMap read_made_file(const std::string& path) {
+  try {
+    return read_safetensors(path).tensors;
+  } catch (const UserError& error) {
+    throw UserError(
+        "quantizer.features.file: {}; it must be the safetensors file that nsvq codebook features "
+        "makes",
+        error.what());
+  }
+}
+
 /// Throws UserError.
 torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim) {
   if (path.empty()) {
@@ -27,7 +38,7 @@ torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim)
     throw UserError("quantizer.features.file: {} is not there; nsvq codebook features makes one",
                     path);
   }
-  const auto tensors = read_safetensors(path).tensors;
+  const auto tensors = read_made_file(path);
   const auto found = tensors.find("features");
   if (found == tensors.end()) {
     throw UserError("quantizer.features.file: {}: holds no tensor 'features'", path);

@@ -16,12 +16,14 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Throws UserError for an index outside the codebook, which tokens of another model may have.
-void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path) {
+void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path, bool other_model) {
   if (shard.tokens.numel() == 0) return;
   const int64_t largest = shard.tokens.max().item<int64_t>();
   if (largest >= codes) {
-    throw UserError("{}: contains the index {}, but the model's codes are 0 to {}", path.string(),
-                    largest, codes - 1);
+    throw UserError(
+        "{}: contains the index {}, but the model's codes are 0 to {}{}", path.string(), largest,
+        codes - 1,
+        other_model ? "; the tokens are of another model, which has to decode them" : "");
   }
 }
 
@@ -35,16 +37,18 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
                     count_of(manifest.shards.size(), "shard"));
   }
   const auto own = model_sha256(tokenizer);
-  if (!force && manifest.settings.model_sha256 != own) {
-    throw UserError("{}: tokens of another model (sha256 {}..., this one has {}...){}",
-                    folder.string(), manifest.settings.model_sha256.substr(0, 12),
-                    own.substr(0, 12), advice);
-  }
+  const bool other_model = manifest.settings.model_sha256 != own;
   // All shards are checked before the first image is written, so that a damaged one does not leave
   // half of the images behind.
   for (const auto& record : manifest.shards) {
     check_codes(read_checked_shard(folder, manifest.settings, record),
-                tokenizer->quantizer->codes(), folder / record.file);
+                tokenizer->quantizer->codes(), folder / record.file, other_model);
+  }
+  // After the shards: what cannot be decoded at all gets no advice to do so.
+  if (!force && other_model) {
+    throw UserError("{}: tokens of another model (sha256 {}..., this one has {}...){}",
+                    folder.string(), manifest.settings.model_sha256.substr(0, 12),
+                    own.substr(0, 12), advice);
   }
   return manifest;
 }

@@ -23,7 +23,8 @@ std::vector<Option> run_options(Config& config) {
       {"seed", &config.seed, "seed of everything random in a run", Range::at_least(0)},
       {"device", &config.device, "where to compute; auto: the GPU if there is one",
        Range::one_of({"auto", "cpu", "cuda"}), kNoEffect},
-      {"threads", &config.threads, "CPU threads for computing; 0: all cores",
+      {"threads", &config.threads,
+       "CPU threads for computing; 0: OMP_NUM_THREADS or, where it is not set, all cores",
        Range::between(0, 1024), kNoEffect},
   };
 }

@@ -55,8 +55,8 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   }
   if (folders.empty()) return std::nullopt;
   throw UserError(
-      "{}: all of its checkpoints are damaged; nothing was changed (to train anew, give --new or "
-      "another --run)",
+      "{}: all of its checkpoints are damaged; nothing was changed (to train anew, choose "
+      "another folder with --run)",
       run.string());
 }
 

@@ -50,6 +50,8 @@ Outcome Loop::train() {
   if (state_.step == 0) {
     const StopAtOnceGuard starting;  // as if the run had not begun
     task_.begin(*this);
+  } else if (state_.step < total_steps()) {
+    task_.go_on(*this);
   }
   // A killed process may not have come to it. A finished run keeps its mark.
   if (!state_.finished || best_step() >= 0) write([&] { run_->mark_best(best_step()); });

@@ -22,10 +22,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder's name without the number of a repeated run.
+/// The folder's name without the number of a repeated run. All that `nsvq reproduce` makes are
+/// called "run", in a folder that has the name.
 std::string name_of_run(const fs::path& folder) {
-  const auto whole = fs::absolute(folder).lexically_normal();
-  const auto name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  auto whole = fs::absolute(folder).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  if (whole.filename() == "run") return whole.parent_path().filename().string();
+  const auto name = whole.filename().string();
   const auto dash = name.rfind('-');
   if (dash == std::string::npos || dash == 0) return name;
   return parse_decimal(name.substr(dash + 1)) ? name.substr(0, dash) : name;

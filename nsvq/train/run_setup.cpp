@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group) {
   if (settings.threads == 0 && group.local_size() > 1) {
-    settings.threads = std::max(usable_cores() / group.local_size(), 1);
+    settings.threads = default_threads(group.local_size());
   }
   return settings;
 }

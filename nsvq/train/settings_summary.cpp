@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
@@ -35,18 +36,24 @@ std::string summarize_settings(const Config& config) {
   usual.load("");
   auto shown = always_shown();
   if (!config.train.init_from.empty()) shown.insert("train.init_from");
-  return summarize_settings(tokenizer_options(copy), usual, shown);
+  const auto note = [&](const std::string& key) -> std::string {
+    const auto others = other_kinds_of(key, config.quantizer.type);
+    if (others.empty()) return "";
+    return fmt::format("  (of {}: {} makes no use of it)", others, config.quantizer.type);
+  };
+  return summarize_settings(tokenizer_options(copy), usual, shown, note);
 }
 
 std::string summarize_settings(const OptionTable& table, const OptionTable& usual,
-                               const std::set<std::string>& always_shown) {
+                               const std::set<std::string>& always_shown,
+                               const std::function<std::string(const std::string&)>& note) {
   std::string text =
       "settings     those that matter most or differ from the defaults; config.yaml has all";
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& row = table.rows[i];
     const bool differs = row.value() != usual.rows[i].value();
     if (differs || always_shown.contains(row.key)) {
-      text += fmt::format("\n  {}: {}", row.key, row.value());
+      text += fmt::format("\n  {}: {}{}", row.key, row.value(), note ? note(row.key) : "");
     }
   }
   return text;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -13,8 +14,9 @@ namespace nsvq {
 std::string summarize_settings(const Config& config);
 
 /// The rows of `table` that are among `always_shown` or differ from `usual`, a table of the same
-/// rows with the defaults.
+/// rows with the defaults. `note` is what to say behind the setting of a key.
 std::string summarize_settings(const OptionTable& table, const OptionTable& usual,
-                               const std::set<std::string>& always_shown);
+                               const std::set<std::string>& always_shown,
+                               const std::function<std::string(const std::string& key)>& note = {});
 
 }  // namespace nsvq

@@ -54,6 +54,9 @@ class Task {
   virtual std::string phase() const { return "train"; }
   /// Before the first step of a new run.
   virtual void begin(Loop& /*loop*/) {}
+  /// Before the next step of a run that goes on from a checkpoint, also one whose budget was spent
+  /// there and has grown since.
+  virtual void go_on(Loop& /*loop*/) {}
   /// After each step, on the host, with the batch that it was on.
   virtual void after_step(Loop& /*loop*/, const TensorBatch& /*batch*/) {}
   /// After the steps of an epoch, which is `whole` unless the budget ended within it: logs it

@@ -156,7 +156,7 @@ void TokenizerTask::forget_replaced(const torch::Tensor& rows) {
 
 /// Codes that nothing chose in a window of stage 1 are replaced.
 void TokenizerTask::replace_unused(Loop& loop, const torch::Tensor& usage) {
-  if (!replacement_ || !phase_.replacement) return;
+  if (!replacement_ || !phase_of_next_step().replacement) return;
   const auto& [step, epoch] = std::pair(loop.state().step, loop.state().epoch);
   const int64_t window = config_.replacement.every_steps > 0 ? step : epoch;
   forget_replaced(replacement_->after_window(model_->quantizer->codebook(), usage, {step, epoch},

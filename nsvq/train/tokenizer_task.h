@@ -69,6 +69,7 @@ class TokenizerTask : public Task {
   // Its phases (tokenizer_task_schedule.cpp).
   StepPlan plan(const RunState& state) override;
   void start_next_epoch(Loop& loop) override;
+  void go_on(Loop& loop) override;
 
   // How its steps run (tokenizer_task_setup.cpp).
   std::vector<Adam*> optimizers() override;
@@ -118,6 +119,8 @@ class TokenizerTask : public Task {
   void forget_replaced(const torch::Tensor& rows);
   void replace_unused(Loop& loop, const torch::Tensor& usage);
   void advance_schedule(Loop& loop, double commitment);
+  void enter_due_phase(Loop& loop);
+  Phase phase_of_next_step() const;
   std::optional<std::string> reason_to_leave_phase() const;
   int64_t schedule_epoch_steps() const;
   /// Mean commitment loss of the epoch, and of schedule.epoch_steps steps, of which counting

@@ -19,16 +19,36 @@ void TokenizerTask::start_next_epoch(Loop& loop) {
 void TokenizerTask::advance_schedule(Loop& loop, double commitment) {
   const bool validation = config_.schedule.commitment == "validation";
   state_.commitment.push_back(validation ? drift_->commitment(model_) : commitment);
-  if (loop.state().step >= loop.total_steps()) return;
+  if (loop.state().step < loop.total_steps()) enter_due_phase(loop);
+}
+
+/// A phase that was due where the budget ended begins when the run is extended.
+void TokenizerTask::go_on(Loop& loop) {
+  const auto& state = loop.state();
+  const int64_t epoch_steps = config_.schedule.epoch_steps;
+  const bool between_epochs =
+      epoch_steps > 0 ? state.step % epoch_steps == 0 : state.batch == 0 && state.used == 0;
+  if (between_epochs) enter_due_phase(loop);
+}
+
+void TokenizerTask::enter_due_phase(Loop& loop) {
   if (const auto reason = reason_to_leave_phase()) enter_phase(loop, state_.phase + 1, *reason);
 }
 
+/// Other than the present one only at the end of the budget, where a phase may be due that a longer
+/// run has entered: what it leaves alone must be left alone here.
+Phase TokenizerTask::phase_of_next_step() const {
+  if (!reason_to_leave_phase()) return phase_;
+  return phase_by_name(config_.schedule.phases.at(state_.phase + 1));
+}
+
 /// Stage 1 ends when the encoder is to be frozen, the warm-up after its epochs; the last phase of
-/// the schedule lasts as long as the budget.
+/// the schedule lasts as long as the budget. Each has one epoch at least.
 std::optional<std::string> TokenizerTask::reason_to_leave_phase() const {
   const auto& schedule = config_.schedule;
   if (state_.phase + 1 == std::ssize(schedule.phases)) return std::nullopt;
   const int64_t epochs = std::ssize(state_.commitment) - state_.phase_start;
+  if (epochs == 0) return std::nullopt;
   switch (phase_.end) {
     case PhaseEnd::freeze:
       if (const auto reason = freeze_reason(schedule, state_.commitment)) {

@@ -29,7 +29,7 @@ void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
   }
   const auto differences = essential_differences(config, parse_config(text->second, from));
   if (differences.empty()) return;
-  throw UserError("{}: of another configuration: {}; start a new run with --run or --new", from,
+  throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
                   fmt::join(differences, ", "));
 }
 

@@ -1,6 +1,8 @@
 // What commands say of their arguments and settings, and of the machine.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "tests/cli/run.h"
@@ -63,6 +65,29 @@ TEST(Doctor, SaysWhatTheMachineOffers) {
   EXPECT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"torch ", "GPU ", "free disk", "open files", "threads", "lpips-vgg",
                                "training and tokenising can run"});
+}
+
+TEST(Doctor, CountsTheThreadsOfTraining) {
+  for (const auto& [asked, said] : {std::pair{"1", "1 thread"}, {"3", "3 threads"}}) {
+    const Environment openmp("OMP_NUM_THREADS", asked);
+    const auto out = run({"doctor"}).out;
+    const auto cpu = out.substr(out.find("CPU  "));
+    expect_contains(cpu.substr(0, cpu.find('\n')), {std::string(", ") + said + ","});
+    const auto last = out.substr(out.find("can run on"));
+    if (last.find("CPU") != std::string::npos) expect_contains(last, {said});
+    const auto json = nlohmann::json::parse(run({"doctor", "--json"}).out);
+    EXPECT_EQ(json.at("cpu").at("threads").dump(), asked);
+  }
+}
+
+// As `nsvq train recipe.yaml train.epochs 3`.
+TEST(Config, ASettingInTwoWordsIsJoinedInTheError) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "tiny.yaml").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  expect_failure(run({"config", recipe, "train.epochs", "3"}), 2,
+                 {"expected key=value", "did you mean train.epochs=3?"});
+  expect_failure(run({"config", recipe, "train.epochs"}), 2, {"got 'train.epochs'"});
 }
 
 TEST(Config, RefusesWhatTrainingRefuses) {

@@ -196,6 +196,8 @@ TEST_F(Evaluation, FidNamesItsWeights) {
                            "rfid", "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"299x299", "  weights inception: official values, from a test\n"});
+  expect_contains(result.error, {"fid: computing the distance by 2048 features",
+                                 "fid: 3 images are too few for 2048 features"});
   const auto compared = json::parse(read_text(json_));
   EXPECT_EQ(compared.at("weights").at("inception").at("values"), "official");
   const auto& models = compared.at("models");

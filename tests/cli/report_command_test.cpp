@@ -39,10 +39,17 @@ TEST_F(ReportCommand, RunsOfOneNameAreToldApart) {
 TEST_F(ReportCommand, WhatIsNoRun) {
   expect_failure(run({"report", (folder_ / "nowhere").string()}), 2, {"nowhere", "no such folder"});
   expect_failure(run({"report", folder_.path().string()}), 2, {"no run in it"});
+}
+
+TEST_F(ReportCommand, ThePageMakesItsFolder) {
   put_run(folder_ / "a");
-  expect_failure(
-      run({"report", (folder_ / "a").string(), "--out", (folder_ / "none/x.html").string()}), 2,
-      {"--out"});
+  const auto run_folder = (folder_ / "a").string();
+  const auto page = folder_ / "none/x.html";
+  const auto made = run({"report", run_folder, "--out", page.string()});
+  EXPECT_EQ(made.code, 0) << made.error;
+  EXPECT_TRUE(std::filesystem::exists(page));
+  expect_failure(run({"report", run_folder, "--out", (page / "y.html").string()}), 2,
+                 {"x.html is not a folder"});
 }
 
 }  // namespace

@@ -192,6 +192,12 @@ TEST_F(Stop, RunsAreListed) {
   const auto runs = folder_ / "runs";
   ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "tiny").string()}).code, 0);
   ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "deep/tiny-2").string()}).code, 0);
+  // As `nsvq reproduce` names them.
+  fs::rename(runs / "deep/tiny-2", runs / "deep/run");
+  EXPECT_EQ(
+      nlohmann::json::parse(run({"runs", (runs / "deep/").string(), "--json"}).out)[0].at("name"),
+      "deep");
+  fs::rename(runs / "deep/run", runs / "deep/tiny-2");
   fs::create_directories(runs / "no run");
   fs::remove_all(list_checkpoints(runs / "deep/tiny-2").back());
   const auto listed = run({"runs", runs.string(), "--json"});
@@ -244,9 +250,16 @@ TEST_F(Stop, WhoReadsTheLogMayEndFirst) {
   config.train.epochs = 3;
   write_text(recipe_, to_yaml(config));
   const auto run_folder = (folder_ / "piped").string();
-  shell_says(std::string(NSVQ_PROGRAM) + " train " + recipe_.string() + " --run " + run_folder +
-             " 2>&1 | head -n 1");
+  const auto command =
+      fmt::format("'{}' train {} --run {}", NSVQ_PROGRAM, recipe_.string(), run_folder);
+  const auto code_of = [](const std::string& line) {
+    return shell_says("bash -c " + shell_word(line));
+  };
+  EXPECT_EQ(code_of(command + " 2>&1 | head -n 1 >/dev/null; echo ${PIPESTATUS[0]}"), "0\n");
   expect_contains(run({"runs", run_folder}).out, {"finished"});
+  // The run is finished: its table alone is printed.
+  EXPECT_EQ(code_of(command + " --resume 2>/dev/null >/dev/full; echo $?"), "3\n");
+  EXPECT_EQ(code_of(command + " --resume 2>/dev/null | true; echo ${PIPESTATUS[0]}"), "0\n");
 }
 
 TEST_F(Stop, ALogThatCannotBeReadIsSaid) {

@@ -131,6 +131,13 @@ TEST_F(Tokens, CropsLimitsAndBatches) {
   ASSERT_EQ(manifest.shards.size(), 2u);
   EXPECT_EQ(shard("t", 0).tokens.sizes(), (std::vector<int64_t>{9, 12, 8}));
   EXPECT_EQ(shard("t", 1).tokens.sizes(), (std::vector<int64_t>{1, 12, 8}));
+  // Without --batch-size a batch is at most a shard; of the model it is 8.
+  for (const auto& [asked, shards] : {std::pair{3, 3}, {9, 16}}) {
+    const auto name = fmt::format("t{}", asked);
+    ASSERT_EQ(tokenize(name, {"--shard-size", fmt::to_string(asked)}).code, 0);
+    EXPECT_EQ(read_token_manifest(folder_ / name).settings.shard_size, shards);
+    EXPECT_EQ(shard(name, 0).tokens.size(0), shards);
+  }
   ASSERT_EQ(detokenize("t", "pictures").code, 0);
   const auto picture = read_image(folder_ / "pictures" / "dead-leaves" / "000009.png");
   EXPECT_EQ(picture.height, 24);
@@ -271,9 +278,13 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
   write_model_file(model_, tiny_config(), 1);
   expect_failure(detokenize("t", "out3"), 2, {"another model", "--force"});
   EXPECT_EQ(detokenize("t", "out4", {"--force"}).code, 0);
+  expect_failure(detokenize("t", "out4"), 2, {"out4", "not an empty folder"});
   auto fewer = tiny_config();
   fewer.quantizer.codes = 2;
   write_model_file(model_, fewer);
+  const auto hopeless = detokenize("t", "out5");
+  expect_failure(hopeless, 2, {"index", "codes are 0 to 1", "another model"});
+  EXPECT_EQ(hopeless.error.find("--force"), std::string::npos) << "it would not help";
   expect_failure(detokenize("t", "out5", {"--force"}), 2, {"index", "codes are 0 to 1"});
   EXPECT_FALSE(fs::exists(folder_ / "out3"));
 }

@@ -108,6 +108,11 @@ TEST_F(WeightsCommand, RefusesWrongFiles) {
                  {"'squeezenet'", "squeezenet1_1"});
   expect_failure(run({"weights", "import", folder_ / "none.pth", "--as", "vgg16"}), 2,
                  {"none.pth"});
+  for (const auto* name : {"folder", "folder.safetensors"}) {
+    fs::create_directories(folder_ / name);
+    expect_failure(run({"weights", "import", folder_ / name, "--as", "vgg16"}), 2,
+                   {name, "a folder", ".pth"});
+  }
   write_text(folder_ / "text.safetensors", "not safetensors at all");
   expect_failure(run({"weights", "import", folder_ / "text.safetensors", "--as", "vgg16"}), 2,
                  {"text.safetensors"});

@@ -1,6 +1,12 @@
 #include "nsvq/core/device.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "nsvq/core/torch_flags.h"
+#include "tests/environment.h"
 
 namespace nsvq {
 namespace {
@@ -16,6 +22,39 @@ TEST(OutOfMemory, SaysWhatWasAskedFor) {
   EXPECT_TRUE(is_out_of_memory("DefaultCPUAllocator: can't allocate memory: you tried ..."));
   EXPECT_TRUE(is_out_of_memory("CUDA out of memory. Tried to allocate 20.00 GiB."));
   EXPECT_FALSE(is_out_of_memory("mat1 and mat2 shapes cannot be multiplied"));
+}
+
+TEST(DefaultThreads, AreThoseOfTheEnvironmentOrTheCores) {
+  const Environment launcher("TORCHELASTIC_RUN_ID", std::nullopt);
+  const auto threads = [](const std::optional<std::string>& asked, int processes) {
+    const Environment openmp("OMP_NUM_THREADS", asked);
+    return default_threads(processes);
+  };
+  EXPECT_EQ(threads(std::nullopt, 1), usable_cores());
+  EXPECT_EQ(threads(std::nullopt, 100000), 1);
+  EXPECT_EQ(threads("7", 1), 7);
+  EXPECT_EQ(threads("7", 100000), 7);
+  EXPECT_EQ(threads("1", 1), 1);
+  EXPECT_EQ(threads("5,2", 1), 5);
+  for (const auto* wrong : {"0", "-1", "many", "", "100000"}) {
+    EXPECT_EQ(threads(wrong, 1), usable_cores()) << wrong;
+  }
+}
+
+TEST(DefaultThreads, AreNotTheOneThatTorchrunSets) {
+  const Environment launcher("TORCHELASTIC_RUN_ID", "none"), openmp("OMP_NUM_THREADS", "1");
+  EXPECT_EQ(default_threads(2), std::max(usable_cores() / 2, 1));
+  EXPECT_EQ(default_threads(1), 1) << "a single process is given none by torchrun";
+}
+
+TEST(DefaultThreads, GiveWayToASetting) {
+  const Environment openmp("OMP_NUM_THREADS", "1");
+  {
+    const TorchFlags flags({.threads = 2});
+    EXPECT_EQ(at::get_num_threads(), 2);
+  }
+  const TorchFlags flags({});
+  EXPECT_EQ(at::get_num_threads(), 1);
 }
 
 }  // namespace

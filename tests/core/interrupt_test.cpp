@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 
 namespace nsvq {
 namespace {
@@ -55,14 +56,25 @@ TEST_F(Interrupt, WhatIsIgnoredStaysIgnored) {
 
 using InterruptDeathTest = Interrupt;
 
-TEST_F(InterruptDeathTest, ASecondSignalEndsTheProcess) {
+TEST_F(InterruptDeathTest, ASecondCtrlCEndsTheProcess) {
   EXPECT_EXIT(
       {
         catch_interrupts();
-        raise(SIGHUP);
+        raise(SIGINT);
         raise(SIGINT);
       },
       testing::KilledBySignal(SIGINT), "stopping and saving");
+}
+
+// A terminal that closes sends SIGHUP, and a launcher may send its own after it.
+TEST_F(InterruptDeathTest, OtherSignalsLeaveTheStopUnderWay) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGTERM, SIGHUP}) raise(number);
+        std::_Exit(Interrupted().exit_code());
+      },
+      testing::ExitedWithCode(143), "^\nnsvq: stopping and saving [^\n]*\n$");
 }
 
 TEST_F(InterruptDeathTest, TheFirstOneDoesWhileThereIsNothingToSave) {

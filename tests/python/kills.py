@@ -18,19 +18,7 @@ from pathlib import Path
 
 from file_faults import ENDED, ENVIRONMENT, files_in, run_result
 
-RECIPE = """
-threads: 1
-data: {train: "builtin:dead-leaves?size=16&count=24", val: "builtin:dead-leaves?size=16&count=7&seed=1", size: 16}
-model: {width: 8, multipliers: [1, 2], blocks: 1, latent_dim: 8}
-quantizer: {codes: 64, init: data}
-adversarial: {weight: 0.1, width: 4, layers: 1, lecam: 0.1}
-optimizer: {lr: 1e-3, ema_decay: 0.9}
-replacement: {exempt_epochs: 1}
-schedule: {freeze: epoch, freeze_epoch: 5, warmup_epochs: 2}
-train: {epochs: 16, batch_size: 8, log_every: 1, samples: 2, samples_every: 4, eval_every: 2}
-drift: {every_steps: 3, images: 4}
-checkpoint: {every_steps: 2, keep: 2}
-"""
+RECIPE = Path(__file__).parents[1] / "cli/killed.yaml"
 KILLS_PER_FOLDER = 3
 EARLIEST = 0.25  # of the time of an undisturbed command, before which libraries are loaded
 
@@ -50,13 +38,12 @@ def figures(out):
 class Commands:
     def __init__(self, nsvq, folder):
         self.nsvq = nsvq
-        recipe, run, tokens = folder / "recipe.yaml", folder / "run", folder / "tokens"
-        recipe.write_text(RECIPE)
+        run, tokens = folder / "run", folder / "tokens"
         images = ["--data", "builtin:dead-leaves?size=16&count=200", "--shard-size", "8"]
-        self.check(["train", recipe, "--run", run, "train.epochs=1"])
+        self.check(["train", RECIPE, "--run", run, "train.epochs=1"])
         self.check(["tokenize", run, *images, "--out", tokens])
         self.table = {
-            "train": (["train", recipe, "--run", "OUT/run"], run_result),
+            "train": (["train", RECIPE, "--run", "OUT/run"], run_result),
             "tokenize": (["tokenize", run, *images, "--out", "OUT/tokens"], files_in),
             "detokenize": (["detokenize", run, "--tokens", tokens, "--out", "OUT/pictures"], files_in),
             "detokenize-tar": (["detokenize", run, "--tokens", tokens, "--out", "OUT/pictures.tar"], files_in),

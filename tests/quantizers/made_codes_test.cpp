@@ -1,6 +1,7 @@
 // Quantizers whose codes a network makes: fvq and vqgan_lc.
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/code_bridge.h"
@@ -171,6 +172,9 @@ TEST_F(FeaturesTest, ProjectionStartsAtItsScale) {
 
 TEST_F(FeaturesTest, SaysWhatIsWrongWithTheFile) {
   EXPECT_NE(error().find("features.safetensors"), std::string::npos);  // no such file
+  write_text(path(), "\x93NUMPY and so on");
+  EXPECT_NE(error().find("quantizer.features.file: "), std::string::npos) << error();
+  EXPECT_NE(error().find("safetensors file that nsvq codebook features makes"), std::string::npos);
   write("other", at::zeros({6, 5}));
   EXPECT_NE(error().find("no tensor 'features'"), std::string::npos);
   write("features", at::zeros({5, 6}));

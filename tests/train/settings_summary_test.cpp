@@ -21,6 +21,24 @@ TEST(SettingsSummary, ShowsWhatMattersAndWhatDiffers) {
   EXPECT_NE(text.find("\n  schedule.freeze: epoch"), std::string::npos) << text;
 }
 
+TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
+  const auto line_of = [](const std::string& key, const Config& config) {
+    const auto text = summarize_settings(config) + "\n";
+    const auto begin = text.find("\n  " + key);
+    return begin == std::string::npos
+               ? ""
+               : text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+  };
+  const auto key = std::string("quantizer.features.file"), given = key + "=x.npy";
+  auto config = load_config("", {given});
+  EXPECT_EQ(line_of(key, config),
+            "  quantizer.features.file: x.npy  (of vqgan_lc: nsvq makes no use of it)");
+  config = load_config("", {given, "quantizer.type=vqgan_lc"});
+  EXPECT_EQ(line_of(key, config), "  quantizer.features.file: x.npy");
+  config = load_config("", {"quantizer.tau=0.5"});
+  EXPECT_EQ(line_of("quantizer.tau", config), "  quantizer.tau: 0.5");
+}
+
 /// Defaults that a quantizer brings are no differences.
 TEST(SettingsSummary, KnowsTheDefaultsOfTheQuantizer) {
   for (const auto& kind : quantizer_kinds()) {

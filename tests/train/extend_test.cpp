@@ -1,0 +1,119 @@
+// A finished run that gets a larger budget is the run that had it from the start.
+
+#include <gtest/gtest.h>
+
+#include "tests/train/run_traces.h"
+#include "tests/train/tiny.h"
+#include "tests/train/trainer_fixture.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two epochs of three steps, at whose end stage 1 ends.
+Config short_config() {
+  auto config = tiny_config();
+  config.quantizer.codes = 512;  // some are unused, so that replacement has something to do
+  config.schedule.freeze_epoch = 2;
+  config.schedule.ramp_epochs = 1;
+  config.adversarial = {.weight = 0.1, .width = 4, .layers = 1};
+  config.train.epochs = 2;
+  return config;
+}
+
+void extend(const Config& config, const fs::path& run) {
+  Trainer(config, run, make_single_group(), Start::resume).loop().train();
+}
+
+std::vector<std::string> phases_in(const fs::path& run) {
+  std::vector<std::string> phases;
+  for (const auto& line : lines_of_kind(run, "phase")) {
+    phases.push_back(fmt::format("{} after step {}: {}", line.at("phase").get<std::string>(),
+                                 line.at("step").get<int>(), line.at("reason").get<std::string>()));
+  }
+  return phases;
+}
+
+/// Phases, and the tensors of the last checkpoint, bit for bit. Lines of the log may name another
+/// phase: within steps the longer run is in the next one at once, the other when it goes on.
+void expect_same_training(const fs::path& a, const fs::path& b) {
+  EXPECT_EQ(phases_in(a), phases_in(b));
+  for (const auto* name : {"model.safetensors", "training.safetensors"}) {
+    EXPECT_EQ(first_difference(read_safetensors(list_checkpoints(a).back() / name).tensors,
+                               read_safetensors(list_checkpoints(b).back() / name).tensors),
+              "")
+        << name;
+  }
+}
+
+class ExtendTest : public TrainerTest {
+ protected:
+  /// The run of `config`, extended by `longer`, and the run of the latter in `whole_`.
+  void train_both(const Config& config, const Config& longer) {
+    train(config, run_);
+    EXPECT_EQ(lines_of_kind(run_, "phase").size(), 1u);
+    extend(longer, run_);
+    train(longer, whole_);
+    EXPECT_EQ(lines_of_kind(whole_, "phase").size(), 3u);
+  }
+
+  fs::path whole_ = folder_.path() / "whole";
+};
+
+TEST_F(ExtendTest, APhaseThatWasDueAtTheEndBegins) {
+  auto longer = short_config();
+  longer.train.epochs = 4;
+  train_both(short_config(), longer);
+  expect_same_runs(whole_, run_);
+}
+
+TEST_F(ExtendTest, APlateauThatWasReachedAtTheEndCounts) {
+  auto config = short_config();
+  config.schedule.freeze = "plateau";
+  config.schedule.patience = 1;
+  config.schedule.latest_epoch = 2;
+  auto longer = config;
+  longer.train.epochs = 4;
+  train_both(config, longer);
+  expect_same_runs(whole_, run_);
+}
+
+TEST_F(ExtendTest, OfPhasesThatAreCountedInSteps) {
+  auto config = short_config();
+  config.schedule.epoch_steps = 3;
+  auto longer = config;
+  longer.train.epochs = 4;
+  train_both(config, longer);
+  expect_same_training(whole_, run_);
+}
+
+TEST_F(ExtendTest, OfABudgetOfSteps) {
+  auto config = short_config();
+  config.schedule.epoch_steps = 2;
+  config.schedule.freeze_epoch = 3;
+  config.replacement.every_steps = 2;
+  config.train.steps = 6;
+  auto longer = config;
+  longer.train.steps = 12;
+  train_both(config, longer);
+  expect_same_training(whole_, run_);
+}
+
+TEST_F(ExtendTest, AfterACrashInItsFirstStep) {
+  auto longer = short_config();
+  longer.train.epochs = 4;
+  train(short_config(), run_);
+  struct Crash {};
+  {
+    Trainer trainer(longer, run_, make_single_group(), Start::resume);
+    trainer.loop().on_step([](const RunState&) { throw Crash(); });
+    EXPECT_THROW(trainer.loop().train(), Crash);
+  }
+  extend(longer, run_);
+  train(longer, whole_);
+  expect_same_runs(whole_, run_);
+}
+
+}  // namespace
+}  // namespace nsvq
