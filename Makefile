@@ -7,7 +7,7 @@
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test test-gpu fuzz build install setup format bench clean
+.PHONY: quickstart test test-gpu fuzz check build install setup format bench clean
 
 # The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
 quickstart: setup
@@ -25,6 +25,12 @@ SECONDS ?= 600
 fuzz:
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(SECONDS)
+
+# Formatting, the order of folders and clang-tidy; compiler warnings show in every build.
+check:
+	@scripts/setup.sh lint
+	@scripts/check.sh
+	@scripts/lint.sh
 
 # What needs a GPU, also under compute-sanitizer.
 test-gpu: setup

@@ -24,7 +24,7 @@ function(nsvq_folder name)
 
   add_library(nsvq_${name} STATIC ${sources})
   target_include_directories(nsvq_${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
-  target_compile_options(nsvq_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
+  target_compile_options(nsvq_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>)
   target_link_libraries(nsvq_${name} PUBLIC ${arg_LINK})
   if(NSVQ_BELOW STREQUAL "ops")
     # Whole: operators register themselves, so nothing refers to their kernels by symbol.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing for the build (`setup.sh build`), also for the tests (`setup.sh test`), or also for fuzzing
-# (`setup.sh fuzz`).
+# Installs what is missing for the build (`setup.sh build`), also for the tests (`setup.sh test`), for fuzzing
+# (`setup.sh fuzz`) or for `make check` (`setup.sh lint`).
 # Nothing is asked of apt or pip when everything is there, so it also works offline.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,6 +36,7 @@ missing_packages() {
   has_header gloo/context.h || echo libgloo-dev
   has_header httplib.h || echo libcpp-httplib-dev
   has_header gtest/gtest.h || echo libgtest-dev
+  [ "$goal" != lint ] || command -v clang-tidy >/dev/null || echo clang-tidy
   [ "$goal" = fuzz ] || return 0
   command -v clang++ >/dev/null || echo clang
   has_libfuzzer || echo "libclang-rt-$(clang_version)-dev"
@@ -107,6 +108,6 @@ install_packages
 install_torch
 case "$goal" in
   build | fuzz) ;;
-  test) install_test_tools ;;
-  *) fail "unknown goal '$goal'; use build, test or fuzz" ;;
+  test | lint) install_test_tools ;;
+  *) fail "unknown goal '$goal'; use build, test, fuzz or lint" ;;
 esac

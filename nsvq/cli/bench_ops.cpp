@@ -74,6 +74,11 @@ Tensor our_quantizer(const Tensor& latents, const Tensor& codebook) {
   return found.distances.sum() / latents.numel() + found.loss;
 }
 
+/// Of the latents with all codes.
+double product_flops(const CodeCase& one) {
+  return static_cast<double>(2 * one.latents * one.codes * one.dimension);
+}
+
 /// The gradient once the winners are known, where it is not computed with them.
 void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& latents,
                         const Tensor& codebook) {
@@ -84,7 +89,7 @@ void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& la
   const auto found = ns_search(latents, c, kTau, /*with_grad=*/false);
   const auto &winners = std::get<0>(found), &denominators = std::get<3>(found);
   table.compare(
-      "ns_codebook_grad", one.name, {4.0 * one.latents * one.codes * one.dimension, "FLOP"},
+      "ns_codebook_grad", one.name, {2 * product_flops(one), "FLOP"},
       [&] { backward(ns_loss_reference(latents, codebook, winners, kTau), {codebook}); },
       [&] { codebook_grad.call(latents, c, winners, denominators, kTau); });
 }
@@ -93,7 +98,7 @@ void time_codes(BenchTable& table, const CodeCase& one) {
   const auto drawn = draw(one, kSeed, table.device());
   const auto& latents = drawn.latents;
   const auto codebook = drawn.codebook.requires_grad_(), fixed = codebook.detach();
-  const double product = 2.0 * one.latents * one.codes * one.dimension;
+  const double product = product_flops(one);
   table.compare(
       "nearest_codes", one.name, {product, "FLOP"},
       [&] { nearest_codes_reference(latents, fixed); }, [&] { nearest_codes(latents, fixed); });
@@ -144,7 +149,7 @@ void time_choice(BenchTable& table) {
   };
   table.compare(
       "gumbel_softmax + backward", fmt::format("N {}, K {}, d {}", rows, codes, dimension),
-      {10.0 * rows * codes * dimension, "FLOP"},
+      {static_cast<double>(10 * rows * codes * dimension), "FLOP"},
       [&] {
         both(gumbel_softmax_reference(latents, weights, offsets, codebook, temperature, seed));
       },
@@ -205,7 +210,8 @@ void time_adam(BenchTable& table) {
   const AdamOptions options{
       .lr = 1e-4, .beta1 = 0.5, .beta2 = 0.9, .eps = 1e-8, .average_decay = 0.999};
   table.compare(
-      "adam_step", fmt::format("{} tensors of {}", count, size), {36.0 * count * size, "B"},
+      "adam_step", fmt::format("{} tensors of {}", count, size),
+      {static_cast<double>(36 * count * size), "B"},
       [&] { adam_step_reference(tensors, options, {}); }, [&] { adam_step(tensors, options, {}); });
 }
 

@@ -104,7 +104,7 @@ const Option* SettingsReader::row(const std::string& key) const {
 void SettingsReader::apply(const YamlSetting& setting) {
   const Option* option = row(setting.key);
   if (option == nullptr) {
-    const auto in_section = [&](const Option& option) { return option.section() == setting.key; };
+    const auto in_section = [&](const Option& one) { return one.section() == setting.key; };
     // `data:` with every line below it commented out.
     const bool empty_section = setting.value.kind == YamlValue::Kind::kNothing &&
                                std::any_of(table_.rows.begin(), table_.rows.end(), in_section);

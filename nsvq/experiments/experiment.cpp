@@ -172,16 +172,16 @@ OptionTable experiment_options(Experiment& experiment) {
 
 }  // namespace
 
-const RunSpec* Experiment::find_run(std::string_view name) const {
+const RunSpec* Experiment::find_run(std::string_view wanted) const {
   for (const auto& run : runs) {
-    if (run.name == name) return &run;
+    if (run.name == wanted) return &run;
   }
   return nullptr;
 }
 
-const FigureSpec* Experiment::find_figure(std::string_view name) const {
+const FigureSpec* Experiment::find_figure(std::string_view wanted) const {
   for (const auto& figure : figures) {
-    if (figure.name == name) return &figure;
+    if (figure.name == wanted) return &figure;
   }
   return nullptr;
 }

@@ -114,8 +114,8 @@ std::optional<std::string> TokenFolder::damage_of(int64_t number) const {
   } catch (const UserError&) {
     return "has a damaged record";
   }
-  const auto is_it = [&](const ShardRecord& record) {
-    return record.file == token_shard_name(number);
+  const auto is_it = [&](const ShardRecord& shard) {
+    return shard.file == token_shard_name(number);
   };
   const auto found = std::ranges::find_if(manifest_.shards, is_it);
   if (found == manifest_.shards.end()) return "is missing";

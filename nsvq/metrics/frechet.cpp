@@ -14,7 +14,8 @@ namespace {
 torch::Tensor factor(const torch::Tensor& covariance) {
   const auto [values, vectors] = at::linalg_eigh(covariance);  // rising
   const auto largest = values.numel() == 0 ? 0.0 : values[-1].item<double>();
-  const double rounding = std::numeric_limits<double>::epsilon() * values.numel();
+  const double rounding =
+      std::numeric_limits<double>::epsilon() * static_cast<double>(values.numel());
   const auto kept = values > std::max(largest, 0.0) * rounding;
   return vectors.index({torch::indexing::Slice(), kept}) * values.index({kept}).sqrt();
 }

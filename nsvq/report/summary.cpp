@@ -112,7 +112,7 @@ std::string run_facts(const RunLog& log) {
   const auto phases = log.phases();
   if (!phases.empty()) facts += ", phase " + phases.back().phase;
   const size_t alarms = raised_alarms(log).size();
-  if (alarms > 0) facts += ", " + counted(alarms, "alarm");
+  if (alarms > 0) facts += ", " + counted(static_cast<double>(alarms), "alarm");
   return facts;
 }
 

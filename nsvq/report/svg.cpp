@@ -18,7 +18,9 @@ constexpr std::array<std::string_view, 6> palette = {"#0072b2", "#d55e00", "#009
 }  // namespace
 
 double svg_text_width(std::string_view text) {
-  return 6.5 * std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+  const auto letters =
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+  return 6.5 * static_cast<double>(letters);
 }
 
 std::string svg_text(double x, double y, std::string_view anchor, std::string_view content,

@@ -95,7 +95,9 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
         "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
         shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);
   }
-  const auto pixels = [&](int64_t side) { return static_cast<uint64_t>(side * session.stride()); };
+  const auto pixels = [&](int64_t count) {
+    return static_cast<uint64_t>(count * session.stride());
+  };
   check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
                      shown);
   check_places(tokens, was_uint64, session.codes(), shown);

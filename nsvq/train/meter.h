@@ -36,7 +36,9 @@ class Meter {
   void add_samples(int64_t samples) { samples_ += samples; }
   std::map<std::string, double> means() const;
   double seconds() const;
-  double samples_per_second() const { return samples_ / std::max(seconds(), 1e-9); }
+  double samples_per_second() const {
+    return static_cast<double>(samples_) / std::max(seconds(), 1e-9);
+  }
   void reset();
 
   /// Sums and counts, for checkpoints. The clock is not part of it: time and rate are those of this

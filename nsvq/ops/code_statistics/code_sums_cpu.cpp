@@ -26,7 +26,7 @@ std::vector<CodeOfRow> sort_rows(const int64_t* indices, int64_t rows, int64_t c
     sorted[i] = {indices[i], i};
   }
   constexpr int kBits = 11;
-  const int bits = std::bit_width(static_cast<uint64_t>(codes));
+  const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(codes)));
   for (int shift = 0; shift < bits; shift += kBits) {
     const auto digit = [&](int64_t code) { return (code >> shift) & ((1 << kBits) - 1); };
     std::array<int64_t, (1 << kBits) + 1> next{};

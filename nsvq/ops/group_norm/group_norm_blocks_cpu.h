@@ -24,10 +24,10 @@ constexpr int64_t kBlock = 8192;
 struct Shape {
   int64_t images, channels, groups, pixels, block;
 
-  explicit Shape(const at::Tensor& input, int64_t groups)
+  explicit Shape(const at::Tensor& input, int64_t group_count)
       : images(input.size(0)),
         channels(input.size(1)),
-        groups(groups),
+        groups(group_count),
         pixels(input.size(2) * input.size(3)),
         block(std::max<int64_t>(4, kBlock / std::max<int64_t>(1, channels))) {}
 

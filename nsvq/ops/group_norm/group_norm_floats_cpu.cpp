@@ -1,5 +1,7 @@
 #include "nsvq/ops/group_norm/group_norm_floats_cpu.h"
 
+#include <c10/util/TypeCast.h>
+
 #include "nsvq/ops/common/vectors_cpu.h"
 #include "nsvq/ops/group_norm/group_norm_loops_cpu.h"
 
@@ -41,7 +43,7 @@ void convert(const float* from, int64_t count, c10::Half* to) {
     std::memcpy(to + i, &halves, sizeof(halves));
   }
 #endif
-  for (; i < count; ++i) to[i] = from[i];
+  for (; i < count; ++i) to[i] = c10::convert<c10::Half>(from[i]);
 }
 
 }  // namespace nsvq::group_norm_cpu
