@@ -68,7 +68,7 @@ fs::path behind_links(const fs::path& file) {
 
 }  // namespace
 
-JsonOutput::JsonOutput(std::string file) : file_(std::move(file)) {
+JsonOutput::JsonOutput(std::string file) : file_(file == "/dev/stdout" ? "-" : std::move(file)) {
   if (file_ != "-") {
     if (file_.empty() || is_stream(file_)) return;
     require_replaceable("--json", file_, "JSON", is_json);

@@ -47,6 +47,9 @@ void require_folder_name(const std::string& out, const std::string& files) {
 void require_writable(const std::string& file) {
   if (file.empty()) return;
   std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw UserError("{}: a folder; name a file", file);
+  }
   std::vector<std::filesystem::path> missing;  // the deepest first
   auto folder = std::filesystem::absolute(file).parent_path();
   for (; !std::filesystem::exists(folder, ignored); folder = folder.parent_path()) {

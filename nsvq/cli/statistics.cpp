@@ -12,6 +12,7 @@
 #include "nsvq/metrics/frechet_file.h"
 #include "nsvq/metrics/frechet_metric.h"
 #include "nsvq/metrics/image_batches.h"
+#include "nsvq/metrics/metric_choice.h"
 #include "nsvq/report/grid.h"
 
 namespace nsvq {
@@ -50,6 +51,7 @@ void run_statistics(const StatisticsArguments& arguments) {
         return ImagePair{at_size(source->load(i), arguments.size), {}};
       },
       [&](const EvalBatch& batch) { metric.add(batch); });
+  warn_of_few_images(arguments.metric, static_cast<double>(source->size()));
   write_gaussian(arguments.out, metric.images());
   fmt::print("{}: {} of the {} of {}\n", arguments.out, arguments.metric,
              count_of(source->size(), "image"), arguments.data.text());

@@ -98,7 +98,8 @@ void run_tokenize(const TokenizeArguments& arguments) {
   if (arguments.shard_size_given) tell_rounding(options.shard_size, options.loader.batch_size);
   auto source = opened.source;
   if (!arguments.classes.empty()) {
-    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes));
+    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
+                                            arguments.classes);
   }
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
 

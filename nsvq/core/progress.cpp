@@ -46,14 +46,14 @@ std::string format_rate(double rate) {
 
 std::string format_duration(double seconds) {
   if (!(seconds < 1e9)) return "?";
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  const auto whole = int64_t{std::lround(std::max(0.0, seconds))};
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;
   if (hours == 0) return fmt::format("{}:{:02}", minutes, whole % 60);
   return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
 }
 
-Progress::Progress(std::string title, int64_t total, std::string unit, double quiet_seconds,
-                   int64_t resumed, Now now)
+Progress::Progress(std::string_view title, int64_t total, std::string_view unit,
+                   double quiet_seconds, int64_t resumed, Now now)
     : title_(printable(title)),
       unit_(printable(unit)),
       total_(total),

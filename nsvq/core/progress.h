@@ -20,7 +20,7 @@ class Progress {
   using Now = std::function<std::chrono::steady_clock::time_point()>;
 
   /// `resumed` of the total were done before this run and are excluded from the rate.
-  Progress(std::string title, int64_t total, std::string unit, double quiet_seconds = 30,
+  Progress(std::string_view title, int64_t total, std::string_view unit, double quiet_seconds = 30,
            int64_t resumed = 0, Now now = std::chrono::steady_clock::now);
   ~Progress();
   Progress(const Progress&) = delete;

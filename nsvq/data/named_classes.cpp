@@ -11,7 +11,8 @@
 
 namespace nsvq {
 
-NamedClasses::NamedClasses(std::shared_ptr<const Source> source, std::vector<std::string> names)
+NamedClasses::NamedClasses(std::shared_ptr<const Source> source, std::vector<std::string> names,
+                           const std::string& list)
     : source_(std::move(source)), names_(std::move(names)) {
   const auto classes = source_->classes();
   if (classes.empty()) {
@@ -20,7 +21,7 @@ NamedClasses::NamedClasses(std::shared_ptr<const Source> source, std::vector<std
   for (const auto& name : classes) {
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end()) {
-      throw UserError("class {} of the images is not in the list of {} names", quote(name),
+      throw UserError("{}: class {} of the images is not among its {} names", list, quote(name),
                       names_.size());
     }
     numbers_.push_back(found - names_.begin());

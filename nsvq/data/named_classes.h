@@ -14,8 +14,10 @@ namespace nsvq {
 /// list.
 class NamedClasses : public Source {
  public:
-  /// Throws UserError if the source has a class that `names` lacks, or classes without names.
-  NamedClasses(std::shared_ptr<const Source> source, std::vector<std::string> names);
+  /// Throws UserError if the source has a class that `names` lacks, or classes without names;
+  /// `list` is where the names come from.
+  NamedClasses(std::shared_ptr<const Source> source, std::vector<std::string> names,
+               const std::string& list = "the list");
 
   int64_t size() const override { return source_->size(); }
   std::string key(int64_t index) const override { return source_->key(index); }

@@ -136,7 +136,7 @@ void check_header(const jpeg_decompress_struct& info, size_t bytes, const ImageL
                     name);
   check_picture_size(info.image_width, info.image_height, limits, "JPEG", name);
   // A block of at most 32 x 32 pixels takes a bit or more, so a far larger size is a broken header.
-  if (uint64_t{info.image_width} * info.image_height / (32 * 32) > uint64_t{bytes} * 8)
+  if (uint64_t{info.image_width} * info.image_height / uint64_t{32 * 32} > uint64_t{bytes} * 8)
     throw UserError(
         "{}: truncated JPEG ({} bytes cannot hold {} x {} pixels); replace or remove the file",
         name, bytes, info.image_width, info.image_height);

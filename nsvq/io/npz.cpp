@@ -5,6 +5,7 @@
 #include <bit>
 #include <memory>
 #include <span>
+#include <tuple>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -142,7 +143,7 @@ std::vector<std::byte> zip_of(const std::map<std::string, std::string>& members)
             zip_strerror(archive.get()));
   }
   require(zip_close(archive.get()) == 0, zip_strerror(archive.get()));
-  archive.release();  // closing has freed it
+  std::ignore = archive.release();  // closing has freed it
   zip_stat_t stat;
   const bool open = zip_source_stat(buffer.get(), &stat) == 0 && zip_source_open(buffer.get()) == 0;
   require(open, "the archive cannot be read back");

@@ -67,7 +67,7 @@ std::optional<TarContents> unpack(PackedReader& in) {
 }  // namespace
 
 std::vector<TarContents> load_tar_index(const std::vector<fs::path>& archives) {
-  const std::vector<TarContents> nothing(archives.size());
+  std::vector<TarContents> nothing(archives.size());
   const auto key = key_of(archives);
   const auto bytes = read_index(index_name("tar", key));
   if (!bytes) return nothing;

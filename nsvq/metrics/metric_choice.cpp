@@ -68,10 +68,12 @@ void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, 
   double images = values.at("images");
   const auto reference = values.find("reference_images");
   if (reference != values.end()) images = std::min(images, reference->second);
+  for (const auto& name : choice.names) warn_of_few_images(name, images);
+}
+
+void warn_of_few_images(const std::string& metric, double images) {
   for (const auto& kind : feature_extractor_kinds()) {
-    const bool asked =
-        std::find(choice.names.begin(), choice.names.end(), kind.name) != choice.names.end();
-    if (!asked || images > static_cast<double>(kind.channels)) continue;
+    if (kind.name != metric || images > static_cast<double>(kind.channels)) continue;
     log("{}: {} images are too few for {} features; the value says more of their number than of "
         "the images, so compare it with values of as many images alone",
         kind.name, images, kind.channels);

@@ -43,6 +43,7 @@ void require_all(const MetricChoice& choice, const std::map<std::string, double>
 /// A line in the log for each Fréchet distance of no more images than its network has features:
 /// such a covariance has no full rank.
 void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, double>& values);
+void warn_of_few_images(const std::string& metric, double images);
 
 /// Adds figures under their names, counts as whole numbers.
 void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values);

@@ -78,6 +78,7 @@ TEST_F(Output, JsonOnStandardOutputIsAlone) {
   EXPECT_FALSE(fs::exists("-"));
   EXPECT_TRUE(json::parse(run({"info", model_, "--json"}).out).is_object()) << "without a name";
   EXPECT_TRUE(json::parse(run({"info", "--json", model_}).out).is_object());
+  EXPECT_TRUE(json::parse(run({"info", model_, "--json", "/dev/stdout"}).out).is_object());
   expect_contains(run({"doctor", "--help"}).out, {"--json [FILE]"});
 }
 
@@ -145,6 +146,7 @@ TEST_F(Output, FoldersOfAFileAreMadeWithIt) {
     EXPECT_TRUE(fs::exists(missing / name)) << option;
   }
   ASSERT_EQ(run({"export", model_, "--out", missing / "d/model.safetensors"}).code, 0);
+  expect_failure(run({"export", model_, "--out", missing}), 2, {missing, "a folder; name a file"});
 }
 
 TEST_F(Output, FilesOfAnotherKindAreNotReplaced) {
