@@ -67,8 +67,11 @@ RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& 
   choice.folder = told.at("folder").get<std::string>();
   choice.start = told.at("resume").get<bool>() ? Start::resume : Start::fresh;
   if (choice.start == Start::resume && !request.resume) {
-    log("resuming the unfinished run with these settings in {} (--new starts another)",
-        choice.folder.string());
+    log("resuming the {}", request.folder.empty()
+                               ? fmt::format("unfinished run with these settings in {} (--new "
+                                             "starts another)",
+                                             choice.folder.string())
+                               : "run in " + choice.folder.string());
   }
   return choice;
 }

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {
@@ -163,8 +164,15 @@ void SettingsReader::apply_again(const YamlSetting& setting) {
   }
   auto all = (*sources)->items;
   apply(setting);
-  const auto& more = (*sources)->items;
-  all.insert(all.end(), more.begin(), more.end());
+  for (const auto& more : (*sources)->items) {
+    if (std::find(all.begin(), all.end(), more) != all.end()) {
+      throw UserError(
+          "{0}: {1}: {2} is named twice; put a list with braces into quotes, as in "
+          "'{1}=[a-{{00..03}}.tar,b.tar]', or the shell makes several of it",
+          setting.where, setting.key, printable(more));
+    }
+    all.push_back(more);
+  }
   **sources = std::move(all);
 }
 

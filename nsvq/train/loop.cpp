@@ -57,7 +57,7 @@ Outcome Loop::train() {
   if (!state_.finished || best_step() >= 0) write([&] { run_->mark_best(best_step()); });
   traffic_ = group_->traffic();
   traffic_step_ = state_.step;
-  Progress progress("training", total_steps(), "steps", 30, state_.step);
+  Progress progress("training", std::max(total_steps(), state_.step), "steps", 30, state_.step);
   bool stopped = false;
   try {
     if (state_.evaluation_pending) evaluate_epoch();

@@ -31,10 +31,20 @@ void Loop::report_start() const {
   }
   log("run          {}", run_->path().string());
   if (state_.finished && !state_.evaluation_pending) {
-    log("finished     at step {}; raise train.epochs or train.steps to go on", state_.step);
+    const auto& train = options_.train;
+    log("finished     at step {}; {} is the budget: raise it to go on", state_.step,
+        train.steps > 0 ? fmt::format("train.steps={}", train.steps)
+                        : fmt::format("train.epochs={}", train.epochs));
   } else if (state_.step > 0) {
     log("continues    after step {}, in epoch {}, phase {}", state_.step, state_.epoch + 1,
         task_.phase());
+    const bool between = state_.batch == 0 && state_.used == 0;
+    if (between && state_.step < state_.epoch * steps_per_epoch()) {
+      log("             an earlier budget (train.steps) ended within an epoch, which counts as a "
+          "whole one: what follows is not what a run of {} steps from the start does (--new starts "
+          "one)",
+          total_steps());
+    }
   }
 }
 

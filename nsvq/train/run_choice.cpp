@@ -36,12 +36,15 @@ std::map<int64_t, fs::path> runs_named(const std::string& name) {
   return runs;
 }
 
-/// Whether the run in a folder has spent its budget and that of `train` does not extend it.
-bool finished(const fs::path& folder, const TrainConfig& train) {
+/// Whether the run in a folder has spent its budget. With `extend`, a larger one of `train` is a
+/// wish to go on with it; otherwise a finished run is left as it is, since its result may be one of
+/// several to compare.
+bool finished(const fs::path& folder, const TrainConfig& train, bool extend) {
   const auto checkpoints = list_checkpoints(folder);
   if (checkpoints.empty()) return false;
   try {
     const auto state = load_run_state(checkpoints.back());
+    if (!extend) return state.finished;
     return state.finished &&
            (train.steps > 0 ? train.steps <= state.step : train.epochs <= state.epoch);
   } catch (const UserError&) {
@@ -101,20 +104,21 @@ RunChoice reserve(const std::string& name, int64_t number) {
   }
 }
 
-/// The newest run that this command started and that is not finished. One that another process
-/// trains is left to it. `newest_finished` becomes the newest one that is, if there is any.
+/// The newest run that this command started and that is not finished (see `finished`). One that
+/// another process trains is left to it. `newest_finished` becomes the newest one that is, if there
+/// is any.
 std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, const RunMatch& match,
-                                    fs::path& newest_finished) {
+                                    bool extend, fs::path& newest_finished) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto& folder = run->second;
     if (!was_started_with(folder, match)) continue;
-    if (!finished(folder, match.train)) {
+    if (!finished(folder, match.train, extend)) {
       auto lock = FolderLock::try_take(folder);
       if (!lock) {
         log("{}: another process is training this run", folder.string());
         continue;
       }
-      if (!finished(folder, match.train)) {  // it may have ended until now
+      if (!finished(folder, match.train, extend)) {  // it may have ended until now
         return RunChoice{folder, Start::resume, std::move(lock), nullptr};
       }
     }
@@ -148,15 +152,16 @@ RunChoice choose_run(const RunMatch& match, const RunRequest& request) {
   const auto runs = runs_named(request.name);
   fs::path own_finished;
   if (!request.fresh) {
-    if (auto choice = unfinished(runs, match, own_finished)) return std::move(*choice);
+    if (auto choice = unfinished(runs, match, request.resume, own_finished))
+      return std::move(*choice);
   }
   const fs::path first = fs::path("runs") / request.name;
   if (request.resume)
     return choose_in(runs.empty() ? first : runs.rbegin()->second, match, request);
   auto choice = reserve(request.name, runs.empty() ? 1 : runs.rbegin()->first + 1);
   if (!own_finished.empty()) {
-    log("{0}: the run with these settings is finished (nsvq info {0} shows it; with a larger "
-        "train.epochs or train.steps it goes on); a new one starts in {1}",
+    log("{0}: the run with these settings is finished (nsvq info {0} shows it; with --resume and "
+        "a larger train.epochs or train.steps it goes on); a new one starts in {1}",
         own_finished.string(), choice.folder.string());
   }
   return choice;

@@ -57,7 +57,8 @@ RunMatch match_of(const Config& config);
 
 /// Chooses the folder to train in and whether to resume there. Of all runs of the name, the newest
 /// unfinished one of equal settings and data that no other process trains is resumed, unless
-/// `fresh`; with `resume` it is an error if there is none. A finished run in an explicit `folder`
+/// `fresh`; with `resume` also a finished one if its budget has grown, and it is an error if there
+/// is none. A finished run in an explicit `folder`
 /// is chosen too (there is nothing left to train), so that a script that repeats the command until
 /// it succeeds ends. Throws UserError.
 RunChoice choose_run(const RunMatch& match, const RunRequest& request);

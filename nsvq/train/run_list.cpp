@@ -68,11 +68,16 @@ int64_t last_logged_step(const fs::path& run) {
 }
 
 int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
+  if (state.finished) return state.step;
   if (train.steps > 0) return train.steps;
-  const int64_t per_epoch =
-      state.epoch > 0 ? (state.step - state.batch) / state.epoch : state.samples / train.batch_size;
-  int64_t total = 0;
-  return __builtin_mul_overflow(per_epoch, train.epochs, &total) ? 0 : std::max<int64_t>(total, 0);
+  const int64_t a_step = state.step_samples > 0 ? state.step_samples : train.batch_size;
+  const int64_t per_epoch = state.samples / std::max<int64_t>(a_step, 1);
+  int64_t left = 0, total = 0;  // of epochs that are not done; settings may hold any number
+  if (__builtin_mul_overflow(per_epoch, train.epochs - state.epoch, &left) ||
+      __builtin_add_overflow(state.step - state.batch, left, &total)) {
+    return 0;
+  }
+  return std::max<int64_t>(total, 0);
 }
 
 /// The budget of a run. Of a tokenizer's, all settings are read with it; those of latent diffusion

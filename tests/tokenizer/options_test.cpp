@@ -178,6 +178,14 @@ TEST(Options, ListsOfSourcesMayHoldBracesAndGlobs) {
   EXPECT_EQ(items("[one.tar]"), (Items{"one.tar"}));
   EXPECT_NE(error_of_override("data.train=[a.tar,,b.tar]"), "no error");
   EXPECT_NE(error_of_override("data.train=[]"), "no error");
+  // What a shell makes of data.train=[a-{00..01}.tar,b.tar] without quotes.
+  try {
+    load_config("", {"data.train=[a-00.tar,b.tar]", "data.train=[a-01.tar,b.tar]"});
+    ADD_FAILURE() << "b.tar twice";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("data.train: b.tar is named twice"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Check, ContradictionsAreExplained) {

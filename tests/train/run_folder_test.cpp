@@ -187,7 +187,8 @@ TEST_F(RunFolder, ACommandFindsItsOwnRunAmongAll) {
   shorter.train.epochs = 1;
   longer.train.epochs = 3;
   EXPECT_EQ(choose_run(shorter, {.name = "a"}).start, Start::fresh);
-  EXPECT_EQ(choose_run(longer, {.name = "a"}).folder, "runs/a");
+  EXPECT_EQ(choose_run(longer, {.name = "a"}).start, Start::fresh) << "its result stays";
+  EXPECT_EQ(choose_run(longer, {.name = "a", .resume = true}).folder, "runs/a");
 }
 
 TEST_F(RunFolder, CheckpointsAloneAreARun) {
