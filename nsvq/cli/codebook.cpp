@@ -131,6 +131,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
 }
 
 void run_kmeans(const CodebookArguments& arguments) {
+  require_replaceable("--out", arguments.out, FileKind::safetensors);
   require_writable(arguments.out);
   JsonOutput output(arguments.json);
   ModelOnData opened(arguments.model);
@@ -186,6 +187,7 @@ torch::Tensor standardised(torch::Tensor vectors) {
 }
 
 void run_features(const CodebookArguments& arguments) {
+  require_replaceable("--out", arguments.out, FileKind::safetensors);
   require_writable(arguments.out);
   JsonOutput output(arguments.json);
   const TorchFlags flags({});

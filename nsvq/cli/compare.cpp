@@ -166,6 +166,7 @@ void run_compare(const CompareArguments& arguments) {
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
   }
+  require_replaceable("--out", arguments.out, FileKind::picture);
   require_writable(arguments.out);
   check_models(arguments.models);
   const auto titles = titles_of(arguments.models);

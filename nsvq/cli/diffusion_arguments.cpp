@@ -4,6 +4,7 @@
 #include "nsvq/cli/diffusion.h"
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/rank_process.h"
+#include "nsvq/cli/seed_argument.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
@@ -69,7 +70,7 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
                  "weight of the class, 1 without guidance (default: the model's)")
       ->check(CLI::Range(0.0, 1000.0));
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
-      ->check(CLI::NonNegativeNumber)
+      ->check(check_seed)
       ->capture_default_str();
   app.add_option("--batch-size", arguments.batch_size, "images at a time, in each process")
       ->check(CLI::Range(1, 65536))

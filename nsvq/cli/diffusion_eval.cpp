@@ -35,6 +35,14 @@ MetricChoice choose_set_metrics(MetricArguments& metrics, const std::string& ref
   return choice;
 }
 
+std::string set_metrics() {
+  std::string names;
+  for (const auto& kind : metric_kinds()) {
+    if (is_frechet(kind.name)) names += (names.empty() ? "" : ", ") + kind.name;
+  }
+  return names;
+}
+
 /// The reference's images at the size of the samples, resized and cropped as for training; their
 /// number.
 int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSession& session,
@@ -127,6 +135,8 @@ void declare_diffusion_eval(CLI::App& app) {
                  "cropped as in training, or statistics (.npz) of `nsvq statistics`")
       ->required();
   declare_metric_arguments(app, arguments->metrics, Measured::images);
+  app.get_option("--metrics")
+      ->description("Fréchet distances, separated by commas (default: fid): " + set_metrics());
   app.callback([arguments] {
     work_on_ranks(*arguments, [&](const Launch& launch, Group& group) {
       evaluate_diffusion(*arguments, launch, group);

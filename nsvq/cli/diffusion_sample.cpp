@@ -82,8 +82,9 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
 void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
   const bool picture = names_picture(arguments.out);
   if (!picture && !names_tar(arguments.out)) {
-    require_folder_name(arguments.out, "name FILE.png for a grid, or FILE.tar");
+    require_folder_name(arguments.out, "FILE.png, FILE.tar");
   }
+  if (picture) require_replaceable("--out", arguments.out, FileKind::picture);
   work_on_ranks(arguments, [&](const Launch& launch, Group& group) {
     auto session = open_diffusion(arguments, launch);
     (picture ? sample_grid_picture : sample_files)(session, arguments, group);
@@ -97,7 +98,7 @@ struct DiffusionExportArguments {
 };
 
 void run_diffusion_export(const DiffusionExportArguments& arguments) {
-  require_folder_name(arguments.out, "an export is a folder");
+  require_folder_name(arguments.out, "");
   auto model = arguments.model;
   model.device = "cpu";
   const auto session = open_diffusion(model);

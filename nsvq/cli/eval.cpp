@@ -43,7 +43,7 @@ class PerImageOutput {
       stdout_.emplace("--per-image -");
       folder_.emplace();
     } else {
-      require_replaceable("--per-image", name_, "a table of images", is_per_image_file);
+      require_replaceable("--per-image", name_, FileKind::image_table);
     }
   }
 
@@ -87,6 +87,7 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
                     arguments.histogram);
   }
+  require_replaceable("--histogram", arguments.histogram, FileKind::svg);
   require_writable(arguments.histogram);
   PerImageOutput figures(arguments.per_image);
   ModelOnData opened(arguments.model, launch);

@@ -15,6 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 void run_export(const fs::path& model, const fs::path& out) {
+  require_replaceable("--out", out, FileKind::safetensors);
+  require_replaceable("--out", fs::path(out).replace_extension(".json"), FileKind::json);
   require_writable(out);
   const auto beside = export_model(load_model(model), out);
   fmt::print("{}\n{}\n", out.string(), beside.string());

@@ -1,6 +1,7 @@
 #include "nsvq/cli/flush_stdout.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +29,13 @@ int flush_error() {
   throw RunError("cannot write to standard output: {}", std::strerror(reason));
 }
 
+/// Whether nobody reads standard output any more: the pipe or the terminal was closed.
+bool is_reader_gone(int reason) {
+  if (reason == EPIPE) return true;
+  struct stat info {};
+  return reason == EIO && ::fstat(STDOUT_FILENO, &info) == 0 && S_ISCHR(info.st_mode);
+}
+
 /// What could not be written is kept, and would be tried again when the program ends.
 void drop_output() {
   const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -48,7 +56,7 @@ void print_last_words(const std::string& text) {
   if (reason == 0) reason = flush_error();
   if (reason == 0) return;
   std::clearerr(stdout);
-  if (reason != EPIPE) fail_on_stdout(reason);
+  if (!is_reader_gone(reason)) fail_on_stdout(reason);
   drop_output();
 }
 

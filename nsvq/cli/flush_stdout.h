@@ -8,7 +8,7 @@ namespace nsvq {
 void flush_stdout();
 
 /// Prints the last words of work that is done and saved, whoever reads them: a closed pipe, as of
-/// `nsvq train ... | head`, is no error. Throws RunError for any other reason.
+/// `nsvq train ... | head`, or a closed terminal is no error. Throws RunError for any other reason.
 void print_last_words(const std::string& text);
 
 }  // namespace nsvq

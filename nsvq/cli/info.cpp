@@ -54,6 +54,9 @@ void add_run_state(InfoJson& json, const fs::path& checkpoint) {
     json["finished"] = state.finished;
     auto figures = InfoJson::object();
     add_figures(figures, state.evaluation);
+    // Of a diffusion model, which no metric measures in training.
+    const auto loss = state.evaluation.find("loss");
+    if (loss != state.evaluation.end()) figures["loss"] = loss->second;
     if (!figures.empty()) json["figures"] = figures;
   } catch (const UserError& error) {
     log("{}; the model beside it is whole", error.what());

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -30,11 +29,6 @@ void declare_json_argument(CLI::App& app, std::string& file) {
 }
 
 namespace {
-
-bool is_json(const std::string& file) {
-  std::ifstream stream(file);
-  return nlohmann::json::accept(stream);
-}
 
 /// A device or a pipe, whatever links lead to it, and what a descriptor has open (/dev/stdout,
 /// /dev/fd/3): written to, not replaced.
@@ -71,7 +65,7 @@ fs::path behind_links(const fs::path& file) {
 JsonOutput::JsonOutput(std::string file) : file_(file == "/dev/stdout" ? "-" : std::move(file)) {
   if (file_ != "-") {
     if (file_.empty() || is_stream(file_)) return;
-    require_replaceable("--json", file_, "JSON", is_json);
+    require_replaceable("--json", file_, FileKind::json);
     require_writable(file_);
     return;
   }

@@ -37,6 +37,10 @@ bool is_of_files(const std::string& ending) {
 }  // namespace
 
 void require_folder_name(const std::string& out, const std::string& files) {
+  if (out == "-") {
+    throw UserError("--out -: nothing goes to standard output here; name {}a folder",
+                    files.empty() ? "" : files + " or ");
+  }
   const auto ending = std::filesystem::path(out).extension().string();
   std::error_code ignored;
   if (!is_of_files(ending) || std::filesystem::is_directory(out, ignored)) return;
@@ -62,15 +66,13 @@ void require_writable(const std::string& file) {
   for (const auto& made : missing) std::filesystem::remove(made, ignored);
 }
 
-void require_replaceable(const std::string& option, const std::string& file,
-                         const std::string& kind,
-                         const std::function<bool(const std::string& file)>& is_kind) {
+void require_replaceable(const std::string& option, const std::string& file, FileKind kind) {
   std::error_code error;
   const bool filled =
       std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file, error) > 0;
-  if (!filled || is_kind(file)) return;
+  if (!filled || is_of_kind(file, kind)) return;
   throw UserError("{} {}: exists and is not {}; choose another name or remove the file", option,
-                  file, kind);
+                  file, describe(kind));
 }
 
 }  // namespace nsvq

@@ -1,13 +1,14 @@
 #pragma once
 
-#include <functional>
 #include <string>
+
+#include "nsvq/cli/file_kind.h"
 
 namespace nsvq {
 
 /// Throws UserError for a folder's name that ends like a file's (`rec.webp`, but not `tokens.v2`),
-/// unless there is such a folder or the name ends in a slash. `files` says which files --out
-/// takes, such as "FILE.png"; empty if none.
+/// unless there is such a folder or the name ends in a slash, and for "-". `files` says which files
+/// --out takes, such as "FILE.png"; empty if none.
 void require_folder_name(const std::string& out, const std::string& files);
 
 /// Throws RunError where a file cannot be written, UserError where something else stands in the
@@ -15,10 +16,8 @@ void require_folder_name(const std::string& out, const std::string& files);
 /// that are missing are made with the file.
 void require_writable(const std::string& file);
 
-/// Throws UserError, naming the option, for a file that exists, is not empty and not `kind`: a name
-/// given by mistake, of an image perhaps, must not cost the file.
-void require_replaceable(const std::string& option, const std::string& file,
-                         const std::string& kind,
-                         const std::function<bool(const std::string& file)>& is_kind);
+/// Throws UserError, naming the option, for a file that exists, is not empty and of another kind: a
+/// name given by mistake, of an image perhaps, must not cost the file.
+void require_replaceable(const std::string& option, const std::string& file, FileKind kind);
 
 }  // namespace nsvq

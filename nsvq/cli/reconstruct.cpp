@@ -94,10 +94,20 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   progress.finish();
 }
 
+/// Errors name the image.
+ReconstructedImage fitted(ModelOnData& opened, int64_t index, Fit fit) {
+  const auto image = opened.source->load(index);
+  try {
+    return reconstruct_image(opened.session, image, fit);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", opened.source->key(index), error.what());
+  }
+}
+
 /// The pair of an image; nothing, with a line in the log, if it is broken.
 std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index, Fit fit) {
   try {
-    return reconstruct_image(opened.session, opened.source->load(index), fit);
+    return fitted(opened, index, fit);
   } catch (const UserError& error) {
     if (opened.options.on_error == OnError::stop) throw;
     opened.source->broken_log().report(index, error.what());
@@ -151,6 +161,7 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
   if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
+  if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
                     arguments.out);

@@ -68,6 +68,7 @@ std::vector<fs::path> all_runs(const std::vector<std::string>& names) {
 }
 
 void run_report(const ReportArguments& arguments) {
+  require_replaceable("--out", arguments.out, FileKind::html);
   require_writable(arguments.out);
   const auto runs = all_runs(arguments.runs);
   const auto names = distinct_names(runs);

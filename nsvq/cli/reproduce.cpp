@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/exit_code.h"
 #include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/paths.h"
+#include "nsvq/cli/seed_argument.h"
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -120,7 +122,9 @@ void run_reproduce(const ReproduceArguments& arguments) {
     return;
   }
   require_images(plan);
-  fs::create_directories(options.out);
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (error) throw RunError("cannot create {}: {}", options.out.string(), error.message());
   const auto lock = FolderLock::try_take(options.out);
   if (!lock) throw UserError("{}: another process reproduces there", options.out.string());
   catch_interrupts();
@@ -168,7 +172,7 @@ void declare_reproduce(CLI::App& app) {
                  "runs at a time (default: one a GPU, or one on the CPU)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--seeds", arguments->seeds, "seeds, in place of the experiment's")
-      ->check(CLI::NonNegativeNumber)
+      ->check(check_seed)
       ->delimiter(',');
   app.add_option("--minutes", arguments->minutes,
                  "no run begins later; the same command goes on (default: no limit)")

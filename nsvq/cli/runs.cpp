@@ -109,9 +109,9 @@ void declare_runs(CLI::App& app) {
           ->capture_default_str();
   declare_json_argument(app, arguments->json);
   app.callback([arguments, folder] {
-    // `--json DIR`: no folder is a FILE.
-    if (std::error_code ignored;
-        folder->count() == 0 && std::filesystem::is_directory(arguments->json, ignored)) {
+    // `--json DIR`: no folder is a FILE; - is standard output, whatever has that name.
+    if (std::error_code ignored; folder->count() == 0 && arguments->json != "-" &&
+                                 std::filesystem::is_directory(arguments->json, ignored)) {
       arguments->folder = std::exchange(arguments->json, "-");
     }
     run_runs(*arguments);

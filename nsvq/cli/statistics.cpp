@@ -37,6 +37,7 @@ Image at_size(Image image, int size) {
 }
 
 void run_statistics(const StatisticsArguments& arguments) {
+  require_replaceable("--out", arguments.out, FileKind::npz);
   require_writable(arguments.out);
   const auto device = choose_device(arguments.device);
   const auto source = open_source(arguments.data);

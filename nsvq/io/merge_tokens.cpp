@@ -39,8 +39,10 @@ void require_equal_settings(const TokenManifest& first, const fs::path& first_fo
                         there.classes.size());
   }
   if (!found) return;
-  throw UserError("{}: cannot be joined with {}: {}", other_folder.string(), first_folder.string(),
-                  *found);
+  const bool by_classes = found->starts_with("names of classes");
+  throw UserError("{}: cannot be joined with {}: {}{}", other_folder.string(),
+                  first_folder.string(), *found,
+                  by_classes ? "; tokenize both with --classes FILE" : "");
 }
 
 void link_or_copy(const fs::path& from, const fs::path& to) {

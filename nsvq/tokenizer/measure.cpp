@@ -6,6 +6,10 @@ namespace nsvq {
 
 std::map<std::string, double> measure(InferenceSession& session, const MeasuredImages& images,
                                       const MetricChoice& choice, const EvaluateOptions& options) {
+  for (const auto& name : choice.names) {
+    if (!is_frechet(name) || images.source->size() >= 2) continue;
+    throw UserError("{}: one image, but {} needs at least two", images.name, name);
+  }
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = session.codes(),
                                    .device = session.device(),

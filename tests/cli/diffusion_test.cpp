@@ -140,6 +140,8 @@ TEST_F(CliDiffusion, BadInputIsOneLine) {
   expect_failure(sample({"--steps", "1001"}), 2, {"1001 steps", "1000 times"});
   expect_failure(sample({"--sampler", "ddpm", "--eta", "0.5"}), 2, {"eta"});
   expect_failure(sample({"--sampler", "euler"}), 2, {"euler"});
+  expect_failure(sample({"--seed", "x"}), 2, {"--seed", "'x'", "a whole number"});
+  expect_failure(sample({"--seed", "-1"}), 2, {"--seed", "'-1'", "a whole number"});
   auto other = tiny_tokenizer_config();
   other.model.latent_dim = 6;
   fs::create_directory(path("other"));
@@ -283,6 +285,13 @@ TEST_F(CliDiffusion, RunsAndInfoKnowThem) {
   EXPECT_EQ(info.code, 0);
   expect_contains(
       info.out, {"unet         ", " parameters", "tokenizer    " + tokenizer_, "prediction: eps"});
+  expect_contains(info.out.substr(info.out.find("last evaluation")), {"\n  images ", "\n  loss "});
+}
+
+TEST_F(CliDiffusion, HelpSaysWhichMetricsJudgeSamples) {
+  const auto help = run({"help", "diffusion", "eval"}).out;
+  expect_contains(help, {"default: fid"});
+  EXPECT_EQ(help.find("psnr"), std::string::npos) << help;
 }
 
 TEST_F(CliDiffusion, SettingsArePrinted) {

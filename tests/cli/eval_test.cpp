@@ -224,9 +224,12 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   expect_failure(eval({"--pixels", "int"}), 2, {"'int'", "truncated"});
   const auto unwritable = folder_ / "file/figures.json";
   expect_failure(eval({"--json", unwritable}), 2, {folder_ / "file"});
-  expect_failure(eval({"--json", folder_.path()}), 3, {folder_.path()});
+  expect_failure(eval({"--json", folder_.path()}), 2, {folder_.path()});
   expect_failure(eval({"--histogram", folder_ / "file/usage.svg"}), 2, {folder_ / "file"});
   expect_failure(eval({"--histogram", "usage.png"}), 2, {"--histogram", "usage.png", ".svg"});
+  const auto one = "builtin:dead-leaves?size=16&count=1";
+  expect_failure(run({"eval", model("one"), "--data", one, "--metrics", "fid"}), 2,
+                 {one, "one image", "fid needs at least two"});
 }
 
 TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {

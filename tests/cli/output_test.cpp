@@ -1,4 +1,4 @@
-// What commands print and write: JSON on standard output, full disks, names of files, progress.
+// What commands print and write: JSON on standard output, full disks, progress.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -133,61 +133,26 @@ TEST_F(Output, JsonGoesThroughLinksAndToDescriptors) {
   EXPECT_TRUE(json::parse(result.out.substr(begin)).at("codes").is_number());
 }
 
-TEST_F(Output, FoldersOfAFileAreMadeWithIt) {
-  const auto missing = folder_ / "missing";
-  EXPECT_EQ(run({"eval", "nosuch", "--data", data_, "--json", missing / "deep" / "x.json"}).code,
-            2);
-  EXPECT_FALSE(fs::exists(missing)) << "by a command that failed";
-  for (const auto& [option, name] : {std::pair{"--json", "a/figures.json"},
-                                     {"--per-image", "b/figures.csv"},
-                                     {"--histogram", "c/use.svg"}}) {
-    const auto result = run({"eval", model_, "--data", data_, option, missing / name});
+/// A folder with images of these sizes and one file that is none.
+fs::path photos_in(const TemporaryFolder& folder) {
+  const auto photos = folder / "photos";
+  for (const auto& [name, width, height] :
+       {std::tuple{"a.png", 20, 17}, {"b.png", 33, 24}, {"c.png", 16, 16}}) {
+    Image image{width, height, std::vector<uint8_t>(size_t{3} * width * height, 99)};
+    write_file(photos / name, encode_png(image));
+  }
+  write_text(photos / "broken.png", "not an image");
+  return photos;
+}
+
+TEST_F(Output, SkippedImagesAreNamed) {
+  const auto photos = photos_in(folder_);
+  write_file(photos / "dot.png", encode_png(Image{1, 1, std::vector<uint8_t>(3, 99)}));
+  for (const auto* name : {"out", "grid.png"}) {
+    const auto result = run({"reconstruct", model_, "--data", photos.string(), "--fit", "crop",
+                             "--out", folder_ / name});
     EXPECT_EQ(result.code, 0) << result.error;
-    EXPECT_TRUE(fs::exists(missing / name)) << option;
-  }
-  ASSERT_EQ(run({"export", model_, "--out", missing / "d/model.safetensors"}).code, 0);
-  expect_failure(run({"export", model_, "--out", missing}), 2, {missing, "a folder; name a file"});
-}
-
-TEST_F(Output, FilesOfAnotherKindAreNotReplaced) {
-  const auto photo = (folder_ / "photo.png").string();
-  write_text(photo, "\x89PNG, as it were");
-  const std::vector<std::vector<std::string>> commands = {
-      {"eval", model_, "--data", data_, "--json", photo},
-      {"eval", model_, "--data", data_, "--per-image", photo},
-      {"info", model_, "--json", photo},
-      {"doctor", "--json", photo}};
-  for (const auto& words : commands) {
-    expect_failure(run(words), 2, {words[words.size() - 2], photo, "exists and is not"});
-  }
-  EXPECT_EQ(read_text(photo), "\x89PNG, as it were");
-  const auto again = (folder_ / "again").string();  // whatever its name
-  write_text(again, "");
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(run({"info", model_, "--json", again}).code, 0) << i;
-  const auto csv = (folder_ / "figures.csv").string();
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(run({"eval", model_, "--data", data_, "--per-image", csv}).code, 0) << i;
-  }
-}
-
-TEST_F(Output, FoldersAreNotNamedLikeFiles) {
-  const auto out = (folder_ / "rec.webp").string();
-  expect_failure(run({"reconstruct", model_, "--data", data_, "--out", out}), 2,
-                 {out, ".webp", "FILE.png"});
-  expect_failure(run({"tokenize", model_, "--data", data_, "--out", out}), 2, {".webp", "folder"});
-  expect_failure(run({"detokenize", model_, "--tokens", "t", "--out", out}), 2,
-                 {".webp", "FILE.tar"});
-  EXPECT_FALSE(fs::exists(out));
-  EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", out + "/"}).code, 0);
-  EXPECT_TRUE(fs::is_directory(out));
-  for (const auto* name : {"rate-0.5", "tok.v2", "2024.11.16", "a.first.try", "images.final"}) {
-    const auto made = run({"tokenize", model_, "--data", data_, "--out", folder_ / name});
-    EXPECT_EQ(made.code, 0) << made.error;
-    EXPECT_TRUE(fs::is_directory(folder_ / name));
-  }
-  for (const auto* name : {"x.zip", "x.tar.gz", "x.NPY", "x.v2.json"}) {
-    expect_failure(run({"tokenize", model_, "--data", data_, "--out", folder_ / name}), 2,
-                   {name, "files are not written here; name a folder (", "/ is one)"});
+    expect_contains(result.error, {"skipping a broken image: ", "dot.png: 1 x 1 pixels"});
   }
 }
 
@@ -203,18 +168,6 @@ TEST_F(Output, BenchNamesTheOperatorsThereAre) {
   const auto result = run({"bench", "ops", "--only", "nosuch", "--rounds", "1", "--device", "cpu"});
   expect_failure(result, 2, {"nosuch", "nearest_codes", "code_usage", "adam_step"});
   EXPECT_EQ(result.out, "") << "nothing was measured";
-}
-
-/// A folder with images of these sizes and one file that is none.
-fs::path photos_in(const TemporaryFolder& folder) {
-  const auto photos = folder / "photos";
-  for (const auto& [name, width, height] :
-       {std::tuple{"a.png", 20, 17}, {"b.png", 33, 24}, {"c.png", 16, 16}}) {
-    Image image{width, height, std::vector<uint8_t>(size_t{3} * width * height, 99)};
-    write_file(photos / name, encode_png(image));
-  }
-  write_text(photos / "broken.png", "not an image");
-  return photos;
 }
 
 TEST_F(Output, ProgressEndsAtAllOfTheImagesAlsoWithBrokenOnes) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
+#include "nsvq/cli/flush_stdout.h"
+#include "nsvq/core/error.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
@@ -85,6 +88,37 @@ TEST_F(Stop, ClosedStandardStreamsDoNotBecomeFiles) {
     }
     EXPECT_FALSE(timeless_metrics(run).empty());
   }
+}
+
+/// What print_last_words does in a process of its own whose standard output is `descriptor`.
+bool last_words_fail(int descriptor) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(descriptor, STDOUT_FILENO);
+    try {
+      print_last_words("stopped\n");
+    } catch (const RunError&) {
+      ::_exit(3);
+    }
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status != 0;
+}
+
+TEST(LastWords, MayGoToATerminalThatWasClosed) {
+  const int screen = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_EQ(::grantpt(screen), 0);
+  ASSERT_EQ(::unlockpt(screen), 0);
+  const int terminal = ::open(::ptsname(screen), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ::close(screen);
+  EXPECT_FALSE(last_words_fail(terminal));
+  ::close(terminal);
+  const int full = ::open("/dev/full", O_WRONLY);
+  EXPECT_TRUE(last_words_fail(full));
+  ::close(full);
 }
 
 TEST(ShellWord, ComesBackFromTheShell) {

@@ -105,6 +105,17 @@ TEST_F(TokensCommand, MergeJoinsFoldersThatDetokenizeReads) {
   EXPECT_FALSE(fs::exists(folder_ / "ac"));
 }
 
+TEST_F(TokensCommand, MergeOfOtherClassesSaysWhatToDo) {
+  const auto image = open_source("builtin:dead-leaves?size=16&count=1")->load(0);
+  for (const auto* name : {"a/cat", "a/dog", "b/cat", "b/fox"}) {
+    write_image(folder_ / name / "0.png", image);
+  }
+  ASSERT_EQ(tokenize("of a", path("a")).code, 0);
+  ASSERT_EQ(tokenize("of b", path("b")).code, 0);
+  expect_failure(run({"tokens", "merge", path("of a"), path("of b"), "--out", path("ab")}), 2,
+                 {"names of classes", "'fox' here, 'dog' there", "tokenize both with --classes"});
+}
+
 TEST_F(TokensCommand, PartsOfTheWork) {
   ASSERT_EQ(tokenize("t", "10", {"--part", "2/3"}).code, 0);  // alone, it makes the others too
   EXPECT_TRUE(read_token_manifest(folder_ / "t").complete);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace nsvq {
+
+/// Files that commands write.
+enum class FileKind { html, image_table, json, npz, picture, safetensors, svg };
+
+/// The kind in words, as in "exists and is not JSON".
+std::string describe(FileKind kind);
+
+/// Whether a file begins as its kind does; JSON is read to its end.
+bool is_of_kind(const std::string& file, FileKind kind);
+
+}  // namespace nsvq

@@ -1,0 +1,145 @@
+// Names of the files and folders that commands write.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
+#include "tests/cli/model_file.h"
+#include "tests/cli/run.h"
+#include "tests/train/tiny.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputName : public testing::Test {
+ protected:
+  void SetUp() override { write_model_file(model_, tiny_config()); }
+
+  TemporaryFolder folder_;
+  std::string model_ = folder_ / "model.safetensors";
+  std::string data_ = "builtin:dead-leaves?size=16&count=3";
+};
+
+TEST_F(OutputName, FoldersOfAFileAreMadeWithIt) {
+  const auto missing = folder_ / "missing";
+  EXPECT_EQ(run({"eval", "nosuch", "--data", data_, "--json", missing / "deep" / "x.json"}).code,
+            2);
+  EXPECT_FALSE(fs::exists(missing)) << "by a command that failed";
+  for (const auto& [option, name] : {std::pair{"--json", "a/figures.json"},
+                                     {"--per-image", "b/figures.csv"},
+                                     {"--histogram", "c/use.svg"}}) {
+    const auto result = run({"eval", model_, "--data", data_, option, missing / name});
+    EXPECT_EQ(result.code, 0) << result.error;
+    EXPECT_TRUE(fs::exists(missing / name)) << option;
+  }
+  ASSERT_EQ(run({"export", model_, "--out", missing / "d/model.safetensors"}).code, 0);
+  expect_failure(run({"export", model_, "--out", missing}), 2, {missing, "a folder; name a file"});
+}
+
+TEST_F(OutputName, FilesOfAnotherKindAreNotReplaced) {
+  const auto photo = (folder_ / "photo.png").string();
+  write_text(photo, "\x89PNG, as it were");
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", model_, "--data", data_, "--json", photo},
+      {"eval", model_, "--data", data_, "--per-image", photo},
+      {"info", model_, "--json", photo},
+      {"doctor", "--json", photo}};
+  for (const auto& words : commands) {
+    expect_failure(run(words), 2, {words[words.size() - 2], photo, "exists and is not"});
+  }
+  EXPECT_EQ(read_text(photo), "\x89PNG, as it were");
+  const auto again = (folder_ / "again").string();  // whatever its name
+  write_text(again, "");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run({"info", model_, "--json", again}).code, 0) << i;
+  const auto csv = (folder_ / "figures.csv").string();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run({"eval", model_, "--data", data_, "--per-image", csv}).code, 0) << i;
+  }
+}
+
+TEST_F(OutputName, FilesOfAnotherKindAreNotReplacedByResults) {
+  const auto foreign = [&](const char* name) {
+    write_text(folder_ / name, "notes of mine");
+    return (folder_ / name).string();
+  };
+  write_text(folder_ / "run/config.yaml", to_yaml(tiny_config()));
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", model_, "--data", data_, "--histogram", foreign("use.svg")},
+      {"export", model_, "--out", foreign("a.safetensors")},
+      {"report", folder_ / "run", "--out", foreign("notes.txt")},
+      {"statistics", "--data", data_, "--out", foreign("s.npz")},
+      {"codebook", "kmeans", model_, "--data", data_, "--out", foreign("codes.safetensors")},
+      {"codebook", "features", "--data", data_, "--codes", "4", "--out",
+       foreign("features.safetensors")},
+      {"compare", model_, model_, "--data", data_, "--out", foreign("compared.png")},
+      {"reconstruct", model_, "--data", data_, "--out", foreign("grid.jpg")}};
+  for (const auto& words : commands) {
+    SCOPED_TRACE(words[0]);
+    expect_failure(run(words), 2, {words[words.size() - 2], words.back(), "exists and is not"});
+    EXPECT_EQ(read_text(words.back()), "notes of mine");
+  }
+  const auto beside = foreign("b.json");
+  expect_failure(run({"export", model_, "--out", folder_ / "b.safetensors"}), 2, {beside});
+  EXPECT_FALSE(fs::exists(folder_ / "b.safetensors"));
+}
+
+TEST_F(OutputName, ResultsReplaceThoseOfBefore) {
+  write_text(folder_ / "run/config.yaml", to_yaml(tiny_config()));
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", model_, "--data", data_, "--histogram", folder_ / "use.svg"},
+      {"export", model_, "--out", folder_ / "a.safetensors"},
+      {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out",
+       folder_ / "codes.safetensors"},
+      {"compare", model_, model_, "--data", data_, "--out", folder_ / "compared.png"},
+      {"reconstruct", model_, "--data", data_, "--out", folder_ / "grid.jpg"}};
+  for (const auto& words : commands) {
+    for (int i = 0; i < 2; ++i) {
+      const auto result = run(words);
+      EXPECT_EQ(result.code, 0) << words[0] << ": " << result.error;
+    }
+  }
+}
+
+TEST_F(OutputName, FoldersAreNotNamedLikeFiles) {
+  const auto out = (folder_ / "rec.webp").string();
+  expect_failure(run({"reconstruct", model_, "--data", data_, "--out", out}), 2,
+                 {out, ".webp", "FILE.png"});
+  expect_failure(run({"tokenize", model_, "--data", data_, "--out", out}), 2, {".webp", "folder"});
+  expect_failure(run({"detokenize", model_, "--tokens", "t", "--out", out}), 2,
+                 {".webp", "FILE.tar"});
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(run({"reconstruct", model_, "--data", data_, "--out", out + "/"}).code, 0);
+  EXPECT_TRUE(fs::is_directory(out));
+  for (const auto* name : {"rate-0.5", "tok.v2", "2024.11.16", "a.first.try", "images.final"}) {
+    const auto made = run({"tokenize", model_, "--data", data_, "--out", folder_ / name});
+    EXPECT_EQ(made.code, 0) << made.error;
+    EXPECT_TRUE(fs::is_directory(folder_ / name));
+  }
+  for (const auto* name : {"x.zip", "x.tar.gz", "x.NPY", "x.v2.json"}) {
+    expect_failure(run({"tokenize", model_, "--data", data_, "--out", folder_ / name}), 2,
+                   {name, "files are not written here; name a folder (", "/ is one)"});
+  }
+}
+
+TEST_F(OutputName, NoFolderIsCalledLikeStandardOutput) {
+  const auto before = fs::current_path();
+  fs::current_path(folder_.path());
+  for (const auto* command : {"reconstruct", "tokenize", "latents"}) {
+    expect_failure(run({command, model_, "--data", data_, "--out", "-"}), 2, {"--out -", "folder"});
+  }
+  expect_failure(run({"detokenize", model_, "--tokens", "t", "--out", "-"}), 2,
+                 {"--out -", "FILE.tar or a folder"});
+  EXPECT_FALSE(fs::exists("-"));
+  fs::create_directory("-");
+  write_text("runs/a/config.yaml", to_yaml(tiny_config()));
+  const auto listed = run({"runs", "--json", "-"});
+  EXPECT_EQ(nlohmann::json::parse(listed.out).size(), 1u) << "of runs, not of the folder called -";
+  fs::current_path(before);
+}
+
+}  // namespace
+}  // namespace nsvq
