@@ -28,7 +28,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
                                const SumOverRanks& sum) {
     const auto x = widened(images);
     const int64_t channels = x.size(1);
-    const auto own = static_cast<double>(x.numel() / channels);
+    const int64_t pixels = x.numel() / channels;
+    const auto own = static_cast<double>(pixels);
     const auto own_mean = sum_by_channel(x) / own;
     // Squares about the own mean, moved to zero in fp64, where what cancels does not matter.
     const auto spread = sum_by_channel((x - along_channels(own_mean)).square()).to(at::kDouble);
