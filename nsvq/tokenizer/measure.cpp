@@ -8,7 +8,7 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
                                       const MetricChoice& choice, const EvaluateOptions& options) {
   for (const auto& name : choice.names) {
     if (!is_frechet(name) || images.source->size() >= 2) continue;
-    throw UserError("{}: one image, but {} needs at least two", images.name, name);
+    throw UserError("{}: {} needs at least two images", images.name, name);
   }
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = session.codes(),

@@ -229,7 +229,7 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   expect_failure(eval({"--histogram", "usage.png"}), 2, {"--histogram", "usage.png", ".svg"});
   const auto one = "builtin:dead-leaves?size=16&count=1";
   expect_failure(run({"eval", model("one"), "--data", one, "--metrics", "fid"}), 2,
-                 {one, "one image", "fid needs at least two"});
+                 {one, "fid needs at least two images"});
 }
 
 TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {

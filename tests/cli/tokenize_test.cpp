@@ -200,7 +200,7 @@ TEST_F(Tokens, SeveralSourcesWithNamedClasses) {
             std::pair(Names({"ant", "bee", "cat", "dog"}), Numbers({1, 2})));
   expect_failure(tokenize("x-tokens", {}, x), 2, {"names of classes", "'bee' here, 'ant' there"});
   write_text(folder_ / "names.txt", "bee\n");
-  expect_failure(tokenize("z", {"--classes", names}, x), 2, {"'cat'", "not in the list"});
+  expect_failure(tokenize("z", {"--classes", names}, x), 2, {"'cat'", "not among its 1 names"});
 }
 
 TEST_F(Tokens, PairsShowTheImageAndItsReconstruction) {
