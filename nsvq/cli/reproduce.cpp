@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReproduceArguments {
-  std::vector<std::string> names, train, val;
+  std::vector<std::string> names, train, val, rows;
   std::vector<int64_t> seeds;
   std::string scale = "cpu", out = "reproduce";
   int jobs = 0;
@@ -116,6 +116,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   options.train = sources_by_set(arguments.train, experiments);
   options.val = sources_by_set(arguments.val, experiments);
   options.seeds = arguments.seeds;
+  options.rows = arguments.rows;
   const auto plan = make_plan(experiments, options);
   if (arguments.dry_run) {
     fmt::print("{}", describe_plan(plan));
@@ -173,6 +174,10 @@ void declare_reproduce(CLI::App& app) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--seeds", arguments->seeds, "seeds, in place of the experiment's")
       ->check(check_seed)
+      ->delimiter(',');
+  app.add_option("--rows", arguments->rows,
+                 "rows to run now, with what they need (default: all); the page has what of the "
+                 "others is finished")
       ->delimiter(',');
   app.add_option("--minutes", arguments->minutes,
                  "no run begins later; the same command goes on (default: no limit)")

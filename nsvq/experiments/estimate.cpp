@@ -135,8 +135,10 @@ std::string describe_plan(const Plan& plan) {
   std::string text = fmt::format("{:<44} {:<9} {:>10} {:>14} {:>9}\n", "run", "state", "steps left",
                                  "time", "disk");
   double seconds = 0, bytes = 0;
-  int64_t unknown = 0, steps = 0;
+  int64_t runs = 0, unknown = 0, steps = 0;
   for (size_t i = 0; i < estimates.size(); ++i) {
+    if (!plan.runs[i].wanted) continue;
+    ++runs;
     const auto& one = estimates[i];
     const bool trained = !plan.runs[i].recipe.empty();
     const auto time = !trained || one.steps == 0 ? ""
@@ -151,7 +153,7 @@ std::string describe_plan(const Plan& plan) {
     bytes += one.bytes;
   }
   text += fmt::format(
-      "{} for {}: {} steps, {}{}, {} of disk\n", count_of(std::ssize(plan.runs), "run"),
+      "{} for {}: {} steps, {}{}, {} of disk\n", count_of(runs, "run"),
       count_of(std::ssize(plan.experiments), "experiment"), steps, duration_in_words(seconds),
       unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
       bytes_in_words(bytes));

@@ -49,7 +49,7 @@ class Scheduler {
  private:
   struct State {
     bool running = false;
-    bool too_late = false;                ///< there was no time left to begin it
+    bool left = false;                    ///< not to be begun: not wanted, or no time
     int attempts = 0;                     ///< of the present command
     std::vector<std::string> last_words;  ///< of the command before
   };
@@ -60,7 +60,7 @@ class Scheduler {
 
   /// Whether a job can begin or go on now. One whose needs failed is over.
   bool is_ready(size_t job) {
-    if (states_[job].running || states_[job].too_late || is_over(job)) return false;
+    if (states_[job].running || states_[job].left || is_over(job)) return false;
     for (const size_t need : jobs_[job].needs) {
       if (!results_[need].problem.empty()) {
         results_[job].problem =
@@ -90,8 +90,8 @@ class Scheduler {
       results_[job].finished = true;
       return;
     }
-    if (state.last_words.empty() && out_of_time()) {
-      state.too_late = true;
+    if (state.last_words.empty() && (out_of_time() || !jobs_[job].wanted)) {
+      state.left = true;
       return;
     }
     if (words != state.last_words) {

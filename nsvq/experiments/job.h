@@ -15,9 +15,10 @@ struct Job {
   std::vector<size_t> needs;     ///< jobs that must be finished before
   /// The arguments of the next command of this program; empty once all is done. May throw.
   std::function<std::vector<std::string>()> next;
+  bool wanted = true;  ///< false: what is done of it counts, but nothing is begun
 };
 
-/// Neither finished nor with a problem: it did not begin in time.
+/// Neither finished nor with a problem: it is not wanted now, or there was no time to begin it.
 struct JobResult {
   bool finished = false;
   std::string problem;  ///< why it failed, in a line; empty otherwise

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nsvq/experiments/resolve.h"
 
 namespace nsvq {
@@ -56,10 +58,14 @@ void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned, const 
                                "--metrics", "psnr", "--data"});
     const auto& images = plan.runs[picture.runs.front()].val.items;
     words.insert(words.end(), images.begin(), images.end());
-    jobs.push_back({file.filename().string(), file.parent_path(), picture.runs, [file, words] {
+    const bool wanted = std::all_of(picture.runs.begin(), picture.runs.end(),
+                                    [&](size_t run) { return plan.runs[run].wanted; });
+    jobs.push_back({file.filename().string(), file.parent_path(), picture.runs,
+                    [file, words] {
                       std::error_code ignored;
                       return fs::exists(file, ignored) ? std::vector<std::string>{} : words;
-                    }});
+                    },
+                    wanted});
   }
 }
 

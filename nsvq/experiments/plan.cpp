@@ -7,6 +7,7 @@
 #include <set>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/data/source.h"
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
@@ -95,6 +96,29 @@ PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOption
   return planned;
 }
 
+void want(Plan& plan, size_t run) {
+  plan.runs[run].wanted = true;
+  for (const size_t need : plan.runs[run].needs) want(plan, need);
+}
+
+/// Of all runs those of some rows, and what these need, are wanted.
+void choose_rows(const std::vector<std::string>& names, Plan& plan) {
+  for (auto& run : plan.runs) run.wanted = false;
+  std::vector<std::string> known;
+  for (const auto& planned : plan.experiments) {
+    for (const auto& row : planned.rows) {
+      known.push_back(row.name);
+      if (std::find(names.begin(), names.end(), row.name) == names.end()) continue;
+      for (const size_t run : row.runs) want(plan, run);
+    }
+  }
+  for (const auto& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw unknown_name("row", name, known);
+    }
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options) {
@@ -102,12 +126,14 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
   for (const auto& experiment : experiments) {
     plan.experiments.push_back(plan_experiment(experiment, options, plan));
   }
+  if (!options.rows.empty()) choose_rows(options.rows, plan);
   return plan;
 }
 
 void require_images(const Plan& plan) {
   std::set<std::string> known;
   for (const auto& run : plan.runs) {
+    if (!run.wanted) continue;
     for (auto sources : {run.train, run.val}) {
       if (sources.items.empty() || !known.insert(sources.text()).second) continue;
       sources.pipes_allowed = true;

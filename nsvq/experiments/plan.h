@@ -18,7 +18,8 @@ struct PlanOptions {
   std::filesystem::path out = "reproduce";
   /// By name of an image set; "" holds for those that are not named.
   std::map<std::string, Sources> train, val;
-  std::vector<int64_t> seeds = {};  ///< in place of the scale's
+  std::vector<int64_t> seeds = {};     ///< in place of the scale's
+  std::vector<std::string> rows = {};  ///< to be run now; empty: all
 };
 
 /// Short runs that decide about a setting of another one (PilotSpec).
@@ -49,6 +50,7 @@ struct PlannedRun {
   int64_t batch = 0;                 ///< images of a step
   int64_t size = 0;                  ///< of an image's side
   int64_t samples = 0;               ///< images of a diffusion model's evaluation
+  bool wanted = true;                ///< by PlanOptions::rows
 
   std::filesystem::path run() const { return folder / "run"; }
   std::filesystem::path figures() const { return folder / "eval.json"; }

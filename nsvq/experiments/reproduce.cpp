@@ -81,9 +81,9 @@ ReproduceResult reproduce(const Plan& plan, const fs::path& out, const ScheduleO
   const auto results = run_jobs(jobs, options);
   write_outcomes(plan, out, results);
   ReproduceResult result;
-  for (const auto& job : results) {
-    if (!job.problem.empty()) ++result.failed;
-    if (job.problem.empty() && !job.finished) ++result.left;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!results[i].problem.empty()) ++result.failed;
+    if (results[i].problem.empty() && !results[i].finished && jobs[i].wanted) ++result.left;
   }
   return result;
 }

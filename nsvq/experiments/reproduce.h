@@ -9,7 +9,7 @@
 
 namespace nsvq {
 
-/// Numbers of runs and pictures that failed, and for which no time was left.
+/// Numbers of runs and pictures that failed, and of those wanted for which no time was left.
 struct ReproduceResult {
   size_t failed = 0, left = 0;
 };

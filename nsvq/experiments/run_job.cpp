@@ -105,7 +105,8 @@ Job job_of(const Plan& plan, size_t run, int threads) {
             const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
             if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));
             return words;
-          }};
+          },
+          planned.wanted};
 }
 
 bool is_done(const Plan& plan, size_t run) { return next_command(plan, plan.runs.at(run)).empty(); }

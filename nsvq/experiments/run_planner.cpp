@@ -100,7 +100,7 @@ PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int6
   run.kind = spec.kind;
   run.value = value;
   run.seed = seed;
-  run.metrics = metrics_;
+  if (spec.row) run.metrics = metrics_;
   run.samples = scale_.samples;
   return run;
 }

@@ -12,7 +12,7 @@ namespace nsvq {
 /// Adds runs of one experiment at one scale to a plan: their settings, folders, and what they need.
 class RunPlanner {
  public:
-  /// `metrics` are measured of every run. All references live as long as this.
+  /// `metrics` are measured of every row. All references live as long as this.
   RunPlanner(const Experiment& experiment, const PlanOptions& options,
              std::vector<std::string> metrics, Plan& plan);
 

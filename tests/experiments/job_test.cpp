@@ -96,6 +96,22 @@ TEST_F(JobTest, WhatIsDoneIsNotStarted) {
   EXPECT_TRUE(lines_.empty());
 }
 
+TEST_F(JobTest, WhatIsNotWantedIsNotStarted) {
+  const auto other = add("other", "touch done");
+  jobs_.back().wanted = false;
+  write_text(folder_ / "old" / "done", "");
+  add("old", "touch again");
+  jobs_.back().wanted = false;
+  add("needs-other", "touch done", {other});
+  add("wanted", "touch done", {1});
+  const auto results = run();
+  EXPECT_FALSE(results[0].finished);
+  EXPECT_TRUE(results[0].problem.empty());
+  EXPECT_TRUE(results[1].finished);
+  EXPECT_FALSE(results[2].finished);
+  EXPECT_TRUE(results[3].finished);
+}
+
 TEST_F(JobTest, AStopIsPassedOn) {
   add("long", "trap 'touch saved; exit 143' TERM; touch started; while :; do sleep 0.05; done");
   add("later", "touch done", {0});

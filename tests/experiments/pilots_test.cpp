@@ -47,6 +47,7 @@ class PilotsTest : public testing::Test {
     options.scale = "test";
     options.out = folder_ / "out";
     options.seeds = std::move(seeds);
+    options.rows = rows_;
     plan_ = make_plan(experiments_, options);
   }
   const PlannedRun& row(size_t row, size_t seed = 0) const {
@@ -59,6 +60,7 @@ class PilotsTest : public testing::Test {
   Config config_of(const std::string& recipe) { return parse_config(recipe, "recipe"); }
 
   TemporaryFolder folder_;
+  std::vector<std::string> rows_;
   std::vector<Experiment> experiments_;
   Plan plan_;
 };
@@ -79,10 +81,22 @@ TEST_F(PilotsTest, EachRowHasOneAValueWithTheFirstSeed) {
   }
   EXPECT_EQ(row(0, 0).pilots.runs, row(0, 1).pilots.runs);
   EXPECT_NE(row(0, 0).folder, row(0, 1).folder);
-  // A run that is no row is not tried.
+  // A run that is no row is neither tried nor measured.
   const auto& start = plan_.runs[row(1).needs.front()];
   EXPECT_EQ(start.name, "start");
   EXPECT_TRUE(start.pilots.runs.empty());
+  EXPECT_TRUE(start.metrics.empty());
+}
+
+TEST_F(PilotsTest, ChosenRowsBringWhatTheyNeed) {
+  rows_ = {"longer"};
+  make();
+  EXPECT_FALSE(row(0).wanted);
+  EXPECT_FALSE(pilot(row(0), 0).wanted);
+  EXPECT_TRUE(row(1, 0).wanted && row(1, 1).wanted);
+  for (const size_t need : row(1).needs) EXPECT_TRUE(plan_.runs[need].wanted);
+  rows_ = {"start"};  // a run, but no row
+  expect_contains(error_of<UserError>([&] { make(); }), {"row", "start", "vq, longer"});
 }
 
 TEST_F(PilotsTest, TheBestOneDecides) {
