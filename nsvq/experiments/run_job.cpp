@@ -99,7 +99,7 @@ Job job_of(const Plan& plan, size_t run, int threads) {
   return {planned.folder.filename().string(), planned.folder, planned.needs,
           [&plan, &planned, threads] {
             auto words = next_command(plan, planned);
-            if (!words.empty() && !planned.recipe.empty()) {
+            if (!words.empty() && planned.wanted && !planned.recipe.empty()) {
               write_text(planned.folder / kRecipe, recipe_of(plan, planned));
             }
             const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
