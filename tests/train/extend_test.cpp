@@ -22,6 +22,12 @@ Config short_config() {
   return config;
 }
 
+/// With twice the budget.
+Config twice_as_long(Config config) {
+  (config.train.steps > 0 ? config.train.steps : config.train.epochs) *= 2;
+  return config;
+}
+
 void extend(const Config& config, const fs::path& run) {
   Trainer(config, run, make_single_group(), Start::resume).loop().train();
 }
@@ -49,8 +55,10 @@ void expect_same_training(const fs::path& a, const fs::path& b) {
 
 class ExtendTest : public TrainerTest {
  protected:
-  /// The run of `config`, extended by `longer`, and the run of the latter in `whole_`.
-  void train_both(const Config& config, const Config& longer) {
+  /// The run of `config`, extended to twice its budget, and the run that has it from the start in
+  /// `whole_`.
+  void train_both(const Config& config) {
+    const auto longer = twice_as_long(config);
     train(config, run_);
     EXPECT_EQ(lines_of_kind(run_, "phase").size(), 1u);
     extend(longer, run_);
@@ -62,9 +70,7 @@ class ExtendTest : public TrainerTest {
 };
 
 TEST_F(ExtendTest, APhaseThatWasDueAtTheEndBegins) {
-  auto longer = short_config();
-  longer.train.epochs = 4;
-  train_both(short_config(), longer);
+  train_both(short_config());
   expect_same_runs(whole_, run_);
 }
 
@@ -73,18 +79,14 @@ TEST_F(ExtendTest, APlateauThatWasReachedAtTheEndCounts) {
   config.schedule.freeze = "plateau";
   config.schedule.patience = 1;
   config.schedule.latest_epoch = 2;
-  auto longer = config;
-  longer.train.epochs = 4;
-  train_both(config, longer);
+  train_both(config);
   expect_same_runs(whole_, run_);
 }
 
 TEST_F(ExtendTest, OfPhasesThatAreCountedInSteps) {
   auto config = short_config();
   config.schedule.epoch_steps = 3;
-  auto longer = config;
-  longer.train.epochs = 4;
-  train_both(config, longer);
+  train_both(config);
   expect_same_training(whole_, run_);
 }
 
@@ -94,15 +96,12 @@ TEST_F(ExtendTest, OfABudgetOfSteps) {
   config.schedule.freeze_epoch = 3;
   config.replacement.every_steps = 2;
   config.train.steps = 6;
-  auto longer = config;
-  longer.train.steps = 12;
-  train_both(config, longer);
+  train_both(config);
   expect_same_training(whole_, run_);
 }
 
 TEST_F(ExtendTest, AfterACrashInItsFirstStep) {
-  auto longer = short_config();
-  longer.train.epochs = 4;
+  const auto longer = twice_as_long(short_config());
   train(short_config(), run_);
   struct Crash {};
   {
