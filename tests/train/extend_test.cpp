@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/expect_contains.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 #include "tests/train/trainer_fixture.h"
@@ -112,6 +113,24 @@ TEST_F(ExtendTest, AfterACrashInItsFirstStep) {
   extend(longer, run_);
   train(longer, whole_);
   expect_same_runs(whole_, run_);
+}
+
+TEST_F(ExtendTest, AnEpochThatAnEarlierBudgetCutIsSaid) {
+  const auto said_by = [&](int64_t steps, int64_t later) {
+    auto config = tiny_config();
+    config.train.steps = steps;
+    const auto run = folder_.path() / fmt::format("{} steps", steps);
+    train(config, run);
+    config.train.steps = later;
+    testing::internal::CaptureStderr();
+    extend(config, run);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string cut = "an earlier budget (train.steps) ended within an epoch",
+                    whole = "what a run of 7 steps from the start does (--new starts one)";
+  expect_contains(said_by(4, 7), {"continues    after step 4, in epoch 3", cut, whole});
+  EXPECT_EQ(said_by(3, 7).find(cut), std::string::npos) << "a whole epoch";
+  EXPECT_EQ(said_by(5, 5).find(cut), std::string::npos) << "finished: nothing follows";
 }
 
 }  // namespace
