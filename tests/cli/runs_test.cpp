@@ -12,6 +12,7 @@
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/checkpoint.h"
 #include "nsvq/train/run_folder.h"
+#include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 
@@ -82,6 +83,18 @@ TEST_F(RunsCommand, RunsAreListed) {
     expect_contains(all[0].at("problem").get<std::string>(), {"state.json", "step"});
     EXPECT_FALSE(all[1].contains("problem"));
   }
+}
+
+TEST_F(RunsCommand, AReproducedRunIsNamedByTheFolderAroundIt) {
+  const auto name_of = [](const fs::path& folder) {
+    return nlohmann::json::parse(run({"runs", folder.string(), "--json"}).out).at(0).at("name");
+  };
+  const auto around = folder_ / "nsvq-3e9ffd1b10";
+  put_run(around / "run");
+  EXPECT_EQ(name_of(around), "run") << "of somebody who called it so";
+  write_text(around / "recipe.yaml", "seed: 1\n");  // that of `nsvq reproduce`
+  EXPECT_EQ(name_of(around), "nsvq-3e9ffd1b10");
+  EXPECT_EQ(name_of(around / "run/"), "nsvq-3e9ffd1b10");
 }
 
 TEST_F(RunsCommand, ARunOfAFixedLengthIsListedWithItBeforeItsFirstCheckpoint) {
