@@ -63,7 +63,7 @@ void add_rows(const RunSpec& spec, const std::string& scale, RunPlanner& planner
       std::find(spec.only.begin(), spec.only.end(), scale) == spec.only.end()) {
     return;
   }
-  const auto& here = planner.at_scale(spec);
+  const auto& here = planner.settings().at_scale(spec);
   if (!here.skip.empty()) {
     planned.notes.push_back(fmt::format("{} is left out: {}", spec.title, here.skip));
     return;
@@ -77,7 +77,7 @@ void add_rows(const RunSpec& spec, const std::string& scale, RunPlanner& planner
                    value,
                    &spec,
                    {}};
-    for (const int64_t seed : planner.seeds_of(spec)) {
+    for (const int64_t seed : planner.settings().seeds_of(spec)) {
       row.runs.push_back(planner.add(spec, value, seed));
     }
     planned.rows.push_back(std::move(row));

@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-constexpr auto kRecipe = "recipe.yaml";
-
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
@@ -47,7 +45,7 @@ Words with_sources(Words words, const std::string& option, const Sources& source
 
 Words training_command(const PlannedRun& run) {
   auto words = find_named(run_kinds(), "kind", run.kind).train;
-  words.push_back((run.folder / kRecipe).string());
+  words.push_back((run.folder / kReproducedRecipe).string());
   if (run.kind == "tokenizer" && !run.metrics.empty()) {
     words.push_back(fmt::format("train.metrics=[{}]", fmt::join(run.metrics, ",")));
   }
@@ -100,7 +98,7 @@ Job job_of(const Plan& plan, size_t run, int threads) {
           [&plan, &planned, threads] {
             auto words = next_command(plan, planned);
             if (!words.empty() && planned.wanted && !planned.recipe.empty()) {
-              write_text(planned.folder / kRecipe, recipe_of(plan, planned));
+              write_text(planned.folder / kReproducedRecipe, recipe_of(plan, planned));
             }
             const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
             if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));

@@ -4,11 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
+#include <system_error>
 #include <utility>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -16,14 +14,6 @@ namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Words = std::vector<std::string>;
-
-const Sources* find_source(const std::map<std::string, Sources>& sources, const std::string& name) {
-  auto found = sources.find(name);
-  if (found == sources.end()) found = sources.find("");
-  return found == sources.end() ? nullptr : &found->second;
-}
 
 std::string folder_name(const std::string& name, const std::string& hash) {
   auto plain = name;
@@ -40,52 +30,15 @@ bool is_trained(const RunSpec& spec) {
   return spec.kind == "tokenizer" || spec.kind == "diffusion";
 }
 
-/// Adds words key=value as options --key value; a later value takes the place of an earlier one.
-void add_options(const Words& words, const std::string& where, Words& options) {
-  for (const auto& word : words) {
-    const auto equals = word.find('=');
-    if (equals == std::string::npos) {
-      throw UserError("{}: expected option=value, got {}", where, quote(word));
-    }
-    const auto option = "--" + word.substr(0, equals), value = word.substr(equals + 1);
-    const auto found = std::find(options.begin(), options.end(), option);
-    if (found != options.end()) {
-      *std::next(found) = value;
-    } else {
-      options.insert(options.end(), {option, value});
-    }
-  }
-}
-
 }  // namespace
 
-RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options, Words metrics,
-                       Plan& plan)
+RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options,
+                       std::vector<std::string> metrics, Plan& plan)
     : experiment_(experiment),
-      options_(options),
-      scale_(experiment.scales.at(options.scale)),
+      out_(options.out),
+      settings_(experiment, options),
       metrics_(std::move(metrics)),
       plan_(plan) {}
-
-const RunAtScale& RunPlanner::at_scale(const RunSpec& spec) const {
-  static const RunAtScale nothing;
-  const auto found = spec.scales.find(options_.scale);
-  return found == spec.scales.end() ? nothing : found->second;
-}
-
-const std::vector<int64_t>& RunPlanner::seeds_of(const RunSpec& spec) const {
-  if (!options_.seeds.empty()) return options_.seeds;
-  const auto& own = at_scale(spec).seeds;
-  return own.empty() ? scale_.seeds : own;
-}
-
-std::string RunPlanner::where(const std::string& key) const {
-  return experiment_.file.string() + ": " + key;
-}
-
-std::string RunPlanner::scale_key(const std::string& key) const {
-  return where("scales." + options_.scale + "." + key);
-}
 
 size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t seed) {
   if (!is_trained(spec)) return add_file(spec, seed, {});
@@ -101,49 +54,18 @@ PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int6
   run.value = value;
   run.seed = seed;
   if (spec.row) run.metrics = metrics_;
-  run.samples = scale_.samples;
+  run.samples = settings_.scale().samples;
   return run;
 }
 
-void RunPlanner::Layers::add(const std::string& where, const Words& words) {
-  real.overrides.emplace_back(where, words);
-  hashed.overrides.emplace_back(where, words);
-}
-
-RunPlanner::Layers RunPlanner::layers_of(const RunSpec& spec, PlannedRun& run) {
-  const auto& here = at_scale(spec);
-  Layers layers;
-  Words recipes = {here.recipe.empty() ? spec.recipe : here.recipe};
-  if (spec.kind == "tokenizer") {
-    recipes.insert(recipes.end(), scale_.over.begin(), scale_.over.end());
-    layers.add(scale_key("set"), scale_.set);
-  }
-  layers.real.recipes = layers.hashed.recipes = recipes;
-  layers.add(where("runs." + spec.name + ".set"), spec.set);
-  layers.add(where("runs." + spec.name + "." + options_.scale + ".set"), here.set);
-  if (!run.value.empty()) {
-    layers.add(where("runs." + spec.name + ".vary"), {spec.vary + "=" + run.value});
-  }
-  layers.add("seed", {fmt::format("seed={}", run.seed)});
-  add_images(layers);
+RunLayers RunPlanner::layers_of(const RunSpec& spec, PlannedRun& run) {
+  auto layers = settings_.layers_of(spec, run.value, run.seed);
   add_needs(spec, run, layers);
   return layers;
 }
 
-/// The words that name the images of the command line, if any.
-void RunPlanner::add_images(Layers& layers) const {
-  const auto add = [&](const std::string& key, const Sources* sources) {
-    if (!sources) return;
-    Words words;
-    for (const auto& item : sources->items) words.push_back(key + "=" + item);
-    layers.add("--data", words);
-  };
-  add("data.train", find_source(options_.train, experiment_.data));
-  add("data.val", find_source(options_.val, experiment_.data));
-}
-
 /// The hash has the names of the runs that are needed, not the place where all of them lie.
-void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, Layers& layers) {
+void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& layers) {
   for (const auto& [setting, name] : spec.needs) {
     const auto& needed = *experiment_.find_run(name);
     const bool file = !is_trained(needed);
@@ -151,29 +73,29 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, Layers& layers)
                              : add(needed, "", run.seed));
     const auto& other = plan_.runs[run.needs.back()];
     const auto path = fs::absolute(file ? other.file() : other.run()).lexically_normal();
-    layers.real.overrides.push_back({where("needs"), {setting + "=" + path.string()}});
+    layers.real.overrides.push_back({settings_.where("needs"), {setting + "=" + path.string()}});
     layers.hashed.overrides.push_back(
-        {where("needs"), {setting + "=/" + other.folder.filename().string()}});
+        {settings_.where("needs"), {setting + "=/" + other.folder.filename().string()}});
   }
 }
 
 void RunPlanner::plan_training(const RunSpec& spec, PlannedRun& run) {
   const auto layers = layers_of(spec, run);
-  const bool tried = spec.row && spec.kind == "tokenizer" && !scale_.pilot.key.empty();
+  const bool tried = spec.row && spec.kind == "tokenizer" && !settings_.scale().pilot.key.empty();
   const auto pilots = tried ? plan_pilots(spec, layers, run) : "";
   fill_in(layers, pilots, run);
   if (tried) run.recipe = run.pilots.recipes.front();
 }
 
 /// Returns what of the pilots counts in the hash of the run that they decide about: which they are.
-std::string RunPlanner::plan_pilots(const RunSpec& spec, const Layers& layers, PlannedRun& run) {
-  const auto& pilot = scale_.pilot;
+std::string RunPlanner::plan_pilots(const RunSpec& spec, const RunLayers& layers, PlannedRun& run) {
+  const auto& pilot = settings_.scale().pilot;
   run.pilots.metric = pilot.metric;
   run.pilots.values = pilot.values;
   auto hashed = "pilots by " + pilot.metric + "\n";
   for (const auto& choice : pilot.values) {
     auto chosen = layers;
-    chosen.add(scale_key("pilot"), {pilot.key + "=" + choice});
+    chosen.add(settings_.scale_key("pilot"), {pilot.key + "=" + choice});
     run.pilots.recipes.push_back(resolve_settings(spec.kind, chosen.real).yaml);
     run.pilots.runs.push_back(add_pilot(spec, run.value, choice));
     hashed += hash_of(plan_.runs[run.pilots.runs.back()].folder) + "\n";
@@ -185,18 +107,18 @@ std::string RunPlanner::plan_pilots(const RunSpec& spec, const Layers& layers, P
 /// Pilots have the first seed, so that a row's seeds are all trained with one value.
 size_t RunPlanner::add_pilot(const RunSpec& spec, const std::string& value,
                              const std::string& choice) {
-  auto run = begin(spec, value, seeds_of(spec).front());
+  auto run = begin(spec, value, settings_.seeds_of(spec).front());
   auto layers = layers_of(spec, run);
-  layers.add(scale_key("pilot"), {scale_.pilot.key + "=" + choice});
-  layers.add(scale_key("pilot.set"), scale_.pilot.set);
+  layers.add(settings_.scale_key("pilot"), {settings_.scale().pilot.key + "=" + choice});
+  layers.add(settings_.scale_key("pilot.set"), settings_.scale().pilot.set);
   run.name += "-pilot-" + choice;
-  run.metrics = {find_metric_kind(scale_.pilot.metric)->name};
+  run.metrics = {find_metric_kind(settings_.scale().pilot.metric)->name};
   fill_in(layers, "", run);
   return add_once(std::move(run));
 }
 
 /// What follows from a trained run's settings.
-void RunPlanner::fill_in(const Layers& layers, const std::string& also_hashed,
+void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed,
                          PlannedRun& run) const {
   const auto settings = resolve_settings(run.kind, layers.real);
   const auto essence = resolve_settings(run.kind, layers.hashed).essence;
@@ -212,11 +134,7 @@ void RunPlanner::fill_in(const Layers& layers, const std::string& also_hashed,
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
   }
   const auto hash = short_hash(run.kind + "\n" + essence + also_hashed);
-  run.folder = options_.out / "runs" / folder_name(run.name, hash);
-}
-
-Sources RunPlanner::images_of(const std::string& kind, const Layers& layers) const {
-  return resolve_settings(kind, layers.real).run.data.train;
+  run.folder = out_ / "runs" / folder_name(run.name, hash);
 }
 
 /// A file that `nsvq codebook` makes: of a model's training images, or of those of the run that
@@ -230,21 +148,12 @@ size_t RunPlanner::add_file(const RunSpec& spec, int64_t seed, Sources images) {
     images = plan_.runs[run.needs.back()].train;
     needs += plan_.runs[run.needs.back()].folder.filename().string() + "\n";
   }
-  if (images.items.empty() && !scale_.over.empty()) {
-    Layers layers;
-    layers.real.recipes = scale_.over;
-    layers.add(scale_key("set"), scale_.set);
-    add_images(layers);
-    images = images_of("tokenizer", layers);
-  }
+  if (images.items.empty()) images = settings_.images_of_scale();
   run.train = images;
-  for (const auto* words : {&spec.set, &at_scale(spec).set}) {
-    add_options(*words, where("runs." + spec.name + ".set"), run.options);
-  }
-  run.options.insert(run.options.end(), {"--seed", fmt::format("{}", seed)});
+  run.options = settings_.options_of(spec, seed);
   const auto hashed =
       fmt::format("{}\n{}\n{}{}", spec.kind, images.text(), needs, fmt::join(run.options, " "));
-  run.folder = options_.out / "runs" / folder_name(run.name, short_hash(hashed));
+  run.folder = out_ / "runs" / folder_name(run.name, short_hash(hashed));
   return add_once(std::move(run));
 }
 

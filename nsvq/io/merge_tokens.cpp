@@ -35,14 +35,14 @@ void require_equal_settings(const TokenManifest& first, const fs::path& first_fo
   here.keys_sha256 = there.keys_sha256;
   auto found = difference(here, there);
   if (!found && here.classes != there.classes) {  // one of the two has none
-    found = fmt::format("names of classes ({} here, {} there)", here.classes.size(),
-                        there.classes.size());
+    found = {.text = fmt::format("names of classes ({} here, {} there)", here.classes.size(),
+                                 there.classes.size()),
+             .of_classes = true};
   }
   if (!found) return;
-  const bool by_classes = found->starts_with("names of classes");
   throw UserError("{}: cannot be joined with {}: {}{}", other_folder.string(),
-                  first_folder.string(), *found,
-                  by_classes ? "; tokenize both with --classes FILE" : "");
+                  first_folder.string(), found->text,
+                  found->of_classes ? "; tokenize both with --classes FILE" : "");
 }
 
 void link_or_copy(const fs::path& from, const fs::path& to) {

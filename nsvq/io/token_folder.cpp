@@ -71,7 +71,7 @@ void TokenFolder::begin(const TokenSettings& settings, const std::string& source
   if (const auto other = difference(settings, manifest_.settings)) {
     throw UserError(
         "{}: contains tokens made with other settings: {}; choose another folder for --out",
-        path_.string(), *other);
+        path_.string(), other->text);
   }
   auto& classes = manifest_.settings.classes;  // which earlier versions did not write
   if (classes.empty()) classes = settings.classes;

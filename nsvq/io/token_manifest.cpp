@@ -1,7 +1,6 @@
 #include "nsvq/io/token_manifest.h"
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -179,14 +178,14 @@ TokenManifest read_token_manifest(const fs::path& folder) {
   return read_named(path, from_json);
 }
 
-std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there) {
-  const auto compare = [](const char* name, const auto& a, const auto& b) {
-    return a == b ? std::string() : fmt::format("{} ({} here, {} there)", name, a, b);
+std::optional<TokenDifference> difference(const TokenSettings& here, const TokenSettings& there) {
+  const auto compare = [](const char* name, const auto& a, const auto& b) -> TokenDifference {
+    return {a == b ? "" : fmt::format("{} ({} here, {} there)", name, a, b)};
   };
   const auto size = [](int64_t height, int64_t width) {
     return fmt::format("{}x{}", height, width);
   };
-  const std::vector<std::string> found = {
+  const std::vector<TokenDifference> found = {
       compare("model", here.model_sha256.substr(0, 12), there.model_sha256.substr(0, 12)),
       compare("codes", here.codes, there.codes),
       compare("image size", size(here.image_height, here.image_width),
@@ -195,10 +194,11 @@ std::optional<std::string> difference(const TokenSettings& here, const TokenSett
               size(there.grid_height, there.grid_width)),
       compare("number of images", here.images, there.images),
       compare("names of images", here.keys_sha256.substr(0, 12), there.keys_sha256.substr(0, 12)),
-      compare_classes(here.classes, there.classes),
+      {.text = compare_classes(here.classes, there.classes), .of_classes = true},
       compare("shard size", here.shard_size, there.shard_size),
       compare("batch size", here.batch_size, there.batch_size)};
-  const auto first = std::find_if(found.begin(), found.end(), std::not_fn(&std::string::empty));
+  const auto first = std::find_if(found.begin(), found.end(),
+                                  [](const auto& setting) { return !setting.text.empty(); });
   if (first == found.end()) return std::nullopt;
   return *first;
 }

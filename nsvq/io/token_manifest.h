@@ -66,7 +66,13 @@ TokenManifest read_token_manifest(const std::filesystem::path& folder);
 void write_shard_record(const std::filesystem::path& path, const ShardRecord& record);
 ShardRecord read_shard_record(const std::filesystem::path& path);
 
-/// The first setting that differs, as "codes (32 here, 64 there)".
-std::optional<std::string> difference(const TokenSettings& here, const TokenSettings& there);
+/// A setting in which two folders differ.
+struct TokenDifference {
+  std::string text;         ///< "codes (32 here, 64 there)"
+  bool of_classes = false;  ///< whether it is that of the names of classes
+};
+
+/// The first of them.
+std::optional<TokenDifference> difference(const TokenSettings& here, const TokenSettings& there);
 
 }  // namespace nsvq

@@ -42,9 +42,24 @@ std::vector<Option> replacement_options(ReplacementConfig& config) {
   return rows;
 }
 
+std::string replacement_policy(const Config& config) {
+  const auto& policy = config.replacement.policy;
+  return policy == "auto" ? quantizer_kind(config.quantizer.type).replacement : policy;
+}
+
+std::string other_policy_of(const std::string& key, const std::string& policy) {
+  ReplacementConfig config;
+  for (const auto& kind : replacement_kinds()) {
+    if (!kind.options || kind.name == policy) continue;
+    for (const auto& row : kind.options(config)) {
+      if (row.key == key) return kind.name;
+    }
+  }
+  return "";
+}
+
 std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer) {
-  auto policy = config.replacement.policy;
-  if (policy == "auto") policy = quantizer_kind(config.quantizer.type).replacement;
+  const auto policy = replacement_policy(config);
   if (policy == "none") return nullptr;
   const auto codebook = quantizer.codebook();
   if (!codebook.defined()) {

@@ -58,6 +58,11 @@ const std::vector<ReplacementKind>& replacement_kinds();
 /// All settings replacement.*: those that policies share and those of each policy.
 std::vector<Option> replacement_options(ReplacementConfig& config);
 
+/// The policy of a recipe: "auto" is that of its quantizer's kind.
+std::string replacement_policy(const Config& config);
+/// The policy that has the setting of a key for itself, if that is another one than `policy`.
+std::string other_policy_of(const std::string& key, const std::string& policy);
+
 /// The policy of a recipe for its quantizer, "auto" being that of its kind; a null pointer for
 /// "none". Throws UserError if the quantizer has no codebook to act on.
 std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer);

@@ -115,7 +115,7 @@ ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std:
   }
   ImportedWeights imported;
   for (const auto& [name, tensor] : plain) {
-    const auto begins = [&name](std::string_view part) { return name.starts_with(part); };
+    const auto begins = [&name = name](std::string_view part) { return name.starts_with(part); };
     if (begins(kAverage) || std::any_of(kLeftOut.begin(), kLeftOut.end(), begins)) {
       ++imported.left_out[name.substr(0, name.find('.'))];
       continue;

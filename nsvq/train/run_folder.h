@@ -10,6 +10,8 @@ namespace nsvq {
 
 inline constexpr auto kSettingsFile = "config.yaml";
 inline constexpr auto kMetricsFile = "metrics.jsonl";
+/// Beside the folder of a run that `nsvq reproduce` has made: the recipe it was trained by.
+inline constexpr auto kReproducedRecipe = "recipe.yaml";
 
 /// Whether a folder holds a run, by what it holds: settings or checkpoints.
 bool holds_run(const std::filesystem::path& folder);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -27,7 +28,11 @@ namespace {
 std::string name_of_run(const fs::path& folder) {
   auto whole = fs::absolute(folder).lexically_normal();
   if (!whole.has_filename()) whole = whole.parent_path();
-  if (whole.filename() == "run") return whole.parent_path().filename().string();
+  const auto around = whole.parent_path();
+  std::error_code ignored;
+  if (whole.filename() == "run" && fs::exists(around / kReproducedRecipe, ignored)) {
+    return around.filename().string();
+  }
   const auto name = whole.filename().string();
   const auto dash = name.rfind('-');
   if (dash == std::string::npos || dash == 0) return name;

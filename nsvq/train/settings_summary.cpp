@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
@@ -25,6 +26,23 @@ const std::set<std::string>& always_shown() {
   return keys;
 }
 
+/// Why a setting has no effect; empty if it has one.
+std::string unused_reason(const std::string& key, const Config& config) {
+  const auto& type = config.quantizer.type;
+  if (const auto others = other_kinds_of(key, type); !others.empty()) {
+    return fmt::format("of {}: {} makes no use of it", others, type);
+  }
+  const bool of_adversary = key.starts_with("adversarial.") && key != "adversarial.weight";
+  if (of_adversary && config.adversarial.weight == 0) {
+    return "adversarial.weight is 0: there is no discriminator";
+  }
+  if (!key.starts_with("replacement.") || key == "replacement.policy") return "";
+  const auto policy = replacement_policy(config);
+  if (policy == "none") return "no codes are replaced";
+  const auto other = other_policy_of(key, policy);
+  return other.empty() ? "" : fmt::format("of {}: {} makes no use of it", other, policy);
+}
+
 }  // namespace
 
 std::string summarize_settings(const Config& config) {
@@ -37,9 +55,8 @@ std::string summarize_settings(const Config& config) {
   auto shown = always_shown();
   if (!config.train.init_from.empty()) shown.insert("train.init_from");
   const auto note = [&](const std::string& key) -> std::string {
-    const auto others = other_kinds_of(key, config.quantizer.type);
-    if (others.empty()) return "";
-    return fmt::format("  (of {}: {} makes no use of it)", others, config.quantizer.type);
+    const auto reason = unused_reason(key, config);
+    return reason.empty() ? "" : fmt::format("  ({})", reason);
   };
   return summarize_settings(tokenizer_options(copy), usual, shown, note);
 }

@@ -22,6 +22,7 @@
 #include "nsvq/core/random.h"
 #include "nsvq/io/file.h"
 #include "tests/cli/folder_watch.h"
+#include "tests/reset_signals.h"
 
 extern char** environ;
 
@@ -45,7 +46,10 @@ class Program {
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    EXPECT_EQ(posix_spawn(&process_, NSVQ_PROGRAM, &files, nullptr, arguments.data(), environ), 0);
+    const Attributes attributes;
+    EXPECT_EQ(
+        posix_spawn(&process_, NSVQ_PROGRAM, &files, attributes.get(), arguments.data(), environ),
+        0);
     posix_spawn_file_actions_destroy(&files);
     ::close(ends[1]);
     ended_ = ends[0];
@@ -73,6 +77,26 @@ class Program {
   }
 
  private:
+  /// What reset_signals does, for the program alone.
+  class Attributes {
+   public:
+    Attributes() {
+      sigset_t signals;
+      sigemptyset(&signals);
+      for (const int number : kHandledSignals) sigaddset(&signals, number);
+      posix_spawnattr_init(&attributes_);
+      posix_spawnattr_setsigdefault(&attributes_, &signals);
+      posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+    }
+    ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+    Attributes(const Attributes&) = delete;
+    Attributes& operator=(const Attributes&) = delete;
+    const posix_spawnattr_t* get() const { return &attributes_; }
+
+   private:
+    posix_spawnattr_t attributes_{};
+  };
+
   static constexpr int kHeldByProgram = 3;
 
   pid_t process_ = -1;

@@ -145,6 +145,7 @@ TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
       run({"statistics", "--data", folder_ / "a", "--metric", metric, "--out", file});
   ASSERT_EQ(saved.code, 0) << saved.error;
   expect_contains(saved.out, {"5 images", "weights squeezenet1_1: official values"});
+  expect_contains(saved.error, {"fd-squeezenet1_1: 5 images are too few for 512 features"});
   const auto from_images = figures({folder_ / "a", folder_ / "b", "--metrics", metric});
   const auto from_file = figures({file, folder_ / "b", "--metrics", metric});
   EXPECT_EQ(from_file.at(metric), from_images.at(metric));

@@ -4,9 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
-#include "tests/cli/model_file.h"
+#include "tests/cli/output_fixture.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 
@@ -15,14 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class OutputName : public testing::Test {
- protected:
-  void SetUp() override { write_model_file(model_, tiny_config()); }
-
-  TemporaryFolder folder_;
-  std::string model_ = folder_ / "model.safetensors";
-  std::string data_ = "builtin:dead-leaves?size=16&count=3";
-};
+class OutputName : public OutputTest {};
 
 TEST_F(OutputName, FoldersOfAFileAreMadeWithIt) {
   const auto missing = folder_ / "missing";

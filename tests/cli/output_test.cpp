@@ -9,10 +9,9 @@
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/memory_advice.h"
-#include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
-#include "tests/cli/model_file.h"
+#include "tests/cli/output_fixture.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"
 #include "tests/train/tiny.h"
@@ -23,14 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-class Output : public testing::Test {
- protected:
-  void SetUp() override { write_model_file(model_, tiny_config()); }
-
-  TemporaryFolder folder_;
-  std::string model_ = folder_ / "model.safetensors";
-  std::string data_ = "builtin:dead-leaves?size=16&count=3";
-};
+class Output : public OutputTest {};
 
 TEST_F(Output, AFullDiskBehindStandardOutputIsAnError) {
   const auto error = folder_ / "error.txt";

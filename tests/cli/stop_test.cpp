@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "nsvq/cli/flush_stdout.h"
 #include "nsvq/core/error.h"
@@ -197,15 +196,6 @@ TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
                  {"no best checkpoint"});
 }
 
-TEST_F(Stop, ARunOfAFixedLengthIsListedWithItBeforeItsFirstCheckpoint) {
-  auto config = tiny_config();
-  const auto run_of = [&](const std::string& name) { return folder_ / "runs" / name; };
-  write_text(run_of("by-epochs") / "config.yaml", to_yaml(config));
-  config.train.steps = 44;
-  write_text(run_of("by-steps") / "config.yaml", to_yaml(config));
-  expect_contains(run({"runs", folder_ / "runs"}).out, {"0 of ?", "0 of 44"});
-}
-
 TEST_F(Stop, NamesThatLackAPartAreCompletedInTheError) {
   const auto before = fs::current_path();
   fs::current_path(folder_.path());
@@ -217,66 +207,6 @@ TEST_F(Stop, NamesThatLackAPartAreCompletedInTheError) {
   expect_failure(of_folder, 2, {"runs: a folder of runs", "nsvq runs runs"});
   expect_failure(of_recipe, 2, {"tiny: cannot read this recipe", "did you mean tiny.yaml?"});
   EXPECT_EQ(unknown.error.find("did you mean"), std::string::npos) << unknown.error;
-}
-
-TEST_F(Stop, RunsAreListed) {
-  auto config = tiny_config();
-  config.train.epochs = 2;
-  write_text(recipe_, to_yaml(config));
-  const auto runs = folder_ / "runs";
-  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "tiny").string()}).code, 0);
-  ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "deep/tiny-2").string()}).code, 0);
-  // As `nsvq reproduce` names them.
-  fs::rename(runs / "deep/tiny-2", runs / "deep/run");
-  EXPECT_EQ(
-      nlohmann::json::parse(run({"runs", (runs / "deep/").string(), "--json"}).out)[0].at("name"),
-      "deep");
-  fs::rename(runs / "deep/run", runs / "deep/tiny-2");
-  fs::create_directories(runs / "no run");
-  fs::remove_all(list_checkpoints(runs / "deep/tiny-2").back());
-  const auto listed = run({"runs", runs.string(), "--json"});
-  ASSERT_EQ(listed.code, 0) << listed.error;
-  const auto json = nlohmann::json::parse(listed.out);
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_EQ(json[0].at("path"), (runs / "deep/tiny-2").string());
-  EXPECT_EQ(json[0].at("state"), "stopped");
-  EXPECT_EQ(json[0].at("step"), 3);
-  EXPECT_EQ(json[1].at("name"), "tiny");
-  EXPECT_EQ(json[1].at("state"), "finished");
-  EXPECT_EQ(json[1].at("step"), 6);
-  EXPECT_EQ(json[1].at("total_steps"), 6);
-  EXPECT_GT(json[1].at("evaluation").at("psnr").get<double>(), 3);
-  EXPECT_GT(json[1].at("bytes").get<int64_t>(), 10000);
-  EXPECT_EQ(json[1].at("evaluation").at("images").dump(), "7");
-
-  const auto lock = lock_run(runs / "tiny");
-  const auto table = run({"runs", runs.string()});
-  expect_contains(table.out, {"tiny", "running", "stopped", "3 of 6", "6 of 6", "kB"});
-  expect_contains(run({"runs", (runs / "tiny").string()}).out, {"running"});
-  expect_failure(run({"runs", (runs / "no run").string()}), 2, {"no runs"});
-  expect_failure(run({"runs", (folder_ / "missing").string()}), 2, {"missing"});
-  EXPECT_EQ(run({"runs", (runs / "no run").string(), "--json", "-"}).out, "[]\n");
-  EXPECT_EQ(run({"runs", "--json", (runs / "no run").string()}).out, "[]\n");
-
-  // Numbers of one run that nobody can have written do not keep the others from being listed.
-  const auto state_file = list_checkpoints(runs / "deep/tiny-2").back() / "state.json";
-  auto state = nlohmann::json::parse(read_text(state_file));
-  state["step"] = INT64_MAX;
-  write_text(state_file, state.dump());
-  const auto listed_again = [&] {
-    return nlohmann::json::parse(run({"runs", runs.string(), "--json"}).out);
-  };
-  EXPECT_EQ(listed_again()[0].at("step"), INT64_MAX);
-  EXPECT_EQ(listed_again()[0].at("total_steps"), 0) << "not a product that does not fit";
-  for (const char* wrong : {"1e300", "1.5", "\"3\"", "-1"}) {
-    state["step"] = nlohmann::json::parse(wrong);
-    write_text(state_file, state.dump());
-    const auto all = listed_again();
-    ASSERT_EQ(all.size(), 2u);
-    EXPECT_EQ(all[0].at("state"), "damaged");
-    expect_contains(all[0].at("problem").get<std::string>(), {"state.json", "step"});
-    EXPECT_FALSE(all[1].contains("problem"));
-  }
 }
 
 TEST_F(Stop, WhoReadsTheLogMayEndFirst) {
@@ -294,16 +224,6 @@ TEST_F(Stop, WhoReadsTheLogMayEndFirst) {
   // The run is finished: its table alone is printed.
   EXPECT_EQ(code_of(command + " --resume 2>/dev/null >/dev/full; echo $?"), "3\n");
   EXPECT_EQ(code_of(command + " --resume 2>/dev/null | true; echo ${PIPESTATUS[0]}"), "0\n");
-}
-
-TEST_F(Stop, ALogThatCannotBeReadIsSaid) {
-  const auto run_folder = folder_ / "run";
-  ASSERT_EQ(run({"train", recipe_.string(), "train.epochs=1", "--run", run_folder.string()}).code,
-            0);
-  std::ofstream(run_folder / "metrics.jsonl", std::ios::app) << "[[[[\n";
-  const auto listed = run({"runs", run_folder.string()});
-  EXPECT_EQ(listed.code, 0);
-  expect_contains(listed.error, {"metrics.jsonl: its last line is no record of a run"});
 }
 
 }  // namespace

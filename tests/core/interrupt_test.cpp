@@ -1,4 +1,5 @@
 #include "nsvq/core/interrupt.h"
+#include "tests/reset_signals.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,10 +13,11 @@ namespace {
 
 class Interrupt : public testing::Test {
  protected:
+  void SetUp() override { reset_signals(); }
   void TearDown() override {
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) signal(number, SIG_DFL);
+    reset_signals();
     catch_interrupts();  // forgets what came
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) signal(number, SIG_DFL);
+    reset_signals();
   }
 };
 

@@ -13,6 +13,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/slots.h"
 #include "nsvq/io/file.h"
+#include "tests/reset_signals.h"
 
 namespace nsvq {
 namespace {
@@ -115,6 +116,7 @@ TEST_F(JobTest, WhatIsNotWantedIsNotStarted) {
 TEST_F(JobTest, AStopIsPassedOn) {
   add("long", "trap 'touch saved; exit 143' TERM; touch started; while :; do sleep 0.05; done");
   add("later", "touch done", {0});
+  reset_signals();
   catch_interrupts();
   std::thread stop([&] {
     while (!fs::exists(folder_ / "long" / "started")) {

@@ -73,14 +73,15 @@ TEST_F(MergeTokens, DifferencesAreNamed) {
   const auto others = change("others", [](TokenSettings& s) { s.classes = {"cat"}; });
   const auto expect = [&](const std::vector<fs::path>& folders, const std::string& wanted) {
     const auto error = error_of_merging(folders);
-    EXPECT_NE(error.find(wanted), std::string::npos) << error;
+    EXPECT_TRUE(error.ends_with(": " + wanted)) << error;
     EXPECT_TRUE(error.starts_with(folders.back().string())) << error;
   };
+  const std::string remedy = "; tokenize both with --classes FILE";
   expect({a, model}, "model (ffffffffffff here, aaaaaaaaaaaa there)");
   expect({a, size}, "image size (16x32 here, 16x24 there)");
   expect({a, batch}, "batch size (1 here, 2 there)");
-  expect({a, names}, "names of classes (1 here, 0 there)");
-  expect({names, others}, "names of classes (class 0 is 'cat' here, 'bee' there)");
+  expect({a, names}, "names of classes (1 here, 0 there)" + remedy);
+  expect({names, others}, "names of classes (class 0 is 'cat' here, 'bee' there)" + remedy);
 }
 
 TEST_F(MergeTokens, DamagedAndUnfinishedFoldersAreRefused) {

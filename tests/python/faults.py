@@ -24,6 +24,9 @@ from pathlib import Path
 
 from ranks import ENDED, NSVQ, Ranks, newest_folder, newest_state, tensors, torchrun_words, train_words, wait_for
 
+# A shell may have started this with SIGINT ignored, which the program would leave so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 TIMEOUT = 10  # dist.timeout of these runs
 CLOSED = 10  # seconds within which a closed connection is noticed
 CHANGES = {"train__batch_size": 4, "train__epochs": 10, "checkpoint__every_steps": 5, "dist__timeout": TIMEOUT,

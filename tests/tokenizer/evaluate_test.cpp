@@ -6,6 +6,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/data/source.h"
 #include "nsvq/tokenizer/loader_options.h"
+#include "tests/reset_signals.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -22,6 +23,7 @@ TEST(Evaluate, EndsWithTheBatchInWhichASignalComes) {
   const auto stop = [&](const EvalBatch&, const std::vector<int64_t>&) {
     if (++batches == 2) raise(SIGTERM);
   };
+  reset_signals();
   catch_interrupts();
   EXPECT_THROW(evaluate(model, loader, at::kCPU, metrics, {.on_batch = stop}), Interrupted);
   EXPECT_EQ(batches, 2);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/expect_contains.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 #include "tests/train/trainer_fixture.h"
@@ -19,6 +20,12 @@ Config short_config() {
   config.schedule.ramp_epochs = 1;
   config.adversarial = {.weight = 0.1, .width = 4, .layers = 1};
   config.train.epochs = 2;
+  return config;
+}
+
+/// With twice the budget.
+Config twice_as_long(Config config) {
+  (config.train.steps > 0 ? config.train.steps : config.train.epochs) *= 2;
   return config;
 }
 
@@ -49,8 +56,10 @@ void expect_same_training(const fs::path& a, const fs::path& b) {
 
 class ExtendTest : public TrainerTest {
  protected:
-  /// The run of `config`, extended by `longer`, and the run of the latter in `whole_`.
-  void train_both(const Config& config, const Config& longer) {
+  /// The run of `config`, extended to twice its budget, and the run that has it from the start in
+  /// `whole_`.
+  void train_both(const Config& config) {
+    const auto longer = twice_as_long(config);
     train(config, run_);
     EXPECT_EQ(lines_of_kind(run_, "phase").size(), 1u);
     extend(longer, run_);
@@ -62,9 +71,7 @@ class ExtendTest : public TrainerTest {
 };
 
 TEST_F(ExtendTest, APhaseThatWasDueAtTheEndBegins) {
-  auto longer = short_config();
-  longer.train.epochs = 4;
-  train_both(short_config(), longer);
+  train_both(short_config());
   expect_same_runs(whole_, run_);
 }
 
@@ -73,18 +80,14 @@ TEST_F(ExtendTest, APlateauThatWasReachedAtTheEndCounts) {
   config.schedule.freeze = "plateau";
   config.schedule.patience = 1;
   config.schedule.latest_epoch = 2;
-  auto longer = config;
-  longer.train.epochs = 4;
-  train_both(config, longer);
+  train_both(config);
   expect_same_runs(whole_, run_);
 }
 
 TEST_F(ExtendTest, OfPhasesThatAreCountedInSteps) {
   auto config = short_config();
   config.schedule.epoch_steps = 3;
-  auto longer = config;
-  longer.train.epochs = 4;
-  train_both(config, longer);
+  train_both(config);
   expect_same_training(whole_, run_);
 }
 
@@ -94,15 +97,12 @@ TEST_F(ExtendTest, OfABudgetOfSteps) {
   config.schedule.freeze_epoch = 3;
   config.replacement.every_steps = 2;
   config.train.steps = 6;
-  auto longer = config;
-  longer.train.steps = 12;
-  train_both(config, longer);
+  train_both(config);
   expect_same_training(whole_, run_);
 }
 
 TEST_F(ExtendTest, AfterACrashInItsFirstStep) {
-  auto longer = short_config();
-  longer.train.epochs = 4;
+  const auto longer = twice_as_long(short_config());
   train(short_config(), run_);
   struct Crash {};
   {
@@ -113,6 +113,24 @@ TEST_F(ExtendTest, AfterACrashInItsFirstStep) {
   extend(longer, run_);
   train(longer, whole_);
   expect_same_runs(whole_, run_);
+}
+
+TEST_F(ExtendTest, AnEpochThatAnEarlierBudgetCutIsSaid) {
+  const auto said_by = [&](int64_t steps, int64_t later) {
+    auto config = tiny_config();
+    config.train.steps = steps;
+    const auto run = folder_.path() / fmt::format("{} steps", steps);
+    train(config, run);
+    config.train.steps = later;
+    testing::internal::CaptureStderr();
+    extend(config, run);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string cut = "an earlier budget (train.steps) ended within an epoch",
+                    whole = "what a run of 7 steps from the start does (--new starts one)";
+  expect_contains(said_by(4, 7), {"continues    after step 4, in epoch 3", cut, whole});
+  EXPECT_EQ(said_by(3, 7).find(cut), std::string::npos) << "a whole epoch";
+  EXPECT_EQ(said_by(5, 5).find(cut), std::string::npos) << "finished: nothing follows";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "tests/reset_signals.h"
 #include "tests/train/regression.h"
 #include "tests/train/run_traces.h"
 
@@ -51,6 +52,7 @@ Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, i
   Loop loop(task, points, options, make_single_group(), at::kCPU);
   auto run = RunDirectory::create(folder, options.settings);
   loop.write_to(run);
+  reset_signals();
   catch_interrupts();
   const auto outcome = loop.train();
   catch_interrupts();  // forgets the signal
@@ -99,6 +101,7 @@ TEST(Loop, ACheckpointIsWrittenWhenAskedFor) {
   const TemporaryFolder folder;
   auto options = regression_options();
   options.checkpoint.every_steps = 0;
+  reset_signals();
   catch_interrupts();
   testing::internal::CaptureStderr();
   train_regression(folder / "run", options, [](const RunState& state) {
@@ -118,6 +121,7 @@ TEST(Loop, TheReportOfAStoppedRunDoesNotReload) {
            std::string::npos;
   };
   bool on_the_way = false;
+  reset_signals();
   catch_interrupts();
   const auto stop = [&](const RunState& state) {
     if (state.step != 7) return;

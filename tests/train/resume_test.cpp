@@ -16,6 +16,7 @@
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/trainer.h"
+#include "tests/reset_signals.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -140,6 +141,7 @@ TEST_F(ResumeTest, FromSeveralCrashes) {
 
 TEST_F(ResumeTest, FromASignal) {
   const auto path = folder_->path() / "signalled";
+  reset_signals();
   catch_interrupts();
   Trainer trainer(full_config(), path, make_single_group());
   trainer.loop().on_step([](const RunState& state) {

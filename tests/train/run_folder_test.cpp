@@ -19,6 +19,7 @@
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/trainer.h"
 #include "tests/expect_contains.h"
+#include "tests/reset_signals.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 
@@ -37,6 +38,7 @@ Config small_run() {
 /// Trains until a signal after `steps`, or to the end.
 Outcome train_in(const Config& config, const fs::path& folder, Start start = Start::fresh,
                  int64_t steps = -1) {
+  reset_signals();
   catch_interrupts();
   Trainer trainer(config, folder, make_single_group(), start);
   trainer.loop().on_step([=](const RunState& state) {

@@ -21,14 +21,15 @@ TEST(SettingsSummary, ShowsWhatMattersAndWhatDiffers) {
   EXPECT_NE(text.find("\n  schedule.freeze: epoch"), std::string::npos) << text;
 }
 
+std::string line_of(const std::string& key, const Config& config) {
+  const auto text = summarize_settings(config) + "\n";
+  const auto begin = text.find("\n  " + key);
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+}
+
 TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
-  const auto line_of = [](const std::string& key, const Config& config) {
-    const auto text = summarize_settings(config) + "\n";
-    const auto begin = text.find("\n  " + key);
-    return begin == std::string::npos
-               ? ""
-               : text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
-  };
   const auto key = std::string("quantizer.features.file"), given = key + "=x.npy";
   auto config = load_config("", {given});
   EXPECT_EQ(line_of(key, config),
@@ -37,6 +38,33 @@ TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
   EXPECT_EQ(line_of(key, config), "  quantizer.features.file: x.npy");
   config = load_config("", {"quantizer.tau=0.5"});
   EXPECT_EQ(line_of("quantizer.tau", config), "  quantizer.tau: 0.5");
+}
+
+TEST(SettingsSummary, MarksSettingsOfADiscriminatorThatIsNotThere) {
+  const std::string width = "adversarial.width=7";
+  EXPECT_EQ(line_of("adversarial.width", load_config("", {width, "adversarial.weight=0"})),
+            "  adversarial.width: 7  (adversarial.weight is 0: there is no discriminator)");
+  EXPECT_EQ(line_of("adversarial.width", load_config("", {width, "adversarial.weight=0.5"})),
+            "  adversarial.width: 7");
+  const auto weight = line_of("adversarial.weight", load_config("", {"adversarial.weight=0"}));
+  EXPECT_EQ(weight.find('('), std::string::npos) << weight;
+}
+
+TEST(SettingsSummary, MarksSettingsOfAnotherPolicy) {
+  const std::string threshold = "replacement.threshold=7", sigma = "replacement.sigma=0.25";
+  const auto policy = [](const std::string& name) { return "replacement.policy=" + name; };
+  EXPECT_EQ(line_of("replacement.threshold", load_config("", {threshold, policy("none")})),
+            "  replacement.threshold: 7  (no codes are replaced)");
+  EXPECT_EQ(line_of("replacement.threshold", load_config("", {threshold})),
+            "  replacement.threshold: 7");
+  EXPECT_EQ(line_of("replacement.sigma", load_config("", {sigma, policy("restart")})),
+            "  replacement.sigma: 0.25  (of copy: restart makes no use of it)");
+  EXPECT_EQ(line_of("replacement.sigma", load_config("", {sigma})), "  replacement.sigma: 0.25");
+  EXPECT_EQ(line_of("replacement.policy", load_config("", {policy("none")})),
+            "  replacement.policy: none");
+  // As quantizers without a codebook have it.
+  EXPECT_EQ(line_of("replacement.sigma", load_config("", {sigma, "quantizer.type=fsq"})),
+            "  replacement.sigma: 0.25  (no codes are replaced)");
 }
 
 /// Defaults that a quantizer brings are no differences.
