@@ -95,7 +95,7 @@ class Bench:
         self.plain("tokenize", model, "--data", images, "--out", inputs / "tokens", "--shard-size", 8)
         self.commands = {
             "train": ["train", inputs / "recipe.yaml", "--run", "OUT/run"],
-            "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8, "--claim-timeout", 5],
+            "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8],
             "detokenize": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures"],
             "detokenize-tar": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures.tar"],
             "export": ["export", model, "--out", "OUT/exported.safetensors"],
