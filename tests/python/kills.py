@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from file_faults import ENDED, ENVIRONMENT, files_in, run_result
+from fault_bench import ENDED, ENVIRONMENT, files_in, run_result
 
 RECIPE = Path(__file__).parents[1] / "cli/killed.yaml"
 KILLS_PER_FOLDER = 3
