@@ -45,6 +45,15 @@ std::string last_message(const fs::path& log, uintmax_t from) {
   return printable((found.empty() ? last : found).substr(0, 500));
 }
 
+/// The words as those of a shell that registers and then becomes the program.
+std::vector<std::string> registering(const std::string& program,
+                                     const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {
+      "-c", with_registration("exec \"$@\"", SpawnOptions::kExtraDescriptor), "sh", program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
 }  // namespace
 
 LoggedProcess::LoggedProcess(const std::string& program, const std::vector<std::string>& arguments,
@@ -59,10 +68,10 @@ LoggedProcess::LoggedProcess(const std::string& program, const std::vector<std::
   SpawnOptions options;
   options.output = options.error = file.get();
   options.environment = environment;
-  guard_descriptor();  // starts the guard, so that the next two calls follow each other at once
-  process_ = spawn_program(program, arguments, options);
+  options.extra = guard_descriptor();
+  process_ = options.extra < 0 ? spawn_program(program, arguments, options)
+                               : spawn_program("/bin/sh", registering(program, arguments), options);
   if (process_ < 0) throw RunError("cannot start {}: {}", program, std::strerror(errno));
-  register_group(process_);
 }
 
 std::optional<int> LoggedProcess::status() const {

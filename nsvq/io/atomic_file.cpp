@@ -54,6 +54,21 @@ void exchange_folders(const fs::path& fresh, const fs::path& old) {
   if (rename_file(aside, fresh) != 0) fail_write(fresh, errno);
 }
 
+// The same as link_if_new, on a file system without hard links.
+bool rename_if_new(const fs::path& from, const fs::path& to) {
+  const auto rename = [&] {
+    return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+  };
+  if (retry_interrupted(rename) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_write(to, errno);
+  // Nor with a rename that replaces nothing: an empty file takes the name until the rename.
+  const Descriptor empty = open_file(to, O_WRONLY | O_CREAT | O_EXCL);
+  if (!empty && errno == EEXIST) return false;
+  if (!empty || rename_file(from, to) != 0) fail_write(to, errno);
+  return true;
+}
+
 // Gives the file `from` the name `to`, or is false if that name is in use.
 bool link_if_new(const fs::path& from, const fs::path& to) {
   if (retry_interrupted([&] { return ::link(from.c_str(), to.c_str()); }) == 0) return true;
@@ -63,11 +78,7 @@ bool link_if_new(const fs::path& from, const fs::path& to) {
   if (::stat(from.c_str(), &info) == 0 && info.st_nlink == 2) return true;
   if (error == EEXIST) return false;
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP) fail_write(to, error);
-  // A file system without hard links: an empty file takes the name until the rename.
-  const Descriptor empty = open_file(to, O_WRONLY | O_CREAT | O_EXCL);
-  if (!empty && errno == EEXIST) return false;
-  if (!empty || rename_file(from, to) != 0) fail_write(to, errno);
-  return true;
+  return rename_if_new(from, to);
 }
 
 void sync_tree(const fs::path& folder) try {
@@ -99,7 +110,7 @@ AtomicFile::AtomicFile(fs::path final_path) : final_(std::move(final_path)) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (file_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) { write_all(final_, file_.get(), bytes); }
@@ -117,10 +128,11 @@ void AtomicFile::commit() {
 bool AtomicFile::commit_if_new(Sync sync) {
   if (temporary_.empty()) return false;  // a device or a pipe has the name
   if (sync == Sync::yes) sync_descriptor(final_, file_.get());
+  // Before the file has its name: a network file system sends what was written when it is closed.
+  if (::close(file_.release()) != 0 && errno != EINTR) fail_write(final_, errno);
   const bool made = link_if_new(temporary_, final_);
   ::unlink(temporary_.c_str());
   temporary_.clear();
-  ::close(file_.release());
   if (made && sync == Sync::yes) sync_path(parent_of(final_));
   return made;
 }

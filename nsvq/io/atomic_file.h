@@ -27,7 +27,9 @@ class AtomicFile {
   void commit();
   /// As commit, unless there is a file of the final name already: then nothing appears, and the
   /// answer is false. Of several processes, on several machines that share the disk, one makes it.
-  /// Without a sync a power cut may leave an empty file.
+  /// Others see it whole, without a sync too, but then a power cut may leave an empty file. (Where
+  /// the file system has neither hard links nor a rename that replaces nothing, others may see an
+  /// empty file for a moment.)
   bool commit_if_new(Sync sync = Sync::yes);
 
  private:

@@ -109,9 +109,19 @@ std::optional<FoundClaim> find_claim(const fs::path& file) {
   return FoundClaim{{text.data(), static_cast<size_t>(length)}, time_of(info)};
 }
 
+/// Whether a power cut has taken the owner away, the file having its name but not its bytes. No
+/// living owner has such a file: it is written and closed before it gets its name
+/// (AtomicFile::commit_if_new), so that other machines that open it see the owner as well. Where
+/// the file system allows that moment, or a server loses what it has said to have, the owner may
+/// be alive; then two do the same work.
+bool is_lost(const std::string& owner) {
+  return owner.find_first_not_of('\0') == std::string::npos;
+}
+
 /// A time in the future, which only a changed clock of the disk explains, must not block forever.
 bool is_abandoned(const FoundClaim& claim, const ClaimExpiry& expiry) {
-  return is_gone(claim.owner) || std::chrono::abs(expiry.now - claim.refreshed) > expiry.timeout;
+  return is_lost(claim.owner) || is_gone(claim.owner) ||
+         std::chrono::abs(expiry.now - claim.refreshed) > expiry.timeout;
 }
 
 /// Removes the claim of `owner`. Moved aside first: of several who found it abandoned, the second

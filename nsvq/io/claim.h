@@ -31,8 +31,8 @@ std::filesystem::file_time_type time_on_disk(const std::filesystem::path& folder
 class Claim {
  public:
   /// None if another process has it. One whose owner ran on this machine and is gone is free at
-  /// once, any other when it has not been refreshed for the timeout. Throws RunError if the file
-  /// cannot be written.
+  /// once, and one that a power cut left empty; any other when it has not been refreshed for the
+  /// timeout. Throws RunError if the file cannot be written.
   static std::unique_ptr<Claim> try_take(const std::filesystem::path& file,
                                          const ClaimExpiry& expiry);
   /// Whether `try_take` would take it now.

@@ -41,9 +41,9 @@ class CommandGuard {
     return socket_.get();  // -1 if it could not be started
   }
 
-  void tell(char sign, pid_t group) {
+  void forget(pid_t group) {
     if (descriptor() < 0) return;
-    const auto line = fmt::format("{} {}\n", sign, group);
+    const auto line = fmt::format("- {}\n", group);
     // Not write, which would raise SIGPIPE if someone killed the guard.
     retry_interrupted(
         [&] { return ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL); });
@@ -84,8 +84,6 @@ std::string with_registration(const std::string& command, int at) {
                      at, at, command);
 }
 
-void register_group(pid_t group) { command_guard().tell('+', group); }
-
-void forget_group(pid_t group) { command_guard().tell('-', group); }
+void forget_group(pid_t group) { command_guard().forget(group); }
 
 }  // namespace nsvq

@@ -14,8 +14,6 @@ int guard_descriptor();
 /// The command with its registration before it, at the descriptor `at`, which it then closes. The
 /// helper waits for that, so that no moment is left in which the command is not known.
 std::string with_registration(const std::string& command, int at);
-/// Registers a group whose leader does not do so itself, right after it was started.
-void register_group(pid_t group);
 /// The group has ended.
 void forget_group(pid_t group);
 

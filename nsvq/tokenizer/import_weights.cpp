@@ -115,7 +115,8 @@ ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std:
   }
   ImportedWeights imported;
   for (const auto& [name, tensor] : plain) {
-    const auto begins = [&name = name](std::string_view part) { return name.starts_with(part); };
+    // Named anew: clang 14 captures no name of a binding.
+    const auto begins = [&whole = name](std::string_view part) { return whole.starts_with(part); };
     if (begins(kAverage) || std::any_of(kLeftOut.begin(), kLeftOut.end(), begins)) {
       ++imported.left_out[name.substr(0, name.find('.'))];
       continue;

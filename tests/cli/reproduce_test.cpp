@@ -4,19 +4,16 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/json.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
+#include "tests/processes.h"
 
 namespace nsvq {
 namespace {
@@ -51,24 +48,6 @@ size_t charts_with_lines(const fs::path& page) {
     drawn += !lines.empty() && all ? 1 : 0;
   }
   return drawn;
-}
-
-/// Whether a process has this text in its command line.
-bool some_process_names(const std::string& text) {
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator("/proc", none)) {
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string words{std::istreambuf_iterator<char>(file), {}};
-    if (words.find(text) != std::string::npos) return true;
-  }
-  return false;
-}
-
-bool all_processes_end(const std::string& text) {
-  for (int i = 0; i < 1000 && some_process_names(text); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return !some_process_names(text);
 }
 
 TEST(Reproduce, AllExperimentsAfterAKill) {

@@ -60,7 +60,7 @@ TEST_F(Claims, OfAProcessThatIsGoneAreFreeAtOnce) {
 
 TEST_F(Claims, OfAnotherMachineAreFreeWhenNotRefreshed) {
   for (const auto* owner :
-       {R"({"host":"elsewhere","pid":1,"machine":"another","started":1,"claim":0})", "", "no JSON",
+       {R"({"host":"elsewhere","pid":1,"machine":"another","started":1,"claim":0})", "no JSON",
         R"({"pid":"x"})", R"({"machine":1,"pid":-5,"started":1e300})", "[[[["}) {
     write_text(file_, owner);
     EXPECT_FALSE(take()) << owner;
@@ -70,6 +70,18 @@ TEST_F(Claims, OfAnotherMachineAreFreeWhenNotRefreshed) {
     shift(hours(1));  // from before the disk's clock was set right
     EXPECT_TRUE(take()) << owner;
   }
+}
+
+TEST_F(Claims, ThatAPowerCutLeftWithoutAnOwnerAreFreeAtOnce) {
+  for (const auto& owner : {std::string(), std::string(90, '\0')}) {
+    write_text(file_, owner);
+    EXPECT_TRUE(Claim::is_free(file_, expiry())) << owner.size();
+    const auto claim = take();
+    ASSERT_TRUE(claim) << owner.size();
+    EXPECT_TRUE(claim->held());
+    EXPECT_FALSE(take());
+  }
+  EXPECT_TRUE(fs::is_empty(folder_.path())) << "nothing else stays";
 }
 
 TEST_F(Claims, TheSlowOwnerOfOneTakenOverLeavesItAlone) {

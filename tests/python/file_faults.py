@@ -6,174 +6,86 @@ Each command runs once undisturbed, which counts its calls on files, and then wi
 - the newest checkpoint, if there is one, opens;
 - the same command, unless it had succeeded, completes;
 - the result is that of the undisturbed command, byte for byte.
-Prints a table, and what failed with the words that repeat it (--only). Needs Linux.
+Prints tables, and what failed with the words that repeat it (--only). Needs Linux.
+
+Every n takes hours: with --record FILE each trial is a line there, and the same command goes on where it was stopped, by --minutes
+or in any other way. --kinds takes some of the calls.
 """
 
 import argparse
-import errno
+import hashlib
 import json
 import os
 import random
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
-RECIPE = """
-threads: 1
-data: {train: "builtin:dead-leaves?size=8&count=16", val: "builtin:dead-leaves?size=8&count=4&seed=1", size: 8}
-model: {width: 8, multipliers: [1], blocks: 1, latent_dim: 4}
-quantizer: {codes: 16, init: data}
-optimizer: {lr: 1e-3, ema_decay: 0.9}
-schedule: {freeze: epoch, freeze_epoch: 1, warmup_epochs: 1}
-train: {epochs: 2, batch_size: 8, log_every: 1, samples: 2, samples_every: 2, eval_every: 2}
-drift: {every_steps: 2, images: 2}
-checkpoint: {every_steps: 2, keep: 1}
-"""
-FAULTS = {
-    "open": ["ENOSPC", "EMFILE", "EINTR"],
-    "mkdir": ["ENOSPC"],
-    "write": ["ENOSPC", "EIO", "EINTR", "short"],
-    "sync": ["EIO", "EINTR"],
-    "rename": ["EIO", "EINTR"],
-    "truncate": ["EIO", "EINTR"],
-    "remove": ["EIO"],
-    "read": ["EIO", "EINTR", "short"],
-    "mmap": ["ENOMEM"],
-    "malloc": ["ENOMEM"],
-    "change": ["full", "readonly", "gone", "crash", "lose", "future", "past"],
-}
-CODES = {"EINTR": {0}, "short": {0}, "future": {0}, "past": {0}, "crash": {137}, "lose": {137}}
-TIMED = ("images_per_second", "samples_per_second", "peak_memory_gib", "seconds")
-LEAST_ALLOCATION = 65536
-ENVIRONMENT = {"NSVQ_INDEX_CACHE": "off", "OMP_NUM_THREADS": "1"}  # a thread each, as two commands run at a time
-ENDED = 120  # seconds; only a hang takes so long
+from fault_bench import Bench, Ended, FAULTS, Trial
+
+PROGRESS_EVERY = 30  # seconds
 
 
-class Trial(NamedTuple):
-    command: str
-    kind: str
-    fault: str
-    n: int
+class Record:
+    """Trials and how they ended, by a file that grows, if one is named."""
 
-    def __str__(self):
-        return ":".join(map(str, self))
+    def __init__(self, path, program):
+        self.ended = {}
+        self.file = None
+        if not path:
+            return
+        begin = {"program": hashlib.sha256(Path(program).read_bytes()).hexdigest()}
+        lines = whole_lines(Path(path))
+        if lines and lines[0] != begin:
+            sys.exit(f"{path}: of another program; remove it, or name another file")
+        for line in lines[1:]:
+            self.ended[Trial(*line["trial"])] = Ended(*line["ended"])
+        self.file = open(path, "a")
+        if not lines:
+            self.write(begin)
 
+    def add(self, trial, ended):
+        self.ended[trial] = ended
+        self.write({"trial": trial, "ended": ended})
 
-def run_result(out):
-    """What a run leaves: tensors and log of its last step."""
-    run = out / "run"
-    last = max((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    result = {name: (last / name).read_bytes() for name in ("model.safetensors", "training.safetensors")}
-    result["metrics"] = [{key: value for key, value in line.items() if key not in TIMED} for line in lines]
-    result["step"] = last.name
-    result["samples"] = files_in(run / "samples")
-    return result
-
-
-def files_in(folder):
-    """Bytes of all files but hidden ones, which may be unfinished, and those in hidden folders."""
-    names = {path: path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    return {str(name): path.read_bytes() for path, name in names.items()
-            if not any(part.startswith(".") for part in name.parts)}
+    def write(self, line):
+        if self.file:
+            print(json.dumps(line), file=self.file, flush=True)
 
 
-class Bench:
-    def __init__(self, nsvq, shim, folder):
-        self.nsvq, self.shim, self.folder = nsvq, shim, Path(folder)
-        inputs = self.folder / "inputs"
-        inputs.mkdir()
-        (inputs / "recipe.yaml").write_text(RECIPE)
-        self.plain("train", inputs / "recipe.yaml", "--run", inputs / "run", "train.epochs=1")
-        model = next((inputs / "run/checkpoints").glob("step-*")) / "model.safetensors"
-        images = "builtin:dead-leaves?size=8&count=20"
-        self.plain("tokenize", model, "--data", images, "--out", inputs / "tokens", "--shard-size", 8)
-        self.commands = {
-            "train": ["train", inputs / "recipe.yaml", "--run", "OUT/run"],
-            "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8, "--claim-timeout", 5],
-            "detokenize": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures"],
-            "detokenize-tar": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures.tar"],
-            "export": ["export", model, "--out", "OUT/exported.safetensors"],
-            "import": ["import", model, "--like", inputs / "recipe.yaml", "--out", "OUT/imported.safetensors"],
-        }
-        self.undisturbed = {}
+def whole_lines(path):
+    """Cuts off a last line that was not written to its end."""
+    if not path.exists():
+        return []
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
 
-    def plain(self, *words, environment=None):
-        return_code = subprocess.run([self.nsvq, *map(str, words)], capture_output=True, text=True, timeout=ENDED,
-                                     env=os.environ | ENVIRONMENT | (environment or {}))
-        assert environment is not None or return_code.returncode == 0, return_code.stderr
-        return return_code
 
-    def words(self, command, out):
-        return [str(word).replace("OUT", str(out)) for word in self.commands[command]]
+class Progress:
+    def __init__(self, trials, known):
+        self.start = self.said = time.monotonic()
+        self.trials, self.known, self.done, self.failed = trials, known, 0, 0
 
-    def disturbed(self, trial, out):
-        """The ended process, and what the shim reported."""
-        report = out / ".report"
-        number = getattr(errno, trial.fault, trial.fault)
-        done = self.plain(*self.words(trial.command, out), environment={
-            "LD_PRELOAD": self.shim, "NSVQ_FAULT_FOLDER": str(self.folder), "NSVQ_FAULT_REPORT": str(report),
-            "NSVQ_FAULT_KIND": trial.kind, "NSVQ_FAULT_WHAT": str(number), "NSVQ_FAULT_AT": str(trial.n),
-            "NSVQ_FAULT_BYTES": str(LEAST_ALLOCATION)})
-        lines = report.read_text().splitlines() if report.exists() else []
-        return done, dict(line.split(" ", 1) for line in lines)
+    def add(self, ended):
+        self.done += 1
+        self.failed += ended.problem is not None
+        now = time.monotonic()
+        if now - self.said < PROGRESS_EVERY:
+            return
+        self.said = now
+        left = (now - self.start) / self.done * (self.trials - self.done) / 60
+        print(f"{self.known + self.done} of {self.known + self.trials} tried, {self.failed} failed, {left:.0f} min left", file=sys.stderr, flush=True)
 
-    def result(self, command, out):
-        return run_result(out) if command == "train" else files_in(out)
 
-    def count(self, command):
-        """Calls of each kind, of a command that nothing disturbs."""
-        out = self.folder / command
-        out.mkdir()
-        done, calls = self.disturbed(Trial(command, "change", "crash", 0), out)
-        assert done.returncode == 0, done.stderr
-        self.undisturbed[command] = self.result(command, out)
-        return {kind: int(calls[kind]) for kind in FAULTS}
-
-    def attempt(self, trial):
-        """None, or what went wrong; "missed" where the command made fewer calls this time."""
-        out = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
-        try:
-            done, reported = self.disturbed(trial, out)
-            if "hit" not in reported and done.returncode == 0:
-                return "missed"
-            problem = self.wrong_end(trial, done) or self.wrong_checkpoint(out)
-            if problem:
-                return problem
-            if done.returncode != 0:
-                again = self.plain(*self.words(trial.command, out), environment={})
-                if again.returncode != 0:
-                    return f"run again, it ended with {again.returncode}: {again.stderr[-500:]}"
-            if self.result(trial.command, out) != self.undisturbed[trial.command]:
-                return "another result than undisturbed"
-            return None
-        except subprocess.TimeoutExpired:
-            return f"did not end in {ENDED} s"
-        finally:
-            shutil.rmtree(out)
-
-    def wrong_end(self, trial, done):
-        codes = CODES.get(trial.fault, {0, 2, 3} if trial.kind == "read" or trial.fault == "gone" else {0, 3})
-        if done.returncode not in codes:
-            return f"exit code {done.returncode}, not {codes}: {done.stderr[-500:]}"
-        if done.returncode in (0, 137):
-            return None
-        errors = [line for line in done.stderr.splitlines() if line.startswith("nsvq: ")]
-        named = "memory" if trial.kind == "malloc" else str(self.folder)
-        if len(errors) != 1 or named not in errors[0]:
-            return f"not one line that names {named}: {done.stderr[-500:]}"
-        return None
-
-    def wrong_checkpoint(self, out):
-        if not list(out.glob("run/checkpoints/step-*")):
-            return None
-        info = self.plain("info", out / "run", environment={})
-        return None if info.returncode == 0 else f"nsvq info: {info.stderr[-500:]}"
+def every_trial(command, calls):
+    return [Trial(command, kind, fault, n) for kind, faults in FAULTS.items() for fault in faults
+            for n in range(1, calls[kind] + 1 + (fault == "lose"))]
 
 
 def choose(trials, count, generator):
@@ -191,6 +103,58 @@ def choose(trials, count, generator):
     return chosen[:count]
 
 
+def attempt_all(bench, trials, record, options):
+    """Those that the record does not have, until the minutes are over."""
+    new = [trial for trial in trials if trial not in record.ended]
+    progress = Progress(len(new), len(trials) - len(new))
+    end = time.monotonic() + 60 * options.minutes if options.minutes else None
+
+    def attempt(trial):
+        return None if end and time.monotonic() > end else bench.attempt(trial)
+
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
+        for trial, ended in zip(new, pool.map(attempt, new)):
+            if ended is None:
+                continue
+            record.add(trial, ended)
+            progress.add(ended)
+            if ended.problem:
+                print(f"--only {trial}: {ended.problem}", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, those that have not begun
+
+
+def print_outcomes(calls, ended):
+    """A row for each kind of call and fault."""
+    rows = defaultdict(list)
+    for trial, end in ended.items():
+        rows[trial[:3]].append(end)
+    codes = [0, 2, 3, 137]
+    print("| command | kind | fault | calls | tried | " + " | ".join(f"ended {code}" for code in codes) + " | failed |")
+    print("|---" * (6 + len(codes)) + "|")
+    for (command, kind, fault), ends in rows.items():
+        hit = [end for end in ends if not end.missed]
+        counts = [sum(end.code == code for end in hit) for code in codes]
+        failed = sum(end.problem is not None for end in hit)
+        print("|", " | ".join(map(str, [command, kind, fault, calls[command][kind], len(hit), *counts, failed])), "|")
+
+
+def print_time(every, ended, jobs):
+    """What every fault takes, by the time of those that were tried."""
+    print("\n| command | faults | tried | seconds each | hours of all |\n|---|---|---|---|---|")
+    total = 0
+    for command, trials in every.items():
+        seconds = [end.seconds for trial, end in ended.items() if trial.command == command]
+        if not seconds:
+            continue
+        mean = sum(seconds) / len(seconds)
+        hours = mean * len(trials) / jobs / 3600
+        total += hours
+        print(f"| {command} | {len(trials)} | {len(seconds)} | {mean:.1f} | {hours:.1f} |")
+    print(f"every fault: {total:.1f} hours with --jobs {jobs}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("nsvq")
@@ -198,35 +162,30 @@ def main():
     parser.add_argument("names", nargs="*", help="commands; all if none is named")
     parser.add_argument("--all", action="store_true", help="every call")
     parser.add_argument("--sample", type=int, default=10, help="so many trials of each command")
+    parser.add_argument("--kinds", nargs="*", choices=FAULTS, default=list(FAULTS), help="only faults at these calls")
     parser.add_argument("--only", nargs="*", help="COMMAND:KIND:FAULT:N")
+    parser.add_argument("--record", help="file of trials; those that it has are not tried again")
+    parser.add_argument("--minutes", type=float, help="no trial begins later")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_intermixed_args()
     generator = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+    record = Record(options.record, options.nsvq)
+    with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options.nsvq, options.shim, os.path.realpath(folder))
-        trials, calls = [], {}
-        for command in options.names or bench.commands:
-            calls[command] = bench.count(command)
-            every = [Trial(command, kind, fault, n) for kind, faults in FAULTS.items() for fault in faults
-                     for n in range(1, calls[command][kind] + 1 + (fault == "lose"))]
-            trials += every if options.all else choose(every, options.sample, generator)
-        if options.only:
-            trials = [Trial(*text.split(":")) for text in options.only]
-        tried, failed, missed = Counter(), Counter(), Counter()
-        for trial, problem in zip(trials, pool.map(bench.attempt, trials)):
-            row = trial[:3]
-            tried[row] += 1
-            missed[row] += problem == "missed"
-            if problem and problem != "missed":
-                failed[row] += 1
-                print(f"--only {trial}: {problem}", flush=True)
-    print("| command | kind | fault | calls | tried | failed |\n|---|---|---|---|---|---|")
-    for command, kind, fault in tried:
-        row = command, kind, fault
-        print(f"| {command} | {kind} | {fault} | {calls[command][kind]} | {tried[row] - missed[row]} | {failed[row]} |")
-    print(f"{tried.total() - missed.total()} faults, {failed.total()} failed; {missed.total()} calls did not come again")
-    sys.exit(failed.total() > 0)
+        only = [Trial(*words[:3], int(words[3])) for words in (text.split(":") for text in options.only or [])]
+        commands = dict.fromkeys(trial.command for trial in only) or options.names or bench.commands
+        calls = {command: bench.count(command) for command in commands}
+        every = {command: [trial for trial in every_trial(command, calls[command]) if trial.kind in options.kinds] for command in commands}
+        trials = only or [trial for some in every.values() for trial in (some if options.all else choose(some, options.sample, generator))]
+        attempt_all(bench, trials, record, options)
+    ended = {trial: record.ended[trial] for trial in trials if trial in record.ended}
+    print_outcomes(calls, ended)
+    print_time(every, ended, options.jobs)
+    failed = sum(end.problem is not None for end in ended.values())
+    missed = sum(end.missed for end in ended.values())
+    print(f"{len(ended) - missed} faults, {failed} failed; {missed} calls did not come again; {len(trials) - len(ended)} left")
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

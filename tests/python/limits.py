@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from file_faults import Bench, ENDED, ENVIRONMENT
+from fault_bench import Bench, ENDED, ENVIRONMENT
 
 MIB = 1 << 20
 
