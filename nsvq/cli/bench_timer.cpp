@@ -12,6 +12,7 @@
 #include <cmath>
 #include <vector>
 
+#include "nsvq/cli/number_argument.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 
@@ -97,7 +98,7 @@ class TimedWork {
 void declare_step_bench_arguments(CLI::App& app, StepBenchArguments& arguments) {
   app.add_option("--peak-tflops", arguments.peak,
                  "TFLOP/s of the device in matrix products; the share reached is shown")
-      ->check(CLI::PositiveNumber);
+      ->check(check_number(Range::above(0)));
   app.add_option("--rounds", arguments.rounds, "measurements of each; medians are shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

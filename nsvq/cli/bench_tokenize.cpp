@@ -11,6 +11,7 @@
 #include "nsvq/cli/flop_counter.h"
 #include "nsvq/cli/json_output.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/number_argument.h"
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -255,7 +256,7 @@ void declare_bench_tokenize(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--peak-tflops", arguments->peak_tflops,
                  "TFLOP/s of the device in matrix products; the convolutions' share of it is shown")
-      ->check(CLI::PositiveNumber);
+      ->check(check_number(Range::above(0)));
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_tokenize(*arguments); });
 }

@@ -3,6 +3,7 @@
 
 #include "nsvq/cli/diffusion.h"
 #include "nsvq/cli/memory_advice.h"
+#include "nsvq/cli/number_argument.h"
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/seed_argument.h"
 #include "nsvq/core/device.h"
@@ -62,13 +63,13 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   app.add_option("--steps", arguments.steps, "steps (default: the model's sample.steps)")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(check_number(Range::between(0, 1)));
   app.add_option("--class", arguments.label,
                  "of a model with classes: a class by its number, or all in turn")
       ->capture_default_str();
   app.add_option("--guidance", arguments.guidance,
                  "weight of the class, 1 without guidance (default: the model's)")
-      ->check(CLI::Range(0.0, 1000.0));
+      ->check(check_number(Range::between(0, 1000)));
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
       ->check(check_seed)
       ->capture_default_str();
@@ -80,7 +81,7 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--timeout", arguments.timeout,
                  "seconds without a sign of life of a process after which the others end")
-      ->check(CLI::PositiveNumber)
+      ->check(check_number(Range::above(0)))
       ->capture_default_str();
 }
 

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "nsvq/cli/command.h"
@@ -79,8 +80,15 @@ DoctorJson show_gpus() {
 }
 
 DoctorJson show_weights() {
-  DoctorJson json = {{"folder", weights_folder().string()}};
-  fmt::print("weights      in {}\n", weights_folder().string());
+  std::string folder;
+  try {
+    folder = weights_folder().string();
+  } catch (const UserError& error) {
+    fmt::print("weights      {}\n", error.what());
+    return {{"problem", error.what()}};
+  }
+  DoctorJson json = {{"folder", folder}};
+  fmt::print("weights      in {}\n", folder);
   for (const auto& kind : weights_kinds()) {
     try {
       const auto origin = weights_origin(kind.name);
@@ -141,8 +149,9 @@ void run_doctor(const std::string& json_file) {
              count_of(std::thread::hardware_concurrency(), "core"), count_of(threads, "thread"),
              cpu_path());
   json["gpu"] = show_gpus();
+  std::error_code no_folder;  // unknown, then
   json["free_disk_bytes"] = {{"here", free_bytes(".")},
-                             {"temporary", free_bytes(fs::temp_directory_path())}};
+                             {"temporary", free_bytes(fs::temp_directory_path(no_folder))}};
   const auto& disk = json["free_disk_bytes"];
   fmt::print("free disk    {} here, {} for temporary files\n", in_gib(disk["here"]),
              in_gib(disk["temporary"]));

@@ -7,6 +7,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/metric_arguments.h"
 #include "nsvq/cli/model_arguments.h"
+#include "nsvq/cli/number_argument.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/cli/reserved_stdout.h"
@@ -150,7 +151,7 @@ void declare_eval(CLI::App& app) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--timeout", arguments->timeout,
                  "seconds without a sign of life of a process after which the others end")
-      ->check(CLI::PositiveNumber)
+      ->check(check_number(Range::above(0)))
       ->capture_default_str();
   app.callback([arguments] {
     if (arguments->gpus > 1) start_on_gpus(arguments->gpus, arguments->model.device);

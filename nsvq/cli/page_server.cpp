@@ -3,11 +3,14 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "nsvq/core/error.h"
@@ -86,6 +89,8 @@ void guard_requests(httplib::Server& server, const std::string& host) {
       return refuse(405, "this server is read-only\n");
     if (!is_own_host(request.get_header_value("Host"), host))
       return refuse(403, "this server answers by its address, not by this name\n");
+    // Many parts of one page, which a short request may ask for, take any amount of memory.
+    if (request.has_header("Range")) return refuse(416, "this server sends whole pages\n");
     return Handled::Unhandled;
   });
   server.set_default_headers({{"Cache-Control", "no-store"},
@@ -97,6 +102,28 @@ void guard_requests(httplib::Server& server, const std::string& host) {
     response.status = 500;
     response.set_content("the run cannot be read\n", "text/plain");
   });
+}
+
+/// The port of the socket's own end; 0 for what is no socket of the internet.
+int own_port(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET)
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  if (address.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return 0;
+}
+
+/// Ends the connections to a port: the library waits for each, however slowly its client writes.
+void end_connections(int port) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const auto descriptor = parse_decimal(entry.path().filename().string());
+    if (descriptor && own_port(static_cast<int>(*descriptor)) == port)
+      ::shutdown(static_cast<int>(*descriptor), SHUT_RDWR);
+  }
 }
 
 }  // namespace
@@ -150,6 +177,10 @@ PageServer::PageServer(RunCatalog& runs, const std::string& host, int port)
 
 PageServer::~PageServer() {
   parts_->server.stop();
+  while (!parts_->ended) {
+    end_connections(parts_->port);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   parts_->answers.join();
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -21,6 +22,7 @@
 #include "nsvq/cli/memory_advice.h"
 #include "nsvq/cli/version.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/environment.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
@@ -224,6 +226,16 @@ void open_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
   }
+}
+
+void begin_without_many_threads(char** argv) {
+  constexpr int64_t most = 1024;
+  const auto text = environment_text("OMP_NUM_THREADS").value_or("");
+  const auto asked = parse_decimal(text.substr(0, text.find(','))).value_or(0);
+  if (asked <= most) return;
+  log("OMP_NUM_THREADS={} is more than {} threads: left out", text, most);
+  ::unsetenv("OMP_NUM_THREADS");
+  ::execv("/proc/self/exe", argv);
 }
 
 int run_program(int argc, char** argv) {

@@ -11,4 +11,8 @@ int run_program(int argc, char** argv);
 /// file would become one of them, and what is printed would go into it.
 void open_standard_streams();
 
+/// Where OMP_NUM_THREADS asks for more threads than can be started, which ends in a crash, runs the
+/// program anew without it: libraries have read it by now.
+void begin_without_many_threads(char** argv);
+
 }  // namespace nsvq

@@ -12,6 +12,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/exit_code.h"
 #include "nsvq/cli/flush_stdout.h"
+#include "nsvq/cli/number_argument.h"
 #include "nsvq/cli/paths.h"
 #include "nsvq/cli/seed_argument.h"
 #include "nsvq/core/count_of.h"
@@ -181,7 +182,7 @@ void declare_reproduce(CLI::App& app) {
       ->delimiter(',');
   app.add_option("--minutes", arguments->minutes,
                  "no run begins later; the same command goes on (default: no limit)")
-      ->check(CLI::PositiveNumber);
+      ->check(check_number(Range::above(0)));
   app.add_flag("--dry-run", arguments->dry_run, "print runs, steps, estimated time and disk");
   app.footer(
       "Each run is a process with a folder of its own below OUT/runs. Finished runs are never\n"

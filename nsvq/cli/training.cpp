@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/rank_process.h"
 #include "nsvq/core/device.h"
@@ -60,12 +59,11 @@ RunRequest run_request(const TrainArguments& arguments) {
 
 RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group) {
   RunChoice choice = group.leads() ? choose_run(match, request) : RunChoice{};
-  const auto told = nlohmann::json::parse(broadcast_text(
-      group,
-      nlohmann::json{{"folder", choice.folder.string()}, {"resume", choice.start == Start::resume}}
-          .dump()));
-  choice.folder = told.at("folder").get<std::string>();
-  choice.start = told.at("resume").get<bool>() ? Start::resume : Start::fresh;
+  // Not as JSON: a folder's name may be any bytes.
+  const auto resumes = choice.start == Start::resume ? "+" : "-";
+  const auto told = broadcast_text(group, resumes + choice.folder.string());
+  choice.folder = told.substr(1);
+  choice.start = told.front() == '+' ? Start::resume : Start::fresh;
   if (choice.start == Start::resume && !request.resume) {
     log("resuming the {}", request.folder.empty()
                                ? fmt::format("unfinished run with these settings in {} (--new "

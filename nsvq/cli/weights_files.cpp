@@ -51,7 +51,8 @@ TensorMap read_user_file(const fs::path& path) {
   if (!fs::is_regular_file(path, ignored)) throw UserError("no file {}", path.string());
   const TemporaryFolder scratch;
   const auto out = scratch / "tensors.safetensors";
-  run_weights_script({"read", path.string(), out.string()});
+  // As a whole path, which does not begin with a dash.
+  run_weights_script({"read", fs::absolute(path).string(), out.string()});
   return read_safetensors(out).tensors;
 }
 

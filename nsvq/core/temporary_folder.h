@@ -15,7 +15,10 @@ namespace nsvq {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "nsvq-XXXXXX").string();
+    std::error_code error;
+    const auto place = std::filesystem::temp_directory_path(error);
+    if (error) throw RunError("no folder for temporary files: set TMPDIR to one that exists");
+    std::string name = (place / "nsvq-XXXXXX").string();
     if (!::mkdtemp(name.data())) throw RunError("cannot create a folder {}", name);
     path_ = name;
   }

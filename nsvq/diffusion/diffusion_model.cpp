@@ -95,6 +95,7 @@ LoadedDiffusion load_diffusion(const std::filesystem::path& run_or_checkpoint) {
     loaded.model = DiffusionModel(loaded.config, mean->second.size(0));
   }
   load_tensors(*loaded.model, file.contents.tensors, file.path.string());
+  require_finite(named_tensors(*loaded.model), file.path.string());
   loaded.model->eval();
   return loaded;
 }

@@ -17,6 +17,20 @@ void load_tensors(torch::nn::Module& module, const TensorMap& tensors, const std
   copy_tensors(named_tensors(module), tensors, from);
 }
 
+std::string first_nonfinite(const TensorMap& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) return name;
+  }
+  return "";
+}
+
+void require_finite(const TensorMap& tensors, const std::string& from) {
+  const auto name = first_nonfinite(tensors);
+  if (name.empty()) return;
+  throw UserError("{}: tensor '{}' holds NaN or infinity; take an earlier checkpoint", from, name);
+}
+
 void add_prefixed(TensorMap& all, const std::string& prefix, const TensorMap& part) {
   for (const auto& [name, tensor] : part) all[prefix + name] = tensor;
 }
@@ -42,6 +56,11 @@ void copy_tensors(TensorMap targets, const TensorMap& tensors, const std::string
       throw UserError("{}: tensor '{}' is [{}], but the recipe's model has [{}]", from, name,
                       fmt::join(value.sizes().vec(), ", "),
                       fmt::join(target->second.sizes().vec(), ", "));
+    }
+    if (target->second.is_floating_point() != value.is_floating_point()) {
+      throw UserError("{}: tensor '{}' is of {}, but the recipe's model has {}", from, name,
+                      c10::toString(value.scalar_type()),
+                      c10::toString(target->second.scalar_type()));
     }
     target->second.copy_(value);
     targets.erase(target);

@@ -16,8 +16,15 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 TensorMap named_tensors(const torch::nn::Module& module);
 
 /// Copies tensors into a module's parameters and buffers. Throws UserError if one is missing,
-/// unexpected or of another shape; `from` names the tensors' origin in the message.
+/// unexpected, of another shape, or not of numbers with a fraction where the module has them;
+/// `from` names the tensors' origin in the message.
 void load_tensors(torch::nn::Module& module, const TensorMap& tensors, const std::string& from);
+
+/// Name of the first tensor that holds a value that is not finite; empty if none does.
+std::string first_nonfinite(const TensorMap& tensors);
+
+/// Throws UserError naming the first tensor that holds NaN or infinity, and its origin `from`.
+void require_finite(const TensorMap& tensors, const std::string& from);
 
 /// Copies tensors into the `targets` of equal names. Throws UserError like load_tensors.
 void copy_tensors(TensorMap targets, const TensorMap& tensors, const std::string& from);

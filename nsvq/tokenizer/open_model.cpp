@@ -172,6 +172,7 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
     loaded.tokenizer = Tokenizer(loaded.config);
   }
   load_tensors(*loaded.tokenizer, file.contents.tensors, file.path.string());
+  require_finite(named_tensors(*loaded.tokenizer), file.path.string());
   loaded.tokenizer->eval();
   return loaded;
 }

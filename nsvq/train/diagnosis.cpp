@@ -77,14 +77,6 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-std::string first_nonfinite(const TensorMap& tensors) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : tensors) {
-    if (!finite(tensor)) return name;
-  }
-  return "";
-}
-
 NonfinitePlace first_nonfinite(Tokenizer& model, const torch::Tensor& images,
                                const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;

@@ -10,9 +10,6 @@
 
 namespace nsvq {
 
-/// Name of the first tensor that holds a value that is not finite; empty if none does.
-std::string first_nonfinite(const TensorMap& tensors);
-
 /// Where values first become non-finite: the images [B, 3, H, W], a weight,
 /// an operator and its layer in the forward pass, or else the last parameter (nearest to the loss)
 /// with a non-finite gradient. Runs the forward pass again and checks the output of every operator.

@@ -80,6 +80,13 @@ TEST(Doctor, CountsTheThreadsOfTraining) {
   }
 }
 
+TEST(Doctor, WorksWithoutAHome) {
+  const Environment home("HOME", std::nullopt), weights("NSVQ_WEIGHTS", std::nullopt),
+      cache("NSVQ_CACHE", std::nullopt), xdg("XDG_CACHE_HOME", std::nullopt);
+  const auto result = run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.error;
+}
+
 // As `nsvq train recipe.yaml train.epochs 3`.
 TEST(Config, ASettingInTwoWordsIsJoinedInTheError) {
   const TemporaryFolder folder;

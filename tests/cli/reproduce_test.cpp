@@ -139,6 +139,8 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
   expect_failure(run({"reproduce", "table1", "--scale", "large"}), 2, {"large"});
   expect_failure(run({"reproduce", "table1", "table1"}), 2, {"table1", "twice"});
   expect_failure(run({"reproduce", "table1", "--minutes", "-1"}), 2, {"--minutes"});
+  expect_failure(run({"reproduce", "table1", "--minutes", "nan"}), 2,
+                 {"--minutes", "'nan'", "> 0"});
   expect_failure(run({"reproduce", "table1", "--rows", "fsq,simvk"}), 2,
                  {"simvk", "did you mean 'simvq'"});
   expect_failure(run({"reproduce", "table1", "--seeds", "0,x"}), 2, {"--seeds", "'x'", "whole"});

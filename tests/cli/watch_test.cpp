@@ -6,8 +6,12 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "nsvq/cli/page_server.h"
 #include "nsvq/core/temporary_folder.h"
@@ -20,6 +24,16 @@ namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
+
+int connected(int port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return socket;
+}
 
 class Watch : public ::testing::Test {
  protected:
@@ -47,12 +61,7 @@ class Watch : public ::testing::Test {
 
   /// The whole answer to a request's first line.
   std::string ask(const std::string& line, const std::string& host = "127.0.0.1") const {
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port_));
-    ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const int socket = connected(port_);
     const auto request = line + " HTTP/1.1\r\n" + (host.empty() ? "" : "Host: " + host + "\r\n") +
                          "Connection: close\r\n\r\n";
     EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
@@ -101,6 +110,32 @@ TEST_F(Watch, NothingElseIsServed) {
     EXPECT_EQ(status(answer), 404) << path;
     EXPECT_EQ(answer.find("secret\n"), answer.npos) << path;
   }
+}
+
+TEST_F(Watch, SendsWholePagesOnly) {
+  EXPECT_EQ(status(ask("GET /", "127.0.0.1\r\nRange: bytes=0-,0-,0-")), 416);
+}
+
+// One that sends a byte now and then, and never ends its request.
+TEST(PageServerTest, EndsThoughAClientGoesOn) {
+  const TemporaryFolder folder;
+  RunCatalog runs(folder.path());
+  auto server = std::make_unique<PageServer>(runs, "127.0.0.1", 0);
+  const auto address = server->address();
+  const int socket = connected(std::stoi(address.substr(address.rfind(':') + 1)));
+  constexpr int most = 300;
+  std::atomic<int> sent = 0;
+  std::thread client([&] {
+    while (sent < most && ::send(socket, "G", 1, MSG_NOSIGNAL) == 1) {
+      ++sent;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
+  while (sent == 0) std::this_thread::yield();
+  server.reset();
+  client.join();
+  ::close(socket);
+  EXPECT_LT(sent, most);
 }
 
 TEST_F(Watch, IsReadOnlyAndKnowsItsName) {

@@ -9,6 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/token_shard.h"
@@ -19,6 +20,7 @@
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -92,6 +94,26 @@ TEST(StoredModels, OfMoreThanTheirBytesAreNotBuilt) {
                                 config.model.latent_dim = 64;
                               })})
     EXPECT_NE(message.find("far larger than its"), std::string::npos) << message;
+}
+
+// Pictures of such a model would be black.
+TEST(StoredModels, WithoutNumbersAreRefused) {
+  const TemporaryFolder folder;
+  const auto file = folder / "model.safetensors";
+  const auto stored = open_model_file(kStored / "format-1").contents;
+  const auto change = [&](const torch::Tensor& bias) {
+    auto contents = stored;
+    contents.metadata.erase("nsvq.contents_sha256");
+    contents.tensors.at("decoder.conv_out.bias") = bias;
+    add_contents_hash(contents);
+    write_safetensors(file, contents);
+    return error_of<UserError>([&] { load_model(file); });
+  };
+  const auto bias = stored.tensors.at("decoder.conv_out.bias");
+  auto spoilt = bias.clone();
+  spoilt[0] = NAN;
+  expect_contains(change(spoilt), {file.string(), "decoder.conv_out.bias", "NaN"});
+  expect_contains(change(bias.to(at::kLong)), {file.string(), "decoder.conv_out.bias", "Long"});
 }
 
 TEST(FindModel, ReadsTheModelAloneAndNotTheTrainingState) {
