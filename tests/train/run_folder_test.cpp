@@ -109,6 +109,27 @@ TEST_F(RunFolder, ACheckpointThatCannotBeOpenedIsNoReasonToGoBack) {
                   {"cannot read", "model.safetensors"});
 }
 
+TEST_F(RunFolder, DamagedCheckpointsDoNotPushOutGoodOnes) {
+  auto config = small_run();
+  config.checkpoint.keep = 1;
+  train_in(config, "run", Start::fresh, 3);
+  const fs::path checkpoints = "run/checkpoints";
+  fs::copy(checkpoints / "step-3", checkpoints / "step-5");
+  fs::resize_file(checkpoints / "step-5" / "model.safetensors", 1000);
+  fs::create_directory(checkpoints / "step-999999");
+  train_in(config, "run", Start::resume, 4);
+  EXPECT_EQ(newest_checkpoint("run"), checkpoints / "step-4");
+  EXPECT_FALSE(fs::exists(checkpoints / "step-3"));
+  EXPECT_TRUE(train_in(config, "run", Start::resume).finished);
+  EXPECT_EQ(newest_checkpoint("run"), checkpoints / "step-6");
+  EXPECT_FALSE(fs::exists(checkpoints / "step-5"));
+  // One of another step by its name would be taken for the newest for ever.
+  fs::remove(checkpoints / "step-999999");
+  fs::rename(checkpoints / "step-6", checkpoints / "step-999999");
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                  {"step-999999", "rename the folder to step-6"});
+}
+
 TEST_F(RunFolder, NothingIsWrittenThroughLinks) {
   const auto config = small_run();
   for (const auto* name :
