@@ -91,6 +91,15 @@ TEST_F(RunFolder, AForgedStateNamesNoOtherFile) {
   }
 }
 
+TEST_F(RunFolder, ARunOfOtherSettingsIsRefusedBeforeAnythingIsMade) {
+  auto config = small_run();
+  train_in(config, "run", Start::fresh, 2);
+  config.data.train = "nowhere";  // would be opened with the images, and these come first
+  config.data.size = 4096;
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                  {"another configuration", "data.size"});
+}
+
 TEST_F(RunFolder, ANewRunDoesNotMixWithOtherFiles) {
   write_text("photos/cat/1.png", "a picture");
   expect_contains(refusal_of([] { train_in(small_run(), "photos"); }),
