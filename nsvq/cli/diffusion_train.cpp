@@ -14,6 +14,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/terminal.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
+#include "nsvq/train/run_config.h"
 #include "nsvq/train/run_folder.h"
 
 namespace nsvq {
@@ -21,9 +22,10 @@ namespace nsvq {
 namespace {
 
 DiffusionConfig load_diffusion_settings(const TrainArguments& arguments) {
-  const bool stored = std::filesystem::is_directory(arguments.recipe);
-  auto config = with_home(stored ? load_diffusion_run_config(arguments.recipe, arguments.overrides)
+  const bool folder = std::filesystem::is_directory(arguments.recipe);
+  auto config = with_home(folder ? load_diffusion_run_config(arguments.recipe, arguments.overrides)
                                  : load_diffusion_config(arguments.recipe, arguments.overrides));
+  const bool stored = folder || comes_from_a_run(arguments.recipe);
   const auto overridden = [&](const std::string& key) {
     return std::any_of(arguments.overrides.begin(), arguments.overrides.end(),
                        [&](const std::string& text) { return text.starts_with(key + "="); });

@@ -37,7 +37,7 @@ struct ReproduceArguments {
   std::string scale = "cpu", out = "reproduce";
   int jobs = 0;
   double minutes = 0;
-  bool dry_run = false;
+  bool dry_run = false, allow_pipe = false;
 };
 
 /// The order in which they are run and shown.
@@ -118,6 +118,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   options.val = sources_by_set(arguments.val, experiments);
   options.seeds = arguments.seeds;
   options.rows = arguments.rows;
+  options.allow_pipe = arguments.allow_pipe;
   const auto plan = make_plan(experiments, options);
   if (arguments.dry_run) {
     fmt::print("{}", describe_plan(plan));
@@ -183,6 +184,8 @@ void declare_reproduce(CLI::App& app) {
   app.add_option("--minutes", arguments->minutes,
                  "no run begins later; the same command goes on (default: no limit)")
       ->check(check_number(Range::above(0)));
+  app.add_flag("--allow-pipe", arguments->allow_pipe,
+               "run commands (pipe:) that the settings of a stored run name");
   app.add_flag("--dry-run", arguments->dry_run, "print runs, steps, estimated time and disk");
   app.footer(
       "Each run is a process with a folder of its own below OUT/runs. Finished runs are never\n"

@@ -22,7 +22,8 @@ int64_t Sampler::slots() const {
 }
 
 int64_t Sampler::batches() const {
-  return shuffle ? slots() / batch_size : (slots() + batch_size - 1) / batch_size;
+  const int64_t whole = slots() / batch_size;
+  return shuffle || slots() % batch_size == 0 ? whole : whole + 1;
 }
 
 int64_t Sampler::batch_slots(int64_t batch) const {

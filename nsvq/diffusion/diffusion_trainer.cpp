@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/input_file.h"
@@ -15,15 +17,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A checkpoint of other settings or another tokenizer cannot be continued.
-void require_same_run(const DiffusionConfig& config, const std::string& tokenizer_sha256,
-                      const Checkpoint& checkpoint, const std::string& from) {
-  const auto [stored, tokenizer] = diffusion_metadata(checkpoint.model, from);
-  const auto differences = essential_differences(config, stored);
-  if (!differences.empty()) {
-    throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
-                    fmt::join(differences, ", "));
-  }
+/// A checkpoint of other settings cannot be continued.
+void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkpoint,
+                         const std::string& from) {
+  const auto differences =
+      essential_differences(config, diffusion_metadata(checkpoint.model, from).first);
+  if (differences.empty()) return;
+  throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
+                  fmt::join(differences, ", "));
+}
+
+/// Nor one of another tokenizer.
+void require_tokenizer_of(const DiffusionConfig& config, const std::string& tokenizer_sha256,
+                          const Checkpoint& checkpoint, const std::string& from) {
+  const auto tokenizer = diffusion_metadata(checkpoint.model, from).second;
   if (tokenizer.sha256 == tokenizer_sha256) return;
   throw UserError(
       "diffusion.tokenizer: {} is not the tokenizer that {} was trained on ({}), by its weights; "
@@ -47,14 +54,19 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.run.device, group->local_rank())),
       flags_(settings_of_rank(training_torch_settings(config.run, device_), *group)),
+      // Before anything is made by the recipe: one that is not the run's may ask for any size.
+      from_(checkpoint_to_resume(run, start, *group,
+                                 [&](Checkpoint& checkpoint, const fs::path& folder) {
+                                   require_settings_of(config, checkpoint, folder.string());
+                                 })),
       latents_(load_tokenizer(config.tokenizer), config.latents, device_),
       batches_(make_diffusion_batches(config, latents_, *group, device_)),
       task_(config, latents_, *batches_, group, device_),
       loop_(task_, *batches_, diffusion_loop_options(config, device_), group, device_) {
-  const auto from =
-      checkpoint_to_resume(run, start, *group, [&](Checkpoint& checkpoint, const fs::path& folder) {
-        require_same_run(config, latents_.sha256(), checkpoint, folder.string());
-      });
+  const auto from = std::exchange(from_, std::nullopt);
+  if (from && group->leads()) {
+    require_tokenizer_of(config, latents_.sha256(), *from, run.string());
+  }
   if (from) loop_.load(*from, run.string());
   if (!group->leads()) return;
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),

@@ -27,6 +27,7 @@ class DiffusionTrainer {
   std::optional<FolderLock> lock_;  ///< until `run_` has it
   c10::Device device_;
   TorchFlags flags_;
+  std::optional<Checkpoint> from_;  ///< to resume, until it is loaded
   LatentSpace latents_;
   std::unique_ptr<DiffusionBatches> batches_;
   DiffusionTask task_;

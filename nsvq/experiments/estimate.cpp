@@ -31,8 +31,7 @@ class ImageCounts {
   }
 
  private:
-  static int64_t count(Sources sources) {
-    sources.pipes_allowed = true;
+  static int64_t count(const Sources& sources) {
     try {
       return open_source(sources)->size();
     } catch (const std::exception&) {

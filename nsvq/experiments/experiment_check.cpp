@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
@@ -88,13 +89,41 @@ void check_scale(const Experiment& experiment, const std::string& name, const Sc
 
 /// Throws if a run needs itself, by way of others or not.
 void check_order(const Experiment& experiment) {
-  const std::function<void(const RunSpec&, size_t)> follow = [&](const RunSpec& run, size_t depth) {
-    if (depth > experiment.runs.size()) {
-      throw wrong(experiment, "runs." + run.name, "needs itself");
-    }
-    for (const auto& [setting, other] : run.needs) follow(*experiment.find_run(other), depth + 1);
+  std::map<const RunSpec*, bool> done;  // false: its needs are being followed
+  const std::function<void(const RunSpec&)> follow = [&](const RunSpec& run) {
+    const auto [found, fresh] = done.try_emplace(&run, false);
+    if (!fresh && !found->second) throw wrong(experiment, "runs." + run.name, "needs itself");
+    if (!fresh) return;
+    for (const auto& [setting, other] : run.needs) follow(*experiment.find_run(other));
+    done[&run] = true;
   };
-  for (const auto& run : experiment.runs) follow(run, 1);
+  for (const auto& run : experiment.runs) follow(run);
+}
+
+/// Every run has one of the seeds that its scale names, whatever its settings say.
+void refuse_seed(const Experiment& experiment, const std::string& key,
+                 const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (word.substr(0, word.find('=')) != "seed") continue;
+    throw wrong(experiment, key, "seed cannot be set; name seeds by `seeds:` of the scale or run");
+  }
+}
+
+void check_seeds(const Experiment& experiment) {
+  for (const auto& [name, scale] : experiment.scales) {
+    const auto key = "scales." + name;
+    refuse_seed(experiment, key + ".set", scale.set);
+    refuse_seed(experiment, key + ".pilot.set", scale.pilot.set);
+    refuse_seed(experiment, key + ".pilot.key", {scale.pilot.key});
+  }
+  for (const auto& run : experiment.runs) {
+    const auto key = "runs." + run.name;
+    refuse_seed(experiment, key + ".set", run.set);
+    refuse_seed(experiment, key + ".vary", {run.vary});
+    for (const auto& [name, scale] : run.scales) {
+      refuse_seed(experiment, key + "." + name + ".set", scale.set);
+    }
+  }
 }
 
 void check_figures(const Experiment& experiment) {
@@ -129,6 +158,7 @@ void check_charts(const Experiment& experiment) {
     }
   }
   for (const auto& picture : experiment.pictures) {
+    check_name(experiment, "pictures", picture.name);  // of a file
     for (const auto& run : picture.runs) {
       require_run(experiment, "pictures." + picture.name + ".runs", run);
     }
@@ -185,6 +215,7 @@ void check_experiment(Experiment& experiment) {
   }
   for (const auto& column : experiment.columns) require_column(experiment, "columns", column);
   check_runs(experiment);
+  check_seeds(experiment);
   check_order(experiment);
   check_figures(experiment);
   check_charts(experiment);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
@@ -97,6 +98,7 @@ PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOption
 }
 
 void want(Plan& plan, size_t run) {
+  if (plan.runs[run].wanted) return;
   plan.runs[run].wanted = true;
   for (const size_t need : plan.runs[run].needs) want(plan, need);
 }
@@ -127,16 +129,19 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
     plan.experiments.push_back(plan_experiment(experiment, options, plan));
   }
   if (!options.rows.empty()) choose_rows(options.rows, plan);
+  for (auto& run : plan.runs) {
+    for (auto* sources : {&run.train, &run.val}) sources->pipes_allowed |= options.allow_pipe;
+  }
   return plan;
 }
 
 void require_images(const Plan& plan) {
-  std::set<std::string> known;
+  std::set<std::pair<std::string, bool>> known;
   for (const auto& run : plan.runs) {
     if (!run.wanted) continue;
-    for (auto sources : {run.train, run.val}) {
-      if (sources.items.empty() || !known.insert(sources.text()).second) continue;
-      sources.pipes_allowed = true;
+    for (const auto& sources : {run.train, run.val}) {
+      const auto key = std::pair(sources.text(), sources.pipes_allowed);
+      if (sources.items.empty() || !known.insert(key).second) continue;
       try {
         open_source(sources);
       } catch (const UserError& error) {

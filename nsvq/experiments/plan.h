@@ -20,6 +20,7 @@ struct PlanOptions {
   std::map<std::string, Sources> train, val;
   std::vector<int64_t> seeds = {};     ///< in place of the scale's
   std::vector<std::string> rows = {};  ///< to be run now; empty: all
+  bool allow_pipe = false;             ///< commands that settings of stored runs name, too
 };
 
 /// Short runs that decide about a setting of another one (PilotSpec).

@@ -19,7 +19,8 @@ struct SettingsLayers {
 struct ResolvedSettings {
   std::string yaml;     ///< all of them, as a recipe
   std::string essence;  ///< those that are not the defaults, of which a hash names the run
-  Config run;           ///< what every run has; of a tokenizer all
+  Config run;           ///< what every run has; of a tokenizer all. Its sources may be
+                        ///< commands only where the user's own files or words name them
 };
 
 /// Of a tokenizer or a diffusion model (`kind`, of run_kinds()). Throws UserError.

@@ -7,10 +7,13 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/diffusion/diffusion_trainer.h"
 #include "nsvq/experiments/evaluated.h"
 #include "nsvq/experiments/pilots.h"
 #include "nsvq/experiments/run_kind.h"
 #include "nsvq/io/file.h"
+#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/train/run_config.h"
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/run_list.h"
 
@@ -81,12 +84,48 @@ Words making_command(const Plan& plan, const PlannedRun& run) {
   return with_sources(std::move(words), "--data", run.train);
 }
 
+/// Settings of a finished run that are not those that are planned, as text. Files that it was made
+/// of may have moved with the folder of all runs.
+Words other_settings(const Plan& plan, const PlannedRun& run) {
+  const auto compare = [&](const auto& here, const auto& there, const Config& planned,
+                           const Config& stored) {
+    auto differences = essential_differences(here, there);
+    const auto add = [&](const char* key, const auto& ours, const auto& theirs) {
+      if (ours == theirs) return;
+      differences.push_back(fmt::format("{} ({} here, {} there)", key, ours, theirs));
+    };
+    add("train.steps", planned.train.steps, stored.train.steps);
+    if (planned.train.steps == 0) add("train.epochs", planned.train.epochs, stored.train.epochs);
+    add("data.train", planned.data.train.text(), stored.data.train.text());
+    return differences;
+  };
+  const auto recipe = recipe_of(plan, run);
+  if (run.kind == "diffusion") {
+    DiffusionConfig here;
+    diffusion_options(here).parse(recipe, kReproducedRecipe);
+    const auto there = load_diffusion_run_config(run.run());
+    return compare(here, there, here.run, there.run);
+  }
+  const auto here = parse_config(recipe, kReproducedRecipe);
+  const auto there = load_run_config(run.run());
+  return compare(here, there, here, there);
+}
+
+/// The name of a folder has a hash of the settings, but what lies in it may come from anywhere.
+void require_planned_run(const Plan& plan, const PlannedRun& run) {
+  const auto differences = other_settings(plan, run);
+  if (differences.empty()) return;
+  throw UserError("{}: holds a run of another configuration: {}; remove it or choose another --out",
+                  run.run().string(), fmt::join(differences, ", "));
+}
+
 Words next_command(const Plan& plan, const PlannedRun& run) {
   if (run.recipe.empty()) {
     return is_there(run.file()) && is_there(run.figures()) ? Words{} : making_command(plan, run);
   }
   const bool begun = is_there(run.run());
   if (!begun || describe_run(run.run()).state != "finished") return training_command(run);
+  require_planned_run(plan, run);
   return missing_metrics(run).empty() ? Words{} : evaluation_command(run);
 }
 
@@ -107,6 +146,12 @@ Job job_of(const Plan& plan, size_t run, int threads) {
           planned.wanted};
 }
 
-bool is_done(const Plan& plan, size_t run) { return next_command(plan, plan.runs.at(run)).empty(); }
+bool is_done(const Plan& plan, size_t run) {
+  try {
+    return next_command(plan, plan.runs.at(run)).empty();
+  } catch (const std::exception&) {  // the run's job says why
+    return false;
+  }
+}
 
 }  // namespace nsvq

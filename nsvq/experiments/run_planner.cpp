@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -15,9 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Letters in a folder's name, apart from its hash: file systems take 255 bytes.
+constexpr size_t kLongestName = 100;
+
+/// A value of the experiment's file is part of the name, and may have slashes.
 std::string folder_name(const std::string& name, const std::string& hash) {
-  auto plain = name;
-  std::replace(plain.begin(), plain.end(), '@', '-');
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+  auto plain = name.substr(0, kLongestName);
+  for (auto& letter : plain) {
+    if (kPlain.find(letter) == std::string_view::npos) letter = '-';
+  }
+  for (size_t i = 0; i < plain.size() && plain[i] == '.'; ++i) plain[i] = '-';
   return plain + "-" + hash;
 }
 
@@ -41,10 +51,18 @@ RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options,
       plan_(plan) {}
 
 size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t seed) {
-  if (!is_trained(spec)) return add_file(spec, seed, {});
-  auto run = begin(spec, value, seed);
-  plan_training(spec, run);
-  return add_once(std::move(run));
+  const auto known = added_.find({&spec, value, seed});
+  if (known != added_.end()) return known->second;
+  size_t place = 0;
+  if (is_trained(spec)) {
+    auto run = begin(spec, value, seed);
+    plan_training(spec, run);
+    place = add_once(std::move(run));
+  } else {
+    place = add_file(spec, seed, {});
+  }
+  added_[{&spec, value, seed}] = place;
+  return place;
 }
 
 PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int64_t seed) const {

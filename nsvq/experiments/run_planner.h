@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "nsvq/experiments/plan.h"
@@ -39,6 +41,8 @@ class RunPlanner {
   RunSettings settings_;
   std::vector<std::string> metrics_;
   Plan& plan_;
+  /// What add() has returned: runs that many need are planned once.
+  std::map<std::tuple<const RunSpec*, std::string, int64_t>, size_t> added_;
 };
 
 }  // namespace nsvq

@@ -81,11 +81,24 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
   layers.add(where("runs." + spec.name + ".set"), spec.set);
   layers.add(where("runs." + spec.name + "." + options_.scale + ".set"), here.set);
   if (!value.empty()) {
+    refuse_other_images(spec);
     layers.add(where("runs." + spec.name + ".vary"), {spec.vary + "=" + value});
   }
   layers.add("seed", {fmt::format("seed={}", seed)});
   add_images(layers);
   return layers;
+}
+
+/// Throws if the images that a run varies are those of the command line.
+void RunSettings::refuse_other_images(const RunSpec& spec) const {
+  const auto refuse = [&](const std::string& key, const std::string& option,
+                          const std::map<std::string, Sources>& named) {
+    if (spec.vary != key || !find_source(named, experiment_.data)) return;
+    throw UserError("{}: the run varies {}, so {} cannot name other images; leave {} out",
+                    where("runs." + spec.name + ".vary"), key, option, option);
+  };
+  refuse("data.train", "--data", options_.train);
+  refuse("data.val", "--val", options_.val);
 }
 
 /// The words that name the images of the command line, if any.

@@ -43,6 +43,7 @@ class RunSettings {
 
  private:
   void add_images(RunLayers& layers) const;
+  void refuse_other_images(const RunSpec& spec) const;
 
   const Experiment& experiment_;
   const PlanOptions& options_;

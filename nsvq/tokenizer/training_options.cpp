@@ -11,6 +11,9 @@ namespace {
 
 constexpr Effect kNotOnResult = Effect::not_on_result;
 
+// More than anyone trains, and little enough for sums and products of them in 64 bits.
+constexpr double kMostEpochs = 1e9, kMostSteps = 1e12, kMostAtOnce = 1e6;
+
 /// Of all metrics, in each way that is understood.
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
@@ -27,7 +30,7 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
        Range::list(1, 3, Range::one_of({"stage1", "warmup", "stage2"}))},
       {"schedule.epoch_steps", &schedule.epoch_steps,
        "steps that count as an epoch in schedule.*; 0: a pass over the training images",
-       Range::at_least(0)},
+       Range::between(0, kMostEpochs)},
       {"schedule.freeze", &schedule.freeze, "when stage1 ends and the encoder freezes",
        Range::one_of({"plateau", "epoch", "never"})},
       {"schedule.commitment", &schedule.commitment,
@@ -37,38 +40,41 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
        "plateau: decay of a running mean over the epochs' commitment losses; 0: none",
        Range::from_to_below(0, 1)},
       {"schedule.patience", &schedule.patience, "plateau: epochs without a lower commitment loss",
-       Range::at_least(1)},
+       Range::between(1, kMostEpochs)},
       {"schedule.freeze_epoch", &schedule.freeze_epoch,
-       "freeze: epoch: freeze at the end of this epoch", Range::at_least(0)},
+       "freeze: epoch: freeze at the end of this epoch", Range::between(0, kMostEpochs)},
       {"schedule.earliest_epoch", &schedule.earliest_epoch,
        "plateau: freeze at the end of this epoch at the earliest; epochs more than patience before "
        "it do not count",
-       Range::at_least(0)},
+       Range::between(0, kMostEpochs)},
       {"schedule.latest_epoch", &schedule.latest_epoch,
-       "plateau: freeze at the end of this epoch at the latest; 0: no limit", Range::at_least(0)},
+       "plateau: freeze at the end of this epoch at the latest; 0: no limit",
+       Range::between(0, kMostEpochs)},
       {"schedule.warmup_epochs", &schedule.warmup_epochs, "epochs of the warmup phase",
-       Range::at_least(1)},
+       Range::between(1, kMostEpochs)},
       {"schedule.stage2_epochs", &schedule.stage2_epochs,
-       "epochs of stage2; 0: what is left of the budget", Range::at_least(0)},
+       "epochs of stage2; 0: what is left of the budget", Range::between(0, kMostEpochs)},
       {"schedule.ramp_epochs", &schedule.ramp_epochs,
        "first epochs of stage2, over which the adversarial loss rises linearly to its weight",
-       Range::at_least(0)},
+       Range::between(0, kMostEpochs)},
   };
 }
 
 std::vector<Option> train_options(TrainConfig& train) {
   return {
-      {"train.epochs", &train.epochs, "passes over the training images", Range::at_least(1),
-       kNotOnResult},
+      {"train.epochs", &train.epochs, "passes over the training images",
+       Range::between(1, kMostEpochs), kNotOnResult},
       {"train.steps", &train.steps, "steps to train, in place of train.epochs; 0: by epochs",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostSteps), kNotOnResult},
       {"train.batch_size", &train.batch_size,
-       "images of a process (a GPU) in one forward and backward pass", Range::at_least(1)},
+       "images of a process (a GPU) in one forward and backward pass",
+       Range::between(1, kMostAtOnce)},
       {"train.global_batch", &train.global_batch,
        "images in a step over all processes, in place of train.batch_size; 0: by that",
-       Range::at_least(0)},
+       Range::between(0, kMostAtOnce)},
       {"train.accumulate", &train.accumulate,
-       "passes of train.batch_size images whose gradients make one step", Range::at_least(1)},
+       "passes of train.batch_size images whose gradients make one step",
+       Range::between(1, kMostAtOnce)},
       {"train.init_from", &train.init_from,
        "a run or model whose encoder and decoder to start with; codes start from its latents",
        Range::any_text("a path"), kNotOnResult},
@@ -76,7 +82,7 @@ std::vector<Option> train_options(TrainConfig& train) {
        "what to do with a step whose loss or gradient is non-finite",
        Range::one_of({"stop", "skip"}), kNotOnResult},
       {"train.nonfinite_limit", &train.nonfinite_limit,
-       "skip: steps skipped in a run before it stops", Range::at_least(1), kNotOnResult},
+       "skip: steps skipped in a run before it stops", Range::between(1, kMostSteps), kNotOnResult},
       {"train.deterministic", &train.deterministic,
        "on a GPU: convolutions whose results repeat; false: the fastest, chosen by timing them",
        Range::yes_no(), kNotOnResult},
@@ -93,17 +99,19 @@ std::vector<Option> train_options(TrainConfig& train) {
        Range::list(1, 32, Range::one_of(metric_names())), kNotOnResult},
       {"train.check", &train.check,
        "steps between comparisons of the fast quantizer path with the plain one; 0: never",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostSteps), kNotOnResult},
       {"train.check_ranks", &train.check_ranks,
        "steps between comparisons of all weights between processes; 0: only at the start",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostSteps), kNotOnResult},
       {"train.log_every", &train.log_every, "steps between lines of metrics.jsonl",
-       Range::at_least(1), kNotOnResult},
+       Range::between(1, kMostSteps), kNotOnResult},
       {"train.eval_every", &train.eval_every, "epochs between evaluations; 0: only at the end",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostEpochs), kNotOnResult},
       {"train.samples_every", &train.samples_every,
-       "epochs between grids of reconstructions; 0: never", Range::at_least(0), kNotOnResult},
-      {"train.samples", &train.samples, "images in such a grid", Range::at_least(1), kNotOnResult},
+       "epochs between grids of reconstructions; 0: never", Range::between(0, kMostEpochs),
+       kNotOnResult},
+      {"train.samples", &train.samples, "images in such a grid", Range::between(1, kMostAtOnce),
+       kNotOnResult},
   };
 }
 
@@ -132,9 +140,9 @@ std::vector<Option> drift_options(DriftConfig& drift) {
   return {
       {"drift.every_steps", &drift.every_steps,
        "steps between measurements of encoder drift and assignment churn; 0: one an epoch",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostSteps), kNotOnResult},
       {"drift.images", &drift.images, "first images of data.val to measure them on; 0: never",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostAtOnce), kNotOnResult},
   };
 }
 
@@ -142,7 +150,7 @@ std::vector<Option> alarm_options(AlarmConfig& alarm) {
   return {
       {"alarm.epochs", &alarm.epochs,
        "epochs that a sign of collapse must last to raise the alarm; 0: no alarm",
-       Range::at_least(0), kNotOnResult},
+       Range::between(0, kMostEpochs), kNotOnResult},
       {"alarm.utilisation", &alarm.utilisation, "share of codes used in an epoch: alarm below it",
        Range::between(0, 1), kNotOnResult},
       {"alarm.norm_growth", &alarm.norm_growth,
@@ -155,9 +163,9 @@ std::vector<Option> checkpoint_options(CheckpointConfig& checkpoint) {
   return {
       {"checkpoint.every_steps", &checkpoint.every_steps,
        "steps between checkpoints; 0: one after each epoch; always one at the end",
-       Range::at_least(0), kNotOnResult},
-      {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept", Range::at_least(1),
-       kNotOnResult},
+       Range::between(0, kMostSteps), kNotOnResult},
+      {"checkpoint.keep", &checkpoint.keep, "latest checkpoints kept",
+       Range::between(1, kMostAtOnce), kNotOnResult},
       {"checkpoint.keep_best", &checkpoint.keep_best,
        "one of train.metrics: the checkpoint of its best evaluation is kept too; empty: none",
        Range::any_text("a metric's name"), kNotOnResult},

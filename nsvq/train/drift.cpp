@@ -1,5 +1,7 @@
 #include "nsvq/train/drift.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -111,17 +113,31 @@ std::map<std::string, torch::Tensor> DriftMeter::state() const {
   return {{"indices", indices_}, {"latents", latents_}};
 }
 
-void DriftMeter::load(const std::map<std::string, torch::Tensor>& state) {
+void DriftMeter::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
   const auto part = [&](const char* name) {
     if (state.empty()) return torch::Tensor();
     const auto found = state.find(name);
-    if (found == state.end())
-      throw UserError("drift: tensor '{}' is missing from the state; is the checkpoint damaged?",
-                      name);
+    if (found == state.end()) {
+      throw UserError("{}: training.safetensors: drift.{} is missing; is the checkpoint damaged?",
+                      from, name);
+    }
     return found->second.to(images_.device());
   };
-  const auto indices = part("indices");
-  latents_ = part("latents");
+  const auto indices = part("indices"), latents = part("latents");
+  const auto require = [&](bool sound, const char* name, const torch::Tensor& tensor) {
+    if (sound) return;
+    throw UserError(
+        "{}: training.safetensors: drift.{} is of type {} and shape {}, which no "
+        "measurement has; is the checkpoint damaged?",
+        from, name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), "x"));
+  };
+  if (latents.defined()) {
+    require(latents.dim() == 4 && latents.is_floating_point(), "latents", latents);
+    const bool of_latents = indices.dim() == 3 && indices.size(0) == latents.size(0);
+    require(indices.numel() == 0 || (of_latents && indices.scalar_type() == at::kLong), "indices",
+            indices);
+  }
+  latents_ = latents;
   indices_ = indices;
 }
 

@@ -36,8 +36,9 @@ class DriftMeter {
   /// first.
   std::map<std::string, torch::Tensor> state() const;
   /// Restores a state. If it is for another number or size of images it is ignored, and the next
-  /// measurement has no drift and churn.
-  void load(const std::map<std::string, torch::Tensor>& state);
+  /// measurement has no drift and churn. Throws UserError, calling the run `from`, for one that no
+  /// measurement has made.
+  void load(const std::map<std::string, torch::Tensor>& state, const std::string& from);
 
  private:
   torch::Tensor images_;

@@ -1,5 +1,6 @@
 #include "nsvq/train/loop.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -16,6 +17,20 @@ namespace nsvq {
 namespace {
 
 bool is_due(int64_t every, int64_t count) { return every > 0 && count % every == 0; }
+
+/// An epoch has a step at least, and its batches are of its samples.
+void require_possible(const RunState& state, const std::string& from) {
+  const auto require = [&](bool possible, const char* key, int64_t value) {
+    if (possible) return;
+    throw UserError("{}: state.json: {} is {}, which no run of {} steps on {} samples comes to",
+                    from, key, value, state.step, state.samples);
+  };
+  require(state.epoch <= state.step, "epoch", state.epoch);
+  require(state.batch <= state.step, "batch", state.batch);
+  require(state.used <= state.samples, "used", state.used);
+  const int64_t a_step = std::max<int64_t>(state.step_samples, 1);
+  require(state.batch <= (state.samples - state.used) / a_step, "batch", state.batch);
+}
 
 /// Of a run that was stopped: a page that was written on the way would go on loading itself again.
 void end_report(const std::filesystem::path& run) {
@@ -220,6 +235,7 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
         "go on; train.init_from={} starts a new run with its encoder and decoder",
         from, task_.sample_name(), checkpoint.state.samples, samples, from);
   }
+  require_possible(checkpoint.state, from);
   state_ = checkpoint.state;
   // Of another number of processes: what they used of the epoch is not used again.
   const int64_t step_samples = batches_.step_samples();
@@ -233,7 +249,7 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
   // A budget may have grown; one that was spent just before a crash still has its end to come.
   state_.finished = state_.step >= total_steps() && (state_.finished || state_.batch == 0);
   saved_ = place();
-  steps_.load(checkpoint.training);
+  steps_.load(checkpoint.training, from);
   task_.load(checkpoint.model.tensors, checkpoint.training, state_.task, from);
 }
 

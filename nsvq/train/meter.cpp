@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "nsvq/core/error.h"
+
 namespace nsvq {
 
 GatheredScalars gather_scalars(const Scalars& scalars) {
@@ -84,12 +86,16 @@ TensorMap Meter::state() const {
   return state;
 }
 
-void Meter::load(const TensorMap& state) {
+void Meter::load(const TensorMap& state, const std::string& prefix) {
   sums_.clear();
   reset();
   std::map<std::string, TensorMap> groups;
   for (const auto& [key, value] : state) {
     const auto dot = key.find('.');
+    if (dot == std::string::npos || value.dim() != 1 || value.size(0) != 2 ||
+        !value.is_floating_point()) {
+      throw UserError("{}{} is not a sum and a count; is the checkpoint damaged?", prefix, key);
+    }
     groups[key.substr(0, dot)][key.substr(dot + 1)] = value.to(at::kDouble);
   }
   for (const auto& [number, group] : groups) {

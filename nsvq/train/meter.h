@@ -44,7 +44,8 @@ class Meter {
   /// Sums and counts, for checkpoints. The clock is not part of it: time and rate are those of this
   /// process.
   TensorMap state() const;
-  void load(const TensorMap& state);
+  /// Throws UserError for a tensor that is no sum and count, calling it `prefix` and its name.
+  void load(const TensorMap& state, const std::string& prefix);
 
  private:
   /// Of scalars that come together.

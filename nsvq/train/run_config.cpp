@@ -42,7 +42,8 @@ bool is_of_a_run(const fs::path& file) {
   return !error && path.filename() == "config.yaml" && holds_run(path.parent_path());
 }
 
-/// Whether a recipe, which has been read, is a run's or has one as its base.
+}  // namespace
+
 bool comes_from_a_run(fs::path recipe) {
   std::error_code ignored;
   while (fs::is_regular_file(recipe, ignored)) {  // a pipe cannot be read twice
@@ -55,8 +56,6 @@ bool comes_from_a_run(fs::path recipe) {
   }
   return false;
 }
-
-}  // namespace
 
 Config load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
   const auto file = run / "config.yaml";

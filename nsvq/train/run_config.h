@@ -19,6 +19,10 @@ Config load_run_config(const std::filesystem::path& run,
 Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
                           bool allow_pipe = false);
 
+/// Whether a recipe, which has been read, is a run's config.yaml or has one as its base: it may be
+/// of anyone.
+bool comes_from_a_run(std::filesystem::path recipe);
+
 /// The same settings with `~` in paths replaced by the user's home, which a shell does not do
 /// within key=~/value.
 Config with_home(Config config);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -102,8 +103,13 @@ RunDirectory RunDirectory::create(fs::path path, const std::string& settings) {
 
 RunDirectory RunDirectory::resume(fs::path path, FolderLock lock,
                                   const std::optional<std::string>& settings,
-                                  const std::optional<LogPosition>& position) {
+                                  const std::optional<LogPosition>& position, int64_t from) {
   RunDirectory run(std::move(path), std::move(lock));
+  const auto folders = list_checkpoints(run.path_);
+  const auto resumed = run.path_ / "checkpoints" / fmt::format("step-{}", from);
+  for (auto folder = folders.rbegin(); folder != folders.rend() && *folder != resumed; ++folder) {
+    run.passed_over_.insert(*folder);
+  }
   const auto kept = position ? *position : LogPosition{};
   clean_up(run.path_, kept.events);
   if (settings) write_text(run.path_ / kSettingsFile, *settings);
@@ -186,12 +192,24 @@ void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best
   events_->sync();
   save_checkpoint(folder_of(checkpoint.state.step), checkpoint);
   mark_best(best);  // before the one that was the best goes
-  auto folders = list_checkpoints(path_);
-  for (size_t i = 0; i + keep < folders.size(); ++i) {
-    if (best >= 0 && folders[i] == folder_of(best)) continue;
+  passed_over_.erase(folder_of(checkpoint.state.step));
+  remove_old(folder_of(checkpoint.state.step), keep, best >= 0 ? folder_of(best) : fs::path());
+}
+
+/// Training goes on from the newest whole checkpoint, so that one with a higher number than the
+/// last written is damaged or of another run: neither kind counts, or it would push out the good.
+void RunDirectory::remove_old(const fs::path& written, int64_t keep, const fs::path& best) {
+  const auto folders = list_checkpoints(path_);
+  auto folder = std::find(folders.rbegin(), folders.rend(), written);
+  for (int64_t kept = 0; folder != folders.rend(); ++folder) {
+    if (kept < keep) {
+      kept += passed_over_.contains(*folder) ? 0 : 1;
+      continue;
+    }
+    if (*folder == best) continue;
     std::error_code error;
-    fs::remove_all(folders[i], error);
-    if (error) log("{}: cannot be removed ({})", folders[i].string(), error.message());
+    fs::remove_all(*folder, error);
+    if (error) log("{}: cannot be removed ({})", folder->string(), error.message());
   }
 }
 

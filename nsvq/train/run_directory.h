@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,11 @@ class RunDirectory {
   static RunDirectory create(std::filesystem::path path, const std::string& settings);
   /// Opens a run's folder, claimed by `lock`, to resume from a checkpoint. Truncates the logs to
   /// the checkpoint's `position` (to nothing without one), so that they end up as those of an
-  /// uninterrupted run. Without `settings`, config.yaml stays as it is.
+  /// uninterrupted run. Without `settings`, config.yaml stays as it is. Checkpoints newer than that
+  /// of step `from` are damaged, and were passed over.
   static RunDirectory resume(std::filesystem::path path, FolderLock lock,
                              const std::optional<std::string>& settings,
-                             const std::optional<LogPosition>& position);
+                             const std::optional<LogPosition>& position, int64_t from);
 
   const std::filesystem::path& path() const { return path_; }
   LogPosition position() const;
@@ -54,7 +56,8 @@ class RunDirectory {
   /// Writes samples/epoch-NNNN.png and a TensorBoard image; returns the path.
   std::filesystem::path save_samples(const RunState& state, const Image& grid);
   /// Writes checkpoints/step-N and removes all but the newest `keep` and that of step `best`, which
-  /// the file checkpoints/best names; -1: none is the best.
+  /// the file checkpoints/best names; -1: none is the best. Those that were passed over do not
+  /// count.
   void save(const Checkpoint& checkpoint, int64_t keep, int64_t best = -1);
   /// Lets checkpoints/best name the checkpoint of a step, if it is there; -1: removes the name.
   void mark_best(int64_t step);
@@ -71,11 +74,14 @@ class RunDirectory {
   void require_in_place() const;
   void record_text(const std::string& line, const std::string& tag, int64_t step,
                    const std::string& text);
+  void remove_old(const std::filesystem::path& written, int64_t keep,
+                  const std::filesystem::path& best);
 
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
   std::vector<Identity> folders_;
   std::unique_ptr<EventWriter> events_;
+  std::set<std::filesystem::path> passed_over_;  ///< checkpoints that training did not go on from
 };
 
 }  // namespace nsvq

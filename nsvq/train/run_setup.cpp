@@ -34,6 +34,11 @@ std::optional<Checkpoint> checkpoint_to_resume(
   if (start == Start::resume && group.leads()) {
     if (const auto folder = newest_checkpoint(run)) {
       checkpoint = load_checkpoint(*folder);
+      if (const auto name = fmt::format("step-{}", checkpoint->state.step);
+          folder->filename() != name) {
+        throw UserError("{0}: state.json: the checkpoint is of step {1}; rename the folder to {2}",
+                        folder->string(), checkpoint->state.step, name);
+      }
       check(*checkpoint, *folder);
       log("resuming {} from {}", run.string(), folder->string());
     } else {
@@ -51,9 +56,9 @@ std::unique_ptr<RunDirectory> open_run_directory(const fs::path& run, Start star
     return std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
   }
   const bool goes_on = !state.finished || state.evaluation_pending;
-  return std::make_unique<RunDirectory>(
-      RunDirectory::resume(run, std::move(*lock), goes_on ? std::optional(settings) : std::nullopt,
-                           from ? std::optional(from->logs) : std::nullopt));
+  return std::make_unique<RunDirectory>(RunDirectory::resume(
+      run, std::move(*lock), goes_on ? std::optional(settings) : std::nullopt,
+      from ? std::optional(from->logs) : std::nullopt, from ? from->state.step : -1));
 }
 
 }  // namespace nsvq

@@ -19,11 +19,16 @@ constexpr int kTrainingFormat = 3;
 /// The name of RunState::evaluation_pending in files.
 constexpr auto kEvaluationPending = "epoch_end_due";
 
+/// Of steps, batches and samples; sums and products of a few of them stay within 64 bits.
+constexpr int64_t kMostCounted = 2'000'000'000'000, kMostEpochsDone = 2'000'000'000;
+
 RunState run_state_from(const json& all) {
-  const auto number = [&all](const char* name) { return whole_number(all.at(name), name); };
+  const auto number = [&all](const char* name) {
+    return whole_number(all.at(name), name, 0, kMostCounted);
+  };
   RunState state;
   state.step = number("step");
-  state.epoch = number("epoch");
+  state.epoch = whole_number(all.at("epoch"), "epoch", 0, kMostEpochsDone);
   state.batch = number("batch");
   if (all.contains("used")) state.used = number("used");
   if (all.contains("step_samples")) state.step_samples = number("step_samples");
@@ -36,7 +41,7 @@ RunState run_state_from(const json& all) {
   }
   if (const auto best = all.find("best"); best != all.end()) {
     state.best = {best->at("metric"), best->at("value"),
-                  whole_number(best->at("step"), "best.step")};
+                  whole_number(best->at("step"), "best.step", 0, kMostCounted)};
   }
   state.task = all.at("task").dump();
   return state;

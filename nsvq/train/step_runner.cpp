@@ -165,9 +165,10 @@ TensorMap StepRunner::state() const {
   return all;
 }
 
-void StepRunner::load(const TensorMap& state) {
-  epoch_meter_.load(with_prefix(state, "epoch."));
-  step_meter_.load(with_prefix(state, "step."));
+void StepRunner::load(const TensorMap& state, const std::string& from) {
+  const auto file = from + ": training.safetensors: ";
+  epoch_meter_.load(with_prefix(state, "epoch."), file + "epoch.");
+  step_meter_.load(with_prefix(state, "step."), file + "step.");
   loss_scale_.load(with_prefix(state, "loss_scale."));
 }
 

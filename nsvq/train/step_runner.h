@@ -118,7 +118,7 @@ class StepRunner {
 
   /// Meters and loss scale, for checkpoints.
   TensorMap state() const;
-  void load(const TensorMap& state);
+  void load(const TensorMap& state, const std::string& from);
 
  private:
   friend class Step;

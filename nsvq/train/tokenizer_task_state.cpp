@@ -14,6 +14,9 @@ using nlohmann::json;
 
 namespace {
 
+/// Of steps and epochs that a run has come to.
+constexpr int64_t kMostDone = 2'000'000'000'000;
+
 /// JSON has no NaN; null stands for it.
 double number(const json& value) { return value.is_null() ? NAN : value.get<double>(); }
 
@@ -93,10 +96,13 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
                          const std::string& state, const std::string& from) {
   try {
     const auto all = parse_json(state);
+    const auto whole = [&all](const std::string& key, int64_t most = kMostDone) {
+      return whole_number(all.at(key), "task." + key, 0, most);
+    };
     state_ = {};
-    state_.phase = all.at("phase");
-    state_.phase_start = all.at("phase_start");
-    state_.phase_start_step = all.at("phase_start_step");
+    state_.phase = whole("phase", static_cast<int64_t>(config_.schedule.phases.size()) - 1);
+    state_.phase_start = whole("phase_start");
+    state_.phase_start_step = whole("phase_start_step");
     for (const auto& value : all.at("commitment")) state_.commitment.push_back(number(value));
     for (const auto& row : all.at("health")) {
       // Earlier versions wrote three.
@@ -106,15 +112,17 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
     state_.alarms = all.at("alarms").get<std::set<std::string>>();
     for (const auto& [name, value] : all.at("drift").items()) state_.drift[name] = number(value);
     state_.best_psnr = number(all.at("best_psnr"));
-    state_.best_epoch = all.at("best_epoch");
+    state_.best_epoch = whole("best_epoch");
   } catch (const json::exception& error) {
-    throw UserError("{}: not a tokenizer's training state ({})", from, error.what());
+    throw UserError("{}: state.json: not a tokenizer's training state ({})", from, error.what());
+  } catch (const UserError& error) {
+    throw UserError("{}: state.json: {}", from, error.what());
   }
   load_tensors(*model_, with_prefix(training, "model."), from);
   load_tensors(*averaged_model_, model, from);
   optimizer_.load(with_prefix(training, "adam."), from);
   if (adversary_) adversary_->load(with_prefix(training, "discriminator."), from);
-  if (drift_) drift_->load(with_prefix(training, "drift."));
+  if (drift_) drift_->load(with_prefix(training, "drift."), from);
   if (replacement_) {
     copy_tensors(replacement_->state(), with_prefix(training, "replacement."), from);
   }

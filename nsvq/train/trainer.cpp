@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -86,15 +87,18 @@ Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Grou
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
       flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
+      // Before anything is made by the recipe: one that is not the run's may ask for any size.
+      from_(checkpoint_to_resume(run, start, *group,
+                                 [&](Checkpoint& checkpoint, const fs::path& folder) {
+                                   convert_to_present_format(checkpoint.model,
+                                                             folder / "model.safetensors");
+                                   require_same_recipe(config, checkpoint, folder.string());
+                                 })),
       batches_(open_source_of("data.train", config.data.train, config.data),
                training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
-  const auto from =
-      checkpoint_to_resume(run, start, *group, [&](Checkpoint& checkpoint, const fs::path& folder) {
-        convert_to_present_format(checkpoint.model, folder / "model.safetensors");
-        require_same_recipe(config, checkpoint, folder.string());
-      });
+  const auto from = std::exchange(from_, std::nullopt);
   if (from) {
     loop_.load(*from, run.string());
   } else {

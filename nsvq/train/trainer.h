@@ -63,6 +63,7 @@ class Trainer {
   std::optional<FolderLock> lock_;  ///< until `run_` has it
   c10::Device device_;
   TorchFlags flags_;
+  std::optional<Checkpoint> from_;  ///< to resume, until it is loaded
   ImageBatchSource batches_;
   TokenizerTask task_;
   Loop loop_;

@@ -9,7 +9,9 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan.h"
 #include "nsvq/experiments/resolve.h"
+#include "nsvq/experiments/run_job.h"
 #include "nsvq/io/file.h"
+#include "nsvq/train/run_state.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 
@@ -82,6 +84,10 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"set: [quantizer.alpha=0.2]", "needs: {train.init_from: gone}", "gone"},
       {"set: [quantizer.alpha=0.2]", "kind: tokeniser", "kind"},
       {"set: [quantizer.alpha=0.2]", "only: [gpus]", "runs.nsvq.only", "gpus"},
+      {"set: [quantizer.alpha=0.2]", "set: [seed=7]", "runs.nsvq.set", "`seeds:`"},
+      {"vary: quantizer.tau, ", "vary: seed, ", "runs.sweep.vary", "`seeds:`"},
+      {"set: [train.epochs=2]", "set: [seed=7]", "scales.cpu.set", "`seeds:`"},
+      {"charts:", "pictures: {/out: {runs: [vq]}}\ncharts:", "pictures", "no name"},
       {"y: [psnr]", "y: []", "charts.tau"},
       {"{set: [train.epochs=2]}", "{pilot: {key: optimizer.lr, values: [1]}}", "pilot", "two"},
       {"{set: [train.epochs=2]}", "{pilot: {set: [train.epochs=2]}}", "pilot", "key"},
@@ -165,6 +171,75 @@ TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
   write_text(folder_ / "vq.yaml", "quantizer.type: vq\nquantizer.beta: 0.3\n");
   const auto changed = this->plan(text);
   EXPECT_NE(changed.runs[changed.experiments[0].rows[1].runs[0]].folder, before);
+}
+
+TEST_F(PlanTest, FoldersStayBelowOneWhateverAValueIs) {
+  const auto text =
+      with("vary: quantizer.tau, values: [0.1, 1]",
+           "vary: data.val, values: [../../../a/b, 'x y', " + std::string(300, 'l') + "]");
+  const auto plan = this->plan(text);
+  for (const auto& run : plan.runs) {
+    EXPECT_EQ(run.folder.parent_path(), options_.out / "runs") << run.folder;
+    EXPECT_LT(run.folder.filename().string().size(), 200u);
+  }
+  const auto& rows = plan.experiments[0].rows;
+  EXPECT_TRUE(
+      plan.runs[rows[2].runs[0]].folder.filename().string().starts_with("sweep-..-..-..-a-b-"));
+  options_.val[""] = "other";
+  expect_contains(error_of([&] { this->plan(text); }), {"runs.sweep.vary", "data.val", "--val"});
+}
+
+TEST_F(PlanTest, RunsThatManyNeedAreFollowedOnce) {
+  std::string text = "scales: {test: {seeds: [0]}}\nruns:\n";
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("  r{0}: {{recipe: vq.yaml, set: [optimizer.lr=1e-{0}]", i);
+    const auto next = fmt::format(", needs: {{train.init_from: r{0}, data.val: r{0}}}", i + 1);
+    text += (i < 39 ? next : "") + "}\n";
+  }
+  EXPECT_EQ(plan(text).runs.size(), 40u);
+  const std::string last = "1e-39]";
+  text.replace(text.find(last), last.size(), last + ", needs: {train.init_from: r3}");
+  expect_contains(error_of([&] { plan(text); }), {"runs.r3", "needs itself"});
+}
+
+TEST_F(PlanTest, CommandsOfStoredRunsAreRunOnlyIfAllowed) {
+  write_text(folder_ / "run/config.yaml", "quantizer.type: vq\ndata.train: 'pipe:cat x.tar'\n");
+  write_text(folder_ / "child.yaml", "base: run/config.yaml\n");
+  const auto error_with = [&](const std::string& recipe) {
+    const auto plan = this->plan("scales: {test: {seeds: [0]}}\nruns: {a: {" + recipe + "}}\n");
+    return error_of([&] { require_images(plan); });
+  };
+  for (const auto* recipe : {"recipe: run/config.yaml", "recipe: child.yaml"}) {
+    expect_contains(error_with(recipe), {"pipe:cat", "stored settings", "--allow-pipe"});
+  }
+  const auto is_refused = [](const std::string& error) {
+    return error.find("stored settings") != std::string::npos;
+  };
+  EXPECT_FALSE(is_refused(error_with("recipe: child.yaml, set: ['data.train=pipe:cat x.tar']")));
+  options_.allow_pipe = true;
+  EXPECT_FALSE(is_refused(error_with("recipe: run/config.yaml")));
+}
+
+TEST_F(PlanTest, AFinishedRunOfOtherSettingsIsNotTakenForItsOwn) {
+  const auto plan = this->plan();
+  const auto& run = plan.runs[0];
+  RunState state;
+  state.finished = true;
+  const auto place = [&](const std::string& settings) {
+    write_text(run.run() / "config.yaml", settings);
+    write_text(run.run() / "checkpoints/step-0/state.json", state_to_json(state, {}));
+    return job_of(plan, 0, 0);
+  };
+  const auto words = place(run.recipe).next();
+  EXPECT_EQ(words.at(0), "eval");
+  for (const std::string other :
+       {"seed: 5\n", "train.epochs: 99\n", "quantizer.beta: 0.3\n", "data.train: other\n"}) {
+    const auto job = place("base: recipe.yaml\n" + other);
+    write_text(run.run() / "recipe.yaml", run.recipe);
+    expect_contains(error_of([&] { job.next(); }),
+                    {run.run().string(), other.substr(0, other.find(':')), "another"});
+    EXPECT_FALSE(is_done(plan, 0));
+  }
 }
 
 TEST_F(PlanTest, RunsCanBeOfSomeScalesOnlyAndHaveTheirOwnSeeds) {

@@ -157,9 +157,9 @@ TEST(Overrides, ErrorsNameTheCommandLine) {
   EXPECT_EQ(error_of_override("epochs=3"),
             "command line: unknown key 'epochs'; did you mean 'train.epochs'?");
   EXPECT_EQ(error_of_override("train.epochs="),
-            "command line: train.epochs: expected integer (>= 1), got nothing");
+            "command line: train.epochs: expected integer (1..1000000000), got nothing");
   EXPECT_EQ(error_of_override("train.epochs=x"),
-            "command line: train.epochs: expected integer (>= 1), got 'x'");
+            "command line: train.epochs: expected integer (1..1000000000), got 'x'");
   for (const std::string text : {"model.multipliers=[1", "model.multipliers=[1]]", "data.train=\"x",
                                  "seed=1: 2", "seed=\x01", "data.train=\xff", "seed=&a 1",
                                  "seed=*a", "seed=- 1", "model=3", "base=a.yaml"})

@@ -187,7 +187,7 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
             "a.yaml:1: 'loss' is a section, not a setting; its keys are loss.l1, loss.l2, "
             "loss.chroma, loss.perceptual, loss.perceptual_net, loss.vq");
   EXPECT_EQ(error_of_text("\n\ntrain.epochs: 0\n"),
-            "a.yaml:3: train.epochs: expected integer (>= 1), got '0'");
+            "a.yaml:3: train.epochs: expected integer (1..1000000000), got '0'");
   EXPECT_EQ(
       error_of_text("data.crop: centre\n"),
       "a.yaml:1: data.crop: expected name (random|center), got 'centre'; did you mean 'center'?");

@@ -136,15 +136,15 @@ TEST_F(DriftTest, ARestoredStateGoesOnBitForBit) {
   auto drift = meter();
   drift.measure(model_);
   auto restored = meter(), fresh = meter();
-  restored.load(drift.state());
-  fresh.load({});
+  restored.load(drift.state(), "run");
+  fresh.load({}, "run");
   shift(at::randn({8}) * 0.2);
   const auto values = drift.measure(model_);
   EXPECT_GT(values.at("drift"), 0);
   EXPECT_EQ(restored.measure(model_), values);
   EXPECT_FALSE(fresh.measure(model_).contains("drift"));
-  EXPECT_THROW(restored.load({{"latents", at::zeros({1})}}), UserError);
-  restored.load({});
+  EXPECT_THROW(restored.load({{"latents", at::zeros({1})}}, "run"), UserError);
+  restored.load({}, "run");
   EXPECT_FALSE(restored.measure(model_).contains("churn"));
 }
 
@@ -152,7 +152,7 @@ TEST_F(DriftTest, AStateOfOtherImagesIsNotComparedWith) {
   auto fewer = DriftMeter(images_.slice(0, 0, 3), 2, config_.quantizer.tau);
   fewer.measure(model_);
   auto drift = meter();
-  drift.load(fewer.state());
+  drift.load(fewer.state(), "run");
   EXPECT_FALSE(drift.measure(model_).contains("drift"));
   EXPECT_TRUE(drift.measure(model_).contains("drift"));
 }

@@ -154,7 +154,8 @@ inline Outcome train_regression(const std::filesystem::path& folder,
   auto lock = lock_run(folder);
   const auto checkpoint = load_checkpoint(*newest_checkpoint(folder));
   loop.load(checkpoint, folder.string());
-  auto run = RunDirectory::resume(folder, std::move(lock), options.settings, checkpoint.logs);
+  auto run = RunDirectory::resume(folder, std::move(lock), options.settings, checkpoint.logs,
+                                  checkpoint.state.step);
   loop.write_to(run);
   return loop.train();
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <tuple>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -13,6 +14,7 @@
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/image.h"
+#include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_choice.h"
 #include "nsvq/train/run_config.h"
@@ -91,6 +93,74 @@ TEST_F(RunFolder, AForgedStateNamesNoOtherFile) {
   }
 }
 
+TEST_F(RunFolder, AForgedCheckpointIsOneLine) {
+  auto config = small_run();
+  config.drift.images = 4;
+  config.drift.every_steps = 1;
+  train_in(config, "run", Start::fresh, 2);
+  const auto checkpoint = list_checkpoints("run").back();
+  const auto seal = [&] {
+    fs::remove(checkpoint / "manifest.json");
+    write_checksums(checkpoint);
+  };
+  const auto state = nlohmann::json::parse(read_text(checkpoint / "state.json"));
+  const std::vector<std::tuple<std::string, nlohmann::json, std::string>> forgeries = {
+      {"/step", INT64_MAX, "step"},
+      {"/step", 7, "rename"},
+      {"/epoch", INT64_MAX, "epoch"},
+      {"/epoch", 1000, "epoch"},
+      {"/batch", INT64_MAX, "batch"},
+      {"/batch", 2000, "batch"},
+      {"/used", INT64_MAX, "used"},
+      {"/used", 23, "batch"},
+      {"/task/phase", -1, "task.phase"},
+      {"/task/phase", 99, "task.phase"},
+      {"/task/phase", 0.5, "task.phase"},
+      {"/task/phase_start", "x", "task.phase_start"},
+      {"/task/best_epoch", 1.5, "task.best_epoch"}};
+  for (const auto& [key, value, named] : forgeries) {
+    auto forged = state;
+    forged[nlohmann::json::json_pointer(key)] = value;
+    write_text(checkpoint / "state.json", forged.dump());
+    seal();
+    SCOPED_TRACE(key + " " + value.dump());
+    expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                    {"run", "state.json", named});
+  }
+  write_text(checkpoint / "state.json", state.dump());
+  const auto training = read_safetensors(checkpoint / "training.safetensors");
+  const auto latents = training.tensors.at("drift.latents");
+  const std::vector<std::pair<std::string, torch::Tensor>> other = {
+      {"epoch.0.loss", at::zeros({})},
+      {"epoch.0.loss", at::zeros({2}, at::kLong)},
+      {"step.x", at::zeros({2})},
+      {"drift.latents", at::zeros({3})},
+      {"drift.latents", latents.to(at::kLong)},
+      {"drift.indices", at::zeros({4})},
+      {"drift.indices", training.tensors.at("drift.indices").to(at::kFloat)}};
+  for (const auto& [name, tensor] : other) {
+    auto forged = training;
+    forged.tensors[name] = tensor;
+    write_safetensors(checkpoint / "training.safetensors", forged);
+    seal();
+    SCOPED_TRACE(name);
+    expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                    {"run: training.safetensors: " + name});
+  }
+  write_safetensors(checkpoint / "training.safetensors", training);
+  seal();
+  EXPECT_TRUE(train_in(config, "run", Start::resume).finished);
+}
+
+TEST_F(RunFolder, ARunOfOtherSettingsIsRefusedBeforeAnythingIsMade) {
+  auto config = small_run();
+  train_in(config, "run", Start::fresh, 2);
+  config.data.train = "nowhere";  // would be opened with the images, and these come first
+  config.data.size = 4096;
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                  {"another configuration", "data.size"});
+}
+
 TEST_F(RunFolder, ANewRunDoesNotMixWithOtherFiles) {
   write_text("photos/cat/1.png", "a picture");
   expect_contains(refusal_of([] { train_in(small_run(), "photos"); }),
@@ -107,6 +177,27 @@ TEST_F(RunFolder, ACheckpointThatCannotBeOpenedIsNoReasonToGoBack) {
   fs::create_symlink("model.safetensors", model);  // to itself, which not even root can open
   expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
                   {"cannot read", "model.safetensors"});
+}
+
+TEST_F(RunFolder, DamagedCheckpointsDoNotPushOutGoodOnes) {
+  auto config = small_run();
+  config.checkpoint.keep = 1;
+  train_in(config, "run", Start::fresh, 3);
+  const fs::path checkpoints = "run/checkpoints";
+  fs::copy(checkpoints / "step-3", checkpoints / "step-5");
+  fs::resize_file(checkpoints / "step-5" / "model.safetensors", 1000);
+  fs::create_directory(checkpoints / "step-999999");
+  train_in(config, "run", Start::resume, 4);
+  EXPECT_EQ(newest_checkpoint("run"), checkpoints / "step-4");
+  EXPECT_FALSE(fs::exists(checkpoints / "step-3"));
+  EXPECT_TRUE(train_in(config, "run", Start::resume).finished);
+  EXPECT_EQ(newest_checkpoint("run"), checkpoints / "step-6");
+  EXPECT_FALSE(fs::exists(checkpoints / "step-5"));
+  // One of another step by its name would be taken for the newest for ever.
+  fs::remove(checkpoints / "step-999999");
+  fs::rename(checkpoints / "step-6", checkpoints / "step-999999");
+  expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }),
+                  {"step-999999", "rename the folder to step-6"});
 }
 
 TEST_F(RunFolder, NothingIsWrittenThroughLinks) {

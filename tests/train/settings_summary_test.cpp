@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/data/sampler.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -77,6 +80,24 @@ TEST(SettingsSummary, KnowsTheDefaultsOfTheQuantizer) {
     EXPECT_NE(text.find("\n  quantizer.type: " + kind.name), std::string::npos) << text;
     EXPECT_EQ(text.find("replacement."), std::string::npos) << text;
   }
+}
+
+TEST(Budgets, StayWithinSixtyFourBits) {
+  const std::string most = std::to_string(INT64_MAX);
+  for (const std::string key :
+       {"train.epochs", "train.steps", "train.batch_size", "train.global_batch", "train.accumulate",
+        "train.samples", "schedule.epoch_steps", "schedule.freeze_epoch", "drift.images"}) {
+    for (const auto& value : {most, std::string("2305843009213693953")}) {
+      Config config;
+      expect_contains(error_of([&] { tokenizer_options(config).load("", {key + "=" + value}); }),
+                      {key, value});
+    }
+  }
+  Sampler sampler;
+  sampler.images = 10;
+  sampler.shuffle = false;
+  sampler.batch_size = INT64_MAX;
+  EXPECT_EQ(sampler.batches(), 1);
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(Meter, MeansAreOfTheStepsThatWereTakenAndHadTheScalar) {
   EXPECT_EQ(meter.means(), (std::map<std::string, double>{{"a", 2.5}, {"b", 7}}));
 
   Meter other;
-  other.load(meter.state());
+  other.load(meter.state(), "epoch.");
   EXPECT_EQ(other.means(), meter.means());
   other.add(gather_scalars({{"a", at::scalar_tensor(7.)}, {"b", at::scalar_tensor(8.)}}), good);
   EXPECT_EQ(other.means(), (std::map<std::string, double>{{"a", 4}, {"b", 7.5}}));
