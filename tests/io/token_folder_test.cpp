@@ -226,5 +226,21 @@ TEST_F(TokenFolders, NothingOfOthersIsRemovedWithTheWork) {
   EXPECT_EQ(bytes_below(out_ / kTokenWork).size(), 5u) << "files of others, and a folder of one";
 }
 
+TEST_F(TokenFolders, RecordsThatVerifyRefusesAreRefusedOrWrittenAgain) {
+  make_tokens(out_, settings_);
+  const auto sound = read_token_manifest(out_);
+  auto manifest = sound;
+  manifest.shards.push_back(manifest.shards.back());
+  write_token_manifest(out_, manifest);
+  const auto error = error_of([&] { make_tokens(out_, settings_); });
+  EXPECT_NE(error.find("'tokens-00005.safetensors' twice"), std::string::npos) << error;
+
+  manifest = sound;
+  manifest.shards[2].images = 7;
+  write_token_manifest(out_, manifest);
+  make_tokens(out_, settings_);
+  expect_whole();
+}
+
 }  // namespace
 }  // namespace nsvq
