@@ -15,6 +15,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/file_calls.h"
 
 namespace nsvq {
@@ -29,10 +30,15 @@ fs::path temporary_name(const fs::path& path) {
          fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), counter++);
 }
 
-/// Whether `name` is such a name, of a final name that begins with `beginning`.
+/// Whether `name` is such a name, to the last digit, of a final name that begins with `beginning`.
 bool is_temporary_name(std::string_view name, std::string_view beginning) {
-  return name.starts_with('.') && name.substr(1).starts_with(beginning) &&
-         name.find(".tmp-") != std::string_view::npos;
+  constexpr std::string_view kMark = ".tmp-";
+  const size_t mark = name.rfind(kMark);
+  if (mark == std::string_view::npos || mark < 2 || !name.starts_with('.')) return false;
+  const auto numbers = name.substr(mark + kMark.size());
+  const size_t between = numbers.find('-');
+  return name.substr(1, mark - 1).starts_with(beginning) && between != std::string_view::npos &&
+         parse_decimal(numbers.substr(0, between)) && parse_decimal(numbers.substr(between + 1));
 }
 
 // Puts `fresh` in place of the folder `old`, whose files end under the name of `fresh`.

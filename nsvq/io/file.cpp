@@ -47,7 +47,8 @@ void replace_file(const fs::path& path, const fs::path& temporary, std::span<con
                   Sync sync) {
   make_folders(parent_of(path));
   {
-    const Descriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    ::unlink(temporary.c_str());  // left by a killed process, or a link that leads elsewhere
+    const Descriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (!file) fail_write(path, errno);
     write_all(path, file.get(), bytes);
     if (sync == Sync::yes) sync_descriptor(path, file.get());

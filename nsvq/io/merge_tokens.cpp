@@ -21,10 +21,8 @@ namespace {
 
 TokenManifest open_complete(const fs::path& folder) {
   auto manifest = read_token_progress(folder);
-  const auto problems = check_tokens(folder, manifest);
-  if (problems.empty()) return manifest;
-  const auto more = problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
-  throw UserError("{}{}", problems.front().what, more);
+  require_sound(folder, manifest);
+  return manifest;
 }
 
 /// Throws UserError unless the folders differ in their images only.

@@ -25,7 +25,22 @@ constexpr std::chrono::seconds kLongestUnrecorded{10};
 /// Whether the folder holds nothing but what a process killed right at its start leaves.
 bool holds_nothing(const fs::path& folder) {
   return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [](const auto& entry) { return entry.path().filename() == kTemporaryName; });
+                     [](const auto& entry) {
+                       return entry.path().filename() == kTemporaryName &&
+                              fs::is_regular_file(entry.symlink_status());
+                     });
+}
+
+/// Throws UserError if a folder of `name` below `folder` is a link.
+void refuse_links(const fs::path& folder, const fs::path& name) {
+  auto below = folder;
+  for (const auto& part : name.parent_path()) {
+    below /= part;
+    std::error_code ignored;
+    if (!fs::is_symlink(below, ignored)) continue;
+    throw UserError("{}: a link, and nothing outside {} is written to; remove it", below.string(),
+                    folder.string());
+  }
 }
 
 /// The first setting that differs, as "format (png here, jpeg there)".
@@ -48,6 +63,8 @@ std::optional<std::string> different_setting(const ResumableFolder::Settings& he
 }
 
 }  // namespace
+
+bool is_record_name(std::string_view name) { return name == kRecordName || name == kTemporaryName; }
 
 void require_fillable(const fs::path& folder) {
   std::error_code error;
@@ -136,6 +153,7 @@ void ResumableFolder::write_record() {
 }
 
 void ResumableFolder::write(const std::string& name, std::span<const std::byte> bytes) {
+  refuse_links(folder_, name);
   ++files_since_record_;
   replace_file(folder_ / name, temporary_, bytes, Sync::no);
 }

@@ -8,11 +8,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nsvq/io/lock.h"
 
 namespace nsvq {
+
+/// Whether an incomplete folder needs this name for its record.
+bool is_record_name(std::string_view name);
 
 /// Throws UserError for anything but a folder that is new, empty or left incomplete by a command.
 void require_fillable(const std::filesystem::path& folder);
@@ -45,7 +49,7 @@ class ResumableFolder {
   /// Those of the positions done that gave no file.
   const std::vector<int64_t>& left_out() const { return left_out_; }
 
-  /// `name` may hold folders. Throws RunError.
+  /// `name` may hold folders. Throws RunError, UserError if one of them is a link.
   void write(const std::string& name, std::span<const std::byte> bytes);
   /// The files of all positions before `done` have been written, but for those left out since the
   /// last call.

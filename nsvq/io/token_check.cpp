@@ -14,17 +14,40 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Images of the source, broken ones included, that each shard stands for.
-std::vector<int64_t> expected_images(const TokenManifest& manifest) {
-  auto parts = manifest.joined;
-  if (parts.empty()) parts.push_back({manifest.source, manifest.settings.images, {}});
-  std::vector<int64_t> images;
-  for (const auto& part : parts) {
-    for (int64_t left = part.images; left > 0; left -= manifest.settings.shard_size) {
-      images.push_back(std::min(left, manifest.settings.shard_size));
-    }
+constexpr int64_t kMostUnwritten = 100;  // shards that are named one by one
+
+/// The shards of a folder by its numbers of images. Computed rather than listed: a damaged manifest
+/// may promise more of them than memory holds.
+class ExpectedShards {
+ public:
+  explicit ExpectedShards(const TokenManifest& manifest) : size_(manifest.settings.shard_size) {
+    for (const auto& part : manifest.joined) add(part.images);
+    if (manifest.joined.empty()) add(manifest.settings.images);
   }
-  return images;
+
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  /// Images of the source, broken ones included, that a shard stands for.
+  int64_t images(int64_t number) const {
+    const auto part = std::ranges::upper_bound(ends_, number) - ends_.begin();
+    const int64_t before = (number - (part == 0 ? 0 : ends_[part - 1])) * size_;
+    return std::min(images_[part] - before, size_);
+  }
+
+ private:
+  void add(int64_t images) {
+    images_.push_back(images);
+    ends_.push_back(count() + images / size_ + (images % size_ != 0));
+  }
+
+  int64_t size_;
+  std::vector<int64_t> images_, ends_;  // of each part: its images, the shards up to its end
+};
+
+/// The number of a shard by its name, if there is to be such a one.
+std::optional<int64_t> place_of(const ShardRecord& record, const ExpectedShards& expected) {
+  const auto number = token_shard_number(record.file);
+  if (!number || record.file != token_shard_name(*number)) return std::nullopt;
+  return *number < expected.count() ? number : std::nullopt;
 }
 
 /// Throws UserError where the shard, sound by itself, does not belong at its place in the folder.
@@ -91,42 +114,78 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
   return shard;
 }
 
-std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManifest& manifest) {
-  std::map<std::string, const ShardRecord*> records;
-  for (const auto& record : manifest.shards) records[record.file] = &record;
-  std::vector<TokenProblem> problems;
-  const auto expected = expected_images(manifest);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto name = token_shard_name(static_cast<int64_t>(i));
-    const auto found = records.find(name);
-    try {
-      if (found == records.end()) {
-        throw UserError("{}: has not been written yet", (folder / name).string());
-      }
-      const auto shard = read_checked_shard(folder, manifest.settings, *found->second);
-      check_place(shard, manifest, *found->second, expected[i], folder / name);
-      records.erase(found);
-    } catch (const UserError& error) {
-      problems.push_back({name, error.what()});
-      records.erase(name);
+std::optional<std::string> damage_of_record(const TokenManifest& manifest,
+                                            const ShardRecord& record) {
+  const auto number = place_of(record, ExpectedShards(manifest));
+  if (!number) return "has no place among the shards";
+  const int64_t broken = std::ssize(record.broken);
+  const int64_t expected = ExpectedShards(manifest).images(*number);
+  if (record.images == expected - broken) return std::nullopt;
+  return fmt::format("is recorded with {} images and {} broken ones, where the source has {}",
+                     record.images, broken, expected);
+}
+
+std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManifest& manifest,
+                                       const UseShard& use) {
+  std::map<int64_t, const ShardRecord*> records;
+  std::vector<TokenProblem> problems, others;
+  const ExpectedShards expected(manifest);
+  for (const auto& record : manifest.shards) {
+    if (const auto number = place_of(record, expected)) {
+      records[*number] = &record;
+    } else {
+      others.push_back({record.file, fmt::format("{}: the manifest names it, but all images are in "
+                                                 "other shards",
+                                                 (folder / record.file).string())});
     }
   }
-  for (const auto& [name, record] : records) {
-    problems.push_back({name, fmt::format("{}: the manifest names it, but all images are in other "
-                                          "shards",
-                                          (folder / name).string())});
+  int64_t next = 0, unwritten = 0;
+  const auto skip_to = [&](int64_t number) {
+    for (; next < number && unwritten < kMostUnwritten; ++next, ++unwritten) {
+      const auto name = token_shard_name(next);
+      problems.push_back(
+          {name, fmt::format("{}: has not been written yet", (folder / name).string())});
+    }
+    unwritten += number - next;
+    next = number;
+  };
+  for (const auto& [number, record] : records) {
+    skip_to(number);
+    ++next;
+    try {
+      const auto shard = read_checked_shard(folder, manifest.settings, *record);
+      check_place(shard, manifest, *record, expected.images(number), folder / record->file);
+      if (use) use(shard, folder / record->file);
+    } catch (const UserError& error) {
+      problems.push_back({record->file, error.what()});
+    }
   }
-  if (manifest.shards.size() != expected.size() && problems.empty()) {
-    problems.push_back({kTokenManifest, fmt::format("{}: names a shard twice",
-                                                    (folder / kTokenManifest).string())});
+  skip_to(expected.count());
+  problems.insert(problems.end(), others.begin(), others.end());
+  const auto of_manifest = [&](const std::string& what) {
+    problems.push_back(
+        {kTokenManifest, fmt::format("{}: {}", (folder / kTokenManifest).string(), what)});
+  };
+  if (unwritten > kMostUnwritten) {
+    of_manifest(
+        fmt::format("{} more shards have not been written yet", unwritten - kMostUnwritten));
+  }
+  if (std::ssize(manifest.shards) != expected.count() && problems.empty()) {
+    of_manifest("names a shard twice");
   }
   if (!manifest.complete && problems.empty()) {
-    problems.push_back(
-        {kTokenManifest, fmt::format("{}: every shard is there, but it is not marked as complete; "
-                                     "run `nsvq tokenize` with the same arguments",
-                                     (folder / kTokenManifest).string())});
+    of_manifest(
+        "every shard is there, but it is not marked as complete; run `nsvq tokenize` with "
+        "the same arguments");
   }
   return problems;
+}
+
+void require_sound(const fs::path& folder, const TokenManifest& manifest, const UseShard& use) {
+  const auto problems = check_tokens(folder, manifest, use);
+  if (problems.empty()) return;
+  const auto more = problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
+  throw UserError("{}{}", problems.front().what, more);
 }
 
 }  // namespace nsvq

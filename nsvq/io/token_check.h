@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,14 +22,24 @@ std::optional<std::string> damage_of_shard(const std::filesystem::path& folder,
 TokenShard read_checked_shard(const std::filesystem::path& folder, const TokenSettings& settings,
                               const ShardRecord& record);
 
+/// What is wrong with a record, whatever the shard's bytes: one of no shard that there is to be, or
+/// of another number of images.
+std::optional<std::string> damage_of_record(const TokenManifest& manifest,
+                                            const ShardRecord& record);
+
 struct TokenProblem {
   std::string file;  ///< its name in the folder
   std::string what;  ///< in one line that names it
 };
 
+/// For each sound shard and its path; a UserError that it throws is a problem of that shard.
+using UseShard = std::function<void(const TokenShard&, const std::filesystem::path&)>;
+
 /// What is wrong or missing in a folder, in order; nothing for one that is complete and sound.
-/// Throws UserError if the manifest cannot be read.
 std::vector<TokenProblem> check_tokens(const std::filesystem::path& folder,
-                                       const TokenManifest& manifest);
+                                       const TokenManifest& manifest, const UseShard& use = {});
+/// Throws UserError with the first problem.
+void require_sound(const std::filesystem::path& folder, const TokenManifest& manifest,
+                   const UseShard& use = {});
 
 }  // namespace nsvq

@@ -109,8 +109,12 @@ void TokenFolder::look() {
 
 std::optional<std::string> TokenFolder::damage_of(int64_t number) const {
   const auto record = shard_record_path(path_, number);
+  const auto damage = [&](const ShardRecord& found) {
+    const auto of_record = damage_of_record(manifest_, found);
+    return of_record ? of_record : damage_of_shard(path_, found);
+  };
   try {
-    if (fs::exists(record)) return damage_of_shard(path_, read_shard_record(record));
+    if (fs::exists(record)) return damage(read_shard_record(record));
   } catch (const UserError&) {
     return "has a damaged record";
   }
@@ -119,7 +123,7 @@ std::optional<std::string> TokenFolder::damage_of(int64_t number) const {
   };
   const auto found = std::ranges::find_if(manifest_.shards, is_it);
   if (found == manifest_.shards.end()) return "is missing";
-  return damage_of_shard(path_, *found);
+  return damage(*found);
 }
 
 std::vector<int64_t> TokenFolder::unfinished() const {

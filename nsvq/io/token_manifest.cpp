@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -110,10 +111,22 @@ TokenManifest from_json(const json& all) {
                        .classes = all.value("classes", std::vector<std::string>{})};
   manifest.source = all.at("data").at("source");
   manifest.complete = all.at("complete");
-  for (const auto& shard : all.at("shards")) manifest.shards.push_back(shard_from_json(shard));
+  std::set<std::string> names;
+  for (const auto& shard : all.at("shards")) {
+    manifest.shards.push_back(shard_from_json(shard));
+    const auto& name = manifest.shards.back().file;
+    if (!names.insert(name).second) throw UserError("names the shard {} twice", quote(name));
+  }
+  int64_t left = manifest.settings.images;
   for (const auto& part : all.at("data").value("joined", json::array())) {
-    manifest.joined.push_back(
-        {part.at("source"), whole_number(part.at("images"), "images"), part.at("keys_sha256")});
+    // At most what is left of all: no sum is too large.
+    manifest.joined.push_back({part.at("source"),
+                               whole_number(part.at("images"), "images of data.joined", 0, left),
+                               part.at("keys_sha256")});
+    left -= manifest.joined.back().images;
+  }
+  if (!manifest.joined.empty() && left != 0) {
+    throw UserError("data.joined has {} images fewer than data.images says", left);
   }
   return manifest;
 }

@@ -1,11 +1,14 @@
 #include "nsvq/io/token_work.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "nsvq/core/error.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/token_shard.h"
 
@@ -18,15 +21,35 @@ namespace {
 constexpr auto kClaim = ".claim";
 constexpr auto kRecord = ".json";
 
-/// Names only, and those there are: another worker may remove the folder at any moment.
+/// Names only, and those there are: another worker may remove the folder at any moment. Throws
+/// UserError for a link, behind which are files of others.
 std::vector<fs::path> files_of_work(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
+  if (fs::is_symlink(folder / kTokenWork, error)) {
+    throw UserError("{}: a link, and tokenize keeps its work in a folder of its own; remove it",
+                    (folder / kTokenWork).string());
+  }
   for (fs::directory_iterator entry(folder / kTokenWork, error), end; !error && entry != end;
        entry.increment(error)) {
     files.push_back(entry->path());
   }
   return files;
+}
+
+/// Whether a name is one that workers give: of a claim or record, of a claim that was moved aside,
+/// or of the file that tells the time (claim.h).
+bool is_of_work(const std::string& name) {
+  const auto is_of_shard = [](const fs::path& file, const char* ending) {
+    const auto number = token_shard_number(file.string());
+    return number && file == fs::path(token_shard_name(*number)).replace_extension(ending);
+  };
+  if (is_of_shard(name, kClaim) || is_of_shard(name, kRecord)) return true;
+  const size_t aside = name.find(".aside-");
+  if (aside != std::string::npos) {
+    return name.starts_with('.') && is_of_shard(name.substr(1, aside - 1), kClaim);
+  }
+  return name.starts_with(".time-");
 }
 
 }  // namespace
@@ -55,11 +78,12 @@ void remove_token_work(const fs::path& folder, const ClaimExpiry& expiry) {
   for (const auto& file : files_of_work(folder)) {
     if (file.extension() == kClaim && !Claim::is_free(file, expiry)) {
       held = true;
-    } else {
-      fs::remove_all(file, ignored);
+    } else if (is_of_work(file.filename().string())) {
+      ::unlink(file.c_str());
     }
   }
-  fs::remove(folder / kTokenWork, ignored);  // unless it holds a claim
+  remove_unfinished(folder / kTokenWork, {"tokens-"});
+  fs::remove(folder / kTokenWork, ignored);  // unless it holds a claim, or files of others
   if (!held) remove_unfinished(folder, {"tokens-", kTokenManifest});
 }
 

@@ -11,6 +11,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/resumable_folder.h"
 
 namespace nsvq {
 
@@ -61,6 +62,9 @@ void require_folder_names(const std::vector<std::string>& names, const fs::path&
   const std::unordered_set<std::string_view> files(names.begin(), names.end());
   for (const auto& name : names) {
     if (before + name.size() >= PATH_MAX) fail(name, "the path is too long");
+    if (is_record_name(name.substr(0, name.find('/')))) {
+      fail(name, "the record of the incomplete folder has that name");
+    }
     size_t begin = 0;
     for (size_t end = name.find('/'); begin <= name.size(); end = name.find('/', begin)) {
       const size_t stop = std::min(end, name.size());

@@ -222,6 +222,22 @@ TEST(AtomicFile, UnfinishedOnesOfKilledProcessesAreRemoved) {
       left({"tokens-", "manifest"}),
       (std::set<std::string>{".photo.png.tmp-1-3", ".step-3.tmp-1-5", ".tokens-1", "a.tmp-1-4"}));
   remove_unfinished(folder / "no such folder");
+  const auto others = {".thesis.tmp-backup", ".a.tmp-1-b", ".a.tmp-1", ".a.tmp-1-2.txt",
+                       ".tmp-1-2"};
+  for (const auto* name : others) write_text(folder / "others" / name / "chapter", "mine");
+  remove_unfinished(folder / "others");
+  EXPECT_EQ(entries_in(folder / "others"), others.size());
+}
+
+TEST(ReplaceFile, ALinkOfTheTemporaryNameIsNotFollowed) {
+  TemporaryFolder folder;
+  write_text(folder / "mine", "mine");
+  fs::create_symlink(folder / "mine", folder / "temporary");
+  const std::string text = "new";
+  replace_file(folder / "file", folder / "temporary", std::as_bytes(std::span(text)), Sync::no);
+  EXPECT_EQ(read_text(folder / "mine"), "mine");
+  EXPECT_EQ(read_text(folder / "file"), "new");
+  EXPECT_FALSE(fs::is_symlink(folder / "file"));
 }
 
 TEST(AppendLine, LinesOfThreadsStayWhole) {

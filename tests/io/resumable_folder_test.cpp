@@ -106,5 +106,26 @@ TEST(ResumableFolder, RefusesFoldersOfOthers) {
   refused(folder / "begun", kSettings, "another version");
 }
 
+TEST(ResumableFolder, WritesNothingBehindLinks) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "out");
+  fs::create_directories(folder / "mine");
+  fs::create_symlink(folder / "mine/file", folder / "out/.nsvq-incomplete.tmp");
+  const auto error = error_of([&] { ResumableFolder(folder / "out", kSettings); });
+  EXPECT_NE(error.find("not an empty folder"), std::string::npos) << error;
+  fs::remove(folder / "out/.nsvq-incomplete.tmp");
+
+  fs::create_directory_symlink(folder / "out", folder / "link");  // the folder itself may be one
+  ResumableFolder out(folder / "link", kSettings);
+  out.write("a/0", letters("0"));
+  fs::create_directory_symlink(folder / "mine", folder / "out/b");
+  fs::create_directory_symlink(folder / "mine", folder / "out/a/c");
+  for (const auto* name : {"b/0", "b/d/0", "a/c/0"}) {
+    const auto refused = error_of([&] { out.write(name, letters("0")); });
+    EXPECT_NE(refused.find("a link"), std::string::npos) << refused;
+  }
+  EXPECT_TRUE(fs::is_empty(folder / "mine"));
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -4,6 +4,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "tests/error_of.h"
 #include "tests/io/small_tokens.h"
 
 namespace nsvq {
@@ -95,6 +96,19 @@ TEST(TokenCheck, ComparesTheListOfShardsWithTheImages) {
   expect_problem(folder.path(), manifest, "twice");
   manifest.shards.back().file = "tokens-00003.safetensors";
   expect_problem(folder.path(), manifest, "in other shards");
+}
+
+TEST(TokenCheck, AManifestThatPromisesTooMuchTakesNoMemory) {
+  const TemporaryFolder folder;
+  auto manifest = make_tokens(folder.path(), small_settings(5));
+  manifest.settings.images = INT64_MAX;
+  const auto problems = problems_of(folder.path(), manifest);
+  ASSERT_EQ(problems.size(), 102u) << "one shard too short, a hundred unwritten, the others";
+  EXPECT_NE(problems.back().find("more shards"), std::string::npos) << problems.back();
+  manifest.joined = {{"a", INT64_MAX, ""}, {"b", INT64_MAX, ""}};
+  write_token_manifest(folder.path(), manifest);
+  EXPECT_NE(error_of([&] { read_token_manifest(folder.path()); }).find("images of data.joined"),
+            std::string::npos);
 }
 
 }  // namespace

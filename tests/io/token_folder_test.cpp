@@ -204,5 +204,43 @@ TEST_F(TokenFolders, WhatAKilledWorkerLeavesIsCompleted) {
   expect_whole();
 }
 
+TEST_F(TokenFolders, NothingOfOthersIsRemovedWithTheWork) {
+  const auto others = folder_ / "others";
+  make_tokens(out_, settings_);
+  write_text(others / "thesis/chapter.txt", "mine");
+  write_text(others / "tokens-00000.json", "mine");
+  fs::create_directory_symlink(others, out_ / kTokenWork);
+  const auto error = error_of([&] { make_tokens(out_, settings_); });
+  EXPECT_NE(error.find("/.work: a link"), std::string::npos) << error;
+  EXPECT_EQ(bytes_below(others).size(), 3u);
+
+  fs::remove(out_ / kTokenWork);
+  write_text(out_ / kTokenWork / "thesis/chapter.txt", "mine");
+  for (const auto* name : {"tokens-00000.json.txt", "notes.json", ".tokens-00002.claim.tmp-old"}) {
+    write_text(out_ / kTokenWork / name, "mine");
+  }
+  for (const auto* name : {".tokens-00002.claim.aside-host-1-0", ".time-host-1"}) {
+    write_text(out_ / kTokenWork / name, "");
+  }
+  make_tokens(out_, settings_);
+  EXPECT_EQ(bytes_below(out_ / kTokenWork).size(), 5u) << "files of others, and a folder of one";
+}
+
+TEST_F(TokenFolders, RecordsThatVerifyRefusesAreRefusedOrWrittenAgain) {
+  make_tokens(out_, settings_);
+  const auto sound = read_token_manifest(out_);
+  auto manifest = sound;
+  manifest.shards.push_back(manifest.shards.back());
+  write_token_manifest(out_, manifest);
+  const auto error = error_of([&] { make_tokens(out_, settings_); });
+  EXPECT_NE(error.find("'tokens-00005.safetensors' twice"), std::string::npos) << error;
+
+  manifest = sound;
+  manifest.shards[2].images = 7;
+  write_token_manifest(out_, manifest);
+  make_tokens(out_, settings_);
+  expect_whole();
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -40,6 +40,9 @@ TEST(PictureNames, WhatAFolderCannotHold) {
   for (const auto& name : {std::string(252, 'n') + ".png", std::string(256, 'f') + "/a.png"})
     EXPECT_NE(error_of([&] { require_folder_names({name}, "out", "try a tar"); }).find("too long"),
               std::string::npos);
+  for (const auto* name : {".nsvq-incomplete.tmp/x.png", ".nsvq-incomplete.json/a/x.png"})
+    EXPECT_NE(error_of([&] { require_folder_names({name}, "out", "try a tar"); }).find("record"),
+              std::string::npos);
   std::string deep;
   for (int i = 0; i < 3000; ++i) deep += "a/";
   EXPECT_NE(error_of([&] {
