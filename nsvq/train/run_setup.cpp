@@ -40,9 +40,6 @@ std::optional<Checkpoint> checkpoint_to_resume(
                         folder->string(), checkpoint->state.step, name);
       }
       check(*checkpoint, *folder);
-      log("resuming {} from {}", run.string(), folder->string());
-    } else {
-      log("{}: no checkpoint to continue from, so the run starts over", run.string());
     }
   }
   return broadcast_checkpoint(std::move(checkpoint), group);
@@ -54,6 +51,12 @@ std::unique_ptr<RunDirectory> open_run_directory(const fs::path& run, Start star
                                                  const Checkpoint* from) {
   if (start == Start::fresh) {
     return std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
+  }
+  if (from) {
+    const auto name = fmt::format("step-{}", from->state.step);
+    log("resuming {} from {}", run.string(), (run / "checkpoints" / name).string());
+  } else {
+    log("{}: no checkpoint to continue from, so the run starts over", run.string());
   }
   const bool goes_on = !state.finished || state.evaluation_pending;
   return std::make_unique<RunDirectory>(RunDirectory::resume(
