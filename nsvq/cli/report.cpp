@@ -71,6 +71,7 @@ void run_report(const ReportArguments& arguments) {
   require_replaceable("--out", arguments.out, FileKind::html);
   require_writable(arguments.out);
   const auto runs = all_runs(arguments.runs);
+  if (arguments.out.empty() && runs.size() == 1) refuse_device(runs.front() / "report.html");
   const auto names = distinct_names(runs);
   const auto codes = arguments.no_codes ? WithCodes::no : WithCodes::yes;
   std::vector<PageRun> pages;

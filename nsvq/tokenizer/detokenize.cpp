@@ -40,10 +40,9 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
   const bool other_model = manifest.settings.model_sha256 != own;
   // All shards are checked before the first image is written, so that a damaged one does not leave
   // half of the images behind.
-  for (const auto& record : manifest.shards) {
-    check_codes(read_checked_shard(folder, manifest.settings, record),
-                tokenizer->quantizer->codes(), folder / record.file, other_model);
-  }
+  require_sound(folder, manifest, [&](const TokenShard& shard, const fs::path& path) {
+    check_codes(shard, tokenizer->quantizer->codes(), path, other_model);
+  });
   // After the shards: what cannot be decoded at all gets no advice to do so.
   if (!force && other_model) {
     throw UserError("{}: tokens of another model (sha256 {}..., this one has {}...){}",

@@ -26,13 +26,28 @@ FolderLock lock_run(const fs::path& run) {
       run.string());
 }
 
+void refuse_device(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_other(file, ignored)) return;
+  throw UserError(
+      "{}: a device or a pipe, and a run writes to nothing outside its folder; remove it",
+      file.string());
+}
+
 void refuse_links(const fs::path& run) {
   for (const auto* name :
        {kSettingsFile, kMetricsFile, ".lock", "samples", "checkpoints", "report.html"}) {
     std::error_code ignored;
+    refuse_device(run / name);
     if (!fs::is_symlink(run / name, ignored)) continue;
     throw UserError("{}: a link, and a run writes to nothing outside its folder; remove it",
                     (run / name).string());
+  }
+  for (const auto* name : {"samples", "checkpoints"}) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(run / name, ignored)) {
+      refuse_device(entry.path());
+    }
   }
 }
 

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/train/run_folder.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
+#include "tests/error_of.h"
 
 namespace nsvq {
 namespace {
@@ -50,6 +53,22 @@ TEST_F(ReportCommand, ThePageMakesItsFolder) {
   EXPECT_TRUE(std::filesystem::exists(page));
   expect_failure(run({"report", run_folder, "--out", (page / "y.html").string()}), 2,
                  {"x.html is not a folder"});
+}
+
+TEST_F(ReportCommand, NothingOfARunIsADeviceOrAPipe) {
+  const auto path = folder_ / "a", page = path / "report.html",
+             sample = path / "samples/epoch-1.png";
+  put_run(path);
+  std::filesystem::create_symlink("/dev/null", page);
+  expect_failure(run({"report", path.string()}), 2, {page.string(), "a device or a pipe"});
+  std::filesystem::remove(page);
+  ASSERT_EQ(::mkfifo(page.c_str(), 0600), 0);
+  expect_failure(run({"report", path.string()}), 2, {page.string(), "a device or a pipe"});
+  expect_contains(error_of([&] { refuse_links(path); }), {"report.html", "a device or a pipe"});
+  std::filesystem::remove(page);
+  refuse_links(path);
+  std::filesystem::create_symlink("/dev/null", sample);
+  expect_contains(error_of([&] { refuse_links(path); }), {"epoch-1.png", "a device or a pipe"});
 }
 
 }  // namespace

@@ -273,6 +273,14 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
   write_token_manifest(folder_ / "t", manifest);
   expect_failure(detokenize("t", "out3"), 2, {"incomplete"});
   manifest.complete = true;
+  auto other = manifest;
+  other.shards.pop_back();
+  write_token_manifest(folder_ / "t", other);
+  expect_failure(detokenize("t", "out3"), 2, {"has not been written yet"});
+  other = manifest;
+  other.settings.images -= 1;
+  write_token_manifest(folder_ / "t", other);
+  expect_failure(detokenize("t", "out3"), 2, {manifest.shards.back().file, "the source has"});
   write_token_manifest(folder_ / "t", manifest);
 
   write_model_file(model_, tiny_config(), 1);
