@@ -163,6 +163,9 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
   if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
+  for (const auto& source : arguments.model.data.items) {
+    if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
+  }
   if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
