@@ -162,6 +162,10 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
 
 void run_compare(const CompareArguments& arguments) {
   const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  require_distinct({{"--out", arguments.out}, {"--json", arguments.metrics.json}});
+  for (const auto& source : arguments.common.data.items) {
+    require_distinct({{"--data", source}, {"--out", arguments.out}});
+  }
   JsonOutput output(arguments.metrics.json);
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <span>
 
@@ -69,11 +70,13 @@ ResumableFolder::Settings picture_settings(const DetokenizeArguments& arguments,
 /// Pictures on their way to --out.
 class PictureWriter {
  public:
-  PictureWriter(const DetokenizeArguments& arguments, const ResumableFolder::Settings& settings)
+  PictureWriter(const DetokenizeArguments& arguments, const ResumableFolder::Settings& settings,
+                int64_t images, const std::function<std::string(int64_t)>& name_of)
       : out_(arguments.out),
         ending_(ending_of(arguments)),
         output_(open_picture_output(arguments.out, settings)),
         done_(output_->done()) {
+    output_->require_done(images, name_of);
     if (done_ > 0) log("going on after the first {}", count_of(done_, "picture"));
     catch_interrupts();
   }
@@ -109,12 +112,12 @@ void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& ses
   note_batch_size("--batch-size ", batch);
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(tokens.data_ptr()),
                                          tokens.nbytes());
-  PictureWriter writer(arguments, picture_settings(arguments, session, batch, bytes));
+  const auto name_of = [&](int64_t i) { return fmt::format("{:06}{}", i, ending_of(arguments)); };
+  PictureWriter writer(arguments, picture_settings(arguments, session, batch, bytes),
+                       tokens.size(0), name_of);
   decode_bare_tokens(
       session, tokens, batch, writer.done(), [&](const torch::Tensor& images, int64_t first) {
-        writer.add(images, [&](size_t i) {
-          return fmt::format("{:06}{}", first + static_cast<int64_t>(i), ending_of(arguments));
-        });
+        writer.add(images, [&](size_t i) { return name_of(first + static_cast<int64_t>(i)); });
       });
   writer.finish();
 }
@@ -127,7 +130,8 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
   note_batch_size("--batch-size ", batch);
   const auto names = names_of_pictures(arguments, manifest);
   const auto text = read_file(std::filesystem::path(arguments.tokens) / kTokenManifest);
-  PictureWriter writer(arguments, picture_settings(arguments, session, batch, text));
+  PictureWriter writer(arguments, picture_settings(arguments, session, batch, text),
+                       std::ssize(names), [&](int64_t i) { return names.at(i); });
   detokenize(session, arguments.tokens, manifest, batch, writer.done(),
              [&](const torch::Tensor& images, const std::vector<std::string>&) {
                const int64_t first = writer.done();

@@ -58,12 +58,15 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
           {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
 }
 
+std::string sample_name(int64_t image) { return fmt::format("{:06}.png", image); }
+
 /// Files NNNNNN.png; a folder that was left incomplete goes on behind its last image.
 void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments,
                   Group& group) {
   std::unique_ptr<PictureOutput> output;  // rank 0 has it
   if (group.leads()) {
     output = open_picture_output(arguments.out, sampled_settings(session, arguments));
+    output->require_done(arguments.count, sample_name);
   }
   const auto done = at::tensor({output ? output->done() : int64_t{0}}, at::kLong);
   group.broadcast({done});
@@ -71,8 +74,7 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
                     [&](const torch::Tensor& images, int64_t first) {
                       const auto files = encode_pictures(images, ".png");
                       for (size_t i = 0; i < files.size(); ++i) {
-                        output->add(fmt::format("{:06}.png", first + static_cast<int64_t>(i)),
-                                    files[i]);
+                        output->add(sample_name(first + static_cast<int64_t>(i)), files[i]);
                       }
                       output->advance(first + std::ssize(files));
                     });

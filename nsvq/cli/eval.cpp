@@ -83,6 +83,9 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
     throw UserError("--per-image - and --json -: one of them has standard output; name a file");
   }
   auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  require_distinct({{"--json", arguments.metrics.json},
+                    {"--per-image", arguments.per_image},
+                    {"--histogram", arguments.histogram}});
   JsonOutput output(arguments.metrics.json);
   if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
     throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",

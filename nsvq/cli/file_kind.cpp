@@ -40,6 +40,14 @@ bool is_json(const std::string& file) {
   return nlohmann::json::accept(stream);
 }
 
+/// What `nsvq export` writes beside the weights.
+bool is_exported_settings(const std::string& file) {
+  std::ifstream stream(file);
+  const auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const auto own = json.is_object() ? json.find("nsvq") : json.end();
+  return json.is_object() && own != json.end() && own->is_object() && own->contains("sha256");
+}
+
 bool is_npz(const std::string& file) { return beginning_of(file).starts_with("PK"); }
 
 bool is_picture(const std::string& file) {
@@ -65,6 +73,8 @@ struct KnownKind {
 
 KnownKind known_kind(FileKind kind) {
   switch (kind) {
+    case FileKind::exported_settings:
+      return {"the settings of an exported model", is_exported_settings};
     case FileKind::html:
       return {"an HTML page", is_html};
     case FileKind::image_table:

@@ -5,7 +5,7 @@
 namespace nsvq {
 
 /// Files that commands write.
-enum class FileKind { html, image_table, json, npz, picture, safetensors, svg };
+enum class FileKind { exported_settings, html, image_table, json, npz, picture, safetensors, svg };
 
 /// The kind in words, as in "exists and is not JSON".
 std::string describe(FileKind kind);

@@ -34,6 +34,21 @@ bool is_of_files(const std::string& ending) {
   return kEndings.contains(lower_case(ending));
 }
 
+bool is_same_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  for (const auto* name : {&one, &other}) {
+    std::error_code ignored;
+    if (name->empty() || *name == "-" || fs::is_other(*name, ignored)) return false;
+  }
+  std::error_code error;
+  if (fs::equivalent(one, other, error)) return true;
+  const auto whole = [&](const std::string& name) {
+    return fs::weakly_canonical(fs::absolute(name, error), error);
+  };
+  const auto a = whole(one), b = whole(other);
+  return !a.empty() && a == b;
+}
+
 }  // namespace
 
 void require_folder_name(const std::string& out, const std::string& files) {
@@ -64,6 +79,16 @@ void require_writable(const std::string& file) {
   }
   { const AtomicFile probe(file); }  // Never committed: nothing appears.
   for (const auto& made : missing) std::filesystem::remove(made, ignored);
+}
+
+void require_distinct(const std::vector<NamedFile>& files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (size_t k = i + 1; k < files.size(); ++k) {
+      if (!is_same_file(files[i].file, files[k].file)) continue;
+      throw UserError("{} and {}: both name {}; choose another name for one of them",
+                      files[i].option, files[k].option, files[k].file);
+    }
+  }
 }
 
 void require_replaceable(const std::string& option, const std::string& file, FileKind kind) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nsvq/cli/file_kind.h"
 
@@ -19,5 +20,14 @@ void require_writable(const std::string& file);
 /// Throws UserError, naming the option, for a file that exists, is not empty and of another kind: a
 /// name given by mistake, of an image perhaps, must not cost the file.
 void require_replaceable(const std::string& option, const std::string& file, FileKind kind);
+
+/// An option, or what else stands for a file, and the file's name; empty or "-" if it names none.
+struct NamedFile {
+  std::string option, file;
+};
+
+/// Throws UserError where two of these are one file, whatever they are called: of two outputs one
+/// would be lost, and an input would be replaced. Devices and pipes may have several uses.
+void require_distinct(const std::vector<NamedFile>& files);
 
 }  // namespace nsvq

@@ -69,9 +69,10 @@ int64_t pictures_wanted(const ModelOnData& opened, int64_t limit) {
 
 void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
-  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments));
   const int64_t total = pictures_wanted(opened, arguments.limit);
   const int64_t size = opened.options.batch_size;
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments),
+                              size, total);
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   Loader loader(opened.source, opened.options);
   loader.start(0, (folder.done() + size - 1) / size);
@@ -130,8 +131,9 @@ Image beside(const ReconstructedImage& pair) {
 
 void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
-  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments));
   const int64_t total = pictures_wanted(opened, arguments.limit);
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments), 1,
+                              total);
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
@@ -161,6 +163,9 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
   if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
+  for (const auto& source : arguments.model.data.items) {
+    if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
+  }
   if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",

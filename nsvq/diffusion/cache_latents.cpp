@@ -82,6 +82,13 @@ class LatentShards {
   std::optional<Batch> waiting_;
 };
 
+/// Throws UserError unless the shards that an earlier run has recorded as done are there. Those of
+/// broken images alone are written too, without images.
+void require_shards(const ResumableFolder& folder, int64_t images, int64_t shard_size) {
+  folder.require_done({.positions = images, .step = shard_size, .leaves_out = true},
+                      [&](int64_t image) { return latent_shard_name(image / shard_size); });
+}
+
 }  // namespace
 
 LatentManifest cache_latents(InferenceSession& session, std::shared_ptr<const Source> source,
@@ -92,6 +99,7 @@ LatentManifest cache_latents(InferenceSession& session, std::shared_ptr<const So
   const int64_t shard_size = (options.shard_size + batch - 1) / batch * batch;
   const auto& transform = options.loader.transform;
   ResumableFolder folder(options.out, cached_settings(session, *source, options, shard_size));
+  require_shards(folder, images, shard_size);
   LatentShards shards(session, source, options.loader, folder.done());
   Progress progress("latents", images, "images", 30, folder.done());
   LatentManifest manifest{

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/json.h"
 
@@ -124,7 +125,8 @@ void ResumableFolder::load_record() {
       settings = json.at("settings").get<Settings>();
       done_ = whole_number(json.at("done"), "done");
       for (const auto& position : json.at("left_out")) {
-        left_out_.push_back(whole_number(position, "left_out"));
+        const int64_t least = left_out_.empty() ? 0 : left_out_.back() + 1;
+        left_out_.push_back(whole_number(position, "left_out", least, done_ - 1));
       }
     }
   } catch (const std::exception&) {
@@ -136,6 +138,33 @@ void ResumableFolder::load_record() {
         "{}: was begun otherwise: {}; complete it by the command that began it, or "
         "choose another folder",
         folder_.string(), *other);
+  }
+}
+
+void ResumableFolder::require_done(const Plan& plan,
+                                   const std::function<std::string(int64_t)>& name_of) const {
+  const auto fail = [&](const std::string& why) {
+    throw UserError("{}: {}; remove the folder, or choose another", record_.string(), why);
+  };
+  if (done_ > plan.positions || (done_ % plan.step != 0 && done_ != plan.positions) ||
+      (!plan.leaves_out && !left_out_.empty())) {
+    fail(fmt::format("records {} of {} as done, which this command cannot have left", done_,
+                     plan.positions));
+  }
+  auto next = left_out_.begin();
+  int64_t files = 0;
+  for (int64_t i = 0; i < done_ && files < plan.files; ++i) {
+    if (next != left_out_.end() && *next == i) {
+      ++next;
+      continue;
+    }
+    const auto name = name_of(i);
+    std::error_code ignored;
+    if (!fs::is_regular_file(fs::symlink_status(folder_ / name, ignored))) {
+      fail(fmt::format("records {} of {} as done, but {} is missing", done_, plan.positions,
+                       quote(name)));
+    }
+    ++files;
   }
 }
 

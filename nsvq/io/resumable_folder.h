@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -48,6 +50,18 @@ class ResumableFolder {
   int64_t done() const { return done_; }
   /// Those of the positions done that gave no file.
   const std::vector<int64_t>& left_out() const { return left_out_; }
+
+  /// What the command puts into the folder, for a check of what an earlier run has left.
+  struct Plan {
+    int64_t positions = 0;                                ///< of its input
+    int64_t step = 1;                                     ///< positions finished at a time
+    int64_t files = std::numeric_limits<int64_t>::max();  ///< so many at most are written
+    bool leaves_out = false;                              ///< whether a position may give no file
+  };
+  /// Throws UserError if the record cannot be of that plan, or if a file of the positions done is
+  /// not there.
+  void require_done(const Plan& plan,
+                    const std::function<std::string(int64_t position)>& name_of) const;
 
   /// `name` may hold folders. Throws RunError, UserError if one of them is a link.
   void write(const std::string& name, std::span<const std::byte> bytes);

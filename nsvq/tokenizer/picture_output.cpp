@@ -17,13 +17,14 @@ class FolderOutput : public PictureOutput {
   FolderOutput(const fs::path& path, const ResumableFolder::Settings& settings)
       : folder_(path, settings) {}
   int64_t done() const override { return folder_.done(); }
-  std::vector<int64_t> left_out() const override { return folder_.left_out(); }
+  void require_done(int64_t images,
+                    const std::function<std::string(int64_t)>& name_of) const override {
+    folder_.require_done({.positions = images}, name_of);
+  }
   void add(const std::string& name, std::span<const std::byte> bytes) override {
     folder_.write(name, bytes);
   }
-  void advance(int64_t done, const std::vector<int64_t>& left_out) override {
-    folder_.advance(done, left_out);
-  }
+  void advance(int64_t done) override { folder_.advance(done); }
   void finish() override { folder_.finish(); }
 
  private:

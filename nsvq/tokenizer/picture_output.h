@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,11 +27,12 @@ class PictureOutput {
   virtual ~PictureOutput() = default;
   /// Images that an earlier run of the command has finished.
   virtual int64_t done() const { return 0; }
-  /// The positions of those that gave no picture.
-  virtual std::vector<int64_t> left_out() const { return {}; }
+  /// Throws UserError unless the pictures of those are there, of `images` in all.
+  virtual void require_done(int64_t /*images*/,
+                            const std::function<std::string(int64_t)>& /*name_of*/) const {}
   virtual void add(const std::string& name, std::span<const std::byte> bytes) = 0;
-  /// All images before position `done` are finished, but for those left out since the last call.
-  virtual void advance(int64_t /*done*/, const std::vector<int64_t>& /*left_out*/ = {}) {}
+  /// All images before position `done` are finished.
+  virtual void advance(int64_t /*done*/) {}
   virtual void finish() = 0;
 };
 

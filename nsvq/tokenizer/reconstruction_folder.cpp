@@ -20,10 +20,14 @@ std::vector<std::string> names_for(const Source& source, const std::filesystem::
 }  // namespace
 
 ReconstructionFolder::ReconstructionFolder(const std::filesystem::path& path, const Source& source,
-                                           const ResumableFolder::Settings& settings)
+                                           const ResumableFolder::Settings& settings, int64_t batch,
+                                           int64_t pictures)
     : names_(names_for(source, path)),
       folder_(path, settings),
       pictures_(folder_.done() - std::ssize(folder_.left_out())) {
+  folder_.require_done(
+      {.positions = source.size(), .step = batch, .files = pictures, .leaves_out = true},
+      [this](int64_t position) { return names_.at(position); });
   if (done() > 0) log("going on after the first {}", count_of(done(), "image"));
 }
 

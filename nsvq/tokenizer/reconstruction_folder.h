@@ -17,9 +17,11 @@ namespace nsvq {
 /// an incomplete one is gone on with.
 class ReconstructionFolder {
  public:
-  /// Throws UserError, with nothing written, if the names of the images cannot be those of files.
+  /// `batch` images are finished at a time, and `pictures` wanted. Throws UserError, with nothing
+  /// written, if the names of the images cannot be those of files, or if pictures of an earlier
+  /// run are missing.
   ReconstructionFolder(const std::filesystem::path& path, const Source& source,
-                       const ResumableFolder::Settings& settings);
+                       const ResumableFolder::Settings& settings, int64_t batch, int64_t pictures);
 
   /// Images of the source that are finished, and how many of them gave a picture.
   int64_t done() const { return folder_.done(); }

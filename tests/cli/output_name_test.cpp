@@ -133,5 +133,52 @@ TEST_F(OutputName, NoFolderIsCalledLikeStandardOutput) {
   fs::current_path(before);
 }
 
+TEST_F(OutputName, TwoOutputsAreNotOneFile) {
+  const auto x = (folder_ / "x").string(), svg = (folder_ / "x.svg").string();
+  const auto weights = (folder_ / "x.safetensors").string();
+  const auto png = (folder_ / "x.png").string(), again = (folder_ / "." / "x.png").string();
+  const std::vector<std::vector<std::string>> commands = {
+      {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", weights, "--json",
+       weights},
+      {"compare", model_, model_, "--data", data_, "--out", png, "--json", again},
+      {"eval", model_, "--data", data_, "--json", x, "--per-image", x},
+      {"eval", model_, "--data", data_, "--json", svg, "--histogram", svg}};
+  for (const auto& command : commands) {
+    SCOPED_TRACE(command[0]);
+    expect_failure(run(command), 2, {"--json", "both name"});
+  }
+  ASSERT_EQ(run({"reconstruct", model_, "--data", data_, "--out", png}).code, 0);
+  const auto picture = read_text(png);
+  fs::create_symlink(png, folder_ / "link.png");
+  for (const auto& name : {png, again, (folder_ / "link.png").string()}) {
+    expect_failure(run({"reconstruct", model_, "--data", png, "--out", name}), 2,
+                   {"--data", "--out", "both name"});
+  }
+  EXPECT_EQ(read_text(png), picture);
+  const auto nowhere =
+      run({"eval", model_, "--data", data_, "--json", "/dev/null", "--per-image", "/dev/null"});
+  EXPECT_EQ(nowhere.code, 0) << nowhere.error;
+}
+
+TEST_F(OutputName, ExportReplacesItsOwnFilesOnly) {
+  const auto out = (folder_ / "package.safetensors").string();
+  write_text(folder_ / "package.json", R"({"name": "web-page", "nsvq": "0.1"})");
+  expect_failure(run({"export", model_, "--out", out}), 2, {"package.json", "exported model"});
+  EXPECT_FALSE(fs::exists(out));
+  fs::remove(folder_ / "package.json");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run({"export", model_, "--out", out}).code, 0) << i;
+
+  const auto checkpoint = folder_ / "run" / "checkpoints" / "step-3";
+  write_text(folder_ / "run" / "config.yaml", "seed: 1\n");
+  fs::create_directories(checkpoint);
+  fs::copy_file(model_, checkpoint / "model.safetensors");
+  fs::create_directory_symlink(checkpoint, folder_ / "link");
+  for (const auto& folder : {checkpoint, checkpoint.parent_path(), folder_ / "link"}) {
+    expect_failure(run({"export", model_, "--out", folder / "model.safetensors"}), 2,
+                   {"--out", "checkpoints of a run"});
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(checkpoint), fs::directory_iterator()), 1);
+}
+
 }  // namespace
 }  // namespace nsvq

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -74,6 +75,8 @@ class PicturesKill : public testing::Test {
     const auto before = written_files(out);
     EXPECT_LT(before.size(), bytes_in(whole).size());
 
+    expect_missing_found(command, out, before);
+
     const auto result = run(command);
     ASSERT_EQ(result.code, 0) << result.error;
     expect_contains(result.error, {fmt::format("going on after the first {}", done)});
@@ -83,6 +86,19 @@ class PicturesKill : public testing::Test {
       kept += before.contains(name) && before.at(name).number == file.number;
     }
     EXPECT_GE(kept, done - std::ssize(record.at("left_out")));
+  }
+
+  /// Without a picture that the record counts as done, the folder is not called complete.
+  void expect_missing_found(const std::vector<std::string>& command, const fs::path& out,
+                            const std::map<std::string, Written>& files) {
+    const auto first =
+        std::ranges::find_if(files, [](const auto& file) { return file.first.ends_with(".png"); });
+    ASSERT_NE(first, files.end());
+    fs::rename(out / first->first, folder_ / "aside");
+    const auto result = run(command);
+    EXPECT_EQ(result.code, 2) << result.error;
+    expect_contains(result.error, {first->first + "' is missing", "remove the folder"});
+    fs::rename(folder_ / "aside", out / first->first);
   }
 
   TemporaryFolder folder_;

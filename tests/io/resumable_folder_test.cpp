@@ -8,6 +8,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
 #include "tests/error_of.h"
+#include "tests/expect_contains.h"
 
 namespace nsvq {
 namespace {
@@ -125,6 +126,37 @@ TEST(ResumableFolder, WritesNothingBehindLinks) {
     EXPECT_NE(refused.find("a link"), std::string::npos) << refused;
   }
   EXPECT_TRUE(fs::is_empty(folder / "mine"));
+}
+
+TEST(ResumableFolder, BelievesNoRecordOfFilesThatAreNotThere) {
+  const TemporaryFolder folder;
+  const auto path = folder / "out";
+  {
+    ResumableFolder out(path, kSettings);
+    out.write("0", letters("0"));
+    out.write("2", letters("2"));
+    out.advance(3, {1});
+  }
+  const auto name_of = [](int64_t position) { return std::to_string(position); };
+  const auto refused = [&](const ResumableFolder::Plan& plan) {
+    return error_of([&] { ResumableFolder(path, kSettings).require_done(plan, name_of); });
+  };
+  ResumableFolder(path, kSettings).require_done({.positions = 9, .leaves_out = true}, name_of);
+  ResumableFolder(path, kSettings)
+      .require_done({.positions = 3, .step = 2, .leaves_out = true}, name_of);
+  expect_contains(refused({.positions = 2, .leaves_out = true}), {"3 of 2", "remove the folder"});
+  expect_contains(refused({.positions = 9, .step = 2, .leaves_out = true}), {"3 of 9"});
+  expect_contains(refused({.positions = 9}), {"3 of 9"});
+  fs::remove(path / "2");
+  expect_contains(refused({.positions = 9, .leaves_out = true}), {"'2' is missing"});
+  ResumableFolder(path, kSettings)
+      .require_done({.positions = 9, .files = 1, .leaves_out = true}, name_of);
+  for (const auto* text : {"[2,1]", "[3]", "[-1]", "[1,1]"}) {
+    std::ofstream(path / ".nsvq-incomplete.json")
+        << R"({"format":"nsvq-incomplete-folder","version":1,"done":3,"settings":)"
+        << R"({"command":"test","format":"png"},"left_out":)" << text << "}";
+    expect_contains(refused({}), {"is damaged"});
+  }
 }
 
 }  // namespace
