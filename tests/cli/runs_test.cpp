@@ -67,14 +67,10 @@ TEST_F(RunsCommand, RunsAreListed) {
   // Numbers of one run that nobody can have written do not keep the others from being listed.
   const auto state_file = list_checkpoints(runs / "deep/tiny-2").back() / "state.json";
   auto state = nlohmann::json::parse(read_text(state_file));
-  state["step"] = INT64_MAX;
-  write_text(state_file, state.dump());
   const auto listed_again = [&] {
     return nlohmann::json::parse(run({"runs", runs.string(), "--json"}).out);
   };
-  EXPECT_EQ(listed_again()[0].at("step"), INT64_MAX);
-  EXPECT_EQ(listed_again()[0].at("total_steps"), 0) << "not a product that does not fit";
-  for (const char* wrong : {"1e300", "1.5", "\"3\"", "-1"}) {
+  for (const char* wrong : {"9223372036854775807", "1e300", "1.5", "\"3\"", "-1"}) {
     state["step"] = nlohmann::json::parse(wrong);
     write_text(state_file, state.dump());
     const auto all = listed_again();
