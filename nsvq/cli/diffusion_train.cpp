@@ -25,14 +25,8 @@ DiffusionConfig load_diffusion_settings(const TrainArguments& arguments) {
   const bool folder = std::filesystem::is_directory(arguments.recipe);
   auto config = with_home(folder ? load_diffusion_run_config(arguments.recipe, arguments.overrides)
                                  : load_diffusion_config(arguments.recipe, arguments.overrides));
-  const bool stored = folder || comes_from_a_run(arguments.recipe);
-  const auto overridden = [&](const std::string& key) {
-    return std::any_of(arguments.overrides.begin(), arguments.overrides.end(),
-                       [&](const std::string& text) { return text.starts_with(key + "="); });
-  };
-  auto& data = config.run.data;
-  data.train.pipes_allowed = arguments.allow_pipe || !stored || overridden("data.train");
-  data.val.pipes_allowed = arguments.allow_pipe || !stored || overridden("data.val");
+  allow_pipes(config.run.data, folder || comes_from_a_run(arguments.recipe), arguments.overrides,
+              arguments.allow_pipe);
   return config;
 }
 

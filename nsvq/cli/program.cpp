@@ -27,6 +27,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/thread_limit.h"
 #include "nsvq/data/paths.h"
 
 namespace nsvq {
@@ -229,11 +230,10 @@ void open_standard_streams() {
 }
 
 void begin_without_many_threads(char** argv) {
-  constexpr int64_t most = 1024;
   const auto text = environment_text("OMP_NUM_THREADS").value_or("");
   const auto asked = parse_decimal(text.substr(0, text.find(','))).value_or(0);
-  if (asked <= most) return;
-  log("OMP_NUM_THREADS={} is more than {} threads: left out", text, most);
+  if (asked <= kMostThreads) return;
+  log("OMP_NUM_THREADS={} is more than {} threads: left out", text, kMostThreads);
   ::unsetenv("OMP_NUM_THREADS");
   ::execv("/proc/self/exe", argv);
 }

@@ -13,12 +13,11 @@
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/thread_limit.h"
 
 namespace nsvq {
 
 namespace {
-
-constexpr int64_t kMostThreads = 1024;  // more is a slip
 
 double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 

@@ -38,17 +38,14 @@ void read_layers(const OptionTable& table, const SettingsLayers& layers) {
 }
 
 /// Commands (pipe:) of a run's stored settings are not the user's own, as nsvq train has it.
-void allow_pipes(const SettingsLayers& layers, DataConfig& data) {
+void allow_pipes_of(const SettingsLayers& layers, DataConfig& data) {
   const bool stored = std::any_of(layers.recipes.begin(), layers.recipes.end(),
                                   [](const auto& recipe) { return comes_from_a_run(recipe); });
-  const auto overridden = [&](const std::string& key) {
-    const auto names_it = [&](const std::string& word) { return word.starts_with(key + "="); };
-    return std::any_of(layers.overrides.begin(), layers.overrides.end(), [&](const auto& override) {
-      return std::any_of(override.second.begin(), override.second.end(), names_it);
-    });
-  };
-  data.train.pipes_allowed = !stored || overridden("data.train");
-  data.val.pipes_allowed = !stored || overridden("data.val");
+  std::vector<std::string> words;
+  for (const auto& [where, part] : layers.overrides) {
+    words.insert(words.end(), part.begin(), part.end());
+  }
+  allow_pipes(data, stored, words);
 }
 
 /// Lines of the settings that differ from the defaults, so that a setting which is added later
@@ -72,14 +69,14 @@ ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers&
     DiffusionConfig config, defaults;
     read_layers(diffusion_options(config), layers);
     config = with_absolute_paths(with_home(config));
-    allow_pipes(layers, config.run.data);
+    allow_pipes_of(layers, config.run.data);
     return {to_yaml(config), essence_of(diffusion_options(config), diffusion_options(defaults)),
             config.run};
   }
   Config config, defaults;
   read_layers(tokenizer_options(config), layers);
   config = with_absolute_paths(with_home(config));
-  allow_pipes(layers, config.data);
+  allow_pipes_of(layers, config.data);
   return {to_yaml(config), essence_of(tokenizer_options(config), tokenizer_options(defaults)),
           config};
 }

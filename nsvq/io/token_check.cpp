@@ -50,6 +50,42 @@ std::optional<int64_t> place_of(const ShardRecord& record, const ExpectedShards&
   return *number < expected.count() ? number : std::nullopt;
 }
 
+/// The problems of a folder, in the order of its shards.
+struct Problems {
+  explicit Problems(const fs::path& the_folder) : folder(the_folder) {}
+
+  void add(const std::string& name, const std::string& what) {
+    found.push_back({name, fmt::format("{}: {}", (folder / name).string(), what)});
+  }
+  /// Of the shards from the last one up to `number`, which comes next.
+  void add_unwritten(int64_t number) {
+    for (; next < number && unwritten < kMostUnwritten; ++next, ++unwritten) {
+      add(token_shard_name(next), "has not been written yet");
+    }
+    unwritten += number - next;
+    next = number;
+  }
+  /// What concerns no single shard.
+  void add_rest(const TokenManifest& manifest, int64_t expected) {
+    if (unwritten > kMostUnwritten) {
+      add(kTokenManifest,
+          fmt::format("{} more shards have not been written yet", unwritten - kMostUnwritten));
+    }
+    if (std::ssize(manifest.shards) != expected && found.empty()) {
+      add(kTokenManifest, "names a shard twice");
+    }
+    if (!manifest.complete && found.empty()) {
+      add(kTokenManifest,
+          "every shard is there, but it is not marked as complete; run `nsvq tokenize` with the "
+          "same arguments");
+    }
+  }
+
+  fs::path folder;
+  std::vector<TokenProblem> found;
+  int64_t next = 0, unwritten = 0;
+};
+
 /// Throws UserError where the shard, sound by itself, does not belong at its place in the folder.
 void check_place(const TokenShard& shard, const TokenManifest& manifest, const ShardRecord& record,
                  int64_t expected, const fs::path& path) {
@@ -116,69 +152,45 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
 
 std::optional<std::string> damage_of_record(const TokenManifest& manifest,
                                             const ShardRecord& record) {
-  const auto number = place_of(record, ExpectedShards(manifest));
+  const ExpectedShards expected(manifest);
+  const auto number = place_of(record, expected);
   if (!number) return "has no place among the shards";
-  const int64_t broken = std::ssize(record.broken);
-  const int64_t expected = ExpectedShards(manifest).images(*number);
-  if (record.images == expected - broken) return std::nullopt;
+  const int64_t broken = std::ssize(record.broken), images = expected.images(*number);
+  if (record.images == images - broken) return std::nullopt;
   return fmt::format("is recorded with {} images and {} broken ones, where the source has {}",
-                     record.images, broken, expected);
+                     record.images, broken, images);
 }
 
 std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManifest& manifest,
                                        const UseShard& use) {
   std::map<int64_t, const ShardRecord*> records;
-  std::vector<TokenProblem> problems, others;
+  std::vector<const ShardRecord*> others;
   const ExpectedShards expected(manifest);
   for (const auto& record : manifest.shards) {
     if (const auto number = place_of(record, expected)) {
       records[*number] = &record;
     } else {
-      others.push_back({record.file, fmt::format("{}: the manifest names it, but all images are in "
-                                                 "other shards",
-                                                 (folder / record.file).string())});
+      others.push_back(&record);
     }
   }
-  int64_t next = 0, unwritten = 0;
-  const auto skip_to = [&](int64_t number) {
-    for (; next < number && unwritten < kMostUnwritten; ++next, ++unwritten) {
-      const auto name = token_shard_name(next);
-      problems.push_back(
-          {name, fmt::format("{}: has not been written yet", (folder / name).string())});
-    }
-    unwritten += number - next;
-    next = number;
-  };
+  Problems problems(folder);
   for (const auto& [number, record] : records) {
-    skip_to(number);
-    ++next;
+    problems.add_unwritten(number);
+    ++problems.next;
     try {
       const auto shard = read_checked_shard(folder, manifest.settings, *record);
       check_place(shard, manifest, *record, expected.images(number), folder / record->file);
       if (use) use(shard, folder / record->file);
     } catch (const UserError& error) {
-      problems.push_back({record->file, error.what()});
+      problems.found.push_back({record->file, error.what()});
     }
   }
-  skip_to(expected.count());
-  problems.insert(problems.end(), others.begin(), others.end());
-  const auto of_manifest = [&](const std::string& what) {
-    problems.push_back(
-        {kTokenManifest, fmt::format("{}: {}", (folder / kTokenManifest).string(), what)});
-  };
-  if (unwritten > kMostUnwritten) {
-    of_manifest(
-        fmt::format("{} more shards have not been written yet", unwritten - kMostUnwritten));
+  problems.add_unwritten(expected.count());
+  for (const auto* record : others) {
+    problems.add(record->file, "the manifest names it, but all images are in other shards");
   }
-  if (std::ssize(manifest.shards) != expected.count() && problems.empty()) {
-    of_manifest("names a shard twice");
-  }
-  if (!manifest.complete && problems.empty()) {
-    of_manifest(
-        "every shard is there, but it is not marked as complete; run `nsvq tokenize` with "
-        "the same arguments");
-  }
-  return problems;
+  problems.add_rest(manifest, expected.count());
+  return problems.found;
 }
 
 void require_sound(const fs::path& folder, const TokenManifest& manifest, const UseShard& use) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "nsvq/core/thread_limit.h"
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/nn/options.h"
@@ -25,7 +26,7 @@ std::vector<Option> run_options(Config& config) {
        Range::one_of({"auto", "cpu", "cuda"}), kNoEffect},
       {"threads", &config.threads,
        "CPU threads for computing; 0: OMP_NUM_THREADS or, where it is not set, all cores",
-       Range::between(0, 1024), kNoEffect},
+       Range::between(0, kMostThreads), kNoEffect},
   };
 }
 

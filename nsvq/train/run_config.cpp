@@ -44,17 +44,28 @@ bool is_of_a_run(const fs::path& file) {
 
 }  // namespace
 
-bool comes_from_a_run(fs::path recipe) {
+bool comes_from_a_run(const fs::path& recipe) {
   std::error_code ignored;
-  while (fs::is_regular_file(recipe, ignored)) {  // a pipe cannot be read twice
-    if (is_of_a_run(recipe)) return true;
-    fs::path base;
-    for (const auto& setting : parse_yaml(read_text(recipe), recipe.string())) {
-      if (setting.key == "base") base = recipe.parent_path() / setting.value.scalars.at(0).text;
-    }
-    recipe = base;
+  if (!fs::is_regular_file(recipe, ignored)) return false;  // a pipe cannot be read twice
+  if (is_of_a_run(recipe)) return true;
+  for (const auto& setting : parse_yaml(read_text(recipe), recipe.string())) {
+    if (setting.key != "base") continue;
+    const auto& bases = setting.value.scalars;
+    return std::any_of(bases.begin(), bases.end(), [&](const auto& base) {
+      return comes_from_a_run(recipe.parent_path() / base.text);
+    });
   }
   return false;
+}
+
+void allow_pipes(DataConfig& data, bool stored, const std::vector<std::string>& overrides,
+                 bool allow_pipe) {
+  const auto is_own = [&](const std::string& key) {
+    return !stored || std::any_of(overrides.begin(), overrides.end(),
+                                  [&](const auto& text) { return text.starts_with(key + "="); });
+  };
+  data.train.pipes_allowed = allow_pipe || is_own("data.train");
+  data.val.pipes_allowed = allow_pipe || is_own("data.val");
 }
 
 Config load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
@@ -90,13 +101,7 @@ Config load_recipe_or_run(const std::string& path, const std::vector<std::string
                           bool allow_pipe) {
   const bool folder = fs::is_directory(path);
   auto config = folder ? load_run_config(path, overrides) : load_config(path, overrides);
-  const bool stored = folder || comes_from_a_run(path);
-  const auto overridden = [&](const std::string& key) {
-    return std::any_of(overrides.begin(), overrides.end(),
-                       [&](const std::string& text) { return text.starts_with(key + "="); });
-  };
-  config.data.train.pipes_allowed = allow_pipe || !stored || overridden("data.train");
-  config.data.val.pipes_allowed = allow_pipe || !stored || overridden("data.val");
+  allow_pipes(config.data, folder || comes_from_a_run(path), overrides, allow_pipe);
   return config;
 }
 

@@ -19,9 +19,14 @@ Config load_run_config(const std::filesystem::path& run,
 Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
                           bool allow_pipe = false);
 
-/// Whether a recipe, which has been read, is a run's config.yaml or has one as its base: it may be
-/// of anyone.
-bool comes_from_a_run(std::filesystem::path recipe);
+/// Whether a recipe, which has been read, is a run's config.yaml or has one among its bases: it may
+/// be of anyone.
+bool comes_from_a_run(const std::filesystem::path& recipe);
+
+/// Says of both sources whether commands (pipe:) among them may be run: of `stored` settings, which
+/// may be of anyone, those that the user's overrides name, or all with `allow_pipe`.
+void allow_pipes(DataConfig& data, bool stored, const std::vector<std::string>& overrides,
+                 bool allow_pipe = false);
 
 /// The same settings with `~` in paths replaced by the user's home, which a shell does not do
 /// within key=~/value.

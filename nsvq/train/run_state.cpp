@@ -19,8 +19,7 @@ constexpr int kTrainingFormat = 3;
 /// The name of RunState::evaluation_pending in files.
 constexpr auto kEvaluationPending = "epoch_end_due";
 
-/// Of steps, batches and samples; sums and products of a few of them stay within 64 bits.
-constexpr int64_t kMostCounted = 2'000'000'000'000, kMostEpochsDone = 2'000'000'000;
+constexpr int64_t kMostEpochsDone = 2'000'000'000;
 
 RunState run_state_from(const json& all) {
   const auto number = [&all](const char* name) {

@@ -6,6 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/json.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/train/run_state.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
@@ -13,9 +14,6 @@ namespace nsvq {
 using nlohmann::json;
 
 namespace {
-
-/// Of steps and epochs that a run has come to.
-constexpr int64_t kMostDone = 2'000'000'000'000;
 
 /// JSON has no NaN; null stands for it.
 double number(const json& value) { return value.is_null() ? NAN : value.get<double>(); }
@@ -96,7 +94,7 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
                          const std::string& state, const std::string& from) {
   try {
     const auto all = parse_json(state);
-    const auto whole = [&all](const std::string& key, int64_t most = kMostDone) {
+    const auto whole = [&all](const std::string& key, int64_t most = kMostCounted) {
       return whole_number(all.at(key), "task." + key, 0, most);
     };
     state_ = {};

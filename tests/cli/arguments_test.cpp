@@ -5,6 +5,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"
 #include "tests/train/tiny.h"
@@ -78,6 +79,14 @@ TEST(Doctor, CountsTheThreadsOfTraining) {
     const auto json = nlohmann::json::parse(run({"doctor", "--json"}).out);
     EXPECT_EQ(json.at("cpu").at("threads").dump(), asked);
   }
+}
+
+TEST(Doctor, StartsNoHundredThousandThreads) {
+  const Environment openmp("OMP_NUM_THREADS", "100000");
+  const TemporaryFolder folder;
+  Program program({"doctor"}, folder / "log");
+  EXPECT_EQ(program.wait(), 0);
+  expect_contains(read_text(folder / "log"), {"OMP_NUM_THREADS=100000", "can run on"});
 }
 
 TEST(Doctor, WorksWithoutAHome) {

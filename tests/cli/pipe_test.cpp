@@ -94,6 +94,9 @@ TEST_F(Pipe, StoredCommandsAreRunOnlyIfAllowed) {
   expect_failure(run({"train", stored + "/config.yaml", "--run", folder("other")}), 2, refused);
   write_text(folder("child.yaml"), "base: run/config.yaml\ntrain.steps: 3\n");
   expect_failure(run({"train", folder("child.yaml"), "--run", folder("other")}), 2, refused);
+  write_text(folder("mine.yaml"), "train.steps: 3\n");
+  write_text(folder("child.yaml"), "base: [mine.yaml, run/config.yaml]\n");
+  expect_failure(run({"train", folder("child.yaml"), "--run", folder("other")}), 2, refused);
   // Only the key that the user names is the user's.
   expect_failure(run({"train", stored, "--resume", "train.steps=4", "data.train=" + pipe_}), 2,
                  refused);

@@ -204,7 +204,7 @@ TEST_F(PlanTest, RunsThatManyNeedAreFollowedOnce) {
 
 TEST_F(PlanTest, CommandsOfStoredRunsAreRunOnlyIfAllowed) {
   write_text(folder_ / "run/config.yaml", "quantizer.type: vq\ndata.train: 'pipe:cat x.tar'\n");
-  write_text(folder_ / "child.yaml", "base: run/config.yaml\n");
+  write_text(folder_ / "child.yaml", "base: [vq.yaml, run/config.yaml]\n");
   const auto error_with = [&](const std::string& recipe) {
     const auto plan = this->plan("scales: {test: {seeds: [0]}}\nruns: {a: {" + recipe + "}}\n");
     return error_of([&] { require_images(plan); });
