@@ -64,7 +64,8 @@ class ExpandedOutput {
     std::error_code ignored;
     folder_ = fs::temp_directory_path(ignored);
     if (folder_.empty()) folder_ = "/tmp";
-    file_ = Descriptor(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    file_ = Descriptor(retry_interrupted(
+        [&] { return ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
     if (!file_) {  // a file system without nameless files
       std::string name = (folder_ / ".nsvq-shard-XXXXXX").string();
       file_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));

@@ -9,13 +9,15 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/retry_interrupted.h"
 
 namespace nsvq {
 
 namespace {
 
 int open_for_lock(const std::filesystem::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  const int descriptor =
+      retry_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
   if (descriptor < 0 && errno == ELOOP) {
     throw UserError("{}: a link; remove it, nothing is written through links", path.string());
   }
@@ -30,10 +32,12 @@ std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& fold
 }
 
 bool FolderLock::held(const std::filesystem::path& folder) {
-  const int descriptor =
-      ::open((folder / ".lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const auto path = folder / ".lock";
+  const int descriptor = retry_interrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
   if (descriptor < 0) return false;
-  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const auto ask = [&] { return ::flock(descriptor, LOCK_SH | LOCK_NB); };
+  const bool held = retry_interrupted(ask) != 0 && errno == EWOULDBLOCK;
   ::close(descriptor);
   return held;
 }

@@ -1,5 +1,6 @@
 // NaN and infinity written into one tensor of a training after another: the run ends with a line
-// that names the tensor, nothing has moved, and the last checkpoint is whole.
+// that names the tensor, nothing has moved, and the last checkpoint is whole. On a CPU, and on a GPU
+// with eager and with captured steps.
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/terminal.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -38,13 +40,22 @@ class SpoiledImages : public ImageBatchSource {
   int64_t batches_ = 0;
 };
 
-Config config_for_numbers() {
+/// Where a training runs. `step`: after it a tensor is spoiled; on a GPU steps are captured by then.
+struct Where {
+  const char* name;
+  c10::DeviceType device;
+  bool graphs;
+  int64_t step;
+};
+
+Config config_for_numbers(const Where& where) {
   auto config = tiny_config();
   config.model.multipliers = {1};
+  config.train.graphs = where.graphs;
   config.adversarial.weight = 0.1;
   config.adversarial.width = 4;
   config.adversarial.layers = 1;
-  config.train.steps = 3;
+  config.train.steps = where.step + 2;
   config.train.eval_every = 0;
   config.train.samples_every = 0;
   config.checkpoint.every_steps = 1;
@@ -54,14 +65,14 @@ Config config_for_numbers() {
 
 /// A training whose tensors can be reached.
 struct OpenTraining {
-  OpenTraining(const Config& config, const fs::path& folder)
-      : flags(training_torch_settings(config, at::kCPU)),
+  OpenTraining(const Config& config, const fs::path& folder, c10::Device device)
+      : flags(training_torch_settings(config, device)),
         batches(open_source_of("data.train", config.data.train, config.data),
-                training_loader_options(config, *group)),
-        task(config, batches, group, at::kCPU),
+                training_loader_options(config, *group, device)),
+        task(config, batches, group, device),
         loop(task, batches,
              {.train = config.train, .checkpoint = config.checkpoint, .settings = to_yaml(config)},
-             group, at::kCPU),
+             group, device),
         run(RunDirectory::create(folder, to_yaml(config))) {
     task.start_fresh();
     loop.write_to(run);
@@ -89,19 +100,29 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return at::equal(bytes(a), bytes(b));
 }
 
-class NumbersTest : public TrainerTest {
+class NumbersTest : public TrainerTest, public testing::WithParamInterface<Where> {
  protected:
-  void SetUp() override { set_quiet(true); }
+  void SetUp() override {
+    if (GetParam().device == at::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    set_quiet(true);
+  }
   void TearDown() override { set_quiet(false); }
 
-  /// Trains one step, lets `spoil` change a tensor, trains on, and gives the line with which the
+  static Config config() { return config_for_numbers(GetParam()); }
+  static c10::Device device() {
+    return {GetParam().device, static_cast<c10::DeviceIndex>(GetParam().device == at::kCUDA ? 0 : -1)};
+  }
+
+  /// Trains some steps, lets `spoil` change a tensor, trains on, and gives the line with which the
   /// run ended. `unmoved`: nothing else of the training has changed since.
-  std::string line_after(const std::function<void(OpenTraining&)>& spoil, bool unmoved = true) {
+  std::string line_after(const std::function<void(OpenTraining&)>& spoil, bool unmoved = true,
+                         const std::function<void(OpenTraining&)>& prepare = {}) {
     const auto folder = folder_ / std::to_string(runs_++);
-    OpenTraining training(config_for_numbers(), folder);
+    OpenTraining training(config(), folder, device());
+    if (prepare) prepare(training);
     TensorMap before;
     training.loop.on_step([&](const RunState& state) {
-      if (state.step != 1) return;
+      if (state.step != GetParam().step) return;
       const torch::NoGradGuard no_grad;
       spoil(training);
       before = copies_of(training.task.shared_tensors());
@@ -137,10 +158,9 @@ class NumbersTest : public TrainerTest {
   /// Names of the tensors of a training that begin with `prefix`, without it. A fifth of them, as
   /// all take minutes; NSVQ_ALL_NUMBERS=1: all.
   std::vector<std::string> names(const std::string& prefix) {
-    const OpenTraining training(config_for_numbers(), folder_ / "names");
+    OpenTraining training(config(), folder_ / "names", device());
     std::vector<std::string> found;
-    for (const auto& [name, tensor] :
-         with_prefix(const_cast<OpenTraining&>(training).task.shared_tensors(), prefix)) {
+    for (const auto& [name, tensor] : with_prefix(training.task.shared_tensors(), prefix)) {
       if (tensor.is_floating_point() && tensor.numel() > 0) found.push_back(name);
     }
     fs::remove_all(folder_ / "names");
@@ -155,8 +175,8 @@ class NumbersTest : public TrainerTest {
   /// Writes a value into the middle of a tensor between two steps.
   static auto put(const std::string& name, double value) {
     return [=](OpenTraining& training) {
-      const auto flat = training.task.shared_tensors().at(name).detach().view(-1);
-      flat[flat.size(0) / 2] = value;
+      const auto tensor = training.task.shared_tensors().at(name).detach();
+      tensor.as_strided({tensor.numel()}, {1})[tensor.numel() / 2] = value;  // of any memory format
     };
   }
 
@@ -164,13 +184,13 @@ class NumbersTest : public TrainerTest {
   int runs_ = 0;
 };
 
-TEST_F(NumbersTest, TheCodes) {
+TEST_P(NumbersTest, TheCodes) {
   for (const double value : {double{NAN}, double{INFINITY}}) {
     expect_contains(line_after(put("model.quantizer.codebook", value)), {"quantizer.codebook"});
   }
 }
 
-TEST_F(NumbersTest, Weights) {
+TEST_P(NumbersTest, Weights) {
   double value = NAN;
   for (const auto& name : names("model.")) {
     expect_contains(line_after(put("model." + name, value)), {name});
@@ -178,7 +198,7 @@ TEST_F(NumbersTest, Weights) {
   }
 }
 
-TEST_F(NumbersTest, WeightsOfTheDiscriminator) {
+TEST_P(NumbersTest, WeightsOfTheDiscriminator) {
   for (const auto& name : names("discriminator.")) {
     if (name.starts_with("adam.")) continue;
     expect_contains(line_after(put("discriminator." + name, NAN)), {name});
@@ -186,7 +206,7 @@ TEST_F(NumbersTest, WeightsOfTheDiscriminator) {
 }
 
 // They show in the weights after one more step, or nowhere in training.
-TEST_F(NumbersTest, MomentsAndAverages) {
+TEST_P(NumbersTest, MomentsAndAverages) {
   for (const std::string prefix : {"adam.", "average.", "discriminator.adam."}) {
     for (const auto& name : names(prefix)) {
       const auto parameter = prefix == "average." ? name : name.substr(0, name.rfind('.'));
@@ -195,22 +215,22 @@ TEST_F(NumbersTest, MomentsAndAverages) {
   }
 }
 
-TEST_F(NumbersTest, Gradients) {
+TEST_P(NumbersTest, Gradients) {
   for (const auto& name : names("model.")) {
-    const auto line = line_after([&](OpenTraining& training) {
-      const auto parameter = training.task.shared_tensors().at("model." + name);
-      if (!parameter.requires_grad()) return;
-      parameter.register_hook([](const torch::Tensor& gradient) {
-        auto spoiled = gradient.clone();
-        spoiled.fill_(-INFINITY);
-        return spoiled;
-      });
-    });
+    const auto added = at::zeros({}, device());  // read by captured steps too
+    const auto line = line_after([&](OpenTraining&) { added.fill_(-INFINITY); }, /*unmoved=*/true,
+                                 [&](OpenTraining& training) {
+                                   training.task.shared_tensors()
+                                       .at("model." + name)
+                                       .register_hook([added](const torch::Tensor& gradient) {
+                                         return gradient + added;
+                                       });
+                                 });
     expect_contains(line, {"the gradient of " + name});
   }
 }
 
-TEST_F(NumbersTest, ConvolutionsThatOverflow) {
+TEST_P(NumbersTest, ConvolutionsThatOverflow) {
   for (const auto& name : names("model.")) {
     if (name.find("conv") == name.npos || !name.ends_with(".weight")) continue;
     const auto line = line_after([&](OpenTraining& training) {
@@ -220,20 +240,23 @@ TEST_F(NumbersTest, ConvolutionsThatOverflow) {
   }
 }
 
-TEST_F(NumbersTest, AnImage) {
-  const auto line = line_after([](OpenTraining& training) { training.batches.spoiled = 1; });
-  expect_contains(line, {"step 2", "the images", "the last checkpoint is intact"});
+TEST_P(NumbersTest, AnImage) {
+  const auto line =
+      line_after([](OpenTraining& training) { training.batches.spoiled = GetParam().step; });
+  expect_contains(line, {"step " + std::to_string(GetParam().step + 1), "the images",
+                         "the last checkpoint is intact"});
 }
 
-TEST_F(NumbersTest, ASkippedImageMovesNothing) {
-  auto config = config_for_numbers();
-  config.train.on_nonfinite = "skip";
-  config.train.steps = 2;
-  OpenTraining training(config, run_);
-  training.batches.spoiled = 1;
+TEST_P(NumbersTest, ASkippedImageMovesNothing) {
+  const auto step = GetParam().step;
+  auto skipping = config();
+  skipping.train.on_nonfinite = "skip";
+  skipping.train.steps = step + 1;
+  OpenTraining training(skipping, run_, device());
+  training.batches.spoiled = step;
   TensorMap before;
   training.loop.on_step([&](const RunState& state) {
-    if (state.step == 1) before = copies_of(training.task.shared_tensors());
+    if (state.step == step) before = copies_of(training.task.shared_tensors());
   });
   EXPECT_TRUE(training.loop.train().finished);
   EXPECT_EQ(training.loop.state().skipped, 1);
@@ -242,7 +265,15 @@ TEST_F(NumbersTest, ASkippedImageMovesNothing) {
   }
 }
 
-TEST_F(NumbersTest, ALearningRateOfTenIsSaidToBeOne) {
+INSTANTIATE_TEST_SUITE_P(Devices, NumbersTest,
+                         testing::Values(Where{"Cpu", at::kCPU, false, 1},
+                                         Where{"GpuEager", at::kCUDA, false, 1},
+                                         Where{"GpuCaptured", at::kCUDA, true, 4}),
+                         [](const auto& where) { return where.param.name; });
+
+using LearningRateTest = TrainerTest;
+
+TEST_F(LearningRateTest, OfTenIsSaidToDiverge) {
   auto config = tiny_config();
   config.optimizer.lr = 10;
   config.train.epochs = 3;
