@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -34,6 +35,7 @@ JoinedSource::JoinedSource(std::vector<Part> parts) : parts_(std::move(parts)), 
 }
 
 JoinedSource::Place JoinedSource::place_of(int64_t index) const {
+  if (index < 0) throw std::out_of_range("an image before the first");
   const size_t part = std::upper_bound(starts_.begin(), starts_.end(), index) - starts_.begin() - 1;
   return {part, index - starts_[part]};
 }
