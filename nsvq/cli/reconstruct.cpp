@@ -132,8 +132,11 @@ Image beside(const ReconstructedImage& pair) {
 void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
   const int64_t total = pictures_wanted(opened, arguments.limit);
+  const auto require_fit = [&](const Image& image) {
+    fit_to_stride(image, kFits.at(arguments.fit), static_cast<int>(opened.session.stride()));
+  };
   ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments), 1,
-                              total);
+                              total, require_fit);
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
