@@ -170,6 +170,7 @@ void run_reconstruct(const ReconstructArguments& arguments) {
     if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
   }
   if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
+  if (grid) require_no_image("--out", arguments.out, arguments.model.data);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
                     arguments.out);
