@@ -1,6 +1,7 @@
 #include "nsvq/io/resumable_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/file_calls.h"
 #include "nsvq/io/json.h"
 
 namespace nsvq {
@@ -225,11 +227,7 @@ void ResumableFolder::finish() {
     return;
   }
   write_record();
-  std::error_code error;
-  fs::rename(record_, complete_record_, error);
-  if (error) {
-    throw RunError("cannot rename {} to {}: {}", record_.string(), kCompleteName, error.message());
-  }
+  if (rename_file(record_, complete_record_) != 0) fail_write(complete_record_, errno);
   complete_ = true;
 }
 
