@@ -14,6 +14,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/core/version.h"
@@ -107,9 +108,10 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
   const auto indices = nearest_indices(vectors, centres, {}, NonFinite::error);
   const double error = root_mean_square(centres.index_select(0, indices) - vectors);
   const auto used = std::get<0>(at::_unique(indices)).numel();
+  // Names of files need not be UTF-8; a header must be.
   metadata.insert({{"format", "pt"},
                    {"nsvq.version", kVersion},
-                   {"nsvq.data", arguments.model.data.text()},
+                   {"nsvq.data", printable(arguments.model.data.text())},
                    {"nsvq.vectors", std::to_string(vectors.size(0))},
                    {"nsvq.iterations", std::to_string(arguments.iterations)},
                    {"nsvq.seed", std::to_string(arguments.seed)}});
@@ -140,6 +142,7 @@ void run_kmeans(const CodebookArguments& arguments) {
   auto& tokenizer = opened.session.tokenizer();
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
   const auto file = opened.session.file().string();
+  require_distinct({{"RUN_OR_CHECKPOINT", file}, {"--out", arguments.out}});
   const int64_t side = opened.options.transform.size / opened.session.stride();
   announce(arguments, "latents of " + file, codes, side * side, *opened.source,
            opened.session.device());
@@ -148,7 +151,7 @@ void run_kmeans(const CodebookArguments& arguments) {
       [&](const torch::Tensor& images) { return flatten_latents(tokenizer->to_latents(images)); },
       arguments.vectors, arguments.seed};
   const auto vectors = sample.draw(opened.source, opened.options, opened.session.device());
-  cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", file}}, output);
+  cluster(vectors, codes, "codebook", arguments, {{"nsvq.model", printable(file)}}, output);
 }
 
 /// The network's last activation of images [B, 3, H, W] in [-1, 1], its positions averaged to a

@@ -171,6 +171,7 @@ void run_compare(const CompareArguments& arguments) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
   }
   require_replaceable("--out", arguments.out, FileKind::picture);
+  require_no_image("--out", arguments.out, arguments.common.data);
   require_writable(arguments.out);
   check_models(arguments.models);
   const auto titles = titles_of(arguments.models);

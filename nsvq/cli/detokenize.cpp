@@ -77,7 +77,7 @@ class PictureWriter {
         output_(open_picture_output(arguments.out, settings)),
         done_(output_->done()) {
     output_->require_done(images, name_of);
-    if (done_ > 0) log("going on after the first {}", count_of(done_, "picture"));
+    if (done_ > 0 && done_ < images) log("going on after the first {}", count_of(done_, "picture"));
     catch_interrupts();
   }
 

@@ -6,9 +6,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
-#include "nsvq/core/error.h"
 #include "nsvq/tokenizer/export_model.h"
-#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 
@@ -16,24 +14,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws UserError for a file among the checkpoints of a run, which one of them may consist of.
-void refuse_checkpoints(const fs::path& out) {
-  std::error_code error;
-  auto folder = fs::weakly_canonical(fs::absolute(out, error).parent_path(), error);
-  for (; folder.has_relative_path(); folder = folder.parent_path()) {
-    if (folder.filename() != "checkpoints" || !holds_run(folder.parent_path())) continue;
-    throw UserError("--out {}: among the checkpoints of a run; choose another folder",
-                    out.string());
-  }
-}
-
 void run_export(const fs::path& model, const fs::path& out) {
   require_replaceable("--out", out, FileKind::safetensors);
   require_replaceable("--out", fs::path(out).replace_extension(".json"),
                       FileKind::exported_settings);
-  refuse_checkpoints(out);
   require_writable(out);
-  const auto beside = export_model(load_model(model), out);
+  const auto loaded = load_model(model);
+  require_distinct({{"RUN_OR_CHECKPOINT", loaded.file}, {"--out", out}});
+  const auto beside = export_model(loaded, out);
   fmt::print("{}\n{}\n", out.string(), beside.string());
 }
 

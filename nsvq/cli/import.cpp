@@ -3,7 +3,7 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/core/count_of.h"
-#include "nsvq/core/error.h"
+#include "nsvq/core/printable.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
@@ -24,6 +24,10 @@ struct ImportArguments {
 void run_import(const ImportArguments& arguments) {
   const bool file = arguments.out.ends_with(".safetensors");
   if (!file) require_folder_name(arguments.out, "FILE.safetensors");
+  fs::path out = arguments.out;
+  if (!file) out /= "model.safetensors";
+  require_distinct({{"FILE", arguments.file}, {"--out", out}});
+  require_replaceable("--out", out, FileKind::safetensors);
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto imported =
       import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
@@ -31,10 +35,8 @@ void run_import(const ImportArguments& arguments) {
   check_all_placed(named_tensors(*model), imported.tensors, arguments.file);
   load_tensors(*model, imported.tensors, arguments.file);
 
-  fs::path out = arguments.out;
-  if (!file) out /= "model.safetensors";
   write_model(out, named_tensors(*model), config,
-              {{"nsvq.imported", fs::path(arguments.file).filename().string()}});
+              {{"nsvq.imported", printable(fs::path(arguments.file).filename().string())}});
   fmt::print("{}: {}\n", out.string(), count_of(imported.tensors.size(), "tensor"));
   for (const auto& [name, count] : imported.left_out) {
     fmt::print("skipped {} of {}.*{}\n", count_of(count, "tensor"), name,

@@ -6,7 +6,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lower_case.h"
+#include "nsvq/data/folder_source.h"
+#include "nsvq/data/patterns.h"
+#include "nsvq/data/pipe_commands.h"
 #include "nsvq/io/atomic_file.h"
+#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 
@@ -47,6 +51,30 @@ bool is_same_file(const std::string& one, const std::string& other) {
   };
   const auto a = whole(one), b = whole(other);
   return !a.empty() && a == b;
+}
+
+/// Throws UserError for a file among the checkpoints of a run, which one of them may consist of.
+void refuse_checkpoints(const std::string& option, const std::string& out) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  auto folder = fs::weakly_canonical(fs::absolute(out, error).parent_path(), error);
+  for (; folder.has_relative_path(); folder = folder.parent_path()) {
+    if (folder.filename() != "checkpoints" || !holds_run(folder.parent_path())) continue;
+    throw UserError("{} {}: among the checkpoints of a run; choose another folder", option, out);
+  }
+}
+
+/// Whether a file is `path`, or one of the images below it.
+bool is_among(const std::filesystem::path& path, const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    return std::filesystem::equivalent(path, file, ignored);
+  }
+  const FolderSource images(path);
+  for (int64_t i = 0; i < images.size(); ++i) {
+    if (std::filesystem::equivalent(path / images.key(i), file, ignored)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -91,7 +119,22 @@ void require_distinct(const std::vector<NamedFile>& files) {
   }
 }
 
+void require_no_image(const std::string& option, const std::string& file, const Sources& data) {
+  std::error_code ignored;
+  if (any_pipe(data) || !std::filesystem::is_regular_file(file, ignored)) return;
+  for (const auto& item : data.items) {
+    if (item.starts_with("builtin:")) continue;
+    for (const auto& path : expand_paths(item)) {
+      if (!is_among(path, file)) continue;
+      throw UserError("{} {}: one of the images of --data {}; choose another name", option, file,
+                      item);
+    }
+  }
+}
+
 void require_replaceable(const std::string& option, const std::string& file, FileKind kind) {
+  if (file.empty()) return;
+  refuse_checkpoints(option, file);
   std::error_code error;
   const bool filled =
       std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file, error) > 0;

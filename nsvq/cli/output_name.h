@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nsvq/cli/file_kind.h"
+#include "nsvq/core/sources.h"
 
 namespace nsvq {
 
@@ -18,8 +19,12 @@ void require_folder_name(const std::string& out, const std::string& files);
 void require_writable(const std::string& file);
 
 /// Throws UserError, naming the option, for a file that exists, is not empty and of another kind: a
-/// name given by mistake, of an image perhaps, must not cost the file.
+/// name given by mistake, of an image perhaps, must not cost the file. Likewise for one among the
+/// checkpoints of a run, of which one may consist.
 void require_replaceable(const std::string& option, const std::string& file, FileKind kind);
+
+/// Throws UserError for a file that exists and is one of the images of --data, also behind links.
+void require_no_image(const std::string& option, const std::string& file, const Sources& data);
 
 /// An option, or what else stands for a file, and the file's name; empty or "-" if it names none.
 struct NamedFile {

@@ -132,8 +132,11 @@ Image beside(const ReconstructedImage& pair) {
 void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
   const int64_t total = pictures_wanted(opened, arguments.limit);
+  const auto require_fit = [&](const Image& image) {
+    fit_to_stride(image, kFits.at(arguments.fit), static_cast<int>(opened.session.stride()));
+  };
   ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments), 1,
-                              total);
+                              total, require_fit);
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
@@ -167,6 +170,7 @@ void run_reconstruct(const ReconstructArguments& arguments) {
     if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
   }
   if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
+  if (grid) require_no_image("--out", arguments.out, arguments.model.data);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
                     arguments.out);

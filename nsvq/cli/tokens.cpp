@@ -38,6 +38,8 @@ size_t images_in(const TokenManifest& manifest) {
 }
 
 void run_verify(const VerifyArguments& arguments) {
+  require_distinct(
+      {{"DIR", fs::path(arguments.folder) / kTokenManifest}, {"--json", arguments.json}});
   JsonOutput output(arguments.json);
   const auto manifest = read_token_progress(arguments.folder);
   const auto problems = check_tokens(arguments.folder, manifest);

@@ -9,6 +9,7 @@
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/first_readable.h"
 #include "nsvq/io/resumable_folder.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -83,10 +84,17 @@ class LatentShards {
 };
 
 /// Throws UserError unless the shards that an earlier run has recorded as done are there. Those of
-/// broken images alone are written too, without images.
-void require_shards(const ResumableFolder& folder, int64_t images, int64_t shard_size) {
-  folder.require_done({.positions = images, .step = shard_size, .leaves_out = true},
+/// broken images alone are written too, without images. Images that it has left out are tried
+/// again; where one can be read now, the manifest is no longer right.
+void require_shards(ResumableFolder& folder, const std::filesystem::path& out, const Source& source,
+                    int64_t shard_size) {
+  folder.require_done({.positions = source.size(), .step = shard_size, .leaves_out = true},
                       [&](int64_t image) { return latent_shard_name(image / shard_size); });
+  if (const auto image = first_readable(source, folder.left_out())) {
+    folder.go_back(*image / shard_size * shard_size, source.key(*image));
+    std::error_code ignored;
+    std::filesystem::remove(out / kLatentManifest, ignored);
+  }
 }
 
 }  // namespace
@@ -99,7 +107,7 @@ LatentManifest cache_latents(InferenceSession& session, std::shared_ptr<const So
   const int64_t shard_size = (options.shard_size + batch - 1) / batch * batch;
   const auto& transform = options.loader.transform;
   ResumableFolder folder(options.out, cached_settings(session, *source, options, shard_size));
-  require_shards(folder, images, shard_size);
+  require_shards(folder, options.out, *source, shard_size);
   LatentShards shards(session, source, options.loader, folder.done());
   Progress progress("latents", images, "images", 30, folder.done());
   LatentManifest manifest{
@@ -130,7 +138,9 @@ LatentManifest cache_latents(InferenceSession& session, std::shared_ptr<const So
   manifest.images = images - std::ssize(manifest.broken);
   if (manifest.images == 0) throw UserError("--data: {}: no usable image", options.source);
   const auto text = to_json_text(manifest);
-  folder.write(kLatentManifest, std::as_bytes(std::span(text)));
+  if (!folder.complete() || !std::filesystem::exists(options.out / kLatentManifest)) {
+    folder.write(kLatentManifest, std::as_bytes(std::span(text)));
+  }
   folder.finish();
   return manifest;
 }

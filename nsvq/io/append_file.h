@@ -9,7 +9,8 @@
 namespace nsvq {
 
 /// A log that grows by whole records. A link is not followed: a folder that came from elsewhere
-/// may hold one to any file. Throws RunError.
+/// may hold one to any file. A file that has other names (hard links, as `cp -al` makes) is copied
+/// before it is changed, and stays under those names as it was. Throws RunError.
 class AppendFile {
  public:
   /// Opens the file, or makes it.
@@ -27,6 +28,9 @@ class AppendFile {
   uint64_t length() const;
 
  private:
+  void open();
+  void keep_other_names();
+
   std::filesystem::path path_;
   Descriptor file_;
 };

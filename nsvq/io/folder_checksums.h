@@ -13,6 +13,9 @@ void write_checksums(const std::filesystem::path& folder);
 /// or nothing.
 std::optional<std::string> folder_damage(const std::filesystem::path& folder);
 
+/// Likewise by lengths alone: bytes that have changed are not found, but nothing is read.
+std::optional<std::string> folder_cut_short(const std::filesystem::path& folder);
+
 /// Likewise with one file, by the manifest beside it; nothing if none is there or names it.
 std::optional<std::string> file_damage(const std::filesystem::path& file);
 /// How a file that is known to be whole differs from the one that was written, by the manifest

@@ -1,13 +1,16 @@
 #include "nsvq/io/resumable_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/file_calls.h"
 #include "nsvq/io/json.h"
 
 namespace nsvq {
@@ -18,16 +21,19 @@ using RecordJson = nlohmann::ordered_json;
 namespace {
 
 constexpr auto kRecordName = ".nsvq-incomplete.json";
+constexpr auto kCompleteName = ".nsvq-complete.json";
 constexpr auto kTemporaryName = ".nsvq-incomplete.tmp";
 constexpr auto kRecordFormat = "nsvq-incomplete-folder";
 constexpr int kRecordVersion = 1;
 constexpr std::chrono::seconds kLongestUnrecorded{10};
 
-/// Whether the folder holds nothing but what a process killed right at its start leaves.
+/// Whether the folder holds nothing but what a process killed right at its start leaves, or
+/// somebody who has removed all that is not hidden.
 bool holds_nothing(const fs::path& folder) {
   return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
                      [](const auto& entry) {
-                       return entry.path().filename() == kTemporaryName &&
+                       const auto name = entry.path().filename();
+                       return (name == kTemporaryName || name == kCompleteName) &&
                               fs::is_regular_file(entry.symlink_status());
                      });
 }
@@ -65,13 +71,16 @@ std::optional<std::string> different_setting(const ResumableFolder::Settings& he
 
 }  // namespace
 
-bool is_record_name(std::string_view name) { return name == kRecordName || name == kTemporaryName; }
+bool is_record_name(std::string_view name) {
+  return name == kRecordName || name == kCompleteName || name == kTemporaryName;
+}
 
 void require_fillable(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return;
   if (fs::is_directory(folder, error) &&
-      (fs::exists(folder / kRecordName, error) || holds_nothing(folder))) {
+      (fs::exists(folder / kRecordName, error) || fs::exists(folder / kCompleteName, error) ||
+       holds_nothing(folder))) {
     return;
   }
   throw UserError("{}: exists and is not an empty folder; choose another", folder.string());
@@ -80,6 +89,7 @@ void require_fillable(const fs::path& folder) {
 ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t files_per_record)
     : folder_(folder.has_filename() ? folder : folder.parent_path()),  // "folder/"
       record_(folder_ / kRecordName),
+      complete_record_(folder_ / kCompleteName),
       temporary_(folder_ / kTemporaryName),
       settings_(std::move(settings)),
       files_per_record_(files_per_record) {
@@ -92,6 +102,9 @@ ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t fil
   lock_.emplace(std::move(*lock));
   if (fs::exists(record_, error)) {
     load_record();
+  } else if (fs::exists(complete_record_, error) && !holds_nothing(folder_)) {
+    complete_ = true;
+    load_record();
   } else {
     require_fillable(folder_);  // another process may have filled it
     write_record();
@@ -100,9 +113,10 @@ ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t fil
 }
 
 ResumableFolder::~ResumableFolder() {
-  if (finished_) return;
+  if (complete_) return;
   try {
-    if (done_ > 0 || files_since_record_ > 0) {
+    // Files beyond the record of an earlier run may be there, and are nobody's without it.
+    if (done_ > 0 || files_since_record_ > 0 || begun_before_) {
       write_record();
       return;
     }
@@ -119,7 +133,7 @@ void ResumableFolder::load_record() {
   Settings settings;
   bool readable = false;
   try {
-    const auto json = read_json(record_);
+    const auto json = read_json(record());
     readable = json.at("format") == kRecordFormat && json.at("version") == kRecordVersion;
     if (readable) {
       settings = json.at("settings").get<Settings>();
@@ -130,21 +144,21 @@ void ResumableFolder::load_record() {
       }
     }
   } catch (const std::exception&) {
-    throw UserError("{}: is damaged; choose another folder, or remove this one", record_.string());
+    throw UserError("{}: is damaged; choose another folder, or remove this one", record().string());
   }
-  if (!readable) throw UserError("{}: of another version of this program", record_.string());
+  if (!readable) throw UserError("{}: of another version of this program", record().string());
+  begun_before_ = true;
   if (const auto other = different_setting(settings_, settings)) {
-    throw UserError(
-        "{}: was begun otherwise: {}; complete it by the command that began it, or "
-        "choose another folder",
-        folder_.string(), *other);
+    throw UserError("{}: was {} otherwise: {}; {}choose another folder", folder_.string(),
+                    complete_ ? "made" : "begun", *other,
+                    complete_ ? "" : "complete it by the command that began it, or ");
   }
 }
 
 void ResumableFolder::require_done(const Plan& plan,
                                    const std::function<std::string(int64_t)>& name_of) const {
   const auto fail = [&](const std::string& why) {
-    throw UserError("{}: {}; remove the folder, or choose another", record_.string(), why);
+    throw UserError("{}: {}; remove the folder, or choose another", record().string(), why);
   };
   if (done_ > plan.positions || (done_ % plan.step != 0 && done_ != plan.positions) ||
       (!plan.leaves_out && !left_out_.empty())) {
@@ -166,6 +180,19 @@ void ResumableFolder::require_done(const Plan& plan,
     }
     ++files;
   }
+  if (complete_ && done_ != plan.positions && files != plan.files) {
+    fail(fmt::format("records a folder of {}, where this command makes {}", done_, plan.positions));
+  }
+}
+
+void ResumableFolder::go_back(int64_t done, const std::string& image) {
+  log("{}: leaves out {}, which can be read; going on from there", record().string(), quote(image));
+  done_ = done;
+  std::erase_if(left_out_, [&](int64_t position) { return position >= done; });
+  write_record();  // before the one of a complete folder is gone
+  complete_ = false;
+  std::error_code ignored;
+  fs::remove(complete_record_, ignored);
 }
 
 void ResumableFolder::write_record() {
@@ -195,14 +222,13 @@ void ResumableFolder::advance(int64_t done, const std::vector<int64_t>& left_out
 }
 
 void ResumableFolder::finish() {
-  sync_file_system(folder_);
-  std::error_code ignored;
-  fs::remove(temporary_, ignored);
-  std::error_code error;
-  if (!fs::remove(record_, error) || error) {
-    throw RunError("cannot remove {}: {}", record_.string(), error.message());
+  if (complete_) {
+    log("{}: complete already, by the same command; remove it to make it anew", folder_.string());
+    return;
   }
-  finished_ = true;
+  write_record();
+  if (rename_file(record_, complete_record_) != 0) fail_write(complete_record_, errno);
+  complete_ = true;
 }
 
 }  // namespace nsvq

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -102,6 +103,18 @@ void check_place(const TokenShard& shard, const TokenManifest& manifest, const S
   }
 }
 
+/// The shards of a folder from the number `first` on.
+std::set<std::string> shards_from(const fs::path& folder, int64_t first) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const auto name = entry.path().filename().string();
+    const auto number = token_shard_number(name);
+    if (number && *number >= first && name == token_shard_name(*number)) names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 ShardRecord describe_shard(const fs::path& path) {
@@ -186,8 +199,15 @@ std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManife
     }
   }
   problems.add_unwritten(expected.count());
+  auto beyond = shards_from(folder, expected.count());
   for (const auto* record : others) {
+    beyond.erase(record->file);
     problems.add(record->file, "the manifest names it, but all images are in other shards");
+  }
+  for (const auto& name : beyond) {
+    problems.add(name, fmt::format("not in the manifest, which has {} shards; it was cut short, or "
+                                   "the file belongs elsewhere",
+                                   manifest.shards.size()));
   }
   problems.add_rest(manifest, expected.count());
   return problems.found;

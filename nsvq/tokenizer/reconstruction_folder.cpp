@@ -3,6 +3,7 @@
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/data/first_readable.h"
 #include "nsvq/tokenizer/picture_names.h"
 
 namespace nsvq {
@@ -21,14 +22,18 @@ std::vector<std::string> names_for(const Source& source, const std::filesystem::
 
 ReconstructionFolder::ReconstructionFolder(const std::filesystem::path& path, const Source& source,
                                            const ResumableFolder::Settings& settings, int64_t batch,
-                                           int64_t pictures)
-    : names_(names_for(source, path)),
-      folder_(path, settings),
-      pictures_(folder_.done() - std::ssize(folder_.left_out())) {
+                                           int64_t pictures,
+                                           const std::function<void(const Image&)>& use)
+    : names_(names_for(source, path)), folder_(path, settings) {
   folder_.require_done(
       {.positions = source.size(), .step = batch, .files = pictures, .leaves_out = true},
       [this](int64_t position) { return names_.at(position); });
-  if (done() > 0) log("going on after the first {}", count_of(done(), "image"));
+  if (const auto image = first_readable(source, folder_.left_out(), use)) {
+    folder_.go_back(*image / batch * batch, source.key(*image));
+  }
+  pictures_ = done() - std::ssize(folder_.left_out());
+  if (done() > 0 && !folder_.complete())
+    log("going on after the first {}", count_of(done(), "image"));
 }
 
 void ReconstructionFolder::add(int64_t index, std::span<const std::byte> png) {

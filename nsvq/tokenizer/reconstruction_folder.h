@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +20,11 @@ class ReconstructionFolder {
  public:
   /// `batch` images are finished at a time, and `pictures` wanted. Throws UserError, with nothing
   /// written, if the names of the images cannot be those of files, or if pictures of an earlier
-  /// run are missing.
+  /// run are missing. Images that it has left out are tried again, by `use` too, which throws
+  /// UserError for those that give no picture.
   ReconstructionFolder(const std::filesystem::path& path, const Source& source,
-                       const ResumableFolder::Settings& settings, int64_t batch, int64_t pictures);
+                       const ResumableFolder::Settings& settings, int64_t batch, int64_t pictures,
+                       const std::function<void(const Image&)>& use = {});
 
   /// Images of the source that are finished, and how many of them gave a picture.
   int64_t done() const { return folder_.done(); }
@@ -36,7 +39,7 @@ class ReconstructionFolder {
  private:
   std::vector<std::string> names_;  // of the pictures of all images
   ResumableFolder folder_;
-  int64_t pictures_;
+  int64_t pictures_ = 0;
 };
 
 }  // namespace nsvq

@@ -1,7 +1,9 @@
 #include "nsvq/train/run_list.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/core/yaml.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/input_file.h"
 #include "nsvq/io/json.h"
 #include "nsvq/io/lock.h"
@@ -105,6 +108,34 @@ TrainConfig budget_of_run(const fs::path& run) {
   return diffusion ? train : load_run_config(run).train;
 }
 
+/// Throws UserError if a checkpoint is damaged, as far as the lengths of its files tell: not every
+/// weight of every run is read for a list.
+RunState state_of(const fs::path& checkpoint) {
+  auto state = load_run_state(checkpoint);
+  if (const auto damage = folder_cut_short(checkpoint)) {
+    throw UserError("{}: {}", checkpoint.string(), *damage);
+  }
+  return state;
+}
+
+/// Of the newest checkpoint that is not damaged, as training goes on from it; `problem` tells of
+/// one that is. Nothing if there are no checkpoints. Throws if all are damaged.
+std::optional<RunState> newest_state(const fs::path& run, std::string& problem) {
+  const auto checkpoints = list_checkpoints(run);
+  for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
+    try {
+      return state_of(*at);
+    } catch (const std::exception& error) {
+      if (std::next(at) == checkpoints.rend()) throw;
+      if (problem.empty()) {
+        problem = fmt::format("{} is damaged, listed by the checkpoint before it: {}",
+                              at->filename().string(), error.what());
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 RunSummary describe_run(const fs::path& run) {
@@ -116,13 +147,12 @@ RunSummary describe_run(const fs::path& run) {
   try {
     const auto train = budget_of_run(run);
     summary.total_steps = train.steps;  // 0: epochs, whose steps the first checkpoint tells
-    if (const auto checkpoints = list_checkpoints(run); !checkpoints.empty()) {
-      const auto state = load_run_state(checkpoints.back());
-      if (state.finished && !running) summary.state = "finished";
-      summary.step = state.step;
-      summary.epoch = state.epoch;
-      summary.evaluation = state.evaluation;
-      summary.total_steps = total_steps_of(train, state);
+    if (const auto state = newest_state(run, summary.problem)) {
+      if (state->finished && !running) summary.state = "finished";
+      summary.step = state->step;
+      summary.epoch = state->epoch;
+      summary.evaluation = state->evaluation;
+      summary.total_steps = total_steps_of(train, *state);
     }
   } catch (const std::exception& error) {  // whatever it is, the other runs are listed
     summary.problem = error.what();

@@ -62,9 +62,14 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   const auto out = folder_.path() / "pictures";
   ASSERT_EQ(run({"reconstruct", run_, "--data", data, "--out", out.string()}).code, 0);
   int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(out)) files += entry.is_regular_file();
+  for (const auto& entry : fs::recursive_directory_iterator(out)) {
+    files += entry.is_regular_file() && entry.path().extension() == ".png";
+  }
   EXPECT_EQ(files, 7);
-  expect_user_error(run({"reconstruct", run_, "--data", data, "--out", out.string()}),
+  expect_user_error(
+      run({"reconstruct", run_, "--data", data, "--out", out.string(), "--limit", "3"}),
+      {"was made otherwise: limit (3 here, 0 there)"});
+  expect_user_error(run({"reconstruct", run_, "--data", data, "--out", folder_.path().string()}),
                     {"not an empty folder"});
 
   const auto info = run({"info", run_});

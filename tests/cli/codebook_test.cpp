@@ -70,6 +70,17 @@ TEST_F(Codebook, SaysHowFarFromAFixedPointItIs) {
   EXPECT_LT(distance_after("500"), 1e-6);
 }
 
+TEST_F(Codebook, NamesOfFilesNeedNotBeText) {
+  const auto odd = folder_ / "caf\xe9";
+  fs::create_directories(odd);
+  fs::copy_file(model_, odd / "model.safetensors");
+  model_ = (odd / "model.safetensors").string();
+  const auto result = kmeans({"--codes", "4"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto metadata = read_safetensors(folder_ / "codes.safetensors").metadata;
+  expect_contains(metadata.at("nsvq.model"), {"caf\\xe9/model.safetensors"});
+}
+
 TEST_F(Codebook, OfAModelWithoutCodesNeedsTheirNumber) {
   write_model_file(model_, tiny_config_of("none"));
   EXPECT_EQ(kmeans({"--codes", "20"}).code, 0);

@@ -57,9 +57,11 @@ class CliDiffusion : public testing::Test {
   std::string run_ = (folder_.path() / "a run").string();
 };
 
+/// All but the record of a complete folder.
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::erase(names, ".nsvq-complete.json");
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -81,6 +83,12 @@ TEST_F(CliDiffusion, TrainsAndSamples) {
   };
   sample("five", "5", "2");
   sample("three", "3", "3");
+  sample("three", "3", "3");  // is complete
+  for (const auto* count : {"2", "9"}) {
+    expect_failure(run({"diffusion", "sample", run_, "--count", count, "--batch-size", "3",
+                        "--seed", "4", "--steps", "3", "--out", path("three")}),
+                   2, {".nsvq-complete.json", "3", count});
+  }
   EXPECT_EQ(files_in(path("five")).size(), 5u);
   EXPECT_EQ(files_in(path("three")),
             (std::vector<std::string>{"000000.png", "000001.png", "000002.png"}));
@@ -260,14 +268,15 @@ TEST_F(CliDiffusion, RanksJudgeAsOneProcessDoes) {
 }
 
 TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
-  const auto cache = [&](const std::string& out) {
+  const auto cache = [&](const std::string& batch) {
     return run({"latents", tokenizer_, "--data", "builtin:dead-leaves?size=16&count=24", "--out",
-                path(out), "--shard-size", "8", "--batch-size", "8"});
+                path("latents"), "--shard-size", "8", "--batch-size", batch});
   };
-  const auto cached = cache("latents");
+  const auto cached = cache("8");
   ASSERT_EQ(cached.code, 0) << cached.error;
   expect_contains(cached.out, {"latents 4x4x4 of 24 images in 3 shards"});
-  expect_failure(cache("latents"), 2, {"exists and is not an empty folder"});
+  expect_failure(cache("4"), 2, {"was made otherwise: batch size (4 here, 8 there)"});
+  EXPECT_EQ(cache("8").out, cached.out);
   const auto trained = train({"diffusion.tokenizer=" + tokenizer_,
                               "diffusion.cached=" + path("latents"), "data.train=nowhere"});
   EXPECT_EQ(trained.code, 0) << trained.error;

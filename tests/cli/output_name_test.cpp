@@ -160,6 +160,66 @@ TEST_F(OutputName, TwoOutputsAreNotOneFile) {
   EXPECT_EQ(nowhere.code, 0) << nowhere.error;
 }
 
+TEST_F(OutputName, NoInputIsReplaced) {
+  const auto photos = folder_ / "photos", photo = photos / "deep/a.png";
+  ASSERT_EQ(run({"reconstruct", model_, "--data", data_, "--out", folder_ / "grid.png"}).code, 0);
+  fs::create_directories(photos / "deep");
+  for (const auto* name : {"deep/a.png", "b.png"}) {
+    fs::copy_file(folder_ / "grid.png", photos / name);
+  }
+  fs::create_directory_symlink(photos / "deep", folder_ / "link");
+  fs::create_symlink(folder_ / "grid.png", photos / "c.png");
+  const auto before = read_text(photo);
+  for (const auto& out : {photo, folder_ / "link/a.png", folder_ / "grid.png"}) {
+    const std::vector<std::vector<std::string>> commands = {
+        {"reconstruct", model_, "--data", data_, photos, "--out", out},
+        {"reconstruct", model_, "--data", photos, "--fit", "crop", "--out", out},
+        {"compare", model_, model_, "--data", photos, "--out", out}};
+    for (const auto& command : commands) {
+      expect_failure(run(command), 2, {"--out " + out.string(), "one of the images of --data"});
+    }
+  }
+  expect_failure(
+      run({"reconstruct", model_, "--data", photos / "*.png", "--out", photos / "b.png"}), 2,
+      {"one of the images of --data"});
+  EXPECT_TRUE(read_text(photo) == before);
+  const auto fresh = run({"reconstruct", model_, "--data", photos, "--out", photos / "new.png"});
+  EXPECT_EQ(fresh.code, 0) << fresh.error;
+
+  const auto weights = read_text(model_);
+  fs::create_symlink(model_, folder_ / "link.safetensors");
+  for (const std::string& out : {model_, (folder_ / "link.safetensors").string()}) {
+    expect_failure(run({"export", model_, "--out", out}), 2, {"--out", "both name"});
+    expect_failure(
+        run({"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", out}), 2,
+        {"--out", "both name"});
+    write_text(folder_ / "tiny.yaml", to_yaml(tiny_config()));
+    expect_failure(run({"import", model_, "--like", folder_ / "tiny.yaml", "--out", out}), 2,
+                   {"--out", "both name"});
+  }
+  expect_failure(run({"import", model_, "--like", folder_ / "tiny.yaml", "--out", folder_.path()}),
+                 2, {"--out", "both name"});
+  EXPECT_TRUE(read_text(model_) == weights);
+  EXPECT_FALSE(fs::exists(folder_ / "model.json"));
+}
+
+TEST_F(OutputName, NothingIsWrittenAmongCheckpoints) {
+  const auto checkpoint = folder_ / "run/checkpoints/step-3";
+  write_text(folder_ / "run/config.yaml", "seed: 1\n");
+  write_text(checkpoint / "state.json", "{}");
+  fs::copy_file(model_, checkpoint / "model.safetensors");
+  const std::vector<std::vector<std::string>> commands = {
+      {"info", model_, "--json", checkpoint / "state.json"},
+      {"eval", model_, "--data", data_, "--json", checkpoint / "state.json"},
+      {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out",
+       checkpoint / "model.safetensors"}};
+  for (const auto& command : commands) {
+    expect_failure(run(command), 2, {command.back(), "checkpoints of a run"});
+  }
+  EXPECT_EQ(read_text(checkpoint / "state.json"), "{}");
+  EXPECT_TRUE(read_text(checkpoint / "model.safetensors") == read_text(model_));
+}
+
 TEST_F(OutputName, ExportReplacesItsOwnFilesOnly) {
   const auto out = (folder_ / "package.safetensors").string();
   write_text(folder_ / "package.json", R"({"name": "web-page", "nsvq": "0.1"})");

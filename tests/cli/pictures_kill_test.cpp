@@ -22,8 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kRecord = ".nsvq-incomplete.json";
+constexpr auto kCompleteRecord = ".nsvq-complete.json";
 
-/// Number and bytes of each file: a file that is written again has another number.
+/// Number and bytes of each file but the record of a complete folder: a file that is written again
+/// has another number.
 struct Written {
   ino_t number;
   std::string bytes;
@@ -32,7 +34,7 @@ struct Written {
 std::map<std::string, Written> written_files(const fs::path& folder) {
   std::map<std::string, Written> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
+    if (!entry.is_regular_file() || entry.path().filename() == kCompleteRecord) continue;
     struct stat info {};
     EXPECT_EQ(::stat(entry.path().c_str(), &info), 0);
     files[entry.path().lexically_relative(folder)] = {info.st_ino, read_text(entry.path())};
@@ -161,6 +163,89 @@ TEST_F(PicturesKill, AnyNumberOfKillsGivesTheSameFolder) {
     EXPECT_EQ(bytes_in(whole).size(), 60u);
     EXPECT_TRUE(bytes_in(out) == bytes_in(whole));
   });
+}
+
+/// A kill after the last file, before the process has ended, leaves a complete folder.
+TEST_F(PicturesKill, ACompleteFolderIsSaidToBeOneByTheSameCommand) {
+  const auto data = "builtin:dead-leaves?size=16&count=5";
+  const auto tokens = (folder_ / "tokens").string();
+  ASSERT_EQ(run({"tokenize", model_, "--data", data, "--out", tokens}).code, 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"detokenize", model_, "--tokens", tokens},
+      {"reconstruct", model_, "--data", data},
+      {"reconstruct", model_, "--data", data, "--fit", "crop", "--limit", "2"},
+      {"latents", model_, "--data", data, "--shard-size", "2", "--batch-size", "2"}};
+  for (size_t i = 0; i < commands.size(); ++i) {
+    SCOPED_TRACE(fmt::format("{} {}", i, commands[i][0]));
+    auto command = commands[i];
+    const auto out = folder_ / fmt::format("out-{}", i);
+    command.insert(command.end(), {"--out", out.string()});
+    ASSERT_EQ(run(command).code, 0);
+    const auto files = written_files(out);
+    const auto again = run(command);
+    EXPECT_EQ(again.code, 0) << again.error;
+    expect_contains(again.error, {out.string() + ": complete already"});
+    for (const auto& [name, file] : written_files(out)) {
+      ASSERT_TRUE(files.contains(name)) << name;
+      EXPECT_EQ(file.number, files.at(name).number) << name;
+      EXPECT_EQ(file.bytes, files.at(name).bytes) << name;
+    }
+
+    auto other = command;
+    other.insert(other.end(), {"--batch-size", "3"});
+    if (i == 3) other[7] = "3";
+    if (i == 3) other.resize(other.size() - 2);
+    expect_failure(run(other), 2, {out.string(), "was made otherwise: batch size (3 here"});
+
+    const auto first = files.begin()->first;
+    fs::rename(out / first, folder_ / "aside");
+    expect_failure(run(command), 2, {"'" + first + "' is missing", "remove the folder"});
+    fs::rename(folder_ / "aside", out / first);
+    fs::remove(out / kCompleteRecord);
+    expect_failure(run(command), 2, {out.string(), "not an empty folder"});
+    EXPECT_EQ(bytes_in(out).size(), files.size());
+  }
+}
+
+/// A record that leaves out images which can be read does not cost their pictures.
+TEST_F(PicturesKill, ImagesThatARecordLeavesOutAreTriedAgain) {
+  const auto png = encode_png(Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 77)});
+  fs::create_directories(folder_ / "images");
+  for (int i = 0; i < 7; ++i) {
+    std::ofstream file(folder_ / fmt::format("images/{}.png", i), std::ios::binary);
+    if (i != 3) file.write(reinterpret_cast<const char*>(png.data()), std::ssize(png));
+  }
+  const std::string data = folder_ / "images";
+  const std::vector<std::vector<std::string>> commands = {
+      {"reconstruct", model_, "--data", data, "--batch-size", "2"},
+      {"reconstruct", model_, "--data", data, "--fit", "crop"},
+      {"latents", model_, "--data", data, "--shard-size", "2", "--batch-size", "2"}};
+  for (size_t i = 0; i < commands.size(); ++i) {
+    SCOPED_TRACE(fmt::format("{} {}", i, commands[i][0]));
+    auto command = commands[i];
+    const auto out = folder_ / fmt::format("out-{}", i);
+    command.insert(command.end(), {"--out", out.string()});
+    ASSERT_EQ(run(command).code, 0);
+    const auto whole = bytes_in(out);
+    ASSERT_TRUE(fs::exists(out / kCompleteRecord));
+    const auto record = nlohmann::json::parse(read_text(out / kCompleteRecord));
+    EXPECT_EQ(record.at("left_out"), nlohmann::json({3}));
+    for (const auto* name : {kRecord, kCompleteRecord}) {
+      auto forged = record;
+      forged["left_out"] = {2, 3, 5};
+      if (commands[i][0] == "reconstruct") {
+        fs::remove(out / "2.png");
+        fs::remove(out / "5.png");
+      }
+      fs::remove(out / kCompleteRecord);
+      std::ofstream(out / name) << forged.dump();
+      const auto result = run(command);
+      EXPECT_EQ(result.code, 0) << result.error;
+      expect_contains(result.error, {name, "leaves out '2.png', which can be read"});
+      EXPECT_TRUE(bytes_in(out) == whole) << name;
+    }
+    EXPECT_EQ(nlohmann::json::parse(read_text(out / kCompleteRecord)), record);
+  }
 }
 
 TEST_F(PicturesKill, FoldersOfOthersAreRefused) {

@@ -81,6 +81,35 @@ TEST_F(RunsCommand, RunsAreListed) {
   }
 }
 
+TEST_F(RunsCommand, ADamagedCheckpointDoesNotHideThoseBeforeIt) {
+  const auto run_folder = folder_ / "run";
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", run_folder.string()}).code, 0);
+  const auto good = list_checkpoints(run_folder).back();
+  const auto left = run_folder / "checkpoints/step-999999";
+  const auto expect_listed = [&](const std::string& what) {
+    SCOPED_TRACE(what);
+    const auto table = run({"runs", run_folder.string()});
+    expect_contains(table.out, {"finished", "6 of 6"});
+    expect_contains(table.error, {"step-999999", "damaged", "checkpoint before it"});
+    const auto json = nlohmann::json::parse(run({"runs", run_folder.string(), "--json"}).out);
+    EXPECT_EQ(json[0].at("state"), "finished");
+    EXPECT_EQ(json[0].at("step"), 6);
+    expect_contains(json[0].at("problem").get<std::string>(), {"step-999999", what});
+  };
+  fs::create_directories(left);
+  expect_listed("state.json");
+  fs::copy_file(good / "state.json", left / "state.json");
+  expect_listed("manifest.json");
+  fs::remove_all(left);
+  fs::copy(good, left);
+  fs::resize_file(left / "training.safetensors", 100);
+  expect_listed("training.safetensors has 100 bytes");
+  fs::remove_all(left);
+  fs::copy(good, left);
+  write_text(left / "state.json", "{");
+  expect_listed("state.json");
+}
+
 TEST_F(RunsCommand, AReproducedRunIsNamedByTheFolderAroundIt) {
   const auto name_of = [](const fs::path& folder) {
     return nlohmann::json::parse(run({"runs", folder.string(), "--json"}).out).at(0).at("name");

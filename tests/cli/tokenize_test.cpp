@@ -21,13 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The bytes of every file of a folder.
+/// The bytes of every file of a folder but the record of a complete one.
 std::map<std::string, std::vector<std::byte>> contents_of(const fs::path& folder) {
   std::map<std::string, std::vector<std::byte>> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto name = entry.path().lexically_relative(folder).string();
     if (entry.is_regular_file()) files[name] = read_file(entry.path());
   }
+  files.erase(".nsvq-complete.json");
   return files;
 }
 
@@ -254,7 +255,8 @@ TEST_F(Tokens, DetokenizedEqualsReconstructed) {
 
   ASSERT_EQ(detokenize("t", "jpeg", {"--format", "jpeg"}).code, 0);
   EXPECT_EQ(read_image(folder_ / "jpeg" / "dead-leaves" / "000003.jpg").width, 16);
-  expect_failure(detokenize("t", "pictures"), 2, {"not an empty folder"});
+  expect_failure(detokenize("t", "jpeg"), 2, {"was made otherwise: format (png here, jpeg there)"});
+  expect_failure(detokenize("t", "t"), 2, {"not an empty folder"});
 }
 
 TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
@@ -286,6 +288,7 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
   write_model_file(model_, tiny_config(), 1);
   expect_failure(detokenize("t", "out3"), 2, {"another model", "--force"});
   EXPECT_EQ(detokenize("t", "out4", {"--force"}).code, 0);
+  fs::remove(folder_ / "out4/.nsvq-complete.json");
   expect_failure(detokenize("t", "out4"), 2, {"out4", "not an empty folder"});
   auto fewer = tiny_config();
   fewer.quantizer.codes = 2;

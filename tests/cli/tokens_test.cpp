@@ -63,6 +63,24 @@ TEST_F(TokensCommand, VerifyNamesWhatIsWrong) {
   expect_failure(run({"tokens", "verify", path("none")}), 2, {"none: no such folder"});
 }
 
+TEST_F(TokensCommand, VerifyFindsAManifestThatWasCutShort) {
+  ASSERT_EQ(tokenize("t", "10").code, 0);
+  auto manifest = read_token_manifest(folder_ / "t");
+  manifest.shards.pop_back();
+  manifest.settings.images = 8;
+  write_token_manifest(folder_ / "t", manifest);
+  const auto result = run({"tokens", "verify", path("t")});
+  expect_failure(result, 2, {path("t"), "1 problem"});
+  expect_contains(result.out, {token_shard_name(2) + ": not in the manifest"});
+  expect_failure(run({"detokenize", model_, "--tokens", path("t"), "--out", path("pictures")}), 2,
+                 {token_shard_name(2), "not in the manifest"});
+
+  const auto text = read_text(folder_ / "t/manifest.json");
+  expect_failure(run({"tokens", "verify", path("t"), "--json", path("t/manifest.json")}), 2,
+                 {"--json", "both name"});
+  EXPECT_EQ(read_text(folder_ / "t/manifest.json"), text);
+}
+
 TEST_F(TokensCommand, VerifyOfAnUnfinishedFolder) {
   ASSERT_EQ(tokenize("t", "10").code, 0);
   auto manifest = read_token_manifest(folder_ / "t");

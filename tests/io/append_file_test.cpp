@@ -24,6 +24,24 @@ TEST(AppendFile, GrowsAndIsCut) {
   EXPECT_EQ(read_text(folder / "log"), "one\nthree\nfour\n");
 }
 
+TEST(AppendFile, LeavesOtherNamesOfTheFileAsTheyAre) {
+  TemporaryFolder folder;
+  write_text(folder / "log", "one\ntwo\n");
+  std::filesystem::create_hard_link(folder / "log", folder / "before");
+  {
+    AppendFile file(folder / "log");
+    file.cut(4);
+    file.append("three\n");
+    std::filesystem::create_hard_link(folder / "log", folder / "meanwhile");
+    file.append("four\n");
+    EXPECT_EQ(file.length(), 15u);
+    file.append("five\n");
+  }
+  EXPECT_EQ(read_text(folder / "before"), "one\ntwo\n");
+  EXPECT_EQ(read_text(folder / "meanwhile"), "one\nthree\n");
+  EXPECT_EQ(read_text(folder / "log"), "one\nthree\nfour\nfive\n");
+}
+
 TEST(AppendFile, WritesToNoLinkAndWaitsForNoPipe) {
   TemporaryFolder folder;
   write_text(folder / "precious", "text");

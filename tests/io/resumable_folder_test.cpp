@@ -44,11 +44,42 @@ TEST(ResumableFolder, IsCompletedInSeveralRuns) {
     out.advance(4);
     out.finish();
   }
-  EXPECT_EQ(count_in(path), 1);
+  EXPECT_EQ(count_in(path), 2);  // x and the record
   EXPECT_EQ(read_text(fs::path(path) / "x/0"), "zero");
   EXPECT_EQ(read_text(fs::path(path) / "x/3"), "three");
-  const auto error = error_of([&] { ResumableFolder(path, kSettings); });
-  EXPECT_NE(error.find("not an empty folder"), std::string::npos) << error;
+}
+
+TEST(ResumableFolder, IsKnownToBeComplete) {
+  const TemporaryFolder folder;
+  const auto path = folder / "out";
+  const auto fill = [&] {
+    ResumableFolder out(path, kSettings);
+    if (out.done() > 0) return out.finish();
+    out.write("0", letters("zero"));
+    out.advance(2, {1});
+    out.finish();
+  };
+  fill();
+  {
+    ResumableFolder out(path, kSettings);
+    EXPECT_EQ(out.done(), 2);
+    EXPECT_EQ(out.left_out(), std::vector<int64_t>{1});
+    const auto name_of = [](int64_t position) { return std::to_string(position); };
+    out.require_done({.positions = 2, .leaves_out = true}, name_of);
+    out.require_done({.positions = 9, .files = 1, .leaves_out = true}, name_of);
+    const auto error =
+        error_of([&] { out.require_done({.positions = 9, .leaves_out = true}, name_of); });
+    expect_contains(error, {".nsvq-complete.json", "of 2", "makes 9"});
+    out.finish();
+  }
+  const auto other = error_of([&] { ResumableFolder(path, {{"command", "test"}}); });
+  expect_contains(other, {path.string(), "was made otherwise: format (none here, png there)"});
+
+  fs::remove(path / "0");  // rm out/*
+  fill();
+  EXPECT_EQ(read_text(path / "0"), "zero");
+  fs::remove(path / ".nsvq-complete.json");
+  expect_contains(error_of([&] { ResumableFolder(path, kSettings); }), {"not an empty folder"});
 }
 
 TEST(ResumableFolder, RecordsAfterANumberOfFiles) {
@@ -73,12 +104,31 @@ TEST(ResumableFolder, LeavesNoTraceWhereNothingWasWritten) {
   EXPECT_TRUE(fs::is_empty(folder / "empty"));
 }
 
+/// Otherwise pictures of a killed run would make the folder one of others.
+TEST(ResumableFolder, KeepsTheRecordOfAnEarlierRunThatCameNotFar) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "0") << "written after the last record";
+  std::ofstream(folder / ".nsvq-incomplete.json")
+      << R"({"format":"nsvq-incomplete-folder","version":1,"done":0,"settings":)"
+      << R"({"command":"test","format":"png"},"left_out":[]})";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ResumableFolder(folder.path(), kSettings).done(), 0);
+  {
+    ResumableFolder out(folder.path(), kSettings);
+    out.write("0", letters("0"));
+    out.advance(1);
+    out.finish();
+  }
+  { ResumableFolder(folder.path(), kSettings).go_back(0, "0"); }
+  EXPECT_EQ(ResumableFolder(folder.path(), kSettings).done(), 0);
+}
+
 TEST(ResumableFolder, TakesWhatAKillAtTheStartLeaves) {
   const TemporaryFolder folder;
   std::ofstream(folder / ".nsvq-incomplete.tmp") << "half a rec";
   ResumableFolder out(folder.path(), kSettings);
   out.finish();
-  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_FALSE(fs::exists(folder / ".nsvq-incomplete.tmp"));
+  EXPECT_EQ(count_in(folder.path()), 1);  // the record
 }
 
 TEST(ResumableFolder, RefusesFoldersOfOthers) {

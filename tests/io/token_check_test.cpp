@@ -56,6 +56,21 @@ TEST(TokenCheck, NamesEachShardThatIsMissingOrDamaged) {
   EXPECT_TRUE(problems[1].starts_with("tokens-00004.safetensors is missing")) << problems[1];
 }
 
+TEST(TokenCheck, NamesShardsThatTheManifestDoesNotHave) {
+  const TemporaryFolder folder;
+  auto manifest = make_tokens(folder.path(), small_settings(11));
+  manifest.shards.pop_back();
+  manifest.settings.images = 10;
+  expect_problem(folder.path(), manifest, "tokens-00005.safetensors: not in the manifest");
+  manifest.complete = false;
+  expect_problem(folder.path(), manifest, "tokens-00005.safetensors: not in the manifest");
+  manifest.complete = true;
+  fs::remove(folder / token_shard_name(5));
+  write_text(folder / "tokens-5.safetensors", "of somebody else");
+  write_text(folder / ".tokens-00005.safetensors.tmp-1-0", "unfinished");
+  EXPECT_EQ(problems_of(folder.path(), manifest), std::vector<std::string>{});
+}
+
 TEST(TokenCheck, LooksBeyondTheChecksum) {
   const TemporaryFolder folder;
   const auto sound = make_tokens(folder.path(), small_settings(3));

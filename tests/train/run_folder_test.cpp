@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <tuple>
 
 #include "nsvq/core/error.h"
@@ -71,6 +72,27 @@ class RunFolder : public testing::Test {
   const fs::path before_ = fs::current_path();
   TemporaryFolder folder_;
 };
+
+/// `cp -al run snapshot`: going on with the run is not to change the copy.
+TEST_F(RunFolder, ASnapshotByHardLinksStaysAsItIs) {
+  const auto config = small_run();
+  train_in(config, "run", Start::fresh, 2);
+  fs::copy("run", "snapshot", fs::copy_options::recursive | fs::copy_options::create_hard_links);
+  const auto files = [](const fs::path& folder) {
+    std::map<std::string, std::string> texts;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) texts[entry.path().string()] = read_text(entry.path());
+    }
+    return texts;
+  };
+  const auto before = files("snapshot");
+  train_in(config, "run", Start::resume);
+  const auto after = files("snapshot");
+  ASSERT_EQ(after.size(), before.size());
+  for (const auto& [name, text] : before) EXPECT_TRUE(after.at(name) == text) << name;
+  train_in(config, "snapshot", Start::resume);
+  EXPECT_EQ(timeless_metrics("run"), timeless_metrics("snapshot"));
+}
 
 TEST_F(RunFolder, AForgedStateNamesNoOtherFile) {
   const auto config = small_run();
