@@ -1,6 +1,6 @@
 // NaN and infinity written into one tensor of a training after another: the run ends with a line
-// that names the tensor, nothing has moved, and the last checkpoint is whole. On a CPU, and on a GPU
-// with eager and with captured steps.
+// that names the tensor, nothing has moved, and the last checkpoint is whole. On a CPU, and on a
+// GPU with eager and with captured steps.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ class SpoiledImages : public ImageBatchSource {
   int64_t batches_ = 0;
 };
 
-/// Where a training runs. `step`: after it a tensor is spoiled; on a GPU steps are captured by then.
+/// Where a training runs. `step`: after it a tensor is spoiled; on a GPU steps are captured by
+/// then.
 struct Where {
   const char* name;
   c10::DeviceType device;
@@ -110,7 +111,8 @@ class NumbersTest : public TrainerTest, public testing::WithParamInterface<Where
 
   static Config config() { return config_for_numbers(GetParam()); }
   static c10::Device device() {
-    return {GetParam().device, static_cast<c10::DeviceIndex>(GetParam().device == at::kCUDA ? 0 : -1)};
+    return {GetParam().device,
+            static_cast<c10::DeviceIndex>(GetParam().device == at::kCUDA ? 0 : -1)};
   }
 
   /// Trains some steps, lets `spoil` change a tensor, trains on, and gives the line with which the
@@ -218,14 +220,13 @@ TEST_P(NumbersTest, MomentsAndAverages) {
 TEST_P(NumbersTest, Gradients) {
   for (const auto& name : names("model.")) {
     const auto added = at::zeros({}, device());  // read by captured steps too
-    const auto line = line_after([&](OpenTraining&) { added.fill_(-INFINITY); }, /*unmoved=*/true,
-                                 [&](OpenTraining& training) {
-                                   training.task.shared_tensors()
-                                       .at("model." + name)
-                                       .register_hook([added](const torch::Tensor& gradient) {
-                                         return gradient + added;
-                                       });
-                                 });
+    const auto line = line_after(
+        [&](OpenTraining&) { added.fill_(-INFINITY); }, /*unmoved=*/true,
+        [&](OpenTraining& training) {
+          training.task.shared_tensors()
+              .at("model." + name)
+              .register_hook([added](const torch::Tensor& gradient) { return gradient + added; });
+        });
     expect_contains(line, {"the gradient of " + name});
   }
 }
