@@ -11,6 +11,7 @@
 #include "nsvq/experiments/resolve.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/io/file.h"
+#include "nsvq/io/folder_checksums.h"
 #include "nsvq/train/run_state.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
@@ -225,9 +226,11 @@ TEST_F(PlanTest, AFinishedRunOfOtherSettingsIsNotTakenForItsOwn) {
   const auto& run = plan.runs[0];
   RunState state;
   state.finished = true;
+  const auto checkpoint = run.run() / "checkpoints/step-0";
+  write_text(checkpoint / "state.json", state_to_json(state, {}));
+  write_checksums(checkpoint);
   const auto place = [&](const std::string& settings) {
     write_text(run.run() / "config.yaml", settings);
-    write_text(run.run() / "checkpoints/step-0/state.json", state_to_json(state, {}));
     return job_of(plan, 0, 0);
   };
   const auto words = place(run.recipe).next();
