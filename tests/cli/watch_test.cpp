@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "nsvq/cli/page_requests.h"
 #include "nsvq/cli/page_server.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -136,6 +137,24 @@ TEST(PageServerTest, EndsThoughAClientGoesOn) {
   client.join();
   ::close(socket);
   EXPECT_LT(sent, most);
+}
+
+// 64 MiB of headers, and of a line, that do not end.
+TEST_F(Watch, ARequestWithoutEndIsCutOff) {
+  for (const std::string begin : {"GET / HTTP/1.1\r\n", "GET /"}) {
+    const int socket = connected(port_);
+    const auto piece =
+        begin.ends_with('\n') ? "a: " + std::string(1000, 'x') + "\r\n" : std::string(1000, 'x');
+    constexpr size_t most = 64 << 20;
+    size_t sent = 0;
+    auto rest = begin;
+    for (ssize_t done = 0; sent < most; sent += static_cast<size_t>(done), rest = piece) {
+      if ((done = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL)) <= 0) break;
+    }
+    ::close(socket);
+    EXPECT_LT(sent, most) << begin;
+    EXPECT_EQ(status(ask("GET /")), 200) << "for others it goes on";
+  }
 }
 
 TEST_F(Watch, IsReadOnlyAndKnowsItsName) {
