@@ -41,7 +41,9 @@ std::vector<FuzzTarget> model_targets() {
 
 std::vector<FuzzTarget> fuzz_targets() {
   auto all = reader_targets();
-  for (auto& target : model_targets()) all.push_back(target);
+  for (const auto& some : {model_targets(), page_targets()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
   return all;
 }
 
