@@ -139,6 +139,18 @@ TEST(PageServerTest, EndsThoughAClientGoesOn) {
   EXPECT_LT(sent, most);
 }
 
+TEST_F(Watch, PacksByGzipAlone) {
+  const auto packed_by = [&](const std::string& offered) {
+    const auto answer = ask("GET /", "127.0.0.1\r\nAccept-Encoding: " + offered);
+    EXPECT_EQ(status(answer), 200);
+    const auto at = answer.find("Content-Encoding: ");
+    return at == answer.npos ? std::string()
+                             : answer.substr(at + 18, answer.find("\r\n", at) - at - 18);
+  };
+  EXPECT_EQ(packed_by("gzip, deflate, br, zstd"), "gzip");
+  EXPECT_EQ(packed_by("br"), "");
+}
+
 // 64 MiB of headers, and of a line, that do not end.
 TEST_F(Watch, ARequestWithoutEndIsCutOff) {
   for (const std::string begin : {"GET / HTTP/1.1\r\n", "GET /"}) {

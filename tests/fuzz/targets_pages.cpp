@@ -108,6 +108,7 @@ std::map<std::string, Bytes> request_seeds() {
     seeds[name] = bytes_of(line + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + headers + "\r\n");
   };
   add("page", "GET /", "Accept-Encoding: gzip, br\r\nConnection: close\r\n");
+  add("plain", "GET /", "Accept-Encoding: br\r\n");
   add("head", "HEAD /runs", "");
   add("runs", "GET /runs", "Accept-Encoding: gzip\r\n");
   add("run", "GET /run?run=a", "");
