@@ -25,11 +25,11 @@ LEFT_OUT = {
     "they run commands": "pipe_index:list_once pipe_index:list_piped_images pipe_index:index_pipes",
     "they look into folders": """
         patterns:match_wildcards patterns:exists patterns:expand_paths
-        open_model:marked_checkpoint open_model:read_newest open_model:hint_at_runs open_model:has_runs_in_it
-        open_model:list_checkpoints open_model:step_of""",
+        open_model:open_model_file open_model:marked_checkpoint open_model:read_newest open_model:hint_at_runs open_model:has_runs_in_it
+        open_model:list_checkpoints open_model:step_of run_catalog:RunCatalog::RunCatalog""",
     "they number the classes of images that are open": "named_classes:NamedClasses::NamedClasses named_classes:NamedClasses::label",
     "they show or compare what was read": """
-        yaml:YamlValue::shown recipe:essential_differences recipe:config_reference model_file:model_sha256""",
+        yaml:YamlValue::shown option_table:OptionTable::differences recipe:essential_differences recipe:config_reference model_file:model_sha256""",
 }
 
 
