@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files with libFuzzer under ASan and UBSan: [NSVQ_FUZZ_PROGRAM=fuzz_all] fuzz.sh SECONDS [TARGET...]
-# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with the readers of recipes and models, in half an hour.
+# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with those of recipes, models and requests to nsvq watch, in half an hour.
 # SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), one a core at a time (NSVQ_FUZZ_JOBS). What was found that
 # reaches new code is kept in build/fuzz-corpus for the next time. An input is a defect if it crashes, takes over
 # 64 MiB in one allocation or longer than 5 seconds (1 second is printed); it is left in build/fuzz-defects.
@@ -46,8 +46,10 @@ rm -f "$logs"/*.profraw
 for target in "${targets[@]}"; do
   known=tests/fuzz/corpus/$target
   [ -d "$known" ] || known=
-  NSVQ_FUZZ_TARGET=$target LLVM_PROFILE_FILE=$logs/$target.profraw "$program" "$corpus/$target" $known -runs=0 >/dev/null 2>&1
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  NSVQ_FUZZ_TARGET=$target LLVM_PROFILE_FILE=$logs/$target.profraw "$program" "$corpus/$target" $known -runs=0 >/dev/null 2>&1 &
 done
+wait
 echo "| target | executions | seconds | inputs kept | result |"
 echo "|---|---|---|---|---|"
 failed=0 total=0
