@@ -86,7 +86,7 @@ def main():
     cov, program, profile, *files = sys.argv[1:]
     lines = counted_lines(export(cov, program, profile, files, "-format=lcov"))
     all_functions = sorted(set(functions(export(cov, program, profile, files, "-skip-expansions"))))
-    below = []
+    below, unreached = [], []
     for file in sorted(lines):
         own = [function[1:] for function in all_functions if function[0] == file]
         without = {line for name, first, last in own if left_out_reason(file, name) for line in range(first, last + 1)}
@@ -95,6 +95,9 @@ def main():
             continue
         covered = sum(count > 0 for count in kept.values())
         short = file.split("/nsvq/")[-1]
+        if covered == 0:  # where only some readers were asked for
+            unreached.append(short)
+            continue
         print("%5.1f %%  %3d of %3d lines  %s" % (100 * covered / len(kept), covered, len(kept), short))
         for name, first, last in own:
             within = {line: count for line, count in kept.items() if first <= line <= last}
@@ -102,6 +105,8 @@ def main():
             if missed and len(missed) > 0.1 * len(within):
                 below.append("%s: %s, %d of %d lines; not %s" % (short, name, len(within) - len(missed), len(within),
                                                                 " ".join(map(str, sorted(missed)))))
+    if unreached:
+        print("no line of", *unreached)
     print("functions below 90 %:", *(below or ["none"]), sep="\n")
 
 
