@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files with libFuzzer under ASan and UBSan: [NSVQ_FUZZ_PROGRAM=fuzz_all] fuzz.sh SECONDS [TARGET...]
-# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with the readers of recipes and models, in half an hour.
+# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with those of recipes, models and requests to nsvq watch, in half an hour.
 # SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), one a core at a time (NSVQ_FUZZ_JOBS). What was found that
 # reaches new code is kept in build/fuzz-corpus for the next time. An input is a defect if it crashes, takes over
 # 64 MiB in one allocation or longer than 5 seconds (1 second is printed); it is left in build/fuzz-defects.
@@ -41,12 +41,15 @@ for target in "${targets[@]}"; do
 done
 wait
 
-# Lines covered by the corpora, of the files that read.
+# Lines covered by the corpora.
 rm -f "$logs"/*.profraw
-LLVM_PROFILE_FILE=$logs/seeds.profraw "$program" --seeds "$logs/seeds"  # by the writers, most of which share a file with a reader
 for target in "${targets[@]}"; do
-  NSVQ_FUZZ_TARGET=$target LLVM_PROFILE_FILE=$logs/$target.profraw "$program" "$corpus/$target" -runs=0 >/dev/null 2>&1
+  known=tests/fuzz/corpus/$target
+  [ -d "$known" ] || known=
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  NSVQ_FUZZ_TARGET=$target LLVM_PROFILE_FILE=$logs/$target.profraw "$program" "$corpus/$target" $known -runs=0 >/dev/null 2>&1 &
 done
+wait
 echo "| target | executions | seconds | inputs kept | result |"
 echo "|---|---|---|---|---|"
 failed=0 total=0
@@ -64,11 +67,10 @@ echo "$total executions"
 profdata=$(command -v llvm-profdata llvm-profdata-14 | head -n 1) cov=$(command -v llvm-cov llvm-cov-14 | head -n 1)
 [ -n "$profdata" ] && [ -n "$cov" ] || { echo "fuzz: no coverage by line without llvm-profdata and llvm-cov (Debian: llvm)"; exit $failed; }
 "$profdata" merge -o "$logs/all.profdata" "$logs"/*.profraw
-readers=(nsvq/io/{exif,jpeg_decode,png,webp,image,image_limits,tar,tar_headers,decompress,safetensors,safetensors_header,token_shard,token_manifest,npy,npz,json}.cpp
-  nsvq/core/yaml.cpp nsvq/data/{patterns,named_classes,class_number}.cpp nsvq/train/run_state.cpp nsvq/report/run_log.cpp)
-"$cov" export -summary-only -instr-profile="$logs/all.profdata" "$program" "${readers[@]}" |
-  python3 -c 'import json, sys
-for file in json.load(sys.stdin)["data"][0]["files"]:
-    lines = file["summary"]["lines"]
-    print("%5.1f %% of %4d lines  %s" % (lines["percent"], lines["count"], file["filename"].split("/nsvq/")[-1]))'
+readers=(nsvq/io/{exif,jpeg_decode,jpeg_errors,png,webp,image,image_limits,tar,tar_headers,tar_index,index_cache,decompress}.cpp nsvq/io/packed.h
+  nsvq/io/{safetensors,safetensors_header,token_shard,token_manifest,folder_checksums,npy,npz,json,line_reader,input_file,stream}.cpp nsvq/core/yaml.cpp
+  nsvq/data/{patterns,named_classes,class_number,pipe_index}.cpp nsvq/train/run_state.cpp nsvq/report/{run_log,record_list,named_numbers}.cpp)
+[ "$name" = fuzz_readers ] || readers+=(nsvq/tokenizer/{recipe,model_file,open_model}.cpp nsvq/io/contents_hash.cpp
+  nsvq/core/{option,option_table,settings_reader}.cpp nsvq/cli/page_requests.cpp nsvq/train/run_catalog.cpp)
+python3 scripts/fuzz_coverage.py "$cov" "$program" "$logs/all.profdata" "${readers[@]}"
 exit $failed

@@ -24,9 +24,4 @@ class PageServer {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether a request with this Host header is meant for a server at `host`. A page elsewhere whose
-/// name was pointed at this machine (DNS rebinding) sends its own name: only addresses, localhost
-/// and this machine's name pass.
-bool is_own_host(const std::string& header, const std::string& host);
-
 }  // namespace nsvq

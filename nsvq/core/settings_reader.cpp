@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostBytes = 1 << 20;
+constexpr int kMostFiles = 1000;
 
 /// The text of a recipe; `named` says, for errors, where its name came from.
 std::string read_recipe(const std::string& path, const std::string& named) {
@@ -131,6 +132,10 @@ void SettingsReader::read_bases(const YamlSetting& setting, const fs::path& fold
 }
 
 void SettingsReader::read_file(const std::string& path, const std::string& named) {
+  // Bases that name a base twice each would double from file to file.
+  if (++files_ > kMostFiles) {
+    throw UserError("{}{}: more than {} recipes, one the base of another", named, path, kMostFiles);
+  }
   const std::string text = read_recipe(path, named);
   std::error_code error;
   fs::path file = fs::canonical(path, error);

@@ -37,6 +37,7 @@ class SettingsReader {
   const OptionTable& table_;
   std::set<std::string> set_;
   std::vector<std::filesystem::path> chain_;  ///< files being read, for cycles
+  int files_ = 0;                             ///< read so far
 };
 
 }  // namespace nsvq

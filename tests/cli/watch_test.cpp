@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "nsvq/cli/page_requests.h"
 #include "nsvq/cli/page_server.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
@@ -136,6 +137,36 @@ TEST(PageServerTest, EndsThoughAClientGoesOn) {
   client.join();
   ::close(socket);
   EXPECT_LT(sent, most);
+}
+
+TEST_F(Watch, PacksByGzipAlone) {
+  const auto packed_by = [&](const std::string& offered) {
+    const auto answer = ask("GET /", "127.0.0.1\r\nAccept-Encoding: " + offered);
+    EXPECT_EQ(status(answer), 200);
+    const auto at = answer.find("Content-Encoding: ");
+    return at == answer.npos ? std::string()
+                             : answer.substr(at + 18, answer.find("\r\n", at) - at - 18);
+  };
+  EXPECT_EQ(packed_by("gzip, deflate, br, zstd"), "gzip");
+  EXPECT_EQ(packed_by("br"), "");
+}
+
+// 64 MiB of headers, and of a line, that do not end.
+TEST_F(Watch, ARequestWithoutEndIsCutOff) {
+  for (const std::string begin : {"GET / HTTP/1.1\r\n", "GET /"}) {
+    const int socket = connected(port_);
+    const auto piece =
+        begin.ends_with('\n') ? "a: " + std::string(1000, 'x') + "\r\n" : std::string(1000, 'x');
+    constexpr size_t most = 64 << 20;
+    size_t sent = 0;
+    auto rest = begin;
+    for (ssize_t done = 0; sent < most; sent += static_cast<size_t>(done), rest = piece) {
+      if ((done = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL)) <= 0) break;
+    }
+    ::close(socket);
+    EXPECT_LT(sent, most) << begin;
+    EXPECT_EQ(status(ask("GET /")), 200) << "for others it goes on";
+  }
 }
 
 TEST_F(Watch, IsReadOnlyAndKnowsItsName) {

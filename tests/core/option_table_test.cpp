@@ -87,6 +87,21 @@ TEST_F(OptionTableTest, LoadsARecipeWithItsBaseAndOverrides) {
   EXPECT_EQ(kitchen.timers, Kitchen().timers);
 }
 
+// 40 recipes, each of which names the next one twice.
+TEST_F(OptionTableTest, BasesDoNotMultiplyWithoutEnd) {
+  write("40.yaml", "open: true\n");
+  for (int i = 0; i < 40; ++i) {
+    write(fmt::format("{}.yaml", i), fmt::format("base: [{0}.yaml, {0}.yaml]\n", i + 1));
+  }
+  try {
+    loaded((folder_ / "0.yaml").string());
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("more than 1000 recipes"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(OptionTableTest, DependentDefaultsHoldForKeysThatNothingSets) {
   EXPECT_EQ(loaded("").burners, 4);
   EXPECT_EQ(loaded("", {"stove.kind=electric"}).burners, 2);

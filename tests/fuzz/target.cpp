@@ -26,7 +26,8 @@ const std::filesystem::path& folder() {
 
 std::vector<FuzzTarget> reader_targets() {
   std::vector<FuzzTarget> all;
-  for (const auto& some : {image_targets(), archive_targets(), tensor_targets(), text_targets()}) {
+  for (const auto& some :
+       {image_targets(), archive_targets(), tensor_targets(), text_targets(), index_targets()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "nsvq/core/error.h"
 #include "nsvq/io/npz.h"
 #include "nsvq/io/tar.h"
 #include "nsvq/io/tar_block.h"
@@ -16,10 +19,53 @@ namespace nsvq {
 
 namespace {
 
-/// Every entry is read as well.
+void read_entries(const TarReader& reader) {
+  for (const auto& entry : reader.entries()) reader.read(entry);
+}
+
+/// What becomes of entries whose archive another process changes.
+void read_changed(const TarReader& reader) {
+  try {
+    read_entries(reader);
+  } catch (const UserError&) {
+  }
+}
+
+/// Every entry is read as well, and once more when the archive has been cut.
 void read_tar(std::span<const std::byte> bytes) {
   const TarReader reader(file_with(bytes, "input.tar"));
-  for (const auto& entry : reader.entries()) reader.read(entry);
+  read_entries(reader);
+  file_with(bytes.first(bytes.size() / 2), "input.tar");
+  read_changed(reader);
+}
+
+/// With fewer files that may be open, as long as it lives.
+class FewOpenFiles {
+ public:
+  explicit FewOpenFiles(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{std::min(most, before_.rlim_max), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~FewOpenFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewOpenFiles(const FewOpenFiles&) = delete;
+  FewOpenFiles& operator=(const FewOpenFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// One of so many archives that it is opened anew for each entry.
+void read_reopened(std::span<const std::byte> bytes) {
+  constexpr size_t kMost = 256;  // of which archives may have a quarter
+  const FewOpenFiles few(kMost);
+  const auto path = file_with(bytes, "input.tar");
+  static std::vector<TarReader> others;
+  while (others.size() < kMost / 4) others.emplace_back(path);
+  const TarReader reader(path);
+  read_entries(reader);
+  file_with(bytes.first(bytes.size() / 2), "input.tar");
+  read_changed(reader);
 }
 
 /// As a command writes it: in order, its size not known.
@@ -44,19 +90,6 @@ void read_tar_stream(std::span<const std::byte> bytes) {
   }
 }
 
-std::map<std::string, Bytes> tar_seeds() {
-  const auto archive = [](const std::vector<std::string>& names) {
-    return written("input.tar", [&](const std::string& path) {
-      TarWriter writer(path);
-      for (const auto& name : names) writer.add(name, bytes_of("contents of " + name));
-      writer.commit();
-    });
-  };
-  return {{"two.tar", archive({"a.jpg", "b/c.png"})},
-          {"long.tar", archive({std::string(150, 'n') + ".jpg"})},
-          {"pax.tar", archive({std::string(300, 'p') + ".jpg", "last"})}};
-}
-
 /// The checksum of every block that could be a header.
 void mend_tar(Bytes& bytes) {
   for (size_t at = 0; at + kTarBlock <= bytes.size(); at += kTarBlock) {
@@ -71,26 +104,58 @@ void mend_tar(Bytes& bytes) {
   }
 }
 
-std::map<std::string, Bytes> gzip_seeds() {
-  std::map<std::string, Bytes> seeds;
-  for (const auto& [name, contents] : tar_seeds()) {
-    z_stream stream{};
-    deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-    Bytes packed(contents.size() + 100);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(contents.data()));
-    stream.avail_in = static_cast<uInt>(contents.size());
-    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-    stream.avail_out = static_cast<uInt>(packed.size());
-    deflate(&stream, Z_FINISH);
-    packed.resize(stream.total_out);
-    deflateEnd(&stream);
-    seeds[name + ".gz"] = packed;
-  }
-  return seeds;
+std::map<std::string, Bytes> tar_seeds() {
+  const auto archive = [](const std::vector<std::string>& names) {
+    return written("input.tar", [&](const std::string& path) {
+      TarWriter writer(path);
+      for (const auto& name : names) writer.add(name, bytes_of("contents of " + name));
+      writer.commit();
+    });
+  };
+  // A link to the first, as a header of the type 1.
+  auto links = archive({"a.jpg", "b.jpg"});
+  const auto target = bytes_of("a.jpg");
+  links[2 * kTarBlock + 156] = std::byte{'1'};
+  std::ranges::copy(target, links.begin() + 2 * kTarBlock + 157);
+  std::fill_n(links.begin() + 2 * kTarBlock + 124, 11, std::byte{'0'});
+  links.erase(links.begin() + 3 * kTarBlock, links.begin() + 4 * kTarBlock);
+  mend_tar(links);
+  return {{"two.tar", archive({"a.jpg", "b/c.png"})},
+          {"links.tar", links},
+          {"long.tar", archive({std::string(150, 'n') + ".jpg"})},
+          {"pax.tar", archive({std::string(300, 'p') + ".jpg", "last"})}};
 }
 
-TensorMap arrays() {
-  return {{"mu", at::arange(3, at::kDouble)}, {"sigma", at::eye(3, at::kDouble)}};
+Bytes gzip(std::span<const std::byte> contents) {
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  Bytes packed(contents.size() + 100);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(contents.data()));
+  stream.avail_in = static_cast<uInt>(contents.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+Bytes zstd(std::span<const std::byte> contents) {
+  Bytes packed(ZSTD_compressBound(contents.size()));
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), contents.data(), contents.size(), 9));
+  return packed;
+}
+
+/// Each archive as one part, and one as two parts, which follow each other.
+std::map<std::string, Bytes> packed_seeds(Bytes (*pack)(std::span<const std::byte>)) {
+  std::map<std::string, Bytes> seeds;
+  for (const auto& [name, contents] : tar_seeds()) seeds[name] = pack(contents);
+  const auto contents = tar_seeds().at("two.tar");
+  auto parts = pack(std::span(contents).first(1000));
+  const auto second = pack(std::span(contents).subspan(1000));
+  parts.insert(parts.end(), second.begin(), second.end());
+  seeds["parts"] = parts;
+  return seeds;
 }
 
 void read_statistics(std::span<const std::byte> bytes) {
@@ -98,8 +163,14 @@ void read_statistics(std::span<const std::byte> bytes) {
 }
 
 std::map<std::string, Bytes> npz_seeds() {
-  return {{"statistics.npz",
-           written("input.npz", [](const std::string& path) { write_npz(path, arrays()); })}};
+  const auto file = [](const TensorMap& arrays) {
+    return written("input.npz", [&](const std::string& path) { write_npz(path, arrays); });
+  };
+  TensorMap arrays = {{"mu", at::arange(3, at::kDouble)}, {"sigma", at::eye(3, at::kDouble)}};
+  std::map<std::string, Bytes> seeds = {{"statistics.npz", file(arrays)}};
+  arrays["image_count"] = at::ones({1}, at::kDouble);
+  seeds["counted.npz"] = file(arrays);
+  return seeds;
 }
 
 /// The CRC-32 of stored members, in their own headers and in the directory at the end.
@@ -126,8 +197,10 @@ void mend_zip(Bytes& bytes) {
 std::vector<FuzzTarget> archive_targets() {
   return {
       {"tar", read_tar, tar_seeds, mend_tar},
+      {"tar_reopened", read_reopened, tar_seeds, mend_tar},
       {"tar_stream", read_tar_stream, tar_seeds, mend_tar},
-      {"tar_gz", read_tar, gzip_seeds},
+      {"tar_gz", read_tar, [] { return packed_seeds(gzip); }},
+      {"tar_zst", read_tar, [] { return packed_seeds(zstd); }},
       {"npz", read_statistics, npz_seeds, mend_zip},
   };
 }

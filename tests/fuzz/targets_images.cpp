@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <cstring>
@@ -18,6 +19,11 @@ constexpr ImageLimits kLimits{.pixels = 1 << 20, .side = 4096, .file_bytes = 1 <
 
 void decode(std::span<const std::byte> bytes) {
   check_image(decode_image(bytes, "input", kLimits), "input");
+}
+
+/// A file of any kind. Even a fuzzer's files are beyond these limits.
+void read_any(std::span<const std::byte> bytes) {
+  read_image(file_with(bytes, "input"), {.pixels = 1 << 14, .side = 256, .file_bytes = 2048});
 }
 
 Image picture(int width, int height) {
@@ -86,12 +92,20 @@ void mend_webp(Bytes& bytes) {
 
 std::vector<FuzzTarget> image_targets() {
   return {
+      {"image", read_any,
+       [] {
+         return std::map<std::string, Bytes>{{"2x2.png", encode_png(picture(2, 2))}};
+       }},
       {"jpeg", decode, jpeg_seeds},
       {"png", decode, png_seeds, mend_png},
       {"webp", decode, webp_seeds, mend_webp},
       {"exif", [](std::span<const std::byte> bytes) { exif_orientation(bytes); },
        [] {
-         return std::map<std::string, Bytes>{{"orientation-6", exif_seed()}};
+         std::map<std::string, Bytes> seeds = {{"orientation-6", exif_seed()}};
+         for (const auto type : {1, 4}) {  // BYTE and LONG
+           (seeds[fmt::format("type-{}", type)] = exif_seed())[18] = std::byte(type);
+         }
+         return seeds;
        }},
   };
 }

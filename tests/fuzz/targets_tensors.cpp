@@ -1,8 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "nsvq/io/npy.h"
 #include "nsvq/io/safetensors.h"
+#include "nsvq/io/safetensors_header.h"
 #include "nsvq/io/token_shard.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
@@ -11,7 +15,8 @@ namespace nsvq {
 
 namespace {
 
-constexpr int64_t kCodes = 64;
+/// Numbers of codes of which each has another type of tokens.
+constexpr std::array<int64_t, 3> kCodes = {64, 1000, 100000};
 
 std::map<std::string, Bytes> safetensors_seeds() {
   const auto file = [](const TensorFile& contents) {
@@ -26,10 +31,30 @@ std::map<std::string, Bytes> safetensors_seeds() {
 }
 
 std::map<std::string, Bytes> token_seeds() {
-  return {{"two.safetensors", written("input.safetensors", [](const std::string& path) {
-             write_token_shard(path, {at::arange(32).reshape({2, 4, 4}), {3, -1}, {"a.jpg", "b/c"}},
-                               kCodes);
-           })}};
+  std::map<std::string, Bytes> seeds;
+  const TokenShard shard{at::arange(32).reshape({2, 4, 4}), {3, -1}, {"a.jpg", "b/c"}};
+  for (const int64_t codes : kCodes) {
+    seeds[fmt::format("{}.safetensors", codes)] =
+        written("input.safetensors",
+                [&](const std::string& path) { write_token_shard(path, shard, codes); });
+  }
+  const TokenShard none{at::empty({0, 4, 4}, at::kLong), {}, {}};
+  seeds["none.safetensors"] = written("input.safetensors", [&](const std::string& path) {
+    write_token_shard(path, none, kCodes[0]);
+  });
+  return seeds;
+}
+
+/// By the number of codes that fits the type of the tokens, if one does.
+void read_tokens(std::span<const std::byte> bytes) {
+  const auto path = file_with(bytes, "tokens-00000.safetensors");
+  auto codes = kCodes[0];
+  for (const auto& entry : read_safetensors_header(path).entries) {
+    for (const int64_t some : kCodes) {
+      if (entry.name == "tokens" && entry.type == token_type(some)) codes = some;
+    }
+  }
+  read_token_shard(path, codes);
 }
 
 Bytes npy(std::string header, const at::Tensor& tensor) {
@@ -71,11 +96,7 @@ std::vector<FuzzTarget> tensor_targets() {
          read_safetensors(file_with(bytes, "input.safetensors"));
        },
        safetensors_seeds, mend_safetensors},
-      {"token_shard",
-       [](std::span<const std::byte> bytes) {
-         read_token_shard(file_with(bytes, "tokens-00000.safetensors"), kCodes);
-       },
-       token_seeds, mend_safetensors},
+      {"token_shard", read_tokens, token_seeds, mend_safetensors},
       {"npy", [](std::span<const std::byte> bytes) { parse_npy(bytes); }, npy_seeds},
       {"npy_integers",
        [](std::span<const std::byte> bytes) { parse_npy(bytes, NpyNumbers::integer); },

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
@@ -10,6 +12,7 @@
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/json.h"
 #include "nsvq/io/token_manifest.h"
+#include "nsvq/io/token_shard.h"
 #include "nsvq/report/run_log.h"
 #include "nsvq/train/run_state.h"
 #include "tests/fuzz/target.h"
@@ -20,12 +23,7 @@ namespace {
 
 using Seeds = std::map<std::string, Bytes>;
 
-void read_manifest(std::span<const std::byte> bytes) {
-  const std::filesystem::path file = file_with(bytes, kTokenManifest);
-  read_token_manifest(file.parent_path());
-}
-
-Seeds manifest_seeds() {
+TokenManifest some_manifest() {
   TokenManifest manifest;
   manifest.settings = {.model_sha256 = std::string(64, 'a'),
                        .codes = 64,
@@ -40,18 +38,37 @@ Seeds manifest_seeds() {
                        .classes = {"ant", "bee"}};
   manifest.source = "photos";
   manifest.shards = {{"tokens-00000.safetensors", 2, 1000, std::string(64, 'c'), {"broken.jpg"}}};
-  return {{"manifest.json", written("folder", [&](const std::string& path) {
-             const TemporaryFolder folder;
-             write_token_manifest(folder.path(), manifest);
-             std::filesystem::copy_file(folder / kTokenManifest, path,
-                                        std::filesystem::copy_options::overwrite_existing);
-           })}};
+  return manifest;
+}
+
+/// What two folders differ in is told in words of the file, and the shards are numbered.
+void read_manifest(std::span<const std::byte> bytes) {
+  static const auto other = some_manifest();
+  const std::filesystem::path file = file_with(bytes, kTokenManifest);
+  const auto manifest = read_token_manifest(file.parent_path());
+  difference(manifest.settings, other.settings);
+  for (const auto& shard : manifest.shards) token_shard_number(shard.file);
+}
+
+Seeds manifest_seeds() {
+  const auto text = [](const TokenManifest& manifest) {
+    const TemporaryFolder folder;
+    write_token_manifest(folder.path(), manifest);
+    return read_file(folder / kTokenManifest);
+  };
+  auto joined = some_manifest();
+  joined.joined = {{"a", 1, std::string(64, 'd')}, {"b", 2, std::string(64, 'e')}};
+  joined.settings.classes = {"ant", "wasp", "bee"};
+  joined.shards[0].file = "tokens-1.safetensors";
+  return {{"manifest.json", text(some_manifest())}, {"joined.json", text(joined)}};
 }
 
 /// Of a checkpoint, beside one of its files.
 void read_checksums(std::span<const std::byte> bytes) {
   static const auto beside = file_with(bytes_of("{}"), "state.json");
   const std::filesystem::path file = file_with(bytes, "manifest.json");
+  file_damage(beside);
+  file_replaced(beside);
   if (const auto damage = folder_damage(file.parent_path())) throw UserError("{}", *damage);
 }
 
@@ -87,6 +104,31 @@ void read_override(std::span<const std::byte> bytes) {
   parse_yaml_value(text.substr(0, end), std::string_view(text).substr(end + 1), "override");
 }
 
+/// By name, in the pieces that a growing file is read in, and as a text; the page asks for the
+/// rest.
+void read_log(std::span<const std::byte> bytes) {
+  const auto log = read_run_log(file_with(bytes, "metrics.jsonl"));
+  if (parse_run_log(text_of(bytes)).records.size() != log.records.size()) {
+    throw std::logic_error("a log is not what its text is");
+  }
+  log.values("step", "loss");
+  log.of_kind("step");
+  log.phases();
+  log.last_step();
+  log.last_epoch();
+}
+
+/// The name of an entry of a tar is the first line, its contents the rest.
+void read_class_number(std::span<const std::byte> bytes) {
+  const auto text = text_of(bytes);
+  const auto name = text.substr(0, text.find('\n'));
+  if (!is_class_number_name(plain_name(name))) throw UserError("{}: no number", name);
+  without_ending(name);
+  const auto contents = bytes.subspan(std::min(name.size() + 1, bytes.size()));
+  check_class_number_size(std::ssize(contents), "input");
+  parse_class_number(contents, "input");
+}
+
 /// Fewer paths than users may have, so that a fuzzer does not spend its time on making names.
 void expand(std::span<const std::byte> bytes) {
   for (const auto& part : split_list(text_of(bytes))) expand_braces(part, 1000);
@@ -106,11 +148,13 @@ std::vector<FuzzTarget> text_targets() {
       {"run_state",
        [](std::span<const std::byte> bytes) { state_from_json(text_of(bytes), "input"); },
        state_seeds},
-      {"run_log", [](std::span<const std::byte> bytes) { parse_run_log(text_of(bytes)); },
+      {"run_log", read_log,
        [] {
          return one(
              "metrics.jsonl",
-             "{\"kind\":\"step\",\"step\":1,\"loss\":0.5,\"nan\":null}\n"
+             "{\"kind\":\"step\",\"step\":1,\"loss\":0.5,\"nan\":null,\"phase\":\"stage1\"}\n\n"
+             "{\"kind\":\"alarm\",\"step\":1,\"sign\":\"dead\"}\n{\"step\":\n"
+             "{\"kind\":\"eval\",\"step\":9}\n{\"kind\":\"step\",\"step\":1,\"loss\":0.4}\n"
              "{\"kind\":\"phase\",\"step\":2,\"epoch\":1,\"phase\":\"warmup\",\"reason\":\"x\"}\n");
        }},
       {"json", [](std::span<const std::byte> bytes) { shown_json(parse_json(text_of(bytes))); },
@@ -128,8 +172,7 @@ std::vector<FuzzTarget> text_targets() {
       {"class_names",
        [](std::span<const std::byte> bytes) { read_class_names(file_with(bytes, "classes.txt")); },
        [] { return one("classes.txt", "ant\nbee\n"); }},
-      {"class_number", [](std::span<const std::byte> bytes) { parse_class_number(bytes, "input"); },
-       [] { return one("number.cls", "12\n"); }},
+      {"class_number", read_class_number, [] { return one("number.cls", "./a/b.cls\n12\n"); }},
   };
 }
 
