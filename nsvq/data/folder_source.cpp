@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 
 namespace nsvq {
 
@@ -34,7 +35,7 @@ struct Listing {
 std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, Listing& listing) {
   std::vector<fs::path> folders;
   std::error_code error;
-  fs::directory_iterator at(folder, error);
+  auto at = entries_of(folder, error);
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     const fs::path& path = at->path();
     std::error_code unknown;
@@ -69,7 +70,7 @@ Listing list_tree(const fs::path& top) {
 
 bool holds_shards(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : entries_of(folder, error)) {
     if (is_shard_name(entry.path().filename().string())) return true;
   }
   return false;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -188,7 +189,7 @@ size_t RunPlanner::add_once(PlannedRun run) {
   }
   // An earlier call may have had the same run under the name of another experiment.
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(run.folder.parent_path(), none)) {
+  for (const auto& entry : entries_of(run.folder.parent_path(), none)) {
     if (hash_of(entry.path()) == hash_of(run.folder)) run.folder = entry.path();
   }
   plan_.runs.push_back(std::move(run));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file_calls.h"
@@ -88,9 +89,10 @@ bool link_if_new(const fs::path& from, const fs::path& to) {
 }
 
 void sync_tree(const fs::path& folder) try {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (const auto& entry : entries_of(folder)) {
     const fs::file_status status = entry.symlink_status();
-    if (fs::is_directory(status) || fs::is_regular_file(status)) sync_path(entry.path());
+    if (fs::is_directory(status)) sync_tree(entry.path());
+    if (fs::is_regular_file(status)) sync_path(entry.path());
   }
   sync_path(folder);
 } catch (const fs::filesystem_error& error) {
@@ -177,7 +179,7 @@ void AtomicFolder::commit() {
 void remove_unfinished(const fs::path& folder, std::initializer_list<std::string_view> beginnings) {
   std::error_code ignored;
   std::vector<fs::path> unfinished;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : entries_of(folder, ignored)) {
     const auto name = entry.path().filename().string();
     const auto is_one = [&](std::string_view start) { return is_temporary_name(name, start); };
     if (std::ranges::any_of(beginnings, is_one)) unfinished.push_back(entry.path());

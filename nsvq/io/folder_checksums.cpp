@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/io/crc32c.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/input_file.h"
@@ -75,7 +76,7 @@ std::optional<std::string> damage_in(const fs::path& folder, const std::string& 
 
 void write_checksums(const fs::path& folder) {
   auto files = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : entries_of(folder)) {
     files[entry.path().filename().string()] = describe_file(entry.path());
   }
   write_text(folder / kName, json{{"files", files}}.dump(1));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/file.h"
@@ -30,12 +31,11 @@ constexpr std::chrono::seconds kLongestUnrecorded{10};
 /// Whether the folder holds nothing but what a process killed right at its start leaves, or
 /// somebody who has removed all that is not hidden.
 bool holds_nothing(const fs::path& folder) {
-  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [](const auto& entry) {
-                       const auto name = entry.path().filename();
-                       return (name == kTemporaryName || name == kCompleteName) &&
-                              fs::is_regular_file(entry.symlink_status());
-                     });
+  return std::all_of(entries_of(folder), fs::directory_iterator(), [](const auto& entry) {
+    const auto name = entry.path().filename();
+    return (name == kTemporaryName || name == kCompleteName) &&
+           fs::is_regular_file(entry.symlink_status());
+  });
 }
 
 /// Throws UserError if a folder of `name` below `folder` is a link.

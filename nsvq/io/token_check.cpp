@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/input_file.h"
 #include "nsvq/io/sha256.h"
@@ -107,7 +108,7 @@ void check_place(const TokenShard& shard, const TokenManifest& manifest, const S
 std::set<std::string> shards_from(const fs::path& folder, int64_t first) {
   std::set<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : entries_of(folder, ignored)) {
     const auto name = entry.path().filename().string();
     const auto number = token_shard_number(name);
     if (number && *number >= first && name == token_shard_name(*number)) names.insert(name);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/no_room.h"
 #include "nsvq/io/token_check.h"
@@ -20,7 +21,7 @@ namespace {
 /// Throws UserError if the folder holds what is not ours. A manifest that another worker has made
 /// meanwhile comes before all of that worker's other files.
 void require_unused(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : entries_of(folder)) {
     const auto name = entry.path().filename().string();
     const bool manifest_in_making = name.starts_with(fmt::format(".{}.tmp-", kTokenManifest));
     if (name == ".lock" || manifest_in_making || fs::exists(folder / kTokenManifest)) continue;
@@ -81,7 +82,7 @@ void TokenFolder::begin(const TokenSettings& settings, const std::string& source
 void TokenFolder::check_shards(int64_t own) {
   look();
   std::set<int64_t> files;
-  for (const auto& entry : fs::directory_iterator(path_)) {
+  for (const auto& entry : entries_of(path_)) {
     const auto number = token_shard_number(entry.path().filename().string());
     if (number) files.insert(*number);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/token_shard.h"
 
@@ -30,7 +31,7 @@ std::vector<fs::path> files_of_work(const fs::path& folder) {
     throw UserError("{}: a link, and tokenize keeps its work in a folder of its own; remove it",
                     (folder / kTokenWork).string());
   }
-  for (fs::directory_iterator entry(folder / kTokenWork, error), end; !error && entry != end;
+  for (auto entry = entries_of(folder / kTokenWork, error); !error && entry != end(entry);
        entry.increment(error)) {
     files.push_back(entry->path());
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <system_error>
 
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/io/byte_order.h"
 #include "nsvq/io/file.h"
 
@@ -43,7 +44,7 @@ bool is_whole_png(const std::vector<std::byte>& bytes) {
 std::vector<SampleFile> find_samples(const std::filesystem::path& run) {
   std::vector<SampleFile> samples;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(run / "samples", error))
+  for (const auto& entry : entries_of(run / "samples", error))
     if (const auto epoch = epoch_of(entry.path().filename().string()))
       samples.push_back({*epoch, entry.path()});
   std::sort(samples.begin(), samples.end(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/seed_guard.h"
 #include "nsvq/core/text.h"
@@ -105,7 +106,7 @@ std::string hint_at_runs(const fs::path& named) {
 /// Whether folders of runs lie in a folder.
 bool has_runs_in_it(const fs::path& folder) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : entries_of(folder, ignored)) {
     if (fs::is_directory(entry.path() / "checkpoints", ignored)) return true;
   }
   return false;
@@ -182,7 +183,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   const auto place = run / "checkpoints";
   if (is_missing(place)) return folders;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(place, error)) {
+  for (const auto& entry : entries_of(place, error)) {
     if (step_of(entry.path()) >= 0) folders.push_back(entry.path());
   }
   if (error) throw UserError("cannot read {}: {}", place.string(), error.message());

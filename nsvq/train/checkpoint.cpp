@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
@@ -19,7 +20,7 @@ namespace {
 /// Throws UserError for a file that cannot be opened: it may well be whole.
 void require_readable(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : entries_of(folder, error)) {
     const InputFile opened(entry.path());
   }
   if (error) throw UserError("cannot read {}: {}", folder.string(), error.message());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -24,7 +25,7 @@ namespace {
 std::map<int64_t, fs::path> runs_named(const std::string& name) {
   std::map<int64_t, fs::path> runs;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("runs", ignored)) {
+  for (const auto& entry : entries_of("runs", ignored)) {
     const auto found = entry.path().filename().string();
     if (found == name) runs[1] = entry.path();
     if (!found.starts_with(name + "-")) continue;

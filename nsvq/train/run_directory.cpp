@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/append_file.h"
 #include "nsvq/io/atomic_file.h"
@@ -36,7 +37,7 @@ uint64_t size_of(const fs::path& file) {
 void clean_up(const fs::path& run, const std::string& kept) {
   for (const auto& folder : {run, run / "samples", run / "checkpoints"}) remove_unfinished(folder);
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run, ignored)) {
+  for (const auto& entry : entries_of(run, ignored)) {
     const auto name = entry.path().filename().string();
     if (is_event_file(name) && name != kept) fs::remove_all(entry.path(), ignored);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/io/no_room.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_state.h"
@@ -45,7 +46,7 @@ void refuse_links(const fs::path& run) {
   }
   for (const auto* name : {"samples", "checkpoints"}) {
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(run / name, ignored)) {
+    for (const auto& entry : entries_of(run / name, ignored)) {
       refuse_device(entry.path());
     }
   }
@@ -53,7 +54,7 @@ void refuse_links(const fs::path& run) {
 
 void refuse_other_files(const fs::path& folder) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : entries_of(folder, ignored)) {
     const auto name = entry.path().filename().string();
     // What a process left that was killed before its first checkpoint.
     const bool of_a_run = name.starts_with('.') || name == "samples" || name == "checkpoints" ||
@@ -77,7 +78,7 @@ void make_run_folders(const fs::path& run) {
 fs::path newest_samples(const fs::path& run) {
   fs::path newest;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run / "samples", ignored)) {
+  for (const auto& entry : entries_of(run / "samples", ignored)) {
     if (entry.path().extension() == ".png") newest = std::max(newest, entry.path());
   }
   return newest;
