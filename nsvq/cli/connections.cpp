@@ -36,8 +36,9 @@ uint64_t received(int descriptor) {
 template <typename Is>
 void end_those(int port, const Is& is_one) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    const auto number = parse_decimal(entry.path().filename().string());
+  std::filesystem::directory_iterator entry("/proc/self/fd", ignored), end;
+  for (; !ignored && entry != end; entry.increment(ignored)) {
+    const auto number = parse_decimal(entry->path().filename().string());
     if (!number) continue;
     const auto descriptor = static_cast<int>(*number);
     if (own_port(descriptor) == port && is_one(descriptor)) ::shutdown(descriptor, SHUT_RDWR);

@@ -166,10 +166,9 @@ void declare_detokenize(CLI::App& app) {
                  "[n, h, w] or [n, h*w], or - for raw int32 on standard input: pictures are then "
                  "named 000000, 000001, ...")
       ->required();
-  app.add_option(
-         "--out", arguments->out,
-         "FILE.tar, or a folder (new, empty, or left incomplete by this command), for pictures "
-         "named after the images")
+  app.add_option("--out", arguments->out,
+                 "FILE.tar, or a folder (new, empty, or of this same command), for pictures "
+                 "named after the images")
       ->required();
   app.add_option("--format", arguments->format, "png or jpeg (quality 95)")
       ->check(CLI::IsMember({"png", "jpeg"}))

@@ -35,9 +35,15 @@ bool is_svg(const std::string& file) {
   return tag.starts_with("<svg") || tag.starts_with("<?xml");
 }
 
+/// JSON, but not a manifest of tokens or latents or the record of a folder, which others need.
 bool is_json(const std::string& file) {
   std::ifstream stream(file);
-  return nlohmann::json::accept(stream);
+  const auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return false;
+  const auto format = json.is_object() ? json.find("format") : json.end();
+  const bool manifest = json.is_object() && format != json.end() && format->is_string() &&
+                        format->get<std::string>().starts_with("nsvq-");
+  return !manifest;
 }
 
 /// What `nsvq export` writes beside the weights.
@@ -80,7 +86,7 @@ KnownKind known_kind(FileKind kind) {
     case FileKind::image_table:
       return {"a table of images", is_image_table};
     case FileKind::json:
-      return {"JSON", is_json};
+      return {"JSON of figures", is_json};
     case FileKind::npz:
       return {"an .npz file", is_npz};
     case FileKind::picture:

@@ -50,7 +50,7 @@ void declare_latents(CLI::App& app) {
   const auto arguments = std::make_shared<LatentsArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards: new, empty, or left incomplete by this command")
+                 "folder for the shards: new, empty, or of this same command")
       ->required();
   app.add_option("--shard-size", arguments->shard_size,
                  "images per shard, rounded up to whole batches; without --batch-size "

@@ -6,11 +6,10 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lower_case.h"
-#include "nsvq/data/folder_source.h"
 #include "nsvq/data/patterns.h"
 #include "nsvq/data/pipe_commands.h"
 #include "nsvq/io/atomic_file.h"
-#include "nsvq/train/run_folder.h"
+#include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
 
@@ -53,26 +52,34 @@ bool is_same_file(const std::string& one, const std::string& other) {
   return !a.empty() && a == b;
 }
 
-/// Throws UserError for a file among the checkpoints of a run, which one of them may consist of.
+/// Throws UserError for a file among the checkpoints of a run, also behind a link: a checkpoint may
+/// consist of it.
 void refuse_checkpoints(const std::string& option, const std::string& out) {
   namespace fs = std::filesystem;
   std::error_code error;
-  auto folder = fs::weakly_canonical(fs::absolute(out, error).parent_path(), error);
+  auto folder = fs::weakly_canonical(fs::absolute(out, error), error).parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
-    if (folder.filename() != "checkpoints" || !holds_run(folder.parent_path())) continue;
-    throw UserError("{} {}: among the checkpoints of a run; choose another folder", option, out);
+    const auto run = folder.parent_path();
+    if (folder.filename() != "checkpoints" || list_checkpoints(run).empty()) continue;
+    throw UserError("{} {}: among the checkpoints of the run {}; choose another folder", option,
+                    out, run.string());
   }
 }
 
-/// Whether a file is `path`, or one of the images below it.
+/// Whether a file is `path`, or lies below it, or a link below it leads to the file.
 bool is_among(const std::filesystem::path& path, const std::string& file) {
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    return std::filesystem::equivalent(path, file, ignored);
-  }
-  const FolderSource images(path);
-  for (int64_t i = 0; i < images.size(); ++i) {
-    if (std::filesystem::equivalent(path / images.key(i), file, ignored)) return true;
+  if (!fs::is_directory(path, ignored)) return fs::equivalent(path, file, ignored);
+  const auto inner = fs::canonical(file, ignored).lexically_relative(fs::canonical(path, ignored));
+  if (!inner.empty() && *inner.begin() != "..") return true;
+  // Only of links more is asked than their kind: there may be millions of images.
+  fs::recursive_directory_iterator entry(path, ignored);
+  for (; entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+    std::error_code broken_link;
+    if (entry->is_symlink(broken_link) && fs::equivalent(entry->path(), file, broken_link)) {
+      return true;
+    }
   }
   return false;
 }

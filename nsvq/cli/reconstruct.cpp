@@ -73,12 +73,16 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
   const int64_t size = opened.options.batch_size;
   ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments),
                               size, total);
+  if (folder.complete()) return folder.finish();
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   Loader loader(opened.source, opened.options);
   loader.start(0, (folder.done() + size - 1) / size);
   while (folder.pictures() < total) {
     const auto batch = loader.next();
-    if (!batch) break;
+    if (!batch) {  // the images that are left are broken
+      folder.advance(opened.source->size(), {});
+      break;
+    }
     auto images = opened.session.reconstruct(batch->images);
     if (arguments.pairs) images = at::cat({batch->images.to(images.device()), images}, 3);
     const auto files = encode_pictures(images, ".png");
@@ -137,6 +141,7 @@ void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& argume
   };
   ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments), 1,
                               total, require_fit);
+  if (folder.complete()) return folder.finish();
   Progress progress("reconstruct", total, "images", 30, folder.pictures());
   for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
     const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
@@ -191,7 +196,7 @@ void declare_reconstruct(CLI::App& app) {
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
                  "FILE.png or FILE.jpg: one grid, images above their reconstructions; "
-                 "anything else: a folder (new, empty, or left incomplete by this command) with a "
+                 "anything else: a folder (new, empty, or of this same command) with a "
                  "PNG for each image")
       ->required();
   app.add_option("--fit", arguments->fit,

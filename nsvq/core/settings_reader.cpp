@@ -134,7 +134,8 @@ void SettingsReader::read_bases(const YamlSetting& setting, const fs::path& fold
 void SettingsReader::read_file(const std::string& path, const std::string& named) {
   // Bases that name a base twice each would double from file to file.
   if (++files_ > kMostFiles) {
-    throw UserError("{}{}: more than {} recipes, one the base of another", named, path, kMostFiles);
+    throw UserError("{}{}: base: leads to more than {} recipes; does one name a base twice?", named,
+                    path, kMostFiles);
   }
   const std::string text = read_recipe(path, named);
   std::error_code error;

@@ -91,9 +91,9 @@ void require_shards(ResumableFolder& folder, const std::filesystem::path& out, c
   folder.require_done({.positions = source.size(), .step = shard_size, .leaves_out = true},
                       [&](int64_t image) { return latent_shard_name(image / shard_size); });
   if (const auto image = first_readable(source, folder.left_out())) {
-    folder.go_back(*image / shard_size * shard_size, source.key(*image));
     std::error_code ignored;
-    std::filesystem::remove(out / kLatentManifest, ignored);
+    std::filesystem::remove(out / kLatentManifest, ignored);  // before shards are written again
+    folder.go_back(*image / shard_size * shard_size, source.key(*image));
   }
 }
 

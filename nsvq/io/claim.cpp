@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/file_calls.h"
@@ -104,9 +105,15 @@ std::optional<FoundClaim> find_claim(const fs::path& file) {
   struct stat info {};
   if (!open || ::fstat(open.get(), &info) != 0) return std::nullopt;
   std::array<char, 4096> text{};
-  const ssize_t length = ::read(open.get(), text.data(), text.size());
-  if (length < 0) return std::nullopt;
-  return FoundClaim{{text.data(), static_cast<size_t>(length)}, time_of(info)};
+  size_t length = 0;
+  while (length < text.size()) {
+    const auto read = [&] { return ::read(open.get(), &text[length], text.size() - length); };
+    const ssize_t count = retry_interrupted(read);
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    length += static_cast<size_t>(count);
+  }
+  return FoundClaim{{text.data(), length}, time_of(info)};
 }
 
 /// Whether a power cut has taken the owner away, the file having its name but not its bytes. No

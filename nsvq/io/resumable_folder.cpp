@@ -181,12 +181,13 @@ void ResumableFolder::require_done(const Plan& plan,
     ++files;
   }
   if (complete_ && done_ != plan.positions && files != plan.files) {
-    fail(fmt::format("records a folder of {}, where this command makes {}", done_, plan.positions));
+    fail(fmt::format("is of {} images, but this command makes {}", done_, plan.positions));
   }
 }
 
 void ResumableFolder::go_back(int64_t done, const std::string& image) {
-  log("{}: leaves out {}, which can be read; going on from there", record().string(), quote(image));
+  log("{}: {} was skipped as broken before and can be read now; continuing from it",
+      folder_.string(), quote(image));
   done_ = done;
   std::erase_if(left_out_, [&](int64_t position) { return position >= done; });
   write_record();  // before the one of a complete folder is gone
@@ -223,7 +224,9 @@ void ResumableFolder::advance(int64_t done, const std::vector<int64_t>& left_out
 
 void ResumableFolder::finish() {
   if (complete_) {
-    log("{}: complete already, by the same command; remove it to make it anew", folder_.string());
+    log("{}: complete already, by the same command; if its input has changed since, remove the "
+        "folder to make it anew",
+        folder_.string());
     return;
   }
   write_record();

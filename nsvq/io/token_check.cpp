@@ -206,8 +206,8 @@ std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManife
     problems.add(record->file, "the manifest names it, but all images are in other shards");
   }
   for (const auto& name : beyond) {
-    problems.add(name, fmt::format("not in the manifest, which has {} shards; it was cut short, or "
-                                   "the file belongs elsewhere",
+    problems.add(name, fmt::format("not in the manifest, which has {} shards; the manifest was cut "
+                                   "short, or the file belongs elsewhere",
                                    manifest.shards.size()));
   }
   problems.add_rest(manifest, expected.count());

@@ -183,8 +183,9 @@ void TokenFolder::add(const ShardTask& task, const TokenShard& shard,
                       std::vector<std::string> broken) const {
   const auto path = path_ / token_shard_name(task.number);
   try {
-    if (task.claim->held()) write_token_shard(path, shard, manifest_.settings.codes);
-    if (task.claim->held()) {
+    const bool held = task.claim->held();
+    if (held) write_token_shard(path, shard, manifest_.settings.codes);
+    if (held && task.claim->held()) {
       auto record = describe_shard(path);
       record.images = std::ssize(shard.keys);
       record.broken = std::move(broken);

@@ -1,5 +1,8 @@
 #include "nsvq/tokenizer/reconstruction_folder.h"
 
+#include <algorithm>
+#include <system_error>
+
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
@@ -29,11 +32,21 @@ ReconstructionFolder::ReconstructionFolder(const std::filesystem::path& path, co
       {.positions = source.size(), .step = batch, .files = pictures, .leaves_out = true},
       [this](int64_t position) { return names_.at(position); });
   if (const auto image = first_readable(source, folder_.left_out(), use)) {
-    folder_.go_back(*image / batch * batch, source.key(*image));
+    go_back(*image / batch * batch, source.key(*image), path);
   }
-  pictures_ = done() - std::ssize(folder_.left_out());
+  pictures_ = std::min(done() - std::ssize(folder_.left_out()), pictures);
   if (done() > 0 && !folder_.complete())
     log("going on after the first {}", count_of(done(), "image"));
+}
+
+/// Pictures of the positions that are done again are removed: with a limit to their number, some
+/// of them are not made this time.
+void ReconstructionFolder::go_back(int64_t done, const std::string& image,
+                                   const std::filesystem::path& path) {
+  const int64_t before = folder_.done();
+  folder_.go_back(done, image);
+  std::error_code ignored;
+  for (int64_t i = done; i < before; ++i) std::filesystem::remove(path / names_.at(i), ignored);
 }
 
 void ReconstructionFolder::add(int64_t index, std::span<const std::byte> png) {

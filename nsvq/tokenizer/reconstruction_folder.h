@@ -29,6 +29,8 @@ class ReconstructionFolder {
   /// Images of the source that are finished, and how many of them gave a picture.
   int64_t done() const { return folder_.done(); }
   int64_t pictures() const { return pictures_; }
+  /// By an earlier run: nothing is left but to finish.
+  bool complete() const { return folder_.complete(); }
 
   void add(int64_t index, std::span<const std::byte> png);
   /// All images before `end` are finished; of those since the last call, `indices` gave a picture.
@@ -37,6 +39,8 @@ class ReconstructionFolder {
   void finish();
 
  private:
+  void go_back(int64_t done, const std::string& image, const std::filesystem::path& path);
+
   std::vector<std::string> names_;  // of the pictures of all images
   ResumableFolder folder_;
   int64_t pictures_ = 0;

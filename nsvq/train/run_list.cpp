@@ -108,32 +108,35 @@ TrainConfig budget_of_run(const fs::path& run) {
   return diffusion ? train : load_run_config(run).train;
 }
 
-/// Throws UserError if a checkpoint is damaged, as far as the lengths of its files tell: not every
-/// weight of every run is read for a list.
-RunState state_of(const fs::path& checkpoint) {
-  auto state = load_run_state(checkpoint);
-  if (const auto damage = folder_cut_short(checkpoint)) {
-    throw UserError("{}: {}", checkpoint.string(), *damage);
+/// What is wrong with a checkpoint, as far as the lengths of its files tell: not every weight of
+/// every run is read for a list.
+std::string damage_of(const fs::path& checkpoint, std::optional<RunState>& state) {
+  try {
+    state = load_run_state(checkpoint);
+    return folder_cut_short(checkpoint).value_or("");
+  } catch (const std::exception& error) {
+    return error.what();
   }
-  return state;
 }
 
-/// Of the newest checkpoint that is not damaged, as training goes on from it; `problem` tells of
-/// one that is. Nothing if there are no checkpoints. Throws if all are damaged.
+/// Of the newest checkpoint that is whole, from which training goes on, or else of the newest whose
+/// state can be read; `problem` tells of the newest that is not whole. Nothing if there are no
+/// checkpoints. Throws UserError if no state can be read.
 std::optional<RunState> newest_state(const fs::path& run, std::string& problem) {
   const auto checkpoints = list_checkpoints(run);
+  std::optional<RunState> of_a_damaged_one;
   for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
-    try {
-      return state_of(*at);
-    } catch (const std::exception& error) {
-      if (std::next(at) == checkpoints.rend()) throw;
-      if (problem.empty()) {
-        problem = fmt::format("{} is damaged, listed by the checkpoint before it: {}",
-                              at->filename().string(), error.what());
-      }
+    std::optional<RunState> state;
+    const auto damage = damage_of(*at, state);
+    if (damage.empty() && !problem.empty()) {
+      problem += fmt::format("; step and figures are those of {}", at->filename().string());
     }
+    if (damage.empty()) return state;
+    if (problem.empty()) problem = fmt::format("{}: {}", at->filename().string(), damage);
+    if (!of_a_damaged_one) of_a_damaged_one = state;
   }
-  return std::nullopt;
+  if (!checkpoints.empty() && !of_a_damaged_one) throw UserError("{}", problem);
+  return of_a_damaged_one;
 }
 
 }  // namespace

@@ -214,10 +214,36 @@ TEST_F(OutputName, NothingIsWrittenAmongCheckpoints) {
       {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out",
        checkpoint / "model.safetensors"}};
   for (const auto& command : commands) {
-    expect_failure(run(command), 2, {command.back(), "checkpoints of a run"});
+    expect_failure(run(command), 2, {command.back(), "checkpoints of the run"});
   }
+  fs::create_symlink(checkpoint / "state.json", folder_ / "link.json");
+  expect_failure(run({"info", model_, "--json", folder_ / "link.json"}), 2,
+                 {"link.json", "checkpoints of the run"});
   EXPECT_EQ(read_text(checkpoint / "state.json"), "{}");
   EXPECT_TRUE(read_text(checkpoint / "model.safetensors") == read_text(model_));
+}
+
+TEST_F(OutputName, CheckpointsOfOtherProgramsAreAFolderLikeAny) {
+  write_text(folder_ / "project/config.yaml", "lr: 1\n");
+  const auto checkpoints = folder_ / "project/checkpoints";
+  fs::create_directories(checkpoints);
+  EXPECT_EQ(run({"export", model_, "--out", checkpoints / "vq.safetensors"}).code, 0);
+  EXPECT_EQ(run({"info", model_, "--json", checkpoints / "info.json"}).code, 0);
+}
+
+TEST_F(OutputName, ManifestsAreNotReplacedByFigures) {
+  const auto tokens = folder_ / "tokens", latents = folder_ / "latents",
+             pictures = folder_ / "pictures";
+  ASSERT_EQ(run({"tokenize", model_, "--data", data_, "--out", tokens}).code, 0);
+  ASSERT_EQ(run({"latents", model_, "--data", data_, "--out", latents}).code, 0);
+  ASSERT_EQ(run({"reconstruct", model_, "--data", data_, "--out", pictures}).code, 0);
+  for (const auto& file :
+       {tokens / "manifest.json", latents / "manifest.json", pictures / ".nsvq-complete.json"}) {
+    ASSERT_TRUE(fs::exists(file)) << file;
+    const auto before = read_text(file);
+    expect_failure(run({"info", model_, "--json", file}), 2, {file, "is not JSON of figures"});
+    EXPECT_EQ(read_text(file), before);
+  }
 }
 
 TEST_F(OutputName, ExportReplacesItsOwnFilesOnly) {
@@ -235,7 +261,7 @@ TEST_F(OutputName, ExportReplacesItsOwnFilesOnly) {
   fs::create_directory_symlink(checkpoint, folder_ / "link");
   for (const auto& folder : {checkpoint, checkpoint.parent_path(), folder_ / "link"}) {
     expect_failure(run({"export", model_, "--out", folder / "model.safetensors"}), 2,
-                   {"--out", "checkpoints of a run"});
+                   {"--out", "checkpoints of the run"});
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(checkpoint), fs::directory_iterator()), 1);
 }

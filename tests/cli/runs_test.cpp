@@ -90,7 +90,7 @@ TEST_F(RunsCommand, ADamagedCheckpointDoesNotHideThoseBeforeIt) {
     SCOPED_TRACE(what);
     const auto table = run({"runs", run_folder.string()});
     expect_contains(table.out, {"finished", "6 of 6"});
-    expect_contains(table.error, {"step-999999", "damaged", "checkpoint before it"});
+    expect_contains(table.error, {"step-999999", "step and figures are those of step-6"});
     const auto json = nlohmann::json::parse(run({"runs", run_folder.string(), "--json"}).out);
     EXPECT_EQ(json[0].at("state"), "finished");
     EXPECT_EQ(json[0].at("step"), 6);
@@ -108,6 +108,18 @@ TEST_F(RunsCommand, ADamagedCheckpointDoesNotHideThoseBeforeIt) {
   fs::copy(good, left);
   write_text(left / "state.json", "{");
   expect_listed("state.json");
+}
+
+// As users do to save room: it can be used, but not trained on.
+TEST_F(RunsCommand, ARunWithoutItsTrainingStateIsListed) {
+  const auto run_folder = folder_ / "run";
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", run_folder.string()}).code, 0);
+  for (const auto& checkpoint : list_checkpoints(run_folder)) {
+    fs::remove(checkpoint / "training.safetensors");
+  }
+  const auto table = run({"runs", run_folder.string()});
+  expect_contains(table.out, {"finished", "6 of 6"});
+  expect_contains(table.error, {"step-6", "training.safetensors is missing"});
 }
 
 TEST_F(RunsCommand, AReproducedRunIsNamedByTheFolderAroundIt) {

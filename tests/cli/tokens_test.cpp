@@ -77,7 +77,7 @@ TEST_F(TokensCommand, VerifyFindsAManifestThatWasCutShort) {
 
   const auto text = read_text(folder_ / "t/manifest.json");
   expect_failure(run({"tokens", "verify", path("t"), "--json", path("t/manifest.json")}), 2,
-                 {"--json", "both name"});
+                 {"--json", "is not JSON of figures"});
   EXPECT_EQ(read_text(folder_ / "t/manifest.json"), text);
 }
 
