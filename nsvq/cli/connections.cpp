@@ -35,9 +35,9 @@ uint64_t received(int descriptor) {
 
 template <typename Is>
 void end_those(int port, const Is& is_one) {
-  std::error_code ignored;
-  std::filesystem::directory_iterator entry("/proc/self/fd", ignored), end;
-  for (; !ignored && entry != end; entry.increment(ignored)) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+  for (; !error && entry != end; entry.increment(error)) {
     const auto number = parse_decimal(entry->path().filename().string());
     if (!number) continue;
     const auto descriptor = static_cast<int>(*number);
