@@ -26,7 +26,8 @@ double numbers_in_output(c10::ArrayRef<const c10::IValue> inputs) {
   auto numbers = static_cast<double>(input.size(0) * weight.size(0));
   for (int64_t i = 2; i < input.dim(); ++i) {
     const int64_t room = input.size(i) + 2 * padding[i - 2] - weight.size(i);
-    numbers *= static_cast<double>(room / stride[i - 2] + 1);
+    const int64_t outputs = room / stride[i - 2] + 1;
+    numbers *= static_cast<double>(outputs);
   }
   return numbers;
 }
