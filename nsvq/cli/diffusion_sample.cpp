@@ -117,8 +117,8 @@ void declare_diffusion_sample(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}))
       ->capture_default_str();
   app.add_option("--out", arguments->out,
-                 "FILE.png for one grid; or FILE.tar, or a folder (new, empty, or left incomplete "
-                 "by this command), for pictures 000000.png, 000001.png, ...")
+                 "FILE.png for one grid; or FILE.tar, or a folder (new, empty, or of this same "
+                 "command), for pictures 000000.png, 000001.png, ...")
       ->required();
   app.callback([arguments] { run_diffusion_sample(*arguments); });
 }

@@ -35,21 +35,24 @@ bool is_svg(const std::string& file) {
   return tag.starts_with("<svg") || tag.starts_with("<?xml");
 }
 
-/// JSON, but not a manifest of tokens or latents or the record of a folder, which others need.
-bool is_json(const std::string& file) {
+/// Discarded if the file holds no JSON.
+nlohmann::json json_in(const std::string& file) {
   std::ifstream stream(file);
-  const auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return false;
-  const auto format = json.is_object() ? json.find("format") : json.end();
-  const bool manifest = json.is_object() && format != json.end() && format->is_string() &&
-                        format->get<std::string>().starts_with("nsvq-");
-  return !manifest;
+  return nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+}
+
+/// JSON, but not a manifest of tokens or latents or the record of a folder, which have a format by
+/// name and are needed to read the folder.
+bool is_json(const std::string& file) {
+  const auto json = json_in(file);
+  if (!json.is_object() || !json.contains("format")) return !json.is_discarded();
+  const auto& format = json["format"];
+  return !format.is_string() || !format.get<std::string>().starts_with("nsvq-");
 }
 
 /// What `nsvq export` writes beside the weights.
 bool is_exported_settings(const std::string& file) {
-  std::ifstream stream(file);
-  const auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const auto json = json_in(file);
   const auto own = json.is_object() ? json.find("nsvq") : json.end();
   return json.is_object() && own != json.end() && own->is_object() && own->contains("sha256");
 }

@@ -19,8 +19,8 @@ void require_folder_name(const std::string& out, const std::string& files);
 void require_writable(const std::string& file);
 
 /// Throws UserError, naming the option, for a file that exists, is not empty and of another kind: a
-/// name given by mistake, of an image perhaps, must not cost the file. Likewise for one among the
-/// checkpoints of a run, of which one may consist.
+/// name given by mistake, of an image perhaps, must not cost the file. Likewise for a file
+/// among the checkpoints of a run, whatever its kind.
 void require_replaceable(const std::string& option, const std::string& file, FileKind kind);
 
 /// Throws UserError for a file that exists and is one of the images of --data, also behind links.

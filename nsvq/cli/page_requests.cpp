@@ -71,8 +71,9 @@ void add_routes(httplib::Server& server, RunCatalog& runs) {
   });
 }
 
-/// The library packs answers by the best Brotli has where a browser takes it: a second of computing
-/// for 300 kB, for which gzip takes some milliseconds. It goes by the request, and asks nobody.
+/// The library compresses by Brotli at its highest level where a browser accepts it: a second of
+/// computing for 300 kB, for which gzip takes milliseconds. It has no setting for that: it goes by
+/// the header of the request.
 void offer_gzip_only(const httplib::Request& request) {
   auto& headers = const_cast<httplib::Request&>(request).headers;  // the library's, not constant
   const bool gzip = request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos;

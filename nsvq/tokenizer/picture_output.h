@@ -40,7 +40,7 @@ class PictureOutput {
 bool names_tar(const std::filesystem::path& path);
 
 /// A tar archive if the name ends in .tar, which appears whole or not at all. Else a folder: new,
-/// empty, or left incomplete by a run with equal `settings`. Throws UserError.
+/// empty, or of a run with equal `settings`. Throws UserError.
 std::unique_ptr<PictureOutput> open_picture_output(const std::filesystem::path& path,
                                                    const ResumableFolder::Settings& settings);
 

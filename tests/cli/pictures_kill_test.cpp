@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/image.h"
@@ -207,14 +208,21 @@ TEST_F(PicturesKill, ACompleteFolderIsSaidToBeOneByTheSameCommand) {
   }
 }
 
+/// Images 0.png, 1.png, ..., of which some are empty files.
+void write_images(const fs::path& folder, int count, const std::set<int>& broken) {
+  fs::create_directories(folder);
+  const auto png = encode_png(Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 77)});
+  for (int i = 0; i < count; ++i) {
+    std::ofstream file(folder / fmt::format("{}.png", i), std::ios::binary);
+    if (!broken.contains(i)) {
+      file.write(reinterpret_cast<const char*>(png.data()), std::ssize(png));
+    }
+  }
+}
+
 /// A record that leaves out images which can be read does not cost their pictures.
 TEST_F(PicturesKill, ImagesThatARecordLeavesOutAreTriedAgain) {
-  const auto png = encode_png(Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 77)});
-  fs::create_directories(folder_ / "images");
-  for (int i = 0; i < 7; ++i) {
-    std::ofstream file(folder_ / fmt::format("images/{}.png", i), std::ios::binary);
-    if (i != 3) file.write(reinterpret_cast<const char*>(png.data()), std::ssize(png));
-  }
+  write_images(folder_ / "images", 7, {3});
   const std::string data = folder_ / "images";
   const std::vector<std::vector<std::string>> commands = {
       {"reconstruct", model_, "--data", data, "--batch-size", "2"},
@@ -248,19 +256,9 @@ TEST_F(PicturesKill, ImagesThatARecordLeavesOutAreTriedAgain) {
   }
 }
 
-/// Images 0 to 2 and, if they are sound, 3 to 5.
-void write_six_images(const fs::path& folder, bool sound) {
-  fs::create_directories(folder);
-  const auto png = encode_png(Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 77)});
-  for (int i = 0; i < 6; ++i) {
-    std::ofstream file(folder / fmt::format("{}.png", i), std::ios::binary);
-    if (i < 3 || sound) file.write(reinterpret_cast<const char*>(png.data()), std::ssize(png));
-  }
-}
-
 TEST_F(PicturesKill, BrokenImagesMayBeTheLastOnes) {
   const auto images = folder_ / "images", out = folder_ / "out";
-  write_six_images(images, /*sound=*/false);
+  write_images(images, 6, {3, 4, 5});
   const std::vector<std::string> command = {"reconstruct",  model_, "--data", images,
                                             "--batch-size", "3",    "--out",  out};
   ASSERT_EQ(run(command).code, 0);
@@ -268,22 +266,19 @@ TEST_F(PicturesKill, BrokenImagesMayBeTheLastOnes) {
   EXPECT_EQ(again.code, 0) << again.error;
   expect_contains(again.error, {"complete already"});
   EXPECT_EQ(bytes_in(out).size(), 3u);
-  write_six_images(images, /*sound=*/true);
+  write_images(images, 6, {});
   EXPECT_EQ(run(command).code, 0);
   EXPECT_EQ(bytes_in(out).size(), 6u);
 }
 
 TEST_F(PicturesKill, ALimitHoldsWhereAnImageIsSoundAgain) {
   const auto images = folder_ / "images", out = folder_ / "out";
-  write_six_images(images, /*sound=*/true);
-  const auto broken = images / "1.png";
-  const auto png = read_text(broken);
-  std::ofstream(broken) << "";
+  write_images(images, 6, {1});
   const std::vector<std::string> command = {"reconstruct", model_,    "--data", images,  "--fit",
                                             "crop",        "--limit", "3",      "--out", out};
   ASSERT_EQ(run(command).code, 0);
   EXPECT_EQ(bytes_in(out).count("3.png"), 1u);
-  std::ofstream(broken, std::ios::binary) << png;
+  write_images(images, 6, {});
   ASSERT_EQ(run(command).code, 0);
   const auto pictures = bytes_in(out);
   EXPECT_EQ(pictures.size(), 3u);
