@@ -84,8 +84,10 @@ TEST_F(Catalog, NamesAreNoPaths) {
   const auto outside = put_run(folder_ / "outside", line_);
   put_picture(outside / "samples" / "epoch-0001.png");
   RunCatalog catalog(runs_);
-  for (const std::string name : {"../outside", "a/../../outside", outside.string().c_str(), "", ".",
-                                 "..", "a/", "a/samples", "%2e%2e/outside"}) {
+  const std::vector<std::string> names{
+      "../outside", "a/../../outside", outside.string(), "", ".", "..",
+      "a/",         "a/samples",       "%2e%2e/outside"};
+  for (const auto& name : names) {
     EXPECT_FALSE(catalog.run(name).has_value()) << name;
     EXPECT_FALSE(catalog.codes(name).has_value()) << name;
     EXPECT_FALSE(catalog.picture(name, 1).has_value()) << name;

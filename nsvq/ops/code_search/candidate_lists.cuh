@@ -50,6 +50,13 @@ struct Lists {
   const SearchPass* pass;
   int row;  ///< of the thread's first latent
   int split;
+  int room = 0;  ///< of each list, for the tile at hand
+
+  /// Room grows with the tiles that were seen: a latent in a crowd closes its list after few codes,
+  /// which are less to write and to measure, while one that is near a code now and then keeps it
+  /// open.
+  __device__ void grow(int tiles) { room = min(pass->capacity, 16 + tiles / 4); }
+  __device__ int room_of(int latent) const { return latent < pass->count ? room : 0; }
 };
 
 /// What is known of 64 codes of a tile: two norms a word.
@@ -125,7 +132,7 @@ __device__ void collect_several(Board& board, int owner, const Bounds& bounds, i
     state.floor = risen;
   }
   const int latent = lists.row - lane / 4 + owner / 4 + offset;
-  const int room = latent < pass.count ? pass.capacity : 0;
+  const int room = lists.room_of(latent);
   Candidate* list = pass.candidates + (int64_t{latent} * pass.splits + lists.split) * pass.capacity;
   int count = closed ? ~seen.places : seen.places;
   if (closed && all_left_behind<kSums>(pass, seen, risen)) {
@@ -196,7 +203,7 @@ __device__ bool collect_few(float (&scores)[kCount], float top, const Header& he
   if constexpr (kSums) raise_floor(state, risen);
   state.floor = risen;
   const SearchPass& pass = *lists.pass;
-  const int latent = lists.row + offset, room = latent < pass.count ? pass.capacity : 0;
+  const int latent = lists.row + offset, room = lists.room_of(latent);
   Candidate* list = pass.candidates + (int64_t{latent} * pass.splits + lists.split) * pass.capacity;
   const bool several = __any_sync(~0u, __popc(bits) > 1);
   int count = state.places;

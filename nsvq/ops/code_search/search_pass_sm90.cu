@@ -45,8 +45,8 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint
   constexpr int kRows = tile_rows(kPanels);
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   const int row = group * 128 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  const Lists lists{&pass, static_cast<int>(blockIdx.x) * kBlockLatents + row,
-                    static_cast<int>(blockIdx.y)};
+  Lists lists{&pass, static_cast<int>(blockIdx.x) * kBlockLatents + row,
+              static_cast<int>(blockIdx.y)};
   const float rate = unit_of(pass.range, pass.tau).rate;
   State states[2][2];
   uint32_t halves[2];
@@ -67,6 +67,7 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint
   barrier_wait(&barriers.resident, 0);
   for (int t = first; t < last; ++t, place.advance()) {
     const uint8_t* tile = ring + place.stage * tile_bytes(kPanels);
+    lists.grow(t - first);
     barrier_wait(&barriers.full[place.stage], place.round);
     turn.wait();
     multiply<kPanels>(left, halves[0], shared_address(tile));
