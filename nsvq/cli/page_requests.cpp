@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <httplib.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <array>
 #include <optional>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/text.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/page_data.h"
@@ -22,11 +22,6 @@ bool is_address(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> ignored{};
   return ::inet_pton(AF_INET, text.c_str(), ignored.data()) == 1 ||
          ::inet_pton(AF_INET6, text.c_str(), ignored.data()) == 1;
-}
-
-std::string machine_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 /// "localhost" of "localhost:8080", "::1" of "[::1]:8080".
@@ -114,7 +109,7 @@ void guard_requests(httplib::Server& server, const std::string& host) {
 bool is_own_host(const std::string& header, const std::string& host) {
   const auto name = without_port(header);
   if (name.empty()) return false;
-  return is_address(name) || name == "localhost" || name == host || name == machine_name();
+  return is_address(name) || name == "localhost" || name == host || name == host_name();
 }
 
 void answer_page_requests(httplib::Server& server, RunCatalog& runs, const std::string& host) {

@@ -1,5 +1,8 @@
 #include "nsvq/core/environment.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <cstdlib>
 
 #include "nsvq/core/error.h"
@@ -21,6 +24,11 @@ std::optional<int64_t> environment_number(const char* name, int64_t least, int64
   if (number && *number >= least && *number <= most) return number;
   throw UserError("{} is {}, not a number from {} to {}; {}", name, quote(*text), least, most,
                   advice);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 }  // namespace nsvq

@@ -15,4 +15,7 @@ std::optional<std::string> environment_text(const char* name);
 std::optional<int64_t> environment_number(const char* name, int64_t least, int64_t most,
                                           std::string_view advice);
 
+/// The machine's name, or "localhost" where the system does not say.
+std::string host_name();
+
 }  // namespace nsvq

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/atomic_file.h"
@@ -28,11 +29,6 @@ namespace fs = std::filesystem;
 using OwnerJson = nlohmann::ordered_json;
 
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 /// Within which numbers of processes mean the same: this boot of this machine, and in it the
 /// container. Empty where the system does not say.

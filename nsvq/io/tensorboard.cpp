@@ -2,17 +2,16 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/crc32c.h"
 #include "nsvq/io/file_calls.h"
@@ -84,10 +83,8 @@ double wall_time() {
 
 std::string file_name() {
   static std::atomic<int> counter{0};
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "localhost");
   return fmt::format("events.out.tfevents.{}.{}.{}.{}", static_cast<int64_t>(wall_time()),
-                     host.data(), ::getpid(), counter++);
+                     host_name(), ::getpid(), counter++);
 }
 
 std::filesystem::path new_file_in(const std::filesystem::path& folder) {
