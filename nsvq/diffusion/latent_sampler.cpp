@@ -55,9 +55,12 @@ torch::Tensor LatentSampler::sample(const SampleRequest& request) {
   TORCH_CHECK(config_.classes == 0 || request.labels.size() == request.indices.size(),
               "sample: ", request.labels.size(), " labels for ", request.indices.size(), " images");
   const ImageNoise noise(request.seed, request.indices, shape_, device_);
-  const auto samples =
-      sample_latents(steps_, prediction_kind(config_.objective.prediction),
-                     denoiser_for(request.labels), [&](int64_t draw) { return noise.draw(draw); });
+  // As the network's output lies in memory: what is added to it should lie in the same order.
+  const auto layout =
+      device_.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto samples = sample_latents(
+      steps_, prediction_kind(config_.objective.prediction), denoiser_for(request.labels),
+      [&](int64_t draw) { return noise.draw(draw).contiguous(layout); });
   return model_->restore(samples);
 }
 

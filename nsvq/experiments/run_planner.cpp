@@ -123,10 +123,10 @@ std::string RunPlanner::plan_pilots(const RunSpec& spec, const RunLayers& layers
   return hashed;
 }
 
-/// Pilots have the first seed, so that a row's seeds are all trained with one value.
+/// Pilots have one seed, so that a row's seeds are all trained with one value.
 size_t RunPlanner::add_pilot(const RunSpec& spec, const std::string& value,
                              const std::string& choice) {
-  auto run = begin(spec, value, settings_.seeds_of(spec).front());
+  auto run = begin(spec, value, settings_.pilot_seed(spec));
   auto layers = layers_of(spec, run);
   layers.add(settings_.scale_key("pilot"), {settings_.scale().pilot.key + "=" + choice});
   layers.add(settings_.scale_key("pilot.set"), settings_.scale().pilot.set);

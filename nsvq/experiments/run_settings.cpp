@@ -55,7 +55,10 @@ const RunAtScale& RunSettings::at_scale(const RunSpec& spec) const {
 }
 
 const std::vector<int64_t>& RunSettings::seeds_of(const RunSpec& spec) const {
-  if (!options_.seeds.empty()) return options_.seeds;
+  return options_.seeds.empty() ? own_seeds(spec) : options_.seeds;
+}
+
+const std::vector<int64_t>& RunSettings::own_seeds(const RunSpec& spec) const {
   const auto& own = at_scale(spec).seeds;
   return own.empty() ? scale_.seeds : own;
 }

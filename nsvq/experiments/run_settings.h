@@ -29,6 +29,8 @@ class RunSettings {
   /// What the scale changes in a run.
   const RunAtScale& at_scale(const RunSpec& spec) const;
   const std::vector<int64_t>& seeds_of(const RunSpec& spec) const;
+  /// The first that the experiment's file names, so that more seeds of a row need no more pilots.
+  int64_t pilot_seed(const RunSpec& spec) const { return own_seeds(spec).front(); }
 
   /// Of a run that is trained, without the places of those that it needs.
   RunLayers layers_of(const RunSpec& spec, const std::string& value, int64_t seed) const;
@@ -42,6 +44,8 @@ class RunSettings {
   std::string scale_key(const std::string& key) const;
 
  private:
+  /// Whatever the command line says.
+  const std::vector<int64_t>& own_seeds(const RunSpec& spec) const;
   void add_images(RunLayers& layers) const;
   void refuse_other_images(const RunSpec& spec) const;
 

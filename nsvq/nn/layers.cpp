@@ -10,6 +10,7 @@
 #include "nsvq/ops/common/layout.h"
 #include "nsvq/ops/group_norm/add_norm_silu.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "nsvq/ops/group_norm/offset_norm_silu.h"
 #include "nsvq/ops/images/bias_relu.h"
 
 namespace nsvq {
@@ -22,6 +23,7 @@ bool normalised_at_once(const torch::Tensor& x) {
 
 bool added_at_once(const Residual& residual) {
   const auto &x = residual.x, &h = residual.h;
+  if (residual.skip.defined() && residual.skip.scalar_type() != x.scalar_type()) return false;
   if (!h.defined()) return true;
   return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
 }
@@ -46,6 +48,40 @@ torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tenso
   const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
   return at::conv2d(x, conv.weight, std::optional<torch::Tensor>(), options.stride(),
                     at::IntArrayRef(*padding));
+}
+
+bool leaves_bias_to_norm(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  return !at::GradMode::is_enabled() && channels_last(x) && defers_bias(conv, x);
+}
+
+torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn::Conv2dImpl& conv,
+                                const torch::Tensor& x, const torch::Tensor& shift,
+                                Activation activation) {
+  const auto y = without_bias(conv, x);
+  const auto& options = norm.options;
+  const NormOffsets offsets{{}, shift.to(y.scalar_type()), conv.bias};
+  return offset_norm_silu(y, offsets, norm.weight, norm.bias, options.num_groups(), options.eps(),
+                          activation == Activation::silu, /*keep_sum=*/false)
+      .output;
+}
+
+Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (!leaves_bias_to_norm(conv, x)) return {conv.forward(x), {}};
+  return {without_bias(conv, x), {}, conv.bias};
+}
+
+Residual joined(const Residual& x, const torch::Tensor& skip) {
+  Residual both = x;
+  both.skip = skip;
+  if (at::GradMode::is_enabled()) return {both.sum(), {}};
+  return both;
+}
+
+torch::Tensor Residual::sum() const {
+  auto sum = x;
+  if (offset.defined()) sum = sum + offset.to(x.scalar_type()).view({1, -1, 1, 1});
+  if (h.defined()) sum = sum + h;
+  return skip.defined() ? at::cat({sum, skip}, 1) : sum;
 }
 
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
@@ -76,12 +112,18 @@ torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
 
 Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
                              Activation activation) {
-  const auto& [x, h] = residual;
+  const auto& [x, h, offset, skip] = residual;
   if (!normalised_at_once(x) || !added_at_once(residual)) {
     const auto sum = residual.sum();
     return {sum, normalise(norm, sum, activation)};
   }
   const auto& options = norm.options;
+  if (offset.defined() || skip.defined()) {
+    const auto [sum, output] =
+        offset_norm_silu(x, {h, {}, offset, skip}, norm.weight, norm.bias, options.num_groups(),
+                         options.eps(), activation == Activation::silu, /*keep_sum=*/true);
+    return {sum, output};
+  }
   const auto [sum, output] = add_norm_silu(x, h, norm.weight, norm.bias, options.num_groups(),
                                            options.eps(), activation == Activation::silu);
   return {sum, output};

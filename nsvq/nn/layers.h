@@ -40,18 +40,35 @@ torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
 enum class Activation { none, silu };
 
+/// Activations x and a residual branch h, both [B, C, H, W], whose sum is left to the next norm: it
+/// adds them in the pass that computes its statistics.
+struct Residual {
+  torch::Tensor x, h;         ///< undefined h: nothing to add
+  torch::Tensor offset = {};  ///< [C] that is to be added as well, or undefined
+  torch::Tensor skip = {};    ///< [B, D, H, W] whose channels follow those of the sum, or undefined
+
+  torch::Tensor sum() const;
+};
+
+/// Whether the next norm should add the bias of conv(x): where it is deferred, and no gradient
+/// wanted.
+bool leaves_bias_to_norm(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
+/// conv(x), whose bias is left to the next norm where that may be.
+Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
+
+/// The channels of x, then those of skip; joined by the next norm if no gradient is wanted.
+Residual joined(const Residual& x, const torch::Tensor& skip);
+
+/// The norm of conv(x) + shift [B, C] and the activation, where the bias is left to the norm.
+torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn::Conv2dImpl& conv,
+                                const torch::Tensor& x, const torch::Tensor& shift,
+                                Activation activation);
+
 /// GroupNorm of x [B, C, H, W] and the activation: one fused operator
 /// (nsvq/ops/group_norm/group_norm_silu.h) if memory is channels-last, else PyTorch's operators.
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
-
-/// Activations x and a residual branch h, both [B, C, H, W], whose sum is left to the next norm: it
-/// adds them in the pass that computes its statistics.
-struct Residual {
-  torch::Tensor x, h;  ///< undefined h: nothing to add
-
-  torch::Tensor sum() const { return h.defined() ? x + h : x; }
-};
 
 struct Normalised {
   torch::Tensor sum, output;

@@ -134,7 +134,7 @@ torch::Tensor UnetImpl::forward(const torch::Tensor& latents, const torch::Tenso
   check(latents, times, labels);
   const AutocastGuard autocast(precision, latents.device());
   const auto embedding = condition(times, labels);
-  std::vector<Residual> skips = {{conv_in_->forward(latents), {}}};
+  std::vector<Residual> skips = {convolved(*conv_in_, latents)};
   for (const auto& part : down_) {
     auto& input = skips.back();
     auto output =
@@ -143,9 +143,9 @@ torch::Tensor UnetImpl::forward(const torch::Tensor& latents, const torch::Tenso
   }
   auto x = middle_->forward(skips.back(), embedding);
   for (const auto& stage : up_) {
-    Residual joined{at::cat({x.sum(), skips.back().sum()}, 1), {}};
+    auto input = joined(x, skips.back().sum());
     skips.pop_back();
-    x = stage->forward(joined, embedding);
+    x = stage->forward(input, embedding);
   }
   const auto normalised = add_and_normalise(*norm_out_, x, Activation::silu).output;
   return at_least_fp32(conv_out_->forward(normalised));

@@ -46,6 +46,18 @@ Normalised settle_and_normalise(torch::nn::GroupNormImpl& norm, Residual& input,
   return normalised;
 }
 
+/// Each pixel becomes four. PyTorch's kernel goes by single numbers, in fp32 under autocast;
+/// without a gradient to keep, copies of 8 bytes do.
+torch::Tensor doubled(const torch::Tensor& x) {
+  const int64_t b = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3);
+  const bool wide = x.is_cuda() && c * x.element_size() % 8 == 0 &&
+                    x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  if (!wide || at::GradMode::is_enabled()) return at::upsample_nearest2d(x, {2 * h, 2 * w});
+  const auto pixels = x.permute({0, 2, 3, 1}).view(at::kDouble).view({b, h, 1, w, 1, -1});
+  const auto four = pixels.expand({b, h, 2, w, 2, -1}).contiguous();
+  return four.view({b, 2 * h, 2 * w, -1}).view(x.scalar_type()).permute({0, 3, 1, 2});
+}
+
 /// A convolution of kernel size 1 on tokens [B, T, C].
 torch::Tensor on_tokens(const torch::nn::Conv1dImpl& conv, const torch::Tensor& tokens) {
   return at::linear(tokens, autocast_weight(conv.weight).squeeze(2), conv.bias);
@@ -86,7 +98,14 @@ UnetResBlockImpl::UnetResBlockImpl(const Shape& shape) {
 
 Residual UnetResBlockImpl::forward(Residual& input, const torch::Tensor& condition) {
   const auto [x, normalised] = settle_and_normalise(*norm1_, input, Activation::silu);
-  const auto h = shifted(*conv1_, normalised, shift_->forward(condition));
+  const auto shift = shift_->forward(condition);
+  if (leaves_bias_to_norm(*conv1_, normalised)) {
+    const auto inner = normalise_shifted(*norm2_, *conv1_, normalised, shift, Activation::silu);
+    if (!shortcut_) return {x, without_bias(*conv2_, inner), conv2_->bias};
+    return {without_bias(*shortcut_, x), without_bias(*conv2_, inner),
+            conv2_->bias + shortcut_->bias};
+  }
+  const auto h = shifted(*conv1_, normalised, shift);
   const auto inner = normalise(*norm2_, h, Activation::silu);
   if (!shortcut_) return {x, conv2_->forward(inner)};
   if (!defers_bias(*conv2_, inner)) return {shortcut_->forward(x), conv2_->forward(inner)};
@@ -133,9 +152,7 @@ Residual UnetStageImpl::forward(Residual& input, const torch::Tensor& condition)
   auto x = block_->forward(input, condition);
   if (attention_) x = attention_->forward(x);
   if (!upsample_) return x;
-  const auto small = x.sum();
-  const auto large = at::upsample_nearest2d(small, {2 * small.size(2), 2 * small.size(3)});
-  return {upsample_->forward(large), {}};
+  return convolved(*upsample_, doubled(x.sum()));
 }
 
 UnetMiddleImpl::UnetMiddleImpl(int64_t channels, int64_t condition, int64_t heads) {
@@ -155,6 +172,6 @@ UnetDownsampleImpl::UnetDownsampleImpl(int64_t channels) {
   op_ = register_module("op", make_conv({.inputs = channels, .outputs = channels, .stride = 2}));
 }
 
-Residual UnetDownsampleImpl::forward(Residual& input) { return {op_->forward(settle(input)), {}}; }
+Residual UnetDownsampleImpl::forward(Residual& input) { return convolved(*op_, settle(input)); }
 
 }  // namespace nsvq

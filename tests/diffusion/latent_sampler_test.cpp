@@ -4,6 +4,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
+#include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/train/cuda_graph.h"
 #include "tests/diffusion/tiny_diffusion.h"
@@ -103,6 +104,7 @@ TEST(LatentSampler, ItsCudaGraphIsTheNetworkOnTheGpu) {
 /// A sample on a GPU, in fp32, is that of the CPU up to rounding: the same noise, the same steps.
 TEST(LatentSampler, SamplesAsOnTheCpuOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const TorchFlags flags({});  // no TF32
   const c10::Device device(at::kCUDA, 0);
   auto config = tiny_diffusion_config("");
   config.run.train.precision = "fp32";

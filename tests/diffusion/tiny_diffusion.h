@@ -39,6 +39,7 @@ inline std::filesystem::path write_tiny_tokenizer(const std::filesystem::path& f
 inline DiffusionConfig tiny_diffusion_config(const std::filesystem::path& tokenizer) {
   DiffusionConfig config;
   config.tokenizer = tokenizer.string();
+  config.run.device = "cpu";  // whose figures tests compare; a GPU would take bf16
   config.run.threads = 1;
   config.run.data.train = "builtin:dead-leaves?size=16&count=24";
   config.run.data.val = "builtin:dead-leaves?size=16&count=7&seed=1";

@@ -88,6 +88,16 @@ TEST_F(PilotsTest, EachRowHasOneAValueWithTheFirstSeed) {
   EXPECT_TRUE(start.metrics.empty());
 }
 
+TEST_F(PilotsTest, OtherSeedsHaveTheSame) {
+  make();
+  const auto pilots = row(0).pilots.runs;
+  const auto folder = pilot(row(0), 0).folder;
+  make("psnr", {7, 8});
+  EXPECT_EQ(config_of(row(0).recipe).seed, 7u);
+  EXPECT_EQ(row(0).pilots.runs.size(), pilots.size());
+  EXPECT_EQ(pilot(row(0), 0).folder, folder);
+}
+
 TEST_F(PilotsTest, ChosenRowsBringWhatTheyNeed) {
   rows_ = {"longer"};
   make();

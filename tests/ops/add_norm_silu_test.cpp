@@ -59,7 +59,9 @@ std::vector<Case> cases() {
                                            {1, 7, 33, 1, 7},
                                            {1, 4096, 3, 3, 32},
                                            {70, 64, 4, 4, 32},
-                                           {1, 128, 65, 96, 32}}) {
+                                           {1, 128, 65, 96, 32},
+                                           {2, 768, 16, 16, 32},
+                                           {3, 1536, 8, 8, 32}}) {
     all.emplace_back("two", images(n, c, h, w), images(n, c, h, w), groups);
     all.emplace_back("one", images(n, c, h, w), Tensor(), groups);
   }

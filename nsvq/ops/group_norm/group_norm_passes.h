@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "nsvq/ops/common/grid.h"
 
@@ -62,7 +63,13 @@ struct Tensors {
 template <typename T>
 struct Addition {
   const T* other;
-  T* sum;
+  const T* shift;       ///< [images, channels]
+  Parameter<T> offset;  ///< [channels]
+  T* sum;               ///< null: the sum is not wanted
+  const T* skip;        ///< [images, pixels, skip_channels] that are the last channels, or null
+  int skip_channels;    ///< 0 without; nothing is added to them
+
+  bool any() const { return other || shift || offset.data || skip; }
 };
 
 /// What the statistics of a group contribute to the gradient: level + (x - mean) * tilt.
@@ -76,11 +83,18 @@ struct Plan {
   int pixels_per_split;
 };
 
-/// Channels are taken by V: kVector<T>, or 1. partials [images, splits, channels] and pulls
-/// [images, groups] are room.
+/// Channels are taken by V: kVector<T>, or 1. A sum needs its place here, and there is no skip.
+/// partials [images, splits, channels] and pulls [images, groups] are room.
 template <typename T, int V>
 void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
                     float eps, bool silu, float2* partials, cudaStream_t stream);
+
+/// How one kernel would do it, for vectors of `vector` numbers of so many bytes each; nothing where
+/// a group of an image does not fit into the registers of a block, or vectors not into a group.
+std::optional<Plan> plan_small_forward(const Shape& shape, int vector, int bytes, int processors);
+template <typename T, int V>
+void launch_small_forward(const Shape& shape, const Plan& plan, const Tensors<T>& t,
+                          const Addition<T>& addition, float eps, bool silu, cudaStream_t stream);
 
 /// sums [images, channels]: of the gradient du for what goes into SiLU and of du (x - mean).
 template <typename T, int V>

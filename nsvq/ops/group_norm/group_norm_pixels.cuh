@@ -49,6 +49,45 @@ struct Place {
   }
 };
 
+/// What is added to V channels of an image: to those before a skip's.
+template <typename T, int V>
+struct Addend {
+  bool any;
+  int channels;       ///< of the tensors that are added
+  const T* other;     ///< at the first pixel, or null
+  float constant[V];  ///< at all pixels
+
+  __device__ Addend(const Shape& shape, const Addition<T>& addition, const Place& place)
+      : any(!place.idle && place.channel < shape.channels - addition.skip_channels),
+        channels(shape.channels - addition.skip_channels),
+        other(any && addition.other
+                  ? addition.other + place.image * shape.pixels * channels + place.channel
+                  : nullptr) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int channel = place.channel + v;
+      constant[v] = any && addition.shift
+                        ? static_cast<float>(addition.shift[place.image * channels + channel])
+                        : 0.0f;
+      if (any && addition.offset.data) constant[v] += addition.offset[channel];
+    }
+  }
+
+  __device__ Pack<T, V> load_other(int pixel) const {
+    return other ? load<V>(other + static_cast<int64_t>(pixel) * channels) : Pack<T, V>{};
+  }
+
+  __device__ Pack<T, V> sum(const Pack<T, V>& a, const Pack<T, V>& b) const {
+    float x[V], y[V];
+    unpack(a, x);
+    unpack(b, y);
+    Pack<T, V> sum;
+#pragma unroll
+    for (int v = 0; v < V; ++v) sum.values[v] = static_cast<T>(x[v] + y[v] + constant[v]);
+    return sum;
+  }
+};
+
 /// The second pass begins with what the first ended with: some of it is in the cache.
 __device__ inline int64_t from_the_end() { return gridDim.x - 1 - blockIdx.x; }
 
@@ -93,6 +132,17 @@ struct Affine {
       mean[v] = means[group];
       scale[v] = rstds[group] * t.weight[channel];
       shift[v] = t.bias[channel];
+    }
+  }
+
+  /// Of channels of one group.
+  template <typename T>
+  __device__ Affine(const Tensors<T>& t, int channel, float group_mean, float rstd) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      mean[v] = group_mean;
+      scale[v] = rstd * t.weight[channel + v];
+      shift[v] = t.bias[channel + v];
     }
   }
 };

@@ -16,6 +16,7 @@
 #include "nsvq/ops/group_norm/add_norm_silu.h"
 #include "nsvq/ops/group_norm/group_norm_passes.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "nsvq/ops/group_norm/offset_norm_silu.h"
 
 namespace nsvq::group_norm_cuda {
 
@@ -36,8 +37,10 @@ class Pairs {
   at::Tensor room_;
 };
 
+int processor_count() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
+
 Plan plan_for(const Shape& shape, int vector) {
-  const int64_t processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int64_t processors = processor_count();
   const int64_t vectors = shape.channels / vector, blocks = divided(vectors, kThreads);
   const int64_t lanes = divided(vectors, blocks), batch = kThreads / lanes * kForwardBatch;
   const int64_t splits = divided(8 * processors, shape.images * blocks);
@@ -47,10 +50,26 @@ Plan plan_for(const Shape& shape, int vector) {
 }
 
 template <typename T, int V>
-void forward(const Shape& shape, const Tensors<T>& t, const Addition<T>& addition, float eps,
-             bool silu, cudaStream_t stream) {
+void forward(const Shape& shape, const Tensors<T>& t, Addition<T> addition, float eps, bool silu,
+             cudaStream_t stream) {
+  if constexpr (V > 1) {
+    if (const auto small = plan_small_forward(shape, V, sizeof(T), processor_count())) {
+      return launch_small_forward<T, V>(shape, *small, t, addition, eps, silu, stream);
+    }
+  }
+  if constexpr (V > 4) {  // groups of 4 channels
+    if (const auto small = plan_small_forward(shape, 4, sizeof(T), processor_count())) {
+      return launch_small_forward<T, 4>(shape, *small, t, addition, eps, silu, stream);
+    }
+  }
   const auto plan = plan_for(shape, V);
   const Pairs<float2> partials(shape.images * plan.splits * shape.channels);
+  at::Tensor room;
+  if (addition.any() && !addition.sum) {
+    room = at::empty({shape.images, shape.pixels, shape.channels},
+                     at::TensorOptions(at::kCUDA).dtype(c10::CppTypeToScalarType<T>::value));
+    addition.sum = room.mutable_data_ptr<T>();
+  }
   launch_forward<T, V>(shape, plan, t, addition, eps, silu, partials.data(), stream);
 }
 
@@ -112,19 +131,48 @@ at::Tensor channels_last(const at::Tensor& x) {
   return x.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// Sum (not defined where `other` is not), output, mean, rstd.
-Quadruple forward_cuda(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight,
-                       const at::Tensor& bias, int64_t groups, double eps, bool silu) {
-  check_group_norm_silu(input, weight, bias, groups);
+at::Tensor channels_last_or_none(const at::Tensor& x) { return x.defined() ? channels_last(x) : x; }
+at::Tensor contiguous_or_none(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// A tensor of the sizes of cat(a, skip), without memory of its own.
+at::Tensor as_joined(const at::Tensor& a, const at::Tensor& skip) {
+  if (!skip.defined()) return a;
+  return a.narrow(1, 0, 1).expand({a.size(0), a.size(1) + skip.size(1), a.size(2), a.size(3)});
+}
+
+/// Whether one kernel reads the skip, too; no other does.
+bool joins_at_once(const at::Tensor& a, const at::Tensor& skip, const Shape& shape) {
+  const auto bytes = static_cast<int>(a.element_size()), vector = 16 / bytes;
+  const auto is_small = [&](int taken) {
+    return plan_small_forward(shape, taken, bytes, processor_count()).has_value();
+  };
+  return aligned(a) && aligned(skip) && a.size(1) % vector == 0 && skip.size(1) % vector == 0 &&
+         (is_small(vector) || is_small(4));
+}
+
+/// Sum (not defined unless `keep_sum`), output, mean, rstd.
+Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool keep_sum,
+                       const at::Tensor& weight, const at::Tensor& bias, int64_t groups, double eps,
+                       bool silu) {
+  const auto all = as_joined(input, offsets.skip);
+  check_group_norm_silu(all, weight, bias, groups);
   const c10::cuda::CUDAGuard guard(input.device());
   const auto x = channels_last(input), w = weight.contiguous(), b = bias.contiguous();
-  const auto more = other.defined() ? channels_last(other) : other;
-  auto sum = other.defined() ? at::empty_like(x, at::MemoryFormat::ChannelsLast) : other;
-  auto output = at::empty_like(x, at::MemoryFormat::ChannelsLast);
+  const auto more = channels_last_or_none(offsets.b), skip = channels_last_or_none(offsets.skip);
+  const auto shift = contiguous_or_none(offsets.shift), offset = contiguous_or_none(offsets.offset);
+  const auto shape = shape_of(all, groups);
+  if (skip.defined() && !joins_at_once(x, skip, shape)) {
+    const auto joined = channels_last(sum_reference(input, offsets));
+    auto results = forward_cuda(joined, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
+    if (keep_sum) std::get<0>(results) = joined;
+    return results;
+  }
+  at::Tensor sum;
+  auto output = at::empty(all.sizes(), x.options(), at::MemoryFormat::ChannelsLast);
+  if (keep_sum) sum = at::empty_like(output, at::MemoryFormat::ChannelsLast);
   auto mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   auto rstd = at::empty_like(mean);
-  if (x.numel() == 0) return {sum, output, mean.zero_(), rstd.zero_()};
-  const auto shape = shape_of(x, groups);
+  if (output.numel() == 0) return {sum, output, mean.zero_(), rstd.zero_()};
   for_type(shape, {x, more, sum}, [&](auto type, auto vector) {
     using T = decltype(type);
     const Tensors<T> t{.input = x.const_data_ptr<T>(),
@@ -135,8 +183,14 @@ Quadruple forward_cuda(const at::Tensor& input, const at::Tensor& other, const a
                        .bias = parameter<T>(b),
                        .mean = mean.mutable_data_ptr<float>(),
                        .rstd = rstd.mutable_data_ptr<float>()};
-    forward<T, vector>(shape, t, {data_or_null<T>(more), room_or_null<T>(sum)},
-                       static_cast<float>(eps), silu, at::cuda::getCurrentCUDAStream());
+    const Addition<T> addition{.other = data_or_null<T>(more),
+                               .shift = data_or_null<T>(shift),
+                               .offset = offset.defined() ? parameter<T>(offset) : Parameter<T>{},
+                               .sum = room_or_null<T>(sum),
+                               .skip = data_or_null<T>(skip),
+                               .skip_channels = shape.channels - static_cast<int>(x.size(1))};
+    forward<T, vector>(shape, t, addition, static_cast<float>(eps), silu,
+                       at::cuda::getCurrentCUDAStream());
   });
   return {sum, output, mean, rstd};
 }
@@ -177,7 +231,8 @@ Triple backward_cuda(const at::Tensor& carried, const at::Tensor& gradient, cons
 
 Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, int64_t groups, double eps, bool silu) {
-  auto [sum, output, mean, rstd] = forward_cuda(input, {}, weight, bias, groups, eps, silu);
+  auto [sum, output, mean, rstd] =
+      forward_cuda(input, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
   return {output, mean, rstd};
 }
 
@@ -190,7 +245,21 @@ Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tenso
 Quadruple add_norm_silu_cuda(const at::Tensor& a, const at::Tensor& b, const at::Tensor& weight,
                              const at::Tensor& bias, int64_t groups, double eps, bool silu) {
   check_addends(a, b);
-  return forward_cuda(a, b, weight, bias, groups, eps, silu);
+  return forward_cuda(a, {b, {}, {}, {}}, /*keep_sum=*/true, weight, bias, groups, eps, silu);
+}
+
+std::tuple<at::Tensor, at::Tensor> offset_norm_silu_cuda(
+    const at::Tensor& a, const std::optional<at::Tensor>& b, const std::optional<at::Tensor>& shift,
+    const std::optional<at::Tensor>& offset, const std::optional<at::Tensor>& skip,
+    const at::Tensor& weight, const at::Tensor& bias, int64_t groups, double eps, bool silu,
+    bool keep_sum) {
+  const at::Tensor none;
+  const NormOffsets offsets{b.value_or(none), shift.value_or(none), offset.value_or(none),
+                            skip.value_or(none)};
+  check_offsets(a, offsets);
+  auto [sum, output, mean, rstd] =
+      forward_cuda(a, offsets, keep_sum, weight, bias, groups, eps, silu);
+  return {keep_sum ? sum : at::empty({0}, a.options()), output};
 }
 
 Triple add_norm_silu_backward_cuda(const std::optional<at::Tensor>& sum_gradient,
@@ -208,6 +277,7 @@ TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("group_norm_silu_backward", group_norm_silu_backward_cuda);
   m.impl("add_norm_silu", add_norm_silu_cuda);
   m.impl("add_norm_silu_backward", add_norm_silu_backward_cuda);
+  m.impl("offset_norm_silu", offset_norm_silu_cuda);
 }
 
 }  // namespace nsvq::group_norm_cuda

@@ -8,23 +8,13 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-template <typename T, int V>
-__device__ Pack<T, V> sum_of(const Pack<T, V>& a, const Pack<T, V>& b) {
-  float x[V], y[V];
-  unpack(a, x);
-  unpack(b, y);
-  Pack<T, V> sum;
-#pragma unroll
-  for (int v = 0; v < V; ++v) sum.values[v] = static_cast<T>(x[v] + y[v]);
-  return sum;
-}
-
 /// The moments of a thread's pixels, of the sum if something is added, which is then written.
 template <typename T, int V, bool kAdds>
 __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addition<T>& addition,
                                  const Place& place) {
   Moments<V> moments{};
   if (place.idle) return moments;
+  [[maybe_unused]] const Addend<T, V> addend(shape, addition, place);
   place.for_pixels<kForwardBatch>([&](auto count, int pixel) {
     constexpr int n = decltype(count)::value;
     Pack<T, V> packs[n];
@@ -34,12 +24,12 @@ __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addit
     for (int i = 0; i < n; ++i) {
       const int64_t offset = place.offset(shape, pixel + i * place.rows);
       packs[i] = load<V>(input + offset);
-      if constexpr (kAdds) others[i] = load<V>(addition.other + offset);
+      if constexpr (kAdds) others[i] = addend.load_other(pixel + i * place.rows);
     }
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       if constexpr (kAdds) {
-        packs[i] = sum_of(packs[i], others[i]);
+        packs[i] = addend.sum(packs[i], others[i]);
         store(packs[i], addition.sum + place.offset(shape, pixel + i * place.rows));
       }
       unpack(packs[i], x[i]);
@@ -113,7 +103,7 @@ template <typename T, int V>
 void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
                     float eps, bool silu, float2* partials, cudaStream_t stream) {
   const dim3 grid(shape.images * plan.splits, plan.channel_blocks);
-  const bool adds = addition.other != nullptr;
+  const bool adds = addition.any();
   const auto first = adds ? partial_moments<T, V, true> : partial_moments<T, V, false>;
   first<<<grid, kThreads, 0, stream>>>(shape, plan, t.input, addition, partials);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
