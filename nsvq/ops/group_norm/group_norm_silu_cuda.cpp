@@ -1,20 +1,14 @@
-// The operators on a GPU: inputs, room, and how work is divided.
-#include <ATen/core/Tensor.h>
-#include <ATen/cuda/CUDAContext.h>
+// The operators on a GPU, forward.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <tuple>
-#include <type_traits>
 
 #include "nsvq/ops/group_norm/add_norm_silu.h"
-#include "nsvq/ops/group_norm/group_norm_passes.h"
+#include "nsvq/ops/group_norm/group_norm_inputs.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
 #include "nsvq/ops/group_norm/offset_norm_silu.h"
 
@@ -24,30 +18,6 @@ namespace {
 
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-
-/// Room for pairs of floats; Pair is float2 or Pull.
-template <typename Pair>
-class Pairs {
- public:
-  explicit Pairs(int64_t count)
-      : room_(at::empty({count, 2}, at::TensorOptions(at::kCUDA).dtype(at::kFloat))) {}
-  Pair* data() const { return reinterpret_cast<Pair*>(room_.mutable_data_ptr<float>()); }
-
- private:
-  at::Tensor room_;
-};
-
-int processor_count() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
-
-Plan plan_for(const Shape& shape, int vector) {
-  const int64_t processors = processor_count();
-  const int64_t vectors = shape.channels / vector, blocks = divided(vectors, kThreads);
-  const int64_t lanes = divided(vectors, blocks), batch = kThreads / lanes * kForwardBatch;
-  const int64_t splits = divided(8 * processors, shape.images * blocks);
-  const int64_t pixels = divided(divided(shape.pixels, splits), batch) * batch;
-  return {static_cast<int>(lanes), static_cast<int>(blocks),
-          static_cast<int>(divided(shape.pixels, pixels)), static_cast<int>(pixels)};
-}
 
 template <typename T, int V>
 void forward(const Shape& shape, const Tensors<T>& t, Addition<T> addition, float eps, bool silu,
@@ -73,64 +43,6 @@ void forward(const Shape& shape, const Tensors<T>& t, Addition<T> addition, floa
   launch_forward<T, V>(shape, plan, t, addition, eps, silu, partials.data(), stream);
 }
 
-template <typename T, int V>
-void input_gradient(const Shape& shape, const Tensors<T>& t, bool silu, float2* sums,
-                    cudaStream_t stream) {
-  const auto plan = plan_for(shape, V);
-  const Pairs<float2> partials(shape.images * plan.splits * shape.channels);
-  const Pairs<Pull> pulls(shape.images * shape.groups);
-  launch_backward<T, V>(shape, plan, t, silu, partials.data(), pulls.data(), sums, stream);
-}
-
-bool aligned(const at::Tensor& x) {
-  return !x.defined() || reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-
-template <typename T>
-Parameter<T> parameter(const at::Tensor& tensor) {
-  return {tensor.data_ptr(), tensor.scalar_type() == at::kFloat};
-}
-
-/// Calls body(T, V as a constant) for the type of tensors, of which those after the first may be
-/// undefined, and whether vectors of 16 bytes will do.
-template <typename Body>
-void for_type(const Shape& shape, const std::array<at::Tensor, 3>& tensors, Body body) {
-  const auto with = [&](auto type) {
-    constexpr int V = kVector<decltype(type)>;
-    if (shape.channels % V == 0 && std::all_of(tensors.begin(), tensors.end(), aligned)) {
-      body(type, std::integral_constant<int, V>{});
-    } else {
-      body(type, std::integral_constant<int, 1>{});
-    }
-  };
-  const auto type = tensors[0].scalar_type();
-  if (type == at::kFloat) return with(float{});
-  if (type == at::kHalf) return with(c10::Half{});
-  with(c10::BFloat16{});
-}
-
-Shape shape_of(const at::Tensor& x, int64_t groups) {
-  const int64_t pixels = x.size(2) * x.size(3), limit = int64_t{1} << 30;
-  TORCH_CHECK(pixels < limit && x.size(1) < limit,
-              "group_norm_silu: input has too many pixels or channels: ", x.sizes());
-  return {x.size(0), static_cast<int>(pixels), static_cast<int>(x.size(1)),
-          static_cast<int>(groups)};
-}
-
-template <typename T>
-const T* data_or_null(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<T>() : nullptr;
-}
-
-template <typename T>
-T* room_or_null(const at::Tensor& x) {
-  return x.defined() ? x.mutable_data_ptr<T>() : nullptr;
-}
-
-at::Tensor channels_last(const at::Tensor& x) {
-  return x.contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 at::Tensor channels_last_or_none(const at::Tensor& x) { return x.defined() ? channels_last(x) : x; }
 at::Tensor contiguous_or_none(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
@@ -141,13 +53,14 @@ at::Tensor as_joined(const at::Tensor& a, const at::Tensor& skip) {
 }
 
 /// Whether one kernel reads the skip, too; no other does.
-bool joins_at_once(const at::Tensor& a, const at::Tensor& skip, const Shape& shape) {
+bool joins_at_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& skip,
+                   const Shape& shape) {
   const auto bytes = static_cast<int>(a.element_size()), vector = 16 / bytes;
   const auto is_small = [&](int taken) {
     return plan_small_forward(shape, taken, bytes, processor_count()).has_value();
   };
-  return aligned(a) && aligned(skip) && a.size(1) % vector == 0 && skip.size(1) % vector == 0 &&
-         (is_small(vector) || is_small(4));
+  return aligned(a) && aligned(b) && aligned(skip) && a.size(1) % vector == 0 &&
+         skip.size(1) % vector == 0 && (is_small(vector) || is_small(4));
 }
 
 /// Sum (not defined unless `keep_sum`), output, mean, rstd.
@@ -161,7 +74,7 @@ Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool
   const auto more = channels_last_or_none(offsets.b), skip = channels_last_or_none(offsets.skip);
   const auto shift = contiguous_or_none(offsets.shift), offset = contiguous_or_none(offsets.offset);
   const auto shape = shape_of(all, groups);
-  if (skip.defined() && !joins_at_once(x, skip, shape)) {
+  if (skip.defined() && !joins_at_once(x, more, skip, shape)) {
     const auto joined = channels_last(sum_reference(input, offsets));
     auto results = forward_cuda(joined, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
     if (keep_sum) std::get<0>(results) = joined;
@@ -195,51 +108,11 @@ Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool
   return {sum, output, mean, rstd};
 }
 
-/// `carried` may be undefined.
-Triple backward_cuda(const at::Tensor& carried, const at::Tensor& gradient, const at::Tensor& input,
-                     const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
-                     const at::Tensor& rstd, bool silu) {
-  const int64_t groups = mean.size(1);
-  check_group_norm_silu(input, weight, bias, groups);
-  const c10::cuda::CUDAGuard guard(input.device());
-  const auto x = channels_last(input), w = weight.contiguous(), b = bias.contiguous();
-  const auto dy = channels_last(gradient.to(x.scalar_type()));
-  const auto more = carried.defined() ? channels_last(carried.to(x.scalar_type())) : carried;
-  auto m = mean.contiguous(), r = rstd.contiguous();
-  auto dx = at::empty_like(x, at::MemoryFormat::ChannelsLast);
-  const auto dw = at::empty_like(w), db = at::empty_like(b);
-  if (x.numel() == 0) return {dx, at::zeros_like(weight), at::zeros_like(bias)};
-  const auto shape = shape_of(x, groups);
-  const auto stream = at::cuda::getCurrentCUDAStream();
-  const Pairs<float2> sums(shape.images * shape.channels);
-  for_type(shape, {x, dy, more}, [&](auto type, auto vector) {
-    using T = decltype(type);
-    const Tensors<T> t{.input = x.const_data_ptr<T>(),
-                       .gradient = dy.const_data_ptr<T>(),
-                       .carried = data_or_null<T>(more),
-                       .result = dx.mutable_data_ptr<T>(),
-                       .weight = parameter<T>(w),
-                       .bias = parameter<T>(b),
-                       .mean = m.mutable_data_ptr<float>(),
-                       .rstd = r.mutable_data_ptr<float>()};
-    input_gradient<T, vector>(shape, t, silu, sums.data(), stream);
-    parameter_gradients(shape, sums.data(), r.const_data_ptr<float>(), parameter<T>(dw),
-                        parameter<T>(db), stream);
-  });
-  return {dx, dw, db};
-}
-
 Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, int64_t groups, double eps, bool silu) {
   auto [sum, output, mean, rstd] =
       forward_cuda(input, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
   return {output, mean, rstd};
-}
-
-Triple group_norm_silu_backward_cuda(const at::Tensor& gradient, const at::Tensor& input,
-                                     const at::Tensor& weight, const at::Tensor& bias,
-                                     const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
-  return backward_cuda({}, gradient, input, weight, bias, mean, rstd, silu);
 }
 
 Quadruple add_norm_silu_cuda(const at::Tensor& a, const at::Tensor& b, const at::Tensor& weight,
@@ -262,21 +135,11 @@ std::tuple<at::Tensor, at::Tensor> offset_norm_silu_cuda(
   return {keep_sum ? sum : at::empty({0}, a.options()), output};
 }
 
-Triple add_norm_silu_backward_cuda(const std::optional<at::Tensor>& sum_gradient,
-                                   const at::Tensor& gradient, const at::Tensor& sum,
-                                   const at::Tensor& weight, const at::Tensor& bias,
-                                   const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
-  return backward_cuda(sum_gradient.value_or(at::Tensor()), gradient, sum, weight, bias, mean, rstd,
-                       silu);
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("group_norm_silu", group_norm_silu_cuda);
-  m.impl("group_norm_silu_backward", group_norm_silu_backward_cuda);
   m.impl("add_norm_silu", add_norm_silu_cuda);
-  m.impl("add_norm_silu_backward", add_norm_silu_backward_cuda);
   m.impl("offset_norm_silu", offset_norm_silu_cuda);
 }
 
