@@ -45,6 +45,8 @@ TEST(FigureComparison, WithEveryOtherRow) {
   const auto result = compare("b:psnr > *:psnr", {{"a", {20}}, {"b", {22}}, {"c", {23}}});
   EXPECT_EQ(result.verdict, Verdict::fails);
   EXPECT_NE(result.why.find("(c)"), std::string::npos) << result.why;
+  EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {21}}, {"b", {22}}, {"c", {20}}}).why, "22 > 21 (a)")
+      << "the closest";
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"b", {22}}}).verdict, Verdict::untested);
 }
 
