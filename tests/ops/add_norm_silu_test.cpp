@@ -8,6 +8,7 @@
 #include <map>
 
 #include "nsvq/core/device.h"
+#include "tests/ops/norm_images.h"
 
 namespace nsvq::add_norm_silu_test {
 namespace {
@@ -34,12 +35,8 @@ struct Case {
         output_gradient(at::randn_like(this->a)) {}
 };
 
-Tensor images(int64_t n, int64_t c, int64_t h, int64_t w) {
-  return (at::randn({n, c, h, w}) * 2 + 0.5).contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 Tensor part(int64_t n, int64_t c) {
-  return images(n + 2, c, 9, 40).slice(3, 3, 17, 2).slice(0, 1, n + 1);
+  return norm_images(n + 2, c, 9, 40).slice(3, 3, 17, 2).slice(0, 1, n + 1);
 }
 
 /// The networks' channels, sizes around vectors and splits, groups of four, layouts.
@@ -62,10 +59,11 @@ std::vector<Case> cases() {
                                            {1, 128, 65, 96, 32},
                                            {2, 768, 16, 16, 32},
                                            {3, 1536, 8, 8, 32}}) {
-    all.emplace_back("two", images(n, c, h, w), images(n, c, h, w), groups);
-    all.emplace_back("one", images(n, c, h, w), Tensor(), groups);
+    all.emplace_back("two", norm_images(n, c, h, w), norm_images(n, c, h, w), groups);
+    all.emplace_back("one", norm_images(n, c, h, w), Tensor(), groups);
   }
-  all.emplace_back("contiguous", images(2, 64, 9, 11).contiguous(), images(2, 64, 9, 11), 32);
+  all.emplace_back("contiguous", norm_images(2, 64, 9, 11).contiguous(), norm_images(2, 64, 9, 11),
+                   32);
   all.emplace_back("parts", part(2, 64), part(2, 64), 32);
   all.emplace_back("a part", part(1, 128), Tensor(), 32);
   return all;
@@ -152,7 +150,7 @@ void expect_accurate_on(c10::Device device) {
 void expect_partial_use_on(c10::Device device) {
   torch::manual_seed(1);
   for (const bool two : {true, false}) {
-    const Case one("", images(2, 64, 5, 7), two ? images(2, 64, 5, 7) : Tensor(), 32);
+    const Case one("", norm_images(2, 64, 5, 7), two ? norm_images(2, 64, 5, 7) : Tensor(), 32);
     for (const auto use : {Use::sum, Use::output}) {
       const auto exact = run(add_norm_silu_reference, one, kExactly, true, at::kCPU, use);
       const auto ours =
@@ -166,7 +164,7 @@ void expect_partial_use_on(c10::Device device) {
 }
 
 void expect_nothing_from_nothing(c10::Device device) {
-  const Case one("", images(0, 64, 5, 5), images(0, 64, 5, 5), 32);
+  const Case one("", norm_images(0, 64, 5, 5), norm_images(0, 64, 5, 5), 32);
   const auto results = run(add_norm_silu, one, {at::kFloat, at::kFloat, at::kFloat}, true, device);
   EXPECT_EQ(results.at("sum").sizes(), one.a.sizes());
   EXPECT_EQ(results.at("output").sizes(), one.a.sizes());
@@ -190,13 +188,13 @@ TEST(AddNormSilu, OnTheGpu) {
 TEST(AddNormSilu, ManyPixelsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(3);
-  const Case one("many pixels", images(3, 128, 201, 203), images(3, 128, 201, 203), 32);
+  const Case one("many pixels", norm_images(3, 128, 201, 203), norm_images(3, 128, 201, 203), 32);
   expect_accurate(one, {at::kBFloat16, at::kBFloat16, at::kFloat}, true, at::kCUDA);
   expect_accurate(one, {at::kFloat, at::kFloat, at::kFloat}, true, at::kCUDA);
 }
 
 TEST(AddNormSilu, OneInputIsTheSumWithoutACopy) {
-  const auto a = images(2, 8, 3, 5), weight = at::ones({8}), bias = at::zeros({8});
+  const auto a = norm_images(2, 8, 3, 5), weight = at::ones({8}), bias = at::zeros({8});
   for (const bool wanted : {true, false}) {
     const auto x = (a * 2).detach().requires_grad_(wanted);
     const auto [sum, output] = add_norm_silu(x, {}, weight, bias, 4, kEps, true);
@@ -209,7 +207,7 @@ TEST(AddNormSilu, OneInputIsTheSumWithoutACopy) {
 // A chain as in a network: each sum goes into the next norm and the next sum.
 TEST(AddNormSilu, ChainsHaveThePlainGradients) {
   torch::manual_seed(2);
-  const auto weight = at::randn({8}), bias = at::randn({8}), start = images(2, 8, 3, 5);
+  const auto weight = at::randn({8}), bias = at::randn({8}), start = norm_images(2, 8, 3, 5);
   const auto gradient = [&](auto op) {
     const auto leaf = start.clone().requires_grad_();
     SumAndNorm state{leaf * 1, {}};

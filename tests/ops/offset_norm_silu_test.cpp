@@ -5,6 +5,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
+#include "tests/ops/norm_images.h"
 
 namespace nsvq::offset_norm_silu_test {
 namespace {
@@ -18,8 +19,7 @@ struct Size {
 };
 
 Tensor images(const Size& size) {
-  return (at::randn({size.images, size.channels, size.height, size.width}) * 2 + 0.5)
-      .contiguous(at::MemoryFormat::ChannelsLast);
+  return norm_images(size.images, size.channels, size.height, size.width);
 }
 
 /// What goes into the norm besides its input.
