@@ -47,6 +47,7 @@ constexpr Family kFamilies[] = {
     {"LPIPS distance", "nsvq.*(distances|gradients)<"},
     {"bias and ReLU", "bias_relu"},
     {"depth to space", "depth_to_space|space_to_depth"},
+    {"attention", "sdpa|flash|fmha"},  // before convolutions: cuDNN has some of its own
     {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},
     {"matrix products", "gemm|nvjet|cutlass"},
     {"optimizer and average", "multi_tensor|fused_adam|[Aa]dam"},
