@@ -93,13 +93,23 @@ DrawnCodes draw_uneven(Draws& draws, const Sizes& sizes) {
   return {latents, codebook * (draws.normal({sizes.codes, 1}) * 2).exp()};
 }
 
-/// As replacement leaves codes when few of them had won: thousands of copies of the most used ones.
-DrawnCodes draw_crowded(Draws& draws, const Sizes& sizes) {
+/// As replacement leaves codes when few of them had won: thousands of copies of the most used ones,
+/// and latents so far from them.
+DrawnCodes draw_crowds(Draws& draws, const Sizes& sizes, double away) {
   const auto base = base_codes(draws, sizes);
   const auto codebook = draws.uneven_rows_of(base, sizes.codes);
   const auto latents = draws.uneven_rows_of(base, sizes.latents);
-  return {latents + draws.normal(latents.sizes()) * (0.1 * sizes.scale()),
+  return {latents + draws.normal(latents.sizes()) * away,
           codebook + draws.normal(codebook.sizes()) * 1e-3};
+}
+
+DrawnCodes draw_crowded(Draws& draws, const Sizes& sizes) {
+  return draw_crowds(draws, sizes, 0.1 * sizes.scale());
+}
+
+/// As in first epochs, when codes lag: latents are as far from codes as these from each other.
+DrawnCodes draw_far_crowds(Draws& draws, const Sizes& sizes) {
+  return draw_crowds(draws, sizes, sizes.scale());
 }
 
 /// As plain vector quantization starts from codes about the origin: the few that won have moved
@@ -141,6 +151,7 @@ const std::vector<Family>& families() {
       {"uneven norms", draw_uneven},
       {"few moved codes", draw_moved},
       {"crowded copies", draw_crowded},
+      {"crowded copies far away", draw_far_crowds},
       {"tiny values", draw_tiny},
       {"huge values", draw_huge},
   };
@@ -197,7 +208,8 @@ std::vector<CodeCase> make_code_cases() {
   for (const auto& [n, k, d] : {Sizes{1024, 1024, 64}, {1024, 8192, 32}, {1024, 8192, 128}}) {
     all.push_back(timed(CaseUse::time_cpu, n, k, d, "random"));
   }
-  const char* const after_training[] = {"copies 1e-3 apart", "few moved codes", "crowded copies"};
+  const char* const after_training[] = {"copies 1e-3 apart", "few moved codes", "crowded copies",
+                                        "crowded copies far away"};
   for (const char* family : after_training) {
     all.push_back(timed(CaseUse::time_cpu, 1024, 8192, 128, family));
   }

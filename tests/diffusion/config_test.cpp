@@ -23,7 +23,7 @@ TEST(DiffusionConfig, EveryRecipeLoadsAndComesBack) {
     EXPECT_TRUE(essential_differences(config, parse_diffusion_config(text, "text")).empty());
     ++count;
   }
-  EXPECT_EQ(count, 3);
+  EXPECT_EQ(count, 4);
 }
 
 TEST(DiffusionConfig, ThePapersRecipeIsThePapers) {
