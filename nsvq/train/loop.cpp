@@ -103,6 +103,7 @@ void Loop::share_tensors() {
 
 /// Throws Interrupted between two steps if the process was asked to stop.
 void Loop::train_epoch(Progress& progress) {
+  const TimeGuard timed(times_.steps);
   batches_.start(state_.epoch, state_.batch, state_.used);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
@@ -131,7 +132,11 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
   if (is_due(options_.train.check_ranks, state_.step)) {
     require_equal_ranks(*group_, task_.shared_tensors(), fmt::format("step {}", state_.step));
   }
-  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_asked) save_checkpoint();
+  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_asked) {
+    const double before = times_.checkpoints;
+    save_checkpoint();
+    times_.steps -= times_.checkpoints - before;  // train_epoch counts it too
+  }
   if (checkpoint_asked && saved_ == place()) {
     log("step {}: checkpoint written, as SIGUSR1 asked", state_.step);
   }
@@ -139,7 +144,10 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
 }
 
 void Loop::finish_epoch() {
-  check_skipped_steps();
+  {
+    const TimeGuard timed(times_.steps);  // those that are still under way on a GPU
+    check_skipped_steps();
+  }
   const int64_t left = state_.samples - state_.used - state_.batch * state_.step_samples;
   const bool whole = left < state_.step_samples;
   state_.batch = state_.used = 0;
@@ -154,16 +162,26 @@ void Loop::finish_epoch() {
 /// start.
 void Loop::evaluate_epoch() {
   const auto& train = options_.train;
-  if (is_due(train.eval_every, state_.epoch) || state_.finished) run_evaluation();
-  const bool last_samples = train.samples_every > 0 && state_.finished;
-  if (is_due(train.samples_every, state_.epoch) || last_samples) save_samples();
-  write([&] { write_report(run_->path(), !state_.finished); });
+  if (is_due(train.eval_every, state_.epoch) || state_.finished) {
+    const TimeGuard timed(times_.evaluation);
+    run_evaluation();
+  }
+  show_epoch();
   for (const auto& hook : epoch_hooks_) hook(state_);
   task_.start_next_epoch(*this);
   steps_.epoch_meter().reset();
   state_.evaluation_pending = false;
   const bool best = best_step() == state_.step;
   if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
+  if (const auto advice = times_.advice(); !advice.empty()) log("{}", advice);
+}
+
+void Loop::show_epoch() {
+  const TimeGuard timed(times_.samples);
+  const auto& train = options_.train;
+  const bool last_samples = train.samples_every > 0 && state_.finished;
+  if (is_due(train.samples_every, state_.epoch) || last_samples) save_samples();
+  write([&] { write_report(run_->path(), !state_.finished); });
 }
 
 int64_t total_steps(const TrainConfig& train, const BatchSource& batches, const RunState& state) {
@@ -256,6 +274,7 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
 void Loop::save_checkpoint() {
   check_skipped_steps();
   if (place() == saved_) return;
+  const TimeGuard timed(times_.checkpoints);
   require_finite();
   state_.task = task_.state();
   auto training = task_.training_state();

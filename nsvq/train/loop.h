@@ -11,6 +11,7 @@
 #include "nsvq/core/progress.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/train/checkpoint.h"
+#include "nsvq/train/epoch_times.h"
 #include "nsvq/train/run_directory.h"
 #include "nsvq/train/step_runner.h"
 #include "nsvq/train/task.h"
@@ -85,6 +86,7 @@ class Loop {
   void finish_epoch();
   void share_tensors();
   void evaluate_epoch();
+  void show_epoch();
   void after_step(const TensorBatch& batch, bool checkpoint_asked);
   std::string place_of_nonfinite(const SkippedSteps& skipped);
   void report_skipped(const SkippedSteps& skipped, int64_t first);
@@ -120,6 +122,7 @@ class Loop {
   RunDirectory* run_ = nullptr;  ///< on rank 0
   RunState state_;
   StepRunner steps_;
+  EpochTimes times_;
   std::string note_;          ///< behind the progress bar
   Place saved_;               ///< of the newest checkpoint
   bool disk_full_ = false;    ///< when something could not be written last

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nsvq/dist/group.h"
 #include "nsvq/train/meter.h"
 
 namespace nsvq {
