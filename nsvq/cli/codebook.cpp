@@ -134,7 +134,7 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
 
 void run_kmeans(const CodebookArguments& arguments) {
   require_distinct({{"--out", arguments.out}, {"--json", arguments.json}});
-  require_replaceable("--out", arguments.out, FileKind::safetensors);
+  require_replaceable("--out", arguments.out, FileKind::codebook);
   require_writable(arguments.out);
   JsonOutput output(arguments.json);
   ModelOnData opened(arguments.model);
@@ -192,7 +192,7 @@ torch::Tensor standardised(torch::Tensor vectors) {
 
 void run_features(const CodebookArguments& arguments) {
   require_distinct({{"--out", arguments.out}, {"--json", arguments.json}});
-  require_replaceable("--out", arguments.out, FileKind::safetensors);
+  require_replaceable("--out", arguments.out, FileKind::codebook);
   require_writable(arguments.out);
   JsonOutput output(arguments.json);
   const TorchFlags flags({});

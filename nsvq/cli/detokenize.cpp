@@ -122,9 +122,21 @@ void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& ses
   writer.finish();
 }
 
+/// Throws UserError for a tar that the tokens were made of, as far as it is where it was.
+void require_no_source(const std::string& out, const TokenManifest& manifest) {
+  constexpr std::string_view kBetween = ", ";
+  for (size_t begin = 0; begin < manifest.source.size();) {
+    const size_t end = std::min(manifest.source.find(kBetween, begin), manifest.source.size());
+    const auto item = manifest.source.substr(begin, end - begin);
+    require_distinct({{"the images of --tokens", item}, {"--out", out}});
+    begin = end + kBetween.size();
+  }
+}
+
 void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& session) {
   const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force,
                                     "; --force decodes them anyway");
+  require_no_source(arguments.out, manifest);
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
   note_batch_size("--batch-size ", batch);
@@ -141,7 +153,10 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
 }
 
 void run_detokenize(const DetokenizeArguments& arguments) {
-  if (!names_tar(arguments.out)) {
+  if (names_tar(arguments.out)) {
+    require_replaceable("--out", arguments.out, FileKind::tar);
+    require_writable(arguments.out);
+  } else {
     require_folder_name(arguments.out, "FILE.tar");
     require_fillable(arguments.out);
   }

@@ -5,9 +5,11 @@
 
 #include "nsvq/cli/diffusion.h"
 #include "nsvq/cli/output_name.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/data/image_names.h"
 #include "nsvq/diffusion/export_diffusion.h"
 #include "nsvq/io/image.h"
+#include "nsvq/io/image_limits.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/picture_output.h"
 
@@ -25,11 +27,14 @@ bool names_picture(const std::string& out) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// One picture, as square as the number of images allows.
+/// One picture, as square as the number of images allows. One that would be too large is refused
+/// before the first sample.
 void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArguments& arguments,
                          Group& group) {
   const auto columns =
       static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(arguments.count))));
+  const auto side = columns * static_cast<uint64_t>(session.config().run.data.size);
+  check_picture_size(side, side, {}, "a grid", "--out " + arguments.out);
   std::vector<std::vector<Image>> rows;
   sample_over_ranks(session, arguments, group, 0, arguments.count,
                     [&](const torch::Tensor& images, int64_t /*first*/) {
@@ -63,6 +68,9 @@ std::string sample_name(int64_t image) { return fmt::format("{:06}.png", image);
 /// Files NNNNNN.png; a folder that was left incomplete goes on behind its last image.
 void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments,
                   Group& group) {
+  // A tar that is not complete is removed. Of several processes the others would wait for this one.
+  const bool stops = names_tar(arguments.out) && group.size() == 1;
+  if (stops) catch_interrupts();
   std::unique_ptr<PictureOutput> output;  // rank 0 has it
   if (group.leads()) {
     output = open_picture_output(arguments.out, sampled_settings(session, arguments));
@@ -77,6 +85,7 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
                         output->add(sample_name(first + static_cast<int64_t>(i)), files[i]);
                       }
                       output->advance(first + std::ssize(files));
+                      if (stops) throw_if_interrupted();
                     });
   if (output) output->finish();
 }
@@ -87,6 +96,8 @@ void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
     require_folder_name(arguments.out, "FILE.png, FILE.tar");
   }
   if (picture) require_replaceable("--out", arguments.out, FileKind::picture);
+  if (names_tar(arguments.out)) require_replaceable("--out", arguments.out, FileKind::tar);
+  if (picture || names_tar(arguments.out)) require_writable(arguments.out);
   work_on_ranks(arguments, [&](const Launch& launch, Group& group) {
     auto session = open_diffusion(arguments, launch);
     (picture ? sample_grid_picture : sample_files)(session, arguments, group);

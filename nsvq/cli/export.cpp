@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 void run_export(const fs::path& model, const fs::path& out) {
-  require_replaceable("--out", out, FileKind::safetensors);
+  require_replaceable("--out", out, FileKind::model);
   require_replaceable("--out", fs::path(out).replace_extension(".json"),
                       FileKind::exported_settings);
   require_writable(out);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <vector>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lower_case.h"
@@ -14,9 +15,9 @@ namespace nsvq {
 
 namespace {
 
-std::string beginning_of(const std::string& file) {
+std::string beginning_of(const std::string& file, size_t bytes = 64) {
   std::ifstream stream(file, std::ios::binary);
-  std::string text(64, '\0');
+  std::string text(bytes, '\0');
   stream.read(text.data(), std::ssize(text));
   text.resize(static_cast<size_t>(stream.gcount()));
   return text;
@@ -64,13 +65,28 @@ bool is_picture(const std::string& file) {
   return text.starts_with("\x89PNG\r\n\x1a\n") || text.starts_with("\xff\xd8\xff");
 }
 
-bool is_safetensors(const std::string& file) {
+/// Tensors of a safetensors file; none of any other.
+std::vector<TensorEntry> tensors_in(const std::string& file) {
   try {
-    read_safetensors_header(file);
-    return true;
+    return read_safetensors_header(file).entries;
   } catch (const UserError&) {
-    return false;
+    return {};
   }
+}
+
+/// What `nsvq codebook` writes: one tensor.
+bool is_codebook(const std::string& file) { return tensors_in(file).size() == 1; }
+
+/// Weights, and not a shard of tokens or latents, which names its images.
+bool is_model(const std::string& file) {
+  const auto tensors = tensors_in(file);
+  const auto names_images = [](const TensorEntry& one) { return one.name == "keys"; };
+  return tensors.size() > 1 && std::ranges::none_of(tensors, names_images);
+}
+
+bool is_tar(const std::string& file) {
+  constexpr size_t kMagic = 257;  // where the format's name stands
+  return beginning_of(file, kMagic + 5).ends_with("ustar");
 }
 
 bool is_image_table(const std::string& file) { return is_per_image_file(file); }
@@ -82,6 +98,8 @@ struct KnownKind {
 
 KnownKind known_kind(FileKind kind) {
   switch (kind) {
+    case FileKind::codebook:
+      return {"a codebook", is_codebook};
     case FileKind::exported_settings:
       return {"the settings of an exported model", is_exported_settings};
     case FileKind::html:
@@ -90,14 +108,16 @@ KnownKind known_kind(FileKind kind) {
       return {"a table of images", is_image_table};
     case FileKind::json:
       return {"JSON of figures", is_json};
+    case FileKind::model:
+      return {"a model's weights", is_model};
     case FileKind::npz:
       return {"an .npz file", is_npz};
     case FileKind::picture:
       return {"a PNG or JPEG picture", is_picture};
-    case FileKind::safetensors:
-      return {"a safetensors file", is_safetensors};
     case FileKind::svg:
       return {"an SVG picture", is_svg};
+    case FileKind::tar:
+      return {"a tar archive", is_tar};
   }
   throw std::logic_error("unknown kind of file");
 }

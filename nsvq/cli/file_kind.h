@@ -5,7 +5,18 @@
 namespace nsvq {
 
 /// Files that commands write.
-enum class FileKind { exported_settings, html, image_table, json, npz, picture, safetensors, svg };
+enum class FileKind {
+  codebook,
+  exported_settings,
+  html,
+  image_table,
+  json,
+  model,
+  npz,
+  picture,
+  svg,
+  tar
+};
 
 /// The kind in words, as in "exists and is not JSON".
 std::string describe(FileKind kind);

@@ -27,7 +27,7 @@ void run_import(const ImportArguments& arguments) {
   fs::path out = arguments.out;
   if (!file) out /= "model.safetensors";
   require_distinct({{"FILE", arguments.file}, {"--out", out}});
-  require_replaceable("--out", out, FileKind::safetensors);
+  require_replaceable("--out", out, FileKind::model);
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto imported =
       import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);

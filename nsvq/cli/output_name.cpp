@@ -91,6 +91,7 @@ void require_folder_name(const std::string& out, const std::string& files) {
     throw UserError("--out -: nothing goes to standard output here; name {}a folder",
                     files.empty() ? "" : files + " or ");
   }
+  refuse_checkpoints("--out", out);
   const auto ending = std::filesystem::path(out).extension().string();
   std::error_code ignored;
   if (!is_of_files(ending) || std::filesystem::is_directory(out, ignored)) return;

@@ -9,8 +9,8 @@
 namespace nsvq {
 
 /// Throws UserError for a folder's name that ends like a file's (`rec.webp`, but not `tokens.v2`),
-/// unless there is such a folder or the name ends in a slash, and for "-". `files` says which files
-/// --out takes, such as "FILE.png"; empty if none.
+/// unless there is such a folder or the name ends in a slash, for one among the checkpoints of a
+/// run, and for "-". `files` says which files --out takes, such as "FILE.png"; empty if none.
 void require_folder_name(const std::string& out, const std::string& files);
 
 /// Throws RunError where a file cannot be written, UserError where something else stands in the

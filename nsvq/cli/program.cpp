@@ -77,9 +77,10 @@ constexpr auto kExitCodes =
     "time;\n"
     "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
     "(train,\n"
-    "reproduce, detokenize); other commands end by the signal, and tokenize, latents and "
-    "reconstruct\n"
-    "complete their folder when they are run again. watch, which runs until it is stopped, exits "
+    "diffusion train, reproduce, detokenize); other commands end by the signal, and tokenize, "
+    "latents,\n"
+    "reconstruct and diffusion sample complete their folder when they are run again. watch, which\n"
+    "runs until it is stopped, exits "
     "with 0.";
 
 int fail(int code, const std::string& message) {

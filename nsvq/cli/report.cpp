@@ -68,6 +68,7 @@ std::vector<fs::path> all_runs(const std::vector<std::string>& names) {
 }
 
 void run_report(const ReportArguments& arguments) {
+  if (arguments.out == "-") throw UserError("--out -: a page is a file; name it");
   require_replaceable("--out", arguments.out, FileKind::html);
   require_writable(arguments.out);
   const auto runs = all_runs(arguments.runs);

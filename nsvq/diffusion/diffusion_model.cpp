@@ -96,6 +96,10 @@ LoadedDiffusion load_diffusion(const std::filesystem::path& run_or_checkpoint) {
   }
   load_tensors(*loaded.model, file.contents.tensors, file.path.string());
   require_finite(named_tensors(*loaded.model), file.path.string());
+  if (!loaded.model->latent_deviation.gt(0).all().item<bool>()) {
+    throw UserError("{}: tensor 'latent_deviation' has values that are not above 0; is it damaged?",
+                    file.path.string());
+  }
   loaded.model->eval();
   return loaded;
 }

@@ -222,6 +222,8 @@ std::optional<Image> DiffusionTask::sample_picture() {
   request.seed = config_.run.seed;
   for (int64_t i = 0; i < count; ++i) request.indices.push_back(i);
   request.labels = labels_for(config_, /*wanted=*/-1, request.indices);
+  // The other processes would wait for this one.
+  if (group_->size() == 1) request.before_step = throw_if_interrupted;
   LatentSampler sampler(averaged_, config_, shape_, device_);
   const auto latents = sampler.sample(request);
   if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;

@@ -58,8 +58,13 @@ torch::Tensor LatentSampler::sample(const SampleRequest& request) {
   // As the network's output lies in memory: what is added to it should lie in the same order.
   const auto layout =
       device_.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto denoise = denoiser_for(request.labels);
   const auto samples = sample_latents(
-      steps_, prediction_kind(config_.objective.prediction), denoiser_for(request.labels),
+      steps_, prediction_kind(config_.objective.prediction),
+      [&](const torch::Tensor& noisy, const torch::Tensor& times) {
+        request.before_step();
+        return denoise(noisy, times);
+      },
       [&](int64_t draw) { return noise.draw(draw).contiguous(layout); });
   return model_->restore(samples);
 }

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct SampleRequest {
   int64_t seed = 0;
   std::vector<int64_t> indices;  ///< numbers of the images
   std::vector<int64_t> labels;   ///< a class each; empty: none is told
+  std::function<void()> before_step = [] {};
 };
 
 /// Samples a model's latents.

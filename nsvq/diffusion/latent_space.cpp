@@ -48,8 +48,8 @@ std::vector<int64_t> LatentSpace::shape(int64_t size, int64_t unet_stride) const
   const int64_t stride = model_.config.model.stride();
   if (size % (stride * unet_stride) != 0) {
     throw UserError(
-        "data.size {} is not a multiple of {}: {} pixels a latent ({}), and a grid that "
-        "unet.multipliers halve to a {}th",
+        "data.size {} is not a multiple of {}: {} pixels a latent ({}), and a grid of them whose "
+        "sides unet.multipliers divide by {}",
         size, stride * unet_stride, stride, model_.file.string(), unet_stride);
   }
   return {channels(), size / stride, size / stride};

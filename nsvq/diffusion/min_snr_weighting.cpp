@@ -13,7 +13,7 @@ WeightingKind min_snr_weighting_kind() {
           [](ObjectiveConfig& config) {
             return std::vector<Option>{{"diffusion.min_snr_gamma", &config.of<MinSnrConfig>().gamma,
                                         "min-snr: largest signal-to-noise ratio that counts",
-                                        Range::above(0)}};
+                                        Range::between(1e-30, 1e30)}};
           }};
 }
 

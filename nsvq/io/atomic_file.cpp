@@ -42,6 +42,19 @@ bool is_temporary_name(std::string_view name, std::string_view beginning) {
          parse_decimal(numbers.substr(0, between)) && parse_decimal(numbers.substr(between + 1));
 }
 
+/// Whether a name stands for what a descriptor has open (/dev/stdout, /dev/fd/3), links followed.
+bool names_descriptor(fs::path path) {
+  std::error_code error;
+  for (int links = 0; links < 40; ++links) {
+    const auto folder = fs::canonical(parent_of(path), error).string();
+    if (!error && folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
+    const auto target = fs::read_symlink(path, error);
+    if (error) return false;
+    path = parent_of(path) / target;
+  }
+  return false;
+}
+
 // Puts `fresh` in place of the folder `old`, whose files end under the name of `fresh`.
 void exchange_folders(const fs::path& fresh, const fs::path& old) {
   const auto exchange = [&] {
@@ -106,6 +119,9 @@ AtomicFile::AtomicFile(fs::path final_path) : final_(std::move(final_path)) {
   struct stat info {};
   const bool exists = ::stat(final_.c_str(), &info) == 0;
   if (!final_.has_filename() || (exists && S_ISDIR(info.st_mode))) fail_write(final_, EISDIR);
+  if (exists && S_ISREG(info.st_mode) && names_descriptor(final_)) {
+    throw UserError("{}: stands for an open file; name the file itself", final_.string());
+  }
   if (exists && !S_ISREG(info.st_mode)) {
     file_ = open_file(final_, O_WRONLY);  // renaming over /dev/null would replace it
   } else {

@@ -91,6 +91,12 @@ int64_t whole_number(const json& value, std::string_view name, int64_t least, in
   return value.get<int64_t>();
 }
 
+std::string plain_words(const nlohmann::json::exception& error) {
+  const std::string text = error.what();  // "[json.exception.type_error.304] cannot ..."
+  const size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 std::string shown_json(const json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";

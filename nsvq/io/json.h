@@ -21,6 +21,9 @@ nlohmann::json read_json(const std::filesystem::path& path);
 int64_t whole_number(const nlohmann::json& value, std::string_view name, int64_t least = 0,
                      int64_t most = INT64_MAX);
 
+/// What the library says is wrong, without the name that it has for the error.
+std::string plain_words(const nlohmann::json::exception& error);
+
 /// A value for an error message: in one line, cut where it is long.
 std::string shown_json(const nlohmann::json& value);
 

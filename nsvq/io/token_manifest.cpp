@@ -82,9 +82,19 @@ std::string plain_name(const std::string& name) {
 }
 
 ShardRecord shard_from_json(const json& shard) {
-  return {plain_name(shard.at("file")), whole_number(shard.at("images"), "images"),
+  return {plain_name(shard.at("file")), whole_number(shard.at("images"), "images", 0, INT32_MAX),
           static_cast<uint64_t>(whole_number(shard.at("bytes"), "bytes")), shard.at("sha256"),
           shard.at("broken")};
+}
+
+/// What follows from the rest, and is there for other programs.
+void require_own_figures(const TokenManifest& manifest, const json& all) {
+  const json own = to_json(manifest);
+  for (const char* key : {"images", "broken", "dtype"}) {
+    if (!all.contains(key) || all.at(key) == own.at(key)) continue;
+    throw UserError("'{}' is {}, where its shards and codes make it {}", key,
+                    shown_json(all.at(key)), shown_json(own.at(key)));
+  }
 }
 
 TokenManifest from_json(const json& all) {
@@ -128,6 +138,7 @@ TokenManifest from_json(const json& all) {
   if (!manifest.joined.empty() && left != 0) {
     throw UserError("data.joined has {} images fewer than data.images says", left);
   }
+  require_own_figures(manifest, all);
   return manifest;
 }
 

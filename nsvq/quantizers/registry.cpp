@@ -75,7 +75,7 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
       {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
       {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
        Range::at_least(0)},
-      {"quantizer.tau", &config.tau, "temperature of the NS loss", Range::above(0)},
+      {"quantizer.tau", &config.tau, "temperature of the NS loss", Range::between(1e-30, 1e30)},
       {"quantizer.rotation", &config.rotation,
        "gradients to the encoder by rotation and scaling, not straight through", Range::yes_no()},
       {"quantizer.operators", &config.operators,

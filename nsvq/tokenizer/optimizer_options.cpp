@@ -41,7 +41,7 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
        Range::at_least(0)},
       {"optimizer.clip_norm", &optimizer.clip_norm,
        "largest L2 norm of all gradients of the generator, and of the discriminator; 0: no limit",
-       Range::at_least(0)},
+       Range::between(0, 1e30)},
       {"optimizer.ema_decay", &optimizer.ema_decay, "decay of the averaged weights; 0: no average",
        Range::from_to_below(0, 1)},
       scale("encoder", &optimizer.scale.encoder),

@@ -62,6 +62,7 @@ void require_folder_names(const std::vector<std::string>& names, const fs::path&
   const std::unordered_set<std::string_view> files(names.begin(), names.end());
   for (const auto& name : names) {
     if (before + name.size() >= PATH_MAX) fail(name, "the path is too long");
+    if (name.find('\0') != std::string::npos) fail(name, "it has a zero byte");
     if (is_record_name(name.substr(0, name.find('/')))) {
       fail(name, "the record of the incomplete folder has that name");
     }

@@ -100,7 +100,7 @@ std::pair<RunState, LogPosition> state_from_json(const std::string& text,
     }
     return {run_state_from(all), log_position_from(all)};
   } catch (const json::exception& error) {
-    throw UserError("{}: not a checkpoint's state ({})", source, error.what());
+    throw UserError("{}: not a checkpoint's state ({})", source, plain_words(error));
   } catch (const UserError& error) {
     throw UserError("{}: {}", source, error.what());
   }

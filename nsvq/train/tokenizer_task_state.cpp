@@ -112,12 +112,14 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
     state_.best_psnr = number(all.at("best_psnr"));
     state_.best_epoch = whole("best_epoch");
   } catch (const json::exception& error) {
-    throw UserError("{}: state.json: not a tokenizer's training state ({})", from, error.what());
+    throw UserError("{}: state.json: not a tokenizer's training state ({})", from,
+                    plain_words(error));
   } catch (const UserError& error) {
     throw UserError("{}: state.json: {}", from, error.what());
   }
   load_tensors(*model_, with_prefix(training, "model."), from);
   load_tensors(*averaged_model_, model, from);
+  require_finite(named_tensors(*averaged_model_), from);
   optimizer_.load(with_prefix(training, "adam."), from);
   if (adversary_) adversary_->load(with_prefix(training, "discriminator."), from);
   if (drift_) drift_->load(with_prefix(training, "drift."), from);

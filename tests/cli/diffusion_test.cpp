@@ -9,8 +9,10 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/diffusion/config.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
+#include "nsvq/io/safetensors.h"
 #include "nsvq/nn/inception.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
@@ -64,6 +66,32 @@ std::vector<std::string> files_in(const fs::path& folder) {
   std::erase(names, ".nsvq-complete.json");
   std::sort(names.begin(), names.end());
   return names;
+}
+
+TEST_F(CliDiffusion, WhatCannotBeSampledIsRefusedBeforeTheFirstStep) {
+  train_well();
+  const auto sample = [&](const std::string& count, const std::string& out) {
+    return run({"diffusion", "sample", run_, "--count", count, "--out", out});
+  };
+  expect_failure(sample("100000000", path("grid.png")), 2, {"grid.png", "more than the limit"});
+  write_text(path("notes.tar"), "notes of mine");
+  expect_failure(sample("1", path("notes.tar")), 2, {"exists and is not a tar archive"});
+  fs::create_directories(path("folder.tar"));
+  expect_failure(sample("1", path("folder.tar")), 2, {"folder.tar", "a folder"});
+  EXPECT_EQ(read_text(path("notes.tar")), "notes of mine");
+}
+
+TEST_F(CliDiffusion, AModelWithoutADeviationIsRefused) {
+  train_well();
+  ASSERT_EQ(run({"diffusion", "export", run_, "--out", path("model")}).code, 0);
+  const auto file = path("model/model.safetensors");
+  auto contents = read_safetensors(file);
+  contents.tensors.at("latent_deviation").zero_();
+  add_contents_hash(contents);
+  write_safetensors(file, contents);
+  expect_failure(
+      run({"diffusion", "sample", path("model"), "--count", "1", "--out", path("grid.png")}), 2,
+      {"model.safetensors", "latent_deviation"});
 }
 
 TEST_F(CliDiffusion, TrainsAndSamples) {

@@ -192,7 +192,7 @@ TEST_F(OutputName, NoInputIsReplaced) {
     expect_failure(run({"export", model_, "--out", out}), 2, {"--out", "both name"});
     expect_failure(
         run({"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", out}), 2,
-        {"--out", "both name"});
+        {"--out", "is not a codebook"});
     write_text(folder_ / "tiny.yaml", to_yaml(tiny_config()));
     expect_failure(run({"import", model_, "--like", folder_ / "tiny.yaml", "--out", out}), 2,
                    {"--out", "both name"});
@@ -216,11 +216,58 @@ TEST_F(OutputName, NothingIsWrittenAmongCheckpoints) {
   for (const auto& command : commands) {
     expect_failure(run(command), 2, {command.back(), "checkpoints of the run"});
   }
+  for (const char* command : {"reconstruct", "tokenize", "latents"}) {
+    const auto out = (folder_ / "run/checkpoints/step-4").string();
+    expect_failure(run({command, model_, "--data", data_, "--out", out}), 2,
+                   {out, "checkpoints of the run"});
+    EXPECT_FALSE(fs::exists(out)) << command;
+  }
   fs::create_symlink(checkpoint / "state.json", folder_ / "link.json");
   expect_failure(run({"info", model_, "--json", folder_ / "link.json"}), 2,
                  {"link.json", "checkpoints of the run"});
   EXPECT_EQ(read_text(checkpoint / "state.json"), "{}");
   EXPECT_TRUE(read_text(checkpoint / "model.safetensors") == read_text(model_));
+}
+
+TEST_F(OutputName, AModelIsNotReplacedByACodebookNorAShardByAModel) {
+  fs::copy_file(model_, folder_ / "other.safetensors");
+  expect_failure(run({"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out",
+                      folder_ / "other.safetensors"}),
+                 2, {"other.safetensors", "exists and is not a codebook"});
+  ASSERT_EQ(run({"tokenize", model_, "--data", data_, "--out", folder_ / "tokens"}).code, 0);
+  ASSERT_EQ(run({"latents", model_, "--data", data_, "--out", folder_ / "latents"}).code, 0);
+  for (const char* shard :
+       {"tokens/tokens-00000.safetensors", "latents/latents-00000.safetensors"}) {
+    const auto bytes = read_text(folder_ / shard);
+    expect_failure(run({"export", model_, "--out", folder_ / shard}), 2,
+                   {shard, "exists and is not a model's weights"});
+    EXPECT_TRUE(read_text(folder_ / shard) == bytes);
+  }
+}
+
+TEST_F(OutputName, ATarReplacesATarButNotTheImagesOfItsTokens) {
+  const auto tokens = (folder_ / "tokens").string(), made = (folder_ / "made.tar").string();
+  ASSERT_EQ(run({"tokenize", model_, "--data", data_, "--out", tokens}).code, 0);
+  const auto detokenize = [&](const std::string& from, const std::string& out) {
+    return run({"detokenize", model_, "--tokens", from, "--out", out});
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(detokenize(tokens, made).code, 0);
+  write_text(folder_ / "notes.tar", "notes of mine");
+  expect_failure(detokenize(tokens, folder_ / "notes.tar"), 2, {"exists and is not a tar archive"});
+  EXPECT_EQ(read_text(folder_ / "notes.tar"), "notes of mine");
+  fs::create_directories(folder_ / "folder.tar");
+  expect_failure(detokenize(tokens, folder_ / "folder.tar"), 2, {"folder.tar", "a folder"});
+
+  const auto again = (folder_ / "again").string();
+  ASSERT_EQ(run({"tokenize", model_, "--data", made, "--out", again}).code, 0);
+  const auto bytes = read_text(made);
+  expect_failure(detokenize(again, made), 2, {"the images of --tokens", made});
+  EXPECT_TRUE(read_text(made) == bytes);
+}
+
+TEST_F(OutputName, APageIsAFile) {
+  write_text(folder_ / "run/config.yaml", to_yaml(tiny_config()));
+  expect_failure(run({"report", folder_ / "run", "--out", "-"}), 2, {"--out -", "name it"});
 }
 
 TEST_F(OutputName, CheckpointsOfOtherProgramsAreAFolderLikeAny) {

@@ -55,6 +55,7 @@ TEST(DiffusionConfig, SettingsThatContradictAreNamed) {
   has(error({"diffusion.schedul=linear"}), "did you mean");
   has(error({"quantizer.codes=5"}), "quantizer.codes");
   has(error({"diffusion.weighting=min_snr"}), "min-snr");
+  has(error({"diffusion.weighting=min-snr", "diffusion.min_snr_gamma=1e300"}), "min_snr_gamma");
 }
 
 TEST(DiffusionConfig, WhatMembersBringHasAnEffect) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/latent_space.h"
@@ -41,6 +42,20 @@ TEST(LatentSampler, AnImageDoesNotDependOnItsBatch) {
     EXPECT_FALSE(at::allclose(all[0], all[1]));
     EXPECT_FALSE(at::allclose(sampled(config, {0}, {}, 4), all.slice(0, 0, 1))) << "another seed";
   }
+}
+
+TEST(LatentSampler, CanBeStoppedBeforeEachStep) {
+  auto config = tiny_diffusion_config("");
+  config.sample.steps = 5;
+  LatentSampler sampler(made_up_model(config), config, {4, 4, 4}, at::kCPU);
+  int steps = 0;
+  sampler.sample({.seed = 3, .indices = {0}, .labels = {}, .before_step = [&] { ++steps; }});
+  EXPECT_EQ(steps, 5);
+  const auto stop = [&] {
+    if (--steps == 2) throw Interrupted();
+  };
+  EXPECT_THROW(sampler.sample({.seed = 3, .indices = {0}, .labels = {}, .before_step = stop}),
+               Interrupted);
 }
 
 TEST(LatentSampler, GuidanceGoesBeyondTheClass) {

@@ -26,6 +26,7 @@
 #include "nsvq/io/input_file.h"
 #include "nsvq/io/no_room.h"
 #include "nsvq/io/stream.h"
+#include "tests/error_of.h"
 
 namespace nsvq {
 namespace {
@@ -166,6 +167,19 @@ TEST(AtomicFile, AppearsWithCommit) {
   file.write(std::vector<std::byte>(2, std::byte{'b'}));
   file.commit();
   EXPECT_EQ(read_text(folder / "file"), "aaabb");
+}
+
+TEST(AtomicFile, DoesNotReplaceTheNameOfADescriptor) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "text";
+  const Descriptor open(::open((folder / "file").c_str(), O_WRONLY));
+  const fs::path name = fmt::format("/proc/self/fd/{}", open.get());
+  fs::create_symlink(name, folder / "link");
+  for (const auto& path : {fs::path(folder / "link"), fs::path("/dev/fd") / name.filename()}) {
+    EXPECT_NE(error_of([&] { AtomicFile file(path); }).find("stands for an open file"),
+              std::string::npos);
+  }
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
 }
 
 TEST(AtomicFile, OneOfSeveralIsTheFirst) {

@@ -142,6 +142,10 @@ TEST(TokenManifest, DamagedFiles) {
   EXPECT_NE(replaced("\"bytes\": 123", "\"bytes\": 123.0"), "");
   EXPECT_NE(replaced("tokens-00000.safetensors", "../../secret").find("no name"),
             std::string::npos);
+  // What other programs may read instead of the shards' own figures.
+  EXPECT_NE(replaced("\"dtype\": \"", "\"dtype\": \"x").find("'dtype'"), std::string::npos);
+  EXPECT_NE(replaced("\"images\": ", "\"images\": 4").find("'images' is 4"), std::string::npos);
+  EXPECT_NE(replaced("\"broken\": ", "\"broken\": -").find("'broken' is -"), std::string::npos);
   Random random(2);
   for (int trial = 0; trial < 200; ++trial) {
     auto bytes = whole;

@@ -263,5 +263,12 @@ TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
                                       "optimizer.lr (0.5 here, 0.0001 there)"}));
 }
 
+TEST(Options, NumbersThatFp32DoesNotHoldAreRefused) {
+  for (const std::string setting : {"quantizer.tau=1e-300", "optimizer.clip_norm=1e300"}) {
+    const auto key = setting.substr(0, setting.find('='));
+    EXPECT_NE(error_of([&] { load_config("", {setting}); }).find(key), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace nsvq

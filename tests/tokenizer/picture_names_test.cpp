@@ -43,6 +43,10 @@ TEST(PictureNames, WhatAFolderCannotHold) {
   for (const auto* name : {".nsvq-incomplete.tmp/x.png", ".nsvq-incomplete.json/a/x.png"})
     EXPECT_NE(error_of([&] { require_folder_names({name}, "out", "try a tar"); }).find("record"),
               std::string::npos);
+  EXPECT_NE(error_of([] {
+              require_folder_names({std::string("a\0b.png", 7)}, "out", "try a tar");
+            }).find("zero byte"),
+            std::string::npos);
   std::string deep;
   for (int i = 0; i < 3000; ++i) deep += "a/";
   EXPECT_NE(error_of([&] {

@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <fstream>
 #include <stdexcept>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/contents_hash.h"
 #include "nsvq/io/folder_checksums.h"
 #include "nsvq/io/safetensors.h"
 #include "nsvq/quantizers/vqgan_lc.h"
@@ -186,6 +188,19 @@ TEST_F(ResumeTest, OfDamagedCheckpointsAloneIsRefused) {
   EXPECT_NE(error.find("all of its checkpoints are damaged"), std::string::npos) << error;
   EXPECT_EQ(list_checkpoints(path), folders);
   EXPECT_EQ(read_text(fs::path(path) / "metrics.jsonl"), metrics);
+}
+
+TEST_F(ResumeTest, FromAnAverageThatIsNotFiniteIsRefused) {
+  const auto path = crashed(4);
+  const auto folder = list_checkpoints(path).back();
+  auto model = read_safetensors(folder / "model.safetensors");
+  model.tensors.at("quantizer.codebook").fill_(NAN);
+  add_contents_hash(model);
+  write_safetensors(folder / "model.safetensors", model);
+  fs::remove(folder / "manifest.json");
+  write_checksums(folder);
+  const auto error = error_of([&] { run(full_config(), path, Start::resume); });
+  EXPECT_NE(error.find("'quantizer.codebook' holds NaN"), std::string::npos) << error;
 }
 
 TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
