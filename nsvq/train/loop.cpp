@@ -162,6 +162,7 @@ void Loop::finish_epoch() {
 /// start.
 void Loop::evaluate_epoch() {
   const auto& train = options_.train;
+  if (run_) before_evaluation_ = run_->position();
   if (is_due(train.eval_every, state_.epoch) || state_.finished) {
     const TimeGuard timed(times_.evaluation);
     run_evaluation();
@@ -285,8 +286,10 @@ void Loop::save_checkpoint() {
   state.finished = state.finished && !state.evaluation_pending;
   const auto written = at::zeros({1});
   write([&] {
-    run_->save({state, run_->position(), task_.model(state), std::move(training)},
-               options_.checkpoint.keep, best_step());
+    // What a stopped evaluation has logged is logged anew by the next one.
+    const auto logs = state.evaluation_pending ? before_evaluation_ : run_->position();
+    run_->save({state, logs, task_.model(state), std::move(training)}, options_.checkpoint.keep,
+               best_step());
     written.fill_(1);
   });
   group_->broadcast({written});

@@ -119,7 +119,8 @@ class Loop {
   LoopOptions options_;
   std::shared_ptr<Group> group_;
   c10::Device device_;
-  RunDirectory* run_ = nullptr;  ///< on rank 0
+  RunDirectory* run_ = nullptr;    ///< on rank 0
+  LogPosition before_evaluation_;  ///< of the newest epoch, on rank 0
   RunState state_;
   StepRunner steps_;
   EpochTimes times_;

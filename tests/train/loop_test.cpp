@@ -44,11 +44,12 @@ std::vector<std::string> checkpoint_names(const fs::path& run) {
   return names;
 }
 
-/// Trains until a signal comes in the evaluation of an epoch.
-Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, int64_t epoch) {
+/// Trains until a signal comes in the evaluation of an epoch, or while its samples are drawn.
+Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, int64_t epoch,
+                           bool in_samples = false) {
   Points points(at::kCPU);
   Regression task(at::kCPU);
-  task.stop_in_evaluation = epoch;
+  (in_samples ? task.stop_in_samples : task.stop_in_evaluation) = epoch;
   Loop loop(task, points, options, make_single_group(), at::kCPU);
   auto run = RunDirectory::create(folder, options.settings);
   loop.write_to(run);
@@ -61,14 +62,16 @@ Outcome stop_in_evaluation(const fs::path& folder, const LoopOptions& options, i
 
 TEST(Loop, AnEvaluationThatWasStoppedIsDoneAnew) {
   const TemporaryFolder folder;
-  for (const int64_t every_steps : {0, 3}) {
+  for (const auto& [every_steps, in_samples] :
+       {std::pair<int64_t, bool>{0, false}, {3, false}, {0, true}, {3, true}}) {
     auto options = regression_options();
     options.checkpoint.every_steps = every_steps;
-    const auto whole = folder / fmt::format("whole-{}", every_steps);
+    options.train.samples_every = in_samples ? 1 : 0;
+    const auto whole = folder / fmt::format("whole-{}-{}", every_steps, in_samples);
     train_regression(whole, options);
     for (const int64_t epoch : {1, 2, 4}) {
-      const auto stopped = folder / fmt::format("stopped-{}-{}", every_steps, epoch);
-      EXPECT_FALSE(stop_in_evaluation(stopped, options, epoch).finished);
+      const auto stopped = folder / fmt::format("stopped-{}-{}-{}", every_steps, in_samples, epoch);
+      EXPECT_FALSE(stop_in_evaluation(stopped, options, epoch, in_samples).finished);
       const auto state = load_run_state(list_checkpoints(stopped).back());
       EXPECT_EQ(state.step, epoch * kBatches) << "no step after the signal";
       EXPECT_FALSE(state.finished) << "its evaluation is to come";

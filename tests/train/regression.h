@@ -92,7 +92,14 @@ class Regression : public Task {
     return {{"error", error}, {"epochs", static_cast<double>(epochs_)}};
   }
 
-  int64_t stop_in_evaluation = -1;  ///< of this epoch
+  /// Comes after the evaluation has been logged.
+  std::optional<Image> sample_picture() override {
+    if (epochs_ + 1 == stop_in_samples) raise(SIGTERM);
+    throw_if_interrupted();
+    return std::nullopt;
+  }
+
+  int64_t stop_in_evaluation = -1, stop_in_samples = -1;  ///< of this epoch
 
   TensorFile model(const RunState&) override { return {named_tensors(*averaged_), {}}; }
   TensorMap training_state() override {
