@@ -92,12 +92,12 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
 
 void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
   const bool picture = names_picture(arguments.out);
-  if (!picture && !names_tar(arguments.out)) {
+  if (picture || names_tar(arguments.out)) {
+    require_replaceable("--out", arguments.out, picture ? FileKind::picture : FileKind::tar);
+    require_writable(arguments.out);
+  } else {
     require_folder_name(arguments.out, "FILE.png, FILE.tar");
   }
-  if (picture) require_replaceable("--out", arguments.out, FileKind::picture);
-  if (names_tar(arguments.out)) require_replaceable("--out", arguments.out, FileKind::tar);
-  if (picture || names_tar(arguments.out)) require_writable(arguments.out);
   work_on_ranks(arguments, [&](const Launch& launch, Group& group) {
     auto session = open_diffusion(arguments, launch);
     (picture ? sample_grid_picture : sample_files)(session, arguments, group);

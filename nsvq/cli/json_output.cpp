@@ -13,6 +13,7 @@
 #include "nsvq/cli/flush_stdout.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/core/error.h"
+#include "nsvq/io/atomic_file.h"
 #include "nsvq/io/file.h"
 
 namespace nsvq {
@@ -36,11 +37,7 @@ bool is_stream(const fs::path& file) {
   std::error_code ignored;
   const auto type = fs::status(file, ignored).type();
   if (type == fs::file_type::character || type == fs::file_type::fifo) return true;
-  const auto target = fs::is_symlink(file, ignored) ? fs::read_symlink(file, ignored) : file;
-  const auto is_in = [](const fs::path& path, const char* folder) {
-    return path.string().starts_with(folder);
-  };
-  return is_in(target, "/proc/self/fd/") || is_in(target, "/dev/fd/") || is_in(file, "/dev/fd/");
+  return names_descriptor(file);
 }
 
 void write_to_stream(const std::string& file, const std::string& text) {

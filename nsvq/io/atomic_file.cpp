@@ -42,19 +42,6 @@ bool is_temporary_name(std::string_view name, std::string_view beginning) {
          parse_decimal(numbers.substr(0, between)) && parse_decimal(numbers.substr(between + 1));
 }
 
-/// Whether a name stands for what a descriptor has open (/dev/stdout, /dev/fd/3), links followed.
-bool names_descriptor(fs::path path) {
-  std::error_code error;
-  for (int links = 0; links < 40; ++links) {
-    const auto folder = fs::canonical(parent_of(path), error).string();
-    if (!error && folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
-    const auto target = fs::read_symlink(path, error);
-    if (error) return false;
-    path = parent_of(path) / target;
-  }
-  return false;
-}
-
 // Puts `fresh` in place of the folder `old`, whose files end under the name of `fresh`.
 void exchange_folders(const fs::path& fresh, const fs::path& old) {
   const auto exchange = [&] {
@@ -113,6 +100,18 @@ void sync_tree(const fs::path& folder) try {
 }
 
 }  // namespace
+
+bool names_descriptor(fs::path path) {
+  std::error_code error;
+  for (int links = 0; links < 40; ++links) {
+    const auto folder = fs::canonical(parent_of(path), error).string();
+    if (!error && folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
+    const auto target = fs::read_symlink(path, error);
+    if (error) return false;
+    path = parent_of(path) / target;
+  }
+  return false;
+}
 
 AtomicFile::AtomicFile(fs::path final_path) : final_(std::move(final_path)) {
   make_folders(parent_of(final_));

@@ -14,8 +14,12 @@ namespace nsvq {
 // Files and folders under construction are named `.NAME.tmp-PID-N`, beside their final NAME. One
 // left by a killed process can be ignored or removed.
 
+/// Whether a name stands for what a descriptor has open (/dev/stdout, /dev/fd/3), links followed.
+bool names_descriptor(std::filesystem::path path);
+
 /// write_file (file.h) in pieces: `write` them, then `commit` syncs and renames. Without `commit`
-/// nothing appears. A device or a pipe (/dev/null) is written directly.
+/// nothing appears. A device or a pipe (/dev/null) is written directly; a file by the name of its
+/// descriptor throws UserError.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path final_path);

@@ -4,8 +4,8 @@
 
 namespace nsvq {
 
-std::string EpochTimes::advice() {
-  const double ends = evaluation + samples + checkpoints;
+std::string EpochTimes::advice(double elapsed) {
+  const double ends = evaluation + samples + checkpoints, steps = elapsed - ends;
   if (said_ || ends < kNoticeable || ends <= steps) return "";
   said_ = true;
   return fmt::format(

@@ -9,11 +9,11 @@ namespace nsvq {
 /// than its steps, which does not show in their rate.
 class EpochTimes {
  public:
-  double steps = 0, evaluation = 0, samples = 0, checkpoints = 0;
+  double evaluation = 0, samples = 0, checkpoints = 0;
 
-  /// Once, when what follows epochs has taken longer than their steps and at least
-  /// `kNoticeable`: a line that says so and names the settings. Otherwise empty.
-  std::string advice();
+  /// Once, when these have taken longer than all else of the `elapsed` seconds, the steps, and at
+  /// least `kNoticeable`: a line that says so and names the settings. Otherwise empty.
+  std::string advice(double elapsed);
 
   static constexpr double kNoticeable = 20;
 

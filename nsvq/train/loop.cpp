@@ -72,6 +72,7 @@ Outcome Loop::train() {
   if (!state_.finished || best_step() >= 0) write([&] { run_->mark_best(best_step()); });
   traffic_ = group_->traffic();
   traffic_step_ = state_.step;
+  start_ = std::chrono::steady_clock::now();
   Progress progress("training", std::max(total_steps(), state_.step), "steps", 30, state_.step);
   bool stopped = false;
   try {
@@ -103,7 +104,6 @@ void Loop::share_tensors() {
 
 /// Throws Interrupted between two steps if the process was asked to stop.
 void Loop::train_epoch(Progress& progress) {
-  const TimeGuard timed(times_.steps);
   batches_.start(state_.epoch, state_.batch, state_.used);
   InFlightLimit in_flight(device_);
   while (state_.step < total_steps()) {
@@ -132,11 +132,7 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
   if (is_due(options_.train.check_ranks, state_.step)) {
     require_equal_ranks(*group_, task_.shared_tensors(), fmt::format("step {}", state_.step));
   }
-  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_asked) {
-    const double before = times_.checkpoints;
-    save_checkpoint();
-    times_.steps -= times_.checkpoints - before;  // train_epoch counts it too
-  }
+  if (is_due(options_.checkpoint.every_steps, state_.step) || checkpoint_asked) save_checkpoint();
   if (checkpoint_asked && saved_ == place()) {
     log("step {}: checkpoint written, as SIGUSR1 asked", state_.step);
   }
@@ -144,10 +140,7 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
 }
 
 void Loop::finish_epoch() {
-  {
-    const TimeGuard timed(times_.steps);  // those that are still under way on a GPU
-    check_skipped_steps();
-  }
+  check_skipped_steps();
   const int64_t left = state_.samples - state_.used - state_.batch * state_.step_samples;
   const bool whole = left < state_.step_samples;
   state_.batch = state_.used = 0;
@@ -174,7 +167,8 @@ void Loop::evaluate_epoch() {
   state_.evaluation_pending = false;
   const bool best = best_step() == state_.step;
   if (options_.checkpoint.every_steps == 0 || state_.finished || best) save_checkpoint();
-  if (const auto advice = times_.advice(); !advice.empty()) log("{}", advice);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  if (const auto advice = times_.advice(elapsed.count()); !advice.empty()) log("{}", advice);
 }
 
 void Loop::show_epoch() {
@@ -268,6 +262,7 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
   // A budget may have grown; one that was spent just before a crash still has its end to come.
   state_.finished = state_.step >= total_steps() && (state_.finished || state_.batch == 0);
   saved_ = place();
+  nsvq::require_finite(checkpoint.model.tensors, from);
   steps_.load(checkpoint.training, from);
   task_.load(checkpoint.model.tensors, checkpoint.training, state_.task, from);
 }

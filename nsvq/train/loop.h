@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -124,11 +125,12 @@ class Loop {
   RunState state_;
   StepRunner steps_;
   EpochTimes times_;
-  std::string note_;          ///< behind the progress bar
-  Place saved_;               ///< of the newest checkpoint
-  bool disk_full_ = false;    ///< when something could not be written last
-  Group::Traffic traffic_;    ///< at the last line of a step
-  int64_t traffic_step_ = 0;  ///< of that line
+  std::chrono::steady_clock::time_point start_;  ///< of the first step here
+  std::string note_;                             ///< behind the progress bar
+  Place saved_;                                  ///< of the newest checkpoint
+  bool disk_full_ = false;                       ///< when something could not be written last
+  Group::Traffic traffic_;                       ///< at the last line of a step
+  int64_t traffic_step_ = 0;                     ///< of that line
   std::vector<Hook> step_hooks_, epoch_hooks_;
 };
 

@@ -119,7 +119,6 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
   }
   load_tensors(*model_, with_prefix(training, "model."), from);
   load_tensors(*averaged_model_, model, from);
-  require_finite(named_tensors(*averaged_model_), from);
   optimizer_.load(with_prefix(training, "adam."), from);
   if (adversary_) adversary_->load(with_prefix(training, "discriminator."), from);
   if (drift_) drift_->load(with_prefix(training, "drift."), from);
