@@ -21,8 +21,8 @@ struct State {
   __device__ void open() { places = count(); }
   /// The score from which on a code of a tile calls for attention: a candidate's or, if the list is
   /// closed, one that raises the floor.
-  __device__ float call(float tile_slack) const {
-    return floor + __uint_as_float(__float_as_uint(tile_slack) ^ (~places & 0x80000000u));
+  __device__ float call(const Header& tile) const {
+    return fmaf(slack.of(tile), closed() ? wake_of(tile) : -1.0f, floor);
   }
 };
 
@@ -87,12 +87,11 @@ struct Seen {
 };
 
 /// Whether no code that went to the sums of a closed list, and none in the list, can be the nearest
-/// any more. They had scores of at most the floor + the bound of their tile, and are off by as
-/// much.
+/// any more.
 template <bool kSums>
 __device__ bool all_left_behind(const SearchPass& pass, const Seen& seen, float risen) {
-  const float widest = seen.slack.of(*pass.widest);
-  return seen.floor + 2.02f * widest < risen && (!kSums || widest <= kMostSlack);
+  const float reach = seen.slack.of(*pass.widest);
+  return seen.floor + reach < risen && (!kSums || reach <= kMostReach);
 }
 
 /// Sums over a list that is given up.
@@ -190,9 +189,10 @@ template <bool kSums, int kFirst, int kCount>
 __device__ bool collect_few(float (&scores)[kCount], float top, const Header& header,
                             int first_code, const Lists& lists, int offset, State& state) {
   const int lane = threadIdx.x % 32, place = lane % 4;
-  const int few = header.least < 0.25f * header.norm ? 1 : 4;
-  const float slack = state.slack.of(header), risen = fmaxf(state.floor, quad_max(top) - slack);
-  const bool woken = state.closed() && risen > state.floor;
+  const int few = is_uneven(header) ? 1 : 4;
+  const float slack = state.slack.of(header), highest = quad_max(top);
+  const bool woken = state.closed() && highest >= state.call(header);
+  const float risen = state.closed() ? state.floor : fmaxf(state.floor, highest - slack);
   const float limit = state.closed() ? -kNothing : fmaxf(risen - slack, kLeast);
   uint32_t bits = 0, written = 0;
 #pragma unroll

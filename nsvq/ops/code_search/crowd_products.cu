@@ -1,10 +1,10 @@
 // Products of the latents in crowds with the codes about their centres (crowds.h).
 //
 // A block has every so-many-th code, a thread one code at a time. It compares its codes with the
-// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail. Codes
-// that belong to a crowd are rounded, as differences to its centre, into shared memory, ordered by
-// crowd; then the warps take 16 latents of a crowd at a time against its codes there, with the
-// tensor cores.
+// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail, or by
+// marks where there are any. Codes that belong to a crowd are rounded, as differences to its
+// centre, into shared memory, ordered by crowd; then the warps take 16 latents of a crowd at a time
+// against its codes there, with the tensor cores.
 
 #include "nsvq/ops/code_search/crowd_mma.cuh"
 #include "nsvq/ops/code_search/sort_crowds.cuh"
@@ -58,6 +58,19 @@ struct Centres {
     return bits;
   }
 };
+
+/// Of up to 32 crowds from `first` on those for which a code is marked, or that have no marks.
+__device__ uint32_t marked_for(const Crowds& crowds, int64_t code, int first, uint32_t near) {
+  const int64_t word = code / 8 / 32, last = crowds.marked - first;
+  const auto bit = static_cast<int>(code / 8 % 32);
+#pragma unroll 8
+  for (int i = 0; i < kCentres; ++i) {
+    if ((near >> i & 1) == 0 || i >= last) continue;
+    const uint32_t marks = __ldcg(crowds.marks + int64_t{first + i} * crowds.words + word);
+    if ((marks >> bit & 1) == 0) near &= ~(1u << i);
+  }
+  return near;
+}
 
 /// Whether a code belongs to a crowd. An equal of the centre with a higher index cannot win.
 __device__ bool belongs(const Problem& problem, int32_t code, int32_t centre, float limit) {
@@ -163,6 +176,7 @@ __global__ void __launch_bounds__(threads_for(kPanels), 1)
     crowd_kernel(const __grid_constant__ Problem problem) {
   const int crowds = problem.crowds.counts[1];
   if (crowds == 0) return;
+  const bool are_marked = problem.crowds.are_marked();
   sort_once(problem.crowds);
   extern __shared__ __align__(16) uint8_t shared[];
   auto& rows = *reinterpret_cast<Rows<kPanels>*>(shared);
@@ -178,8 +192,10 @@ __global__ void __launch_bounds__(threads_for(kPanels), 1)
       __syncthreads();
       centres.load(problem, c, crowds);
       __syncthreads();
-      take_codes<kPanels>(problem, centres, scale, static_cast<int32_t>(there ? code : 0),
-                          there ? centres.near(values, d) : 0, shares, rows);
+      uint32_t near = there ? centres.near(values, d) : 0;
+      if (near && are_marked) near = marked_for(problem.crowds, code, c, near);
+      take_codes<kPanels>(problem, centres, scale, static_cast<int32_t>(there ? code : 0), near,
+                          shares, rows);
     }
   }
 }

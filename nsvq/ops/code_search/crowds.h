@@ -13,6 +13,10 @@
 // members; no other can be the nearest of any of its latents, whatever the first pass made of it. A
 // code with the very values of m loses to it unless its index is lower, and is left out.
 //
+// Where latents are far from their codes, as in first epochs, that is nearly every code for each of
+// hundreds of crowds. Then another pass marks the codes whose scores of the first pass come within
+// the error bounds of a latent's best (mark_crowds_sm90.cu), and the others are no members either.
+//
 // Scores have a proven error (crowd_bound.h). The centre's own score is 0, exactly, and the listed
 // code of the highest score has one known in fp64: from these on the floor of a latent rises to the
 // highest score less its error. Codes within their bound of the floor are the latent's hits, of
@@ -27,6 +31,10 @@
 namespace nsvq {
 
 constexpr int kMostHits = 128;
+/// Memory for marks, about: of crowds beyond it all codes count as marked.
+constexpr int64_t kMarkBytes = int64_t{8} << 20;
+/// With so few crowds, which the products take at a time, marks cost more than they spare.
+constexpr int kFewCrowds = 32;
 
 /// A latent as it joins a crowd: the rank is its place among the crowd's latents.
 struct CrowdMember {
@@ -35,21 +43,32 @@ struct CrowdMember {
 
 /// On the GPU; what is indexed by centre has room for every code.
 struct Crowds {
-  int32_t*
-      counts;  ///< latents, crowds; blocks that have begun, whether all is sorted: zero on entry
-  int32_t* sizes;        ///< [K] latents of a centre: zero on entry
-  int32_t* limits;       ///< [K] bits of the largest 4 |z - m|^2 of a centre: zero on entry
-  int32_t* firsts;       ///< [K] where the latents of a centre begin in `latents`
-  int32_t* centres;      ///< [crowds]
-  CrowdMember* members;  ///< [latents] as they joined
-  int32_t* latents;      ///< [latents] crowd by crowd
-  uint16_t* rows;        ///< [N, panels * 64] differences to the centre, fp16
+  /// Latents, crowds, blocks that have begun, whether all is sorted, latents that are far from
+  /// their centre: zero on entry.
+  int32_t* counts;
+  int32_t* sizes;      ///< [K] latents of a centre: zero on entry
+  int32_t* limits;     ///< [K] bits of the largest 4 |z - m|^2 of a centre: zero on entry
+  int32_t* firsts;     ///< [K] where the latents of a centre begin in `latents`
+  int32_t* centres;    ///< [crowds]
+  int32_t* places;     ///< [K] where a centre is in `centres`
+  int32_t* centre_of;  ///< [N] -1: in no crowd
+  float* scores;       ///< [N] lower bounds of the best score in the first pass
+  uint32_t* marks;     ///< [marked, words] a bit for 8 codes, of the first crowds
+  int32_t marked, words;
+  CrowdMember* members;             ///< [latents] as they joined
+  int32_t* latents;                 ///< [latents] crowd by crowd
+  uint16_t* rows;                   ///< [N, panels * 64] differences to the centre, fp16
   crowds::Difference* differences;  ///< [N]
   int32_t* floors;                  ///< [N] bits of lower bounds of the best score, 0 or above
   int32_t* hit_counts;              ///< [N]
   Candidate* hits;                  ///< [N, kMostHits] codes, and scores with their error added
 
-  static constexpr int kCounts = 4;
+  static constexpr int kCounts = 5;
+
+  /// Marks are made where there are many crowds and a quarter of the latents in them are far.
+  __host__ __device__ bool are_marked() const {
+    return counts[1] > kFewCrowds && int64_t{4} * counts[4] >= counts[0];
+  }
 };
 
 /// The first pass and what comes of it.
@@ -64,6 +83,9 @@ struct Problem {
 /// Finds the nearest among the candidates by fp64 distances and completes the sums. Latents whose
 /// lists were too short for that are put into crowds.
 void rerank_candidates(const Problem& problem, cudaStream_t stream);
+
+/// Marks codes for the latents in crowds, where that is worth it.
+void mark_crowds(const Problem& problem, cudaStream_t stream);
 
 /// The hits of the latents in crowds.
 void multiply_crowds(const Problem& problem, int processors, cudaStream_t stream);

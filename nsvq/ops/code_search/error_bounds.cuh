@@ -22,6 +22,19 @@ __device__ inline Unit unit_of(const ValueRange* range, double tau) {
 template <int kPanels>
 constexpr float kKappa = (20.0f * 4 * kPanels + 4) * 0x1p-23f;
 
+/// Whether norms in a tile differ so much that its bound says little of most of its codes.
+__device__ inline bool is_uneven(const Header& tile) { return tile.least < 0.25f * tile.norm; }
+
+/// Scores above the floor of a closed list by this many error bounds of their tile raise it. At 1
+/// each code that is a little nearer than those before it would, and in a crowd there are many; but
+/// the bound of an uneven tile is far above that of most codes.
+__device__ inline float wake_of(const Header& tile) { return is_uneven(tile) ? 1.0f : 1.5f; }
+
+/// Codes that a closed list leaves to the sums have scores of at most the floor + wake_of error
+/// bounds, and are off by one more: so many bounds, a little added for rounding, are a tile's
+/// reach.
+__device__ inline float reach_of(const Header& tile) { return 1.01f * (1 + wake_of(tile)); }
+
 /// Where the norms of a tile's codes follow its header: two in a word.
 __device__ inline const uint32_t* norms_of(const Header& header) {
   return reinterpret_cast<const uint32_t*>(&header + 1);
@@ -71,8 +84,8 @@ __device__ inline Slack slack_of(const Row& row, float rate) {
   return {2.002f * rate * (row.residual + kKappa<kPanels> * row.norm), 2.002f * rate * row.norm};
 }
 
-/// Weights in closed lists are relative to a floor that scores exceed by up to twice the error
-/// bound; fp32 holds them as long as that is no more than this, in powers of two.
-constexpr float kMostSlack = 32;
+/// Weights in closed lists are relative to a floor that scores exceed by up to their tile's reach;
+/// fp32 holds them as long as that is no more than this, in powers of two.
+constexpr float kMostReach = 64;
 
 }  // namespace nsvq

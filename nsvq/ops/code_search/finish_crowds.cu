@@ -49,7 +49,7 @@ __device__ bool finish(const Problem& problem, int64_t latent) {
   const Row row = pass.rows[latent];
   const Candidates<kPanels> candidates{pass, latent, slack_of<kPanels>(row, unit.rate), 0,
                                        unit.rate};
-  return candidates.widest() <= kMostSlack && complete_sums(problem, candidates, winner, row, unit);
+  return candidates.reach() <= kMostReach && complete_sums(problem, candidates, winner, row, unit);
 }
 
 /// As a rule there are no latents in crowds. What hits do not decide is compared with every code.

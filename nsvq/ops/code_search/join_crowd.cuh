@@ -39,6 +39,24 @@ __device__ inline float first_floor(double to_centre, double to_best, float scal
   return score > 0 && score < 1e30 ? static_cast<float>(score) * (1 - 0x1p-22f) : 0.0f;
 }
 
+/// Whether the codes within twice a latent's distance of its centre may be most of all codes: that
+/// is, whether it is more than half the largest norm of a code about the centre of all (the widest
+/// has it 2.0 to 2.5 times).
+__device__ inline bool is_far(float limit, float scale, const Header& widest) {
+  return limit * scale * scale > 0.04f * widest.norm * widest.norm;
+}
+
+/// Adds a latent to the crowd of its centre; the place of the crowd if it is the first, else -1.
+__device__ inline int add_to_crowd(const Crowds& crowds, int32_t latent, int32_t centre) {
+  const int rank = atomicAdd(crowds.sizes + centre, 1);
+  crowds.members[atomicAdd(crowds.counts, 1)] = {latent, centre, rank};
+  if (rank > 0) return -1;
+  const int place = atomicAdd(crowds.counts + 1, 1);
+  crowds.centres[place] = centre;
+  crowds.places[centre] = place;
+  return place;
+}
+
 /// A latent joins the crowd of its centre, by a warp. Not inlined, since few do.
 template <int kPanels>
 __device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> candidates,
@@ -55,16 +73,23 @@ __device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> ca
       own, other, unit.scale, crowds.rows + latent * (kPanels * kPanelColumns));
   const double to_centre = shared_distance(values, centre, d);
   const double to_best = shared_distance(values, problem.codes.values + listed.best * d, d);
-  if (threadIdx.x % 32 > 0) return;
-  crowds.differences[latent] = difference;
-  crowds.floors[latent] = __float_as_int(first_floor(to_centre, to_best, unit.scale));
-  crowds.hit_counts[latent] = 0;
-  // Enlarged for the rounding of sums in fp32; of numbers above zero the bits have their order.
-  const float limit = static_cast<float>(4 * to_centre) * 1.0002f + 1e-36f;
-  atomicMax(crowds.limits + listed.centre, __float_as_int(limit));
-  const int rank = atomicAdd(crowds.sizes + listed.centre, 1);
-  if (rank == 0) crowds.centres[atomicAdd(crowds.counts + 1, 1)] = listed.centre;
-  crowds.members[atomicAdd(crowds.counts, 1)] = {static_cast<int32_t>(latent), listed.centre, rank};
+  int place = -1;
+  if (threadIdx.x % 32 == 0) {
+    crowds.differences[latent] = difference;
+    crowds.floors[latent] = __float_as_int(first_floor(to_centre, to_best, unit.scale));
+    crowds.hit_counts[latent] = 0;
+    // Enlarged for the rounding of sums in fp32; of numbers above zero the bits have their order.
+    const float limit = static_cast<float>(4 * to_centre) * 1.0002f + 1e-36f;
+    atomicMax(crowds.limits + listed.centre, __float_as_int(limit));
+    crowds.centre_of[latent] = listed.centre;
+    crowds.scores[latent] = candidates.floor;
+    if (is_far(limit, unit.scale, *problem.pass.widest)) atomicAdd(crowds.counts + 4, 1);
+    place = add_to_crowd(crowds, static_cast<int32_t>(latent), listed.centre);
+  }
+  place = __shfl_sync(~0u, place, 0);
+  if (place < 0 || place >= crowds.marked) return;
+  uint32_t* marks = crowds.marks + int64_t{place} * crowds.words;
+  for (int i = threadIdx.x % 32; i < crowds.words; i += 32) marks[i] = 0;
 }
 
 }  // namespace nsvq::crowds

@@ -69,8 +69,8 @@ struct Candidates {
     return one.score >= floor - slack_for<kPanels>(pass.codes, one.code, slack, rate);
   }
 
-  /// The largest error bound that any code has.
-  __device__ float widest() const { return slack.of(*pass.widest); }
+  /// How far above the floor of a closed list the score of a code that it left to the sums may be.
+  __device__ float reach() const { return slack.of(*pass.widest); }
 };
 
 /// Loss and denominator of a latent: the sums of all parts and of the candidates that did not win,

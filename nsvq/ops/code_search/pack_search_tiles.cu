@@ -55,10 +55,11 @@ __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanel
   }
   const float gamma = unit.rate * (24.1f * 0x1p-24f * norm * norm + 1e-30f);
   *header = {norm, residual, gamma, least};
+  const float reach = reach_of(*header);
   // Of numbers above zero the bits have their order.
-  atomicMax(reinterpret_cast<int*>(&widest->norm), __float_as_int(norm));
-  atomicMax(reinterpret_cast<int*>(&widest->residual), __float_as_int(residual));
-  atomicMax(reinterpret_cast<int*>(&widest->gamma), __float_as_int(gamma));
+  atomicMax(reinterpret_cast<int*>(&widest->norm), __float_as_int(reach * norm));
+  atomicMax(reinterpret_cast<int*>(&widest->residual), __float_as_int(reach * residual));
+  atomicMax(reinterpret_cast<int*>(&widest->gamma), __float_as_int(reach * gamma));
 }
 
 /// Blocks from 0 on pack tiles of codes, the others latents. Their weights are not known yet.

@@ -78,14 +78,13 @@ __device__ Floors floors_of(const SearchPass& pass, int64_t row) {
 }
 
 /// Whether the nearest code may be one that a closed list left to the sums: those have scores of at
-/// most the floor of their part + twice the error bound. Where the sums themselves may have left
+/// most the floor of their part + the reach of their tile. Where the sums themselves may have left
 /// the range of fp32, the latent is treated alike.
 template <int kPanels>
 __device__ bool may_be_unlisted(const Candidates<kPanels>& candidates, const Floors& floors) {
   if (floors.closed == kNothing) return false;
-  const float widest = candidates.widest();
-  return floors.closed + 2.02f * widest >= floors.best ||
-         (candidates.pass.tau > 0 && widest > kMostSlack);
+  const float reach = candidates.reach();
+  return floors.closed + reach >= floors.best || (candidates.pass.tau > 0 && reach > kMostReach);
 }
 
 /// Everything for a latent, by a warp.
@@ -96,7 +95,10 @@ __device__ void rerank(const Problem& problem, int64_t index, Queue& queue) {
   const Unit unit = unit_of(pass.range, pass.tau);
   const Row row = pass.rows[index];
   if (!unit.finite || !row.finite) {
-    if (lane == 0) write_nothing(problem.results, index);
+    if (lane == 0) {
+      write_nothing(problem.results, index);
+      problem.crowds.centre_of[index] = -1;
+    }
     return;
   }
   const Floors floors = floors_of(pass, index);
@@ -106,6 +108,7 @@ __device__ void rerank(const Problem& problem, int64_t index, Queue& queue) {
     crowds::join<kPanels>(problem, candidates, unit);
     return;
   }
+  if (lane == 0) problem.crowds.centre_of[index] = -1;
   const Nearest winner = nearest_of(problem, candidates, queue);
   if (lane == 0) {
     problem.results.indices[index] = winner.code;

@@ -92,7 +92,7 @@ __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const b
     float top = kNothing;
     at_place<kParts>(place,
                      [&](auto row, auto half) { top = write_board<row, half>(scores, board); });
-    const bool own = (r == 0 ? calls[0] : calls[1]) && top >= state.call(state.slack.of(header));
+    const bool own = (r == 0 ? calls[0] : calls[1]) && top >= state.call(header);
     if (!__any_sync(~0u, own)) continue;
     const Bounds bounds{header, norms_of(header) + part * (Board::kCodes / 2), rate};
     attend<kSums>(board, own, bounds, first_code + part * Board::kCodes, lists, offset + 8 * r,
@@ -136,11 +136,10 @@ __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, fl
   const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
   float top[2];
   score(scores, bias, twice_rate, top);
-  bool calls[2] = {top[0] >= states[0].call(states[0].slack.of(header)),
-                   top[1] >= states[1].call(states[1].slack.of(header))};
+  bool calls[2] = {top[0] >= states[0].call(header), top[1] >= states[1].call(header)};
   if (__any_sync(~0u, calls[0] || calls[1])) {
     const float rate = 0.5f * twice_rate;
-    if (header.least < 0.25f * header.norm) judge_calls(scores, header, rate, states, calls);
+    if (is_uneven(header)) judge_calls(scores, header, rate, states, calls);
     uint32_t left = 0;
     if (__any_sync(~0u, calls[0]) &&
         !collect_few<kSums, 0>(scores, top[0], header, first_code, lists, offset, states[0])) {

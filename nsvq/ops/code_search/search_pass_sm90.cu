@@ -1,11 +1,6 @@
 // The first pass on Hopper: every latent against every code, tile by tile, with nothing of N x K
 // left in memory.
 //
-// A block holds 256 latents and streams a range of the codes through a ring of tiles. Each of its
-// two warpgroups has 128 latents as two halves of 64 with a product each, so that one half's
-// product is under way while the other's scores are read. A latent's scores lie in the four threads
-// of a quad.
-//
 // A score within the error bounds (tile_layout.h) of the best so far makes its code a candidate;
 // all others go to the sums. Since the bound on the best score only rises, the nearest code is
 // among the candidates, and since no candidate is in the sums, nothing need be taken out of them
@@ -18,13 +13,13 @@
 #include <algorithm>
 
 #include "nsvq/ops/code_search/search_epilogue.cuh"
+#include "nsvq/ops/code_search/tile_sweep.cuh"
 
 namespace nsvq {
 
 namespace {
 
-constexpr int kBlockLatents = 256;
-__host__ __device__ constexpr int stages_for(int panels) { return panels <= 2 ? 4 : 2; }
+using sm90::kBlockLatents, sm90::stages_for;
 
 #ifdef NSVQ_SM90A
 
@@ -38,50 +33,26 @@ __device__ void write_partial(const State& state, const SearchPass& pass, int64_
   }
 }
 
-/// The part of a warpgroup: 128 latents against the tiles [first, last) of the codes.
+/// The part of a warpgroup.
 template <int kPanels, bool kSums, int kStages>
-__device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, uint8_t* resident,
-                       uint8_t* ring, Board* boards, int first, int last) {
-  constexpr int kRows = tile_rows(kPanels);
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
-  const int row = group * 128 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  Lists lists{&pass, static_cast<int>(blockIdx.x) * kBlockLatents + row,
-              static_cast<int>(blockIdx.y)};
+__device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, const uint8_t* resident,
+                       Board* boards, const TileRange& range) {
+  Lists lists{&pass, first_latent(), static_cast<int>(blockIdx.y)};
   const float rate = unit_of(pass.range, pass.tau).rate;
   State states[2][2];
-  uint32_t halves[2];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int at = group * 128 + h * 64;
-    halves[h] = shared_address(resident) + at / kRows * body_bytes(kPanels) + at % kRows * 128;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int latent = lists.row + h * 64 + r * 8;
-      states[h][r].slack = slack_of<kPanels>(latent < pass.count ? pass.rows[latent] : Row{}, rate);
-    }
+  for (int i = 0; i < 4; ++i) {
+    const int latent = lists.row + i / 2 * 64 + i % 2 * 8;
+    states[i / 2][i % 2].slack =
+        slack_of<kPanels>(latent < pass.count ? pass.rows[latent] : Row{}, rate);
   }
   Board& board = boards[threadIdx.x / 32];
-  float left[kRows / 2], right[kRows / 2];
-  Place<kStages> place;
-  const Turn turn(group);
-  barrier_wait(&barriers.resident, 0);
-  for (int t = first; t < last; ++t, place.advance()) {
-    const uint8_t* tile = ring + place.stage * tile_bytes(kPanels);
-    lists.grow(t - first);
-    barrier_wait(&barriers.full[place.stage], place.round);
-    turn.wait();
-    multiply<kPanels>(left, halves[0], shared_address(tile));
-    multiply<kPanels>(right, halves[1], shared_address(tile));
-    mma_wait<1>();
-    pin(left);
-    turn.pass(t + 1 < last);
-    search_epilogue<kPanels, kSums>(left, tile, 2 * rate, t * kRows, lists, 0, board, states[0]);
-    mma_wait<0>();
-    pin(right);
-    search_epilogue<kPanels, kSums>(right, tile, 2 * rate, t * kRows, lists, 64, board, states[1]);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&barriers.empty[place.stage]);
-  }
+  sweep_tiles<kPanels>(
+      barriers, resident, range, [&](auto& products, const uint8_t* tile, int t, auto half) {
+        if (half == 0) lists.grow(t - range.first);
+        search_epilogue<kPanels, kSums>(products, tile, 2 * rate, t * tile_rows(kPanels), lists,
+                                        half * 64, board, states[half]);
+      });
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     write_partial<kSums>(states[i / 2][i % 2], pass, lists.row + i / 2 * 64 + i % 2 * 8,
@@ -95,39 +66,27 @@ template <int kPanels, bool kSums>
 __global__ void __launch_bounds__(sm90::kThreads, 1)
     search_pass_kernel(const __grid_constant__ SearchPass pass) {
 #ifdef NSVQ_SM90A
-  constexpr int kStages = stages_for(kPanels), kTiles = kBlockLatents / tile_rows(kPanels);
   extern __shared__ uint8_t shared[];
-  __shared__ Barriers<kStages> barriers;
+  __shared__ Barriers<stages_for(kPanels)> barriers;
   uint8_t* resident = aligned(shared);
-  uint8_t* ring = resident + kTiles * body_bytes(kPanels);
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
-  const auto first = static_cast<int>(int64_t{pass.code_tiles} * blockIdx.y / pass.splits);
-  const auto last = static_cast<int>(int64_t{pass.code_tiles} * (blockIdx.y + 1) / pass.splits);
+  const TileRange range(pass);
   if (threadIdx.x < kReaders) {
     take_registers();
-    auto* boards = reinterpret_cast<Board*>(ring + kStages * tile_bytes(kPanels));
-    search<kPanels, kSums>(pass, barriers, resident, ring, boards, first, last);
+    auto* boards = reinterpret_cast<Board*>(resident + sweep_bytes(kPanels) - 1024);
+    search<kPanels, kSums>(pass, barriers, resident, boards, range);
   } else {
     give_registers();
-    if (threadIdx.x > kReaders) return;
-    copies_begin(&barriers.resident, kTiles * body_bytes(kPanels));
-    for (int i = 0; i < kTiles; ++i) {
-      bulk_copy(resident + i * body_bytes(kPanels),
-                pass.latents + (blockIdx.x * int64_t{kTiles} + i) * tile_bytes(kPanels),
-                body_bytes(kPanels), &barriers.resident);
-    }
-    fill(barriers, ring, pass.codes + first * int64_t{tile_bytes(kPanels)}, last - first,
-         tile_bytes(kPanels));
+    if (threadIdx.x == kReaders) copy_tiles<kPanels>(pass, barriers, resident, range);
   }
 #endif
 }
 
 template <int kPanels, bool kSums>
 void launch(const SearchPass& pass, cudaStream_t stream) {
-  constexpr int kBytes = 1024 + kBlockLatents / tile_rows(kPanels) * body_bytes(kPanels) +
-                         stages_for(kPanels) * tile_bytes(kPanels) +
-                         sm90::kReaders / 32 * sizeof(sm90::Board);
+  constexpr int kBytes =
+      sm90::sweep_bytes(kPanels) + sm90::kReaders / 32 * static_cast<int>(sizeof(sm90::Board));
   const auto kernel = search_pass_kernel<kPanels, kSums>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const dim3 grid(static_cast<unsigned>((pass.count + kBlockLatents - 1) / kBlockLatents),

@@ -3,6 +3,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "nsvq/ops/code_search/blocked_passes.h"
 #include "nsvq/ops/code_search/gpu_path.h"
 
@@ -52,16 +54,24 @@ struct CrowdRoom {
       : n(in.z.size(0)),
         k(in.c.size(0)),
         row(int64_t{panels_for(in.dimension)} * kPanelColumns),
+        words((k + 255) / 256),
+        marked(std::min(n, kMarkBytes / (words * 4))),
         bytes(in.room<uint8_t>(n * (2 * row + sizeof(crowds::Difference) +
                                     kMostHits * sizeof(Candidate) + sizeof(CrowdMember) +
-                                    4 * sizeof(int32_t)) +
-                               k * sizeof(int32_t) + kPieces * kAlignment)) {
+                                    6 * sizeof(int32_t)) +
+                               (2 * k + marked * words) * sizeof(int32_t) + kPieces * kAlignment)) {
     const int64_t counts = Crowds::kCounts;
     crowds.counts = in.crowd_counts();
     crowds.sizes = crowds.counts + counts;
     crowds.limits = crowds.sizes + k;
     crowds.firsts = take<int32_t>(k);
     crowds.centres = take<int32_t>(n);
+    crowds.places = take<int32_t>(k);
+    crowds.centre_of = take<int32_t>(n);
+    crowds.scores = take<float>(n);
+    crowds.marks = take<uint32_t>(marked * words);
+    crowds.marked = static_cast<int32_t>(marked);
+    crowds.words = static_cast<int32_t>(words);
     crowds.members = take<CrowdMember>(n);
     crowds.latents = take<int32_t>(n);
     crowds.rows = take<uint16_t>(n * row);
@@ -78,8 +88,8 @@ struct CrowdRoom {
     return reinterpret_cast<T*>(piece);
   }
 
-  static constexpr int64_t kPieces = 9, kAlignment = 256;
-  int64_t n, k, row, used = 0;
+  static constexpr int64_t kPieces = 13, kAlignment = 256;
+  int64_t n, k, row, words, marked, used = 0;
   at::Tensor bytes;
   Crowds crowds;
 };
@@ -106,6 +116,7 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
   const CrowdRoom room(in);
   const Problem problem{pass, in.latents(), in.codes(), d, results, room.crowds};
   rerank_candidates(problem, in.stream);
+  mark_crowds(problem, in.stream);
   multiply_crowds(problem, in.processors, in.stream);
   finish_crowds(problem, in.stream);
 }

@@ -3,6 +3,7 @@
 //   pack_search_tiles.cu      tiles for the first pass
 //   search_pass_sm90.cu       first pass: candidates and softmax sums of each latent
 //   rerank.cu                 exact nearest code among the candidates, losses, denominators
+//   mark_crowds_sm90.cu       the codes that matter to crowds, where these are many and far
 //   crowd_products.cu         latents near more codes than their lists hold (crowds.h)
 //   finish_crowds.cu          their nearest codes, losses, denominators
 //   pack_grad_tiles.cu        tiles for the second pass
@@ -76,7 +77,7 @@ struct alignas(8) Candidate {
 /// A latent's state after some of the codes. `floor` is a lower bound of the best score; sum = sum
 /// of 2^(y - floor) and moment = sum of 2^(y - floor) (y - floor) run over the codes that are not
 /// in the list. A list that was full is closed (`places` is negative): from then on candidates go
-/// to the sums, none with a score above floor + the latent's bound for the tile.
+/// to the sums, none with a score above floor + wake_of times the latent's bound for the tile.
 struct alignas(16) Partial {
   float floor, sum, moment;
   int places;
@@ -115,7 +116,7 @@ struct Results {
 
 /// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
 /// latents, a multiple of 256 of them, and their rows [N]. `widest` (zero on entry) gets the
-/// largest of each number in the tiles' headers, but for the least norm.
+/// largest of each number in the tiles' headers, but for the least norm, times the tile's reach.
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
                        uint8_t* latent_tiles, Row* rows, Header* widest, cudaStream_t stream);
