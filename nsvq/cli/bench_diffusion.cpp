@@ -147,7 +147,7 @@ void run_bench_diffusion(const BenchDiffusionArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto config = bench_diffusion_config(arguments);
   const auto device = choose_device(config.run.device);
-  require_kernels(arguments.bench, device);
+  require_kernels(arguments.bench.kernels, device);
   const TorchFlags flags(training_torch_settings(config.run, device));
   const SideStreamGuard stream(device);
   const int64_t parameters = parameter_count(*DiffusionModel(config, arguments.channels));

@@ -48,8 +48,8 @@ const std::vector<std::string> kOperators = {"nearest_codes",
                                              "adam_step"};
 
 struct BenchOpsArguments {
-  std::string device = "auto", json, only;
-  int rounds = 5;
+  std::string device = "auto", json;
+  BenchChoice choice;
 };
 
 /// Gradients go at once: they would add to the next ones and hide in what was there before.
@@ -218,23 +218,26 @@ void time_adam(BenchTable& table) {
 void run_bench_ops(const BenchOpsArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto device = choose_device(arguments.device);
-  BenchTable table(device, arguments.rounds, arguments.only, kOperators);
+  require_kernels(arguments.choice.kernels, device);
+  const int rounds = arguments.choice.rounds;
+  BenchTable table(device, arguments.choice, kOperators);
   const Tf32Guard as_in_pytorch(Tf32Work::products, true);
-  const double copy = copy_bandwidth(device, arguments.rounds);
+  const double copy = copy_bandwidth(device, rounds);
   fmt::print("{}; medians of {} rounds in turns; a copy reads and writes {:.1f} GB/s\n\n",
-             describe(device), arguments.rounds, copy / 1e9);
+             describe(device), rounds, copy / 1e9);
   const auto use = device.is_cpu() ? CaseUse::time_cpu : CaseUse::time_gpu;
   for (const auto& one : code_cases()) {
-    if (one.use == use) time_codes(table, one);
+    if (one.use == use && table.wants_sizes(one.name)) time_codes(table, one);
   }
   time_choice(table);
   time_statistics(table);
   for (const auto& one : image_cases()) {
-    if (one.use == use) time_images(table, one);
+    if (one.use == use && table.wants_sizes(one.name)) time_images(table, one);
   }
   time_adam(table);
+  table.finish();
   const nlohmann::ordered_json json = {{"device", describe(device)},
-                                       {"rounds", arguments.rounds},
+                                       {"rounds", rounds},
                                        {"copy_bytes_per_second", copy},
                                        {"rows", table.rows()}};
   output.write(json);
@@ -247,10 +250,16 @@ void declare_bench_ops(CLI::App& app) {
   app.add_option("--device", arguments->device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--rounds", arguments->rounds, "times that each pair is measured")
+  auto& choice = arguments->choice;
+  app.add_option("--rounds", choice.rounds, "times that each pair is measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--only", arguments->only, "TEXT: operators whose name holds it");
+  app.add_option("--only", choice.only, "TEXT: operators whose name holds it");
+  app.add_option("--sizes", choice.sizes,
+                 "TEXT: cases whose sizes hold it, such as \"d 128, crowded\"");
+  app.add_option("--kernels", choice.kernels,
+                 "profile a GPU: times of the N longest kernels of each row")
+      ->check(CLI::Range(1, 1000));
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_ops(*arguments); });
 }

@@ -192,7 +192,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const auto config = bench_config(arguments);
   const auto device = choose_device(config.device);
   const TorchFlags flags(training_torch_settings(config, device));
-  require_kernels(arguments.bench, device);
+  require_kernels(arguments.bench.kernels, device);
   const SideStreamGuard stream(device);
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);

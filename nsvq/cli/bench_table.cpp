@@ -41,28 +41,31 @@ std::string per_second(double rate, const std::string& unit) {
 
 }  // namespace
 
-BenchTable::BenchTable(c10::Device device, int rounds, std::string only,
-                       std::vector<std::string> names)
-    : device_(device), rounds_(rounds), only_(std::move(only)), names_(std::move(names)) {
+BenchTable::BenchTable(c10::Device device, BenchChoice choice, std::vector<std::string> names)
+    : device_(device), choice_(std::move(choice)), names_(std::move(names)) {
   if (std::ranges::any_of(names_, [this](const auto& name) { return wants(name); })) return;
-  throw UserError("--only {}: no operator has a name with that (there are: {})", only_,
+  throw UserError("--only {}: no operator has a name with that (there are: {})", choice_.only,
                   fmt::join(names_, ", "));
 }
 
 bool BenchTable::wants(const std::string& name) const {
   TORCH_INTERNAL_ASSERT(std::ranges::find(names_, name) != names_.end(), name);
-  return name.find(only_) != std::string::npos;
+  return name.find(choice_.only) != std::string::npos;
+}
+
+bool BenchTable::wants_sizes(const std::string& sizes) const {
+  return sizes.find(choice_.sizes) != std::string::npos;
 }
 
 void BenchTable::compare(const std::string& name, const std::string& sizes, Amount amount,
                          const Work& plain, const Work& ours) {
-  if (!wants(name)) return;
+  if (!wants(name) || !wants_sizes(sizes)) return;
   if (rows_.empty()) {
     fmt::print(
         "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
         "nsvq |\n|---|---|---|---|---|---|---|---|\n");
   }
-  const auto result = nsvq::compare(plain, ours, device_, rounds_);
+  const auto result = nsvq::compare(plain, ours, device_, choice_.rounds);
   const double ratio =
       result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
   const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;
@@ -77,6 +80,18 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
                    {"ratio", ratio},  // NaN, null in JSON, if one of them is missing
                    {"amount", amount.value},
                    {"unit", amount.unit}});
+  if (choice_.kernels == 0 || !result.ours) return;
+  profiles_.push_back({fmt::format("{}, {}", name, sizes), profile_kernels(ours, device_, 3)});
+}
+
+void BenchTable::finish() {
+  if (rows_.empty())
+    throw UserError("--sizes {}: no case of the operators measured has sizes with that",
+                    choice_.sizes);
+  fmt::print("\n");
+  for (const auto& profile : profiles_) {
+    print_kernels(profile.title, profile.kernels, choice_.kernels);
+  }
 }
 
 }  // namespace nsvq

@@ -107,8 +107,8 @@ void declare_step_bench_arguments(CLI::App& app, StepBenchArguments& arguments) 
       ->check(CLI::Range(1, 1000));
 }
 
-void require_kernels(const StepBenchArguments& arguments, c10::Device device) {
-  if (arguments.kernels > 0 && device.is_cpu()) {
+void require_kernels(int kernels, c10::Device device) {
+  if (kernels > 0 && device.is_cpu()) {
     throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
   }
 }

@@ -41,8 +41,8 @@ struct Family {
 // A kernel belongs to the first family whose pattern matches its name.
 constexpr Family kFamilies[] = {
     {"search and NS loss",
-     "nsvq.*(stream|pull|pack|choose|survey|weigh|rest)_kernel|code_sums|code_usage|rank_rows|add_"
-     "rows"},
+     "nsvq.*(value_range|pack|pack_weighted|unit|search_pass|sweep|rerank|mark|crowd|finish|anchor|"
+     "weigh|codebook_grad|add_parts)_kernel|nsvq.*(count_codes|add_rows)"},
     {"group norm with SiLU", "group_norm"},
     {"LPIPS distance", "nsvq.*(distances|gradients)<"},
     {"bias and ReLU", "bias_relu"},
@@ -92,22 +92,26 @@ std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels) {
   return longest_first(families);
 }
 
+nlohmann::ordered_json print_kernels(const std::string& title, const std::vector<KernelTime>& times,
+                                     int64_t most) {
+  auto json = nlohmann::ordered_json::array();
+  fmt::print("| {} | ms | launches |\n|---|---|---|\n", title);
+  for (const auto& time : times) {
+    if (std::ssize(json) >= most) break;
+    fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
+    json.push_back(
+        {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
+  }
+  fmt::print("\n");
+  return json;
+}
+
 nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,
                                     int kernels) {
   const auto all = profile_kernels(step, device, /*calls=*/3);
   nlohmann::ordered_json json;
-  const auto show = [&](const std::string& title, const std::vector<KernelTime>& times) {
-    fmt::print("| {} | ms a step | launches |\n|---|---|---|\n", title);
-    for (const auto& time : times) {
-      fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
-      json[title].push_back(
-          {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
-    }
-    fmt::print("\n");
-  };
-  show("kind of kernel", by_family(all));
-  const auto longest = std::min<int64_t>(kernels, std::ssize(all));
-  show("kernel", {all.begin(), all.begin() + longest});
+  json["kind of kernel"] = print_kernels("kind of kernel", by_family(all), std::ssize(all));
+  json["kernel"] = print_kernels("kernel", all, kernels);
   return json;
 }
 

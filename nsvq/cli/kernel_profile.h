@@ -24,6 +24,10 @@ std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::
 /// Sums kernels by family ("convolutions", "batch norm", ...), recognised by their names.
 std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels);
 
+/// Prints a table of the first `most` of them; returns it.
+nlohmann::ordered_json print_kernels(const std::string& title, const std::vector<KernelTime>& times,
+                                     int64_t most);
+
 /// Prints the GPU time of `step` by kind of kernel and of the longest kernels, as many as
 /// `kernels`; returns it.
 nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,

@@ -162,6 +162,19 @@ TEST_F(Output, BenchNamesTheOperatorsThereAre) {
   EXPECT_EQ(result.out, "") << "nothing was measured";
 }
 
+TEST_F(Output, BenchMeasuresTheSizesAskedFor) {
+  const std::vector<std::string> command = {"bench",    "ops", "--only",   "code_sums",
+                                            "--rounds", "1",   "--device", "cpu"};
+  const auto with = [&](const std::string& option, const std::string& value) {
+    auto all = command;
+    all.insert(all.end(), {option, value});
+    return run(all);
+  };
+  expect_contains(with("--sizes", "d 128").out, {"| code_sums | N 8192, K 65536, d 128 |"});
+  expect_failure(with("--sizes", "d 129"), 2, {"--sizes d 129"});
+  expect_failure(with("--kernels", "3"), 2, {"--kernels", "GPU"});
+}
+
 TEST_F(Output, ProgressEndsAtAllOfTheImagesAlsoWithBrokenOnes) {
   const auto photos = photos_in(folder_).string();
   const auto out = (folder_ / "out").string();
