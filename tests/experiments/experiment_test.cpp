@@ -304,5 +304,21 @@ TEST(Experiments, AllHaveFourScalesThatCanBePlanned) {
   EXPECT_EQ(count, 12);
 }
 
+TEST(Experiments, SweepsCanBePlannedAtTheirScales) {
+  const TemporaryFolder folder;
+  const std::vector<Experiment> experiments = {
+      read_experiment(kExperiments / "../sweeps/ingredients.yaml")};
+  const auto runs_at = [&](const std::string& scale) {
+    PlanOptions options;
+    options.scale = scale;
+    options.out = folder / "out";
+    return make_plan(experiments, options).runs.size();
+  };
+  EXPECT_EQ(runs_at("gpu"), 9u);
+  EXPECT_EQ(runs_at("cpu"), 8u);
+  EXPECT_EQ(runs_at("test"), 8u);
+  EXPECT_THROW(runs_at("paper"), UserError);
+}
+
 }  // namespace
 }  // namespace nsvq
