@@ -86,9 +86,11 @@ UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
   }
   const std::string last_part = setting.key.substr(setting.key.rfind('.') + 1);
   std::string hint = did_you_mean(setting.key, keys);
-  if (hint.empty() && !did_you_mean(last_part, leaves).empty()) {
-    // The right name in the wrong section, such as `epochs` for train.epochs.
-    const auto at = std::find(leaves.begin(), leaves.end(), nearest(last_part, leaves));
+  const auto leaf = nearest(last_part, leaves);
+  const bool close = edit_distance(last_part, leaf) <= 1 || leaf.starts_with(last_part);
+  if (hint.empty() && close && !last_part.empty()) {
+    // The right name in the wrong section, such as `epochs` for train.epochs, but for a letter.
+    const auto at = std::find(leaves.begin(), leaves.end(), leaf);
     hint = fmt::format("; did you mean '{}'?", keys[at - leaves.begin()]);
   }
   if (hint.empty() && !table.help.empty()) hint = "; " + table.help;

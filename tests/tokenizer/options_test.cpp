@@ -156,6 +156,7 @@ TEST(Overrides, ErrorsNameTheCommandLine) {
             "command line: unknown key 'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_EQ(error_of_override("epochs=3"),
             "command line: unknown key 'epochs'; did you mean 'train.epochs'?");
+  EXPECT_EQ(error_of_override("base=simvq.yaml").find("did you mean"), std::string::npos);
   EXPECT_EQ(error_of_override("train.epochs="),
             "command line: train.epochs: expected integer (1..1000000000), got nothing");
   EXPECT_EQ(error_of_override("train.epochs=x"),
