@@ -56,8 +56,12 @@ std::vector<MetricKind> frechet_kinds() {
         .name = extractor.name,
         .other_names = {},
         .summary = extractor.summary,
-        .display =
-            {.title = title, .chart = title, .axis = "", .unit = "", .better = Better::lower},
+        .display = {.title = title,
+                    .chart = title,
+                    .axis = "",
+                    .unit = "",
+                    .decimals = fid ? 2 : 4,
+                    .better = Better::lower},
         .input = MetricInput::sets,
         .weights = {extractor.weights},
         .choices = [summary = extractor.summary](

@@ -244,7 +244,7 @@ TEST(MetricRegistry, FiguresAreShownInTheirUnits) {
   EXPECT_EQ(shown("psnr", 20.125), "20.12dB");
   EXPECT_EQ(shown("utilisation", 0.25), "25.0%");
   EXPECT_EQ(shown("entropy", 9.5), "9.500bit");
-  EXPECT_EQ(shown("fid", 12.3), "12.3000");
+  EXPECT_EQ(shown("fid", 12.3), "12.30");
   EXPECT_EQ(metric_kind("ssim").display.better, Better::higher);
   EXPECT_EQ(metric_kind("lpips").display.better, Better::lower);
 }

@@ -269,10 +269,10 @@ TEST(Summary, TheBestIsTheLowestWhereLowerIsBetter) {
   EXPECT_EQ(rows[0].title, "SSIM") << "the order of the registry";
   EXPECT_EQ(rows[0].best.text, "0.3000");
   EXPECT_EQ(rows[1].title, "FID");
-  EXPECT_EQ(rows[1].last.text, "8.0000");
-  EXPECT_EQ(rows[1].best.text, "7.0000");
+  EXPECT_EQ(rows[1].last.text, "8.00");
+  EXPECT_EQ(rows[1].best.text, "7.00");
   EXPECT_EQ(rows[1].best.epoch, 2);
-  EXPECT_EQ(rows[1].first.text, "9.0000");
+  EXPECT_EQ(rows[1].first.text, "9.00");
 }
 
 TEST(Summary, FiguresOfEvaluations) {

@@ -92,7 +92,7 @@ class Chart {
     paintAxes(context, width, this);
     context.save();
     context.beginPath();
-    context.rect(56, 0, width - 68, chartHeight - 26);
+    context.rect(52, 0, width - 60, chartHeight - 26);  // dots at both ends are whole
     context.clip();
     this.paintMarks(context);
     if (this.smoothing() > 0) for (const line of this.drawn) paintLine(context, this, line, line.raw, 0.25);
