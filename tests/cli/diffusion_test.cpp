@@ -242,6 +242,19 @@ TEST_F(CliDiffusion, AKilledFolderIsCompleted) {
   }
 }
 
+TEST_F(CliDiffusion, AStoppedTarLeavesNothing) {
+  train_well();
+  fs::create_directory(path("out"));
+  int changes = 0;  // the first ones are of a file that shows that one can be written
+  const int status = run_and_kill(
+      {"diffusion", "sample", run_, "--count", "1000000", "--steps", "2", "--out",
+       path("out/s.tar")},
+      path("log"), path("out"), [&](const std::string&) { return ++changes >= 8; }, SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 143) << read_text(path("log"));
+  EXPECT_EQ(files_in(path("out")), std::vector<std::string>());
+}
+
 TEST_F(CliDiffusion, FidOfSamples) {
   WeightsStore store;
   store.add("inception", Inception());
