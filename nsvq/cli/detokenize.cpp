@@ -78,7 +78,7 @@ class PictureWriter {
         done_(output_->done()) {
     output_->require_done(images, name_of);
     if (done_ > 0 && done_ < images) log("going on after the first {}", count_of(done_, "picture"));
-    catch_interrupts();
+    catch_interrupts(names_tar(arguments.out) ? OnStop::discards : OnStop::saves);
   }
 
   int64_t done() const { return done_; }

@@ -25,7 +25,7 @@ void declare_diffusion_config(CLI::App& app);
 /// model's own settings.
 struct SampleArguments {
   std::string model, tokenizer, device = "auto";
-  std::string sampler;
+  std::string sampler, spacing, last;
   int64_t steps = -1;
   double eta = -1, guidance = -1;
   std::string label = "all";

@@ -31,6 +31,8 @@ DiffusionConfig with_arguments(DiffusionConfig config, const SampleArguments& ar
     sample.sampler = arguments.sampler;
     if (arguments.eta < 0) sample.eta = 0;  // that of the model is for its own sampler
   }
+  if (!arguments.spacing.empty()) sample.spacing = arguments.spacing;
+  if (!arguments.last.empty()) sample.last = arguments.last;
   if (arguments.steps > 0) sample.steps = arguments.steps;
   if (arguments.eta >= 0) sample.eta = arguments.eta;
   if (arguments.guidance >= 0) {
@@ -62,6 +64,14 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
       ->check(CLI::IsMember(names_of(sampler_kinds())));
   app.add_option("--steps", arguments.steps, "steps (default: the model's sample.steps)")
       ->check(CLI::Range(1, 1000000));
+  app.add_option("--spacing", arguments.spacing,
+                 "which times are visited: trailing, leading or compvis (default: the model's "
+                 "sample.spacing)")
+      ->check(CLI::IsMember({"trailing", "leading", "compvis"}));
+  app.add_option("--last", arguments.last,
+                 "noise after the last step: one, none, or first, that of the first time (default: "
+                 "the model's sample.last)")
+      ->check(CLI::IsMember({"one", "first"}));
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
       ->check(check_number(Range::between(0, 1)));
   app.add_option("--class", arguments.label,

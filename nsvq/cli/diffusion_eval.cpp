@@ -105,17 +105,27 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
   if (known > 0) values["reference_images"] = static_cast<double>(known);
   warn_of_few_images(choice, values);
   const auto& sample = session.config().sample;
-  fmt::print("{} samples of {} ({}, {} steps) against {}, as {}\n{}", arguments.samples,
-             session.model().file.string(), sample.sampler, sample.steps, arguments.reference,
-             choice.conventions.name, metric_table(values, choice.conventions));
+  const auto& config = session.config();
+  const auto classes =
+      config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
+                         : "";
+  fmt::print("{} samples of {} ({}, {} steps{}) against {}, as {}\n{}", arguments.samples,
+             session.model().file.string(), sample.sampler, sample.steps, classes,
+             arguments.reference, choice.conventions.name,
+             metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
-  nlohmann::ordered_json json = {{"model", session.model().file.string()},
-                                 {"reference", arguments.reference},
-                                 {"sampler", sample.sampler},
-                                 {"steps", sample.steps},
-                                 {"eta", sample.eta},
-                                 {"guidance", session.config().guidance},
-                                 {"seed", arguments.seed}};
+  nlohmann::ordered_json json = {
+      {"model", session.model().file.string()},
+      {"reference", arguments.reference},
+      {"sampler", sample.sampler},
+      {"steps", sample.steps},
+      {"eta", sample.eta},
+      {"spacing", sample.spacing},
+      {"last", sample.last},
+      {"class",
+       config.classes > 0 ? nlohmann::ordered_json(arguments.label) : nlohmann::ordered_json()},
+      {"guidance", config.guidance},
+      {"seed", arguments.seed}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);

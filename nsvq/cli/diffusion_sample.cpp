@@ -70,7 +70,7 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
                   Group& group) {
   // A tar that is not complete is removed. Of several processes the others would wait for this one.
   const bool stops = names_tar(arguments.out) && group.size() == 1;
-  if (stops) catch_interrupts();
+  if (stops) catch_interrupts(OnStop::discards);
   std::unique_ptr<PictureOutput> output;  // rank 0 has it
   if (group.leads()) {
     output = open_picture_output(arguments.out, sampled_settings(session, arguments));

@@ -108,7 +108,7 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
   if (tokens) usage.emplace(opened.session.codes(), utilisation);
   std::optional<PerImageFile> per_image;
   if (!arguments.per_image.empty()) {
-    catch_interrupts();  // so that a stop leaves no half-written file
+    catch_interrupts(OnStop::discards);  // so that a stop leaves no half-written file
     per_image.emplace(figures.file(), *opened.source, choice, opened.session.device());
   }
   const auto count = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {

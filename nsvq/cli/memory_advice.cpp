@@ -9,7 +9,7 @@ namespace nsvq {
 namespace {
 
 struct NotedBatch {
-  std::string setting;
+  std::string setting, others;
   int64_t size = 0;
 };
 
@@ -21,17 +21,19 @@ NotedBatch& noted_batch() {
 
 }  // namespace
 
-void note_batch_size(const std::string& setting, int64_t size) { noted_batch() = {setting, size}; }
+void note_batch_size(const std::string& setting, int64_t size, const std::string& others) {
+  noted_batch() = {setting, others, size};
+}
 
 std::string explain_out_of_memory(const std::string& error) {
   const auto& batch = noted_batch();
-  const bool training = batch.setting.starts_with("train.");
   std::string text = describe_out_of_memory(error);
   if (batch.size > 1) {
     text += fmt::format("; try {}{}, half of the present batch", batch.setting, batch.size / 2);
   }
-  if (training) text += ", or train.recompute=true, or a lower data.size or model.width";
-  if (batch.size <= 1 && !training) text += "; smaller images or a smaller model may fit";
+  if (!batch.others.empty()) text += (batch.size > 1 ? ", or " : "; try ") + batch.others;
+  if (batch.size <= 1 && batch.others.empty())
+    text += "; smaller images or a smaller model may fit";
   return text;
 }
 

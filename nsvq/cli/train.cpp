@@ -35,7 +35,8 @@ void print_result(const Config& config, const std::filesystem::path& run, const 
 
 void train_as_rank(const TrainArguments& arguments, const Config& config,
                    const std::shared_ptr<Group>& group, std::optional<StopAtOnceGuard>& starting) {
-  note_batch_size("train.batch_size=", config.train.batch_size);
+  note_batch_size("train.batch_size=", config.train.batch_size,
+                  "train.recompute=true, or a lower data.size or model.width");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
   Trainer trainer(config, run, group, start, std::move(lock));

@@ -19,6 +19,7 @@ std::atomic<int> stop_signal{0};
 std::atomic<bool> checkpoint_wanted{false};
 std::atomic<int> stop_at_once{0};
 std::atomic<bool> pressed{false};  // SIGINT has come
+std::atomic<bool> saves{true};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void on_stop(int number) {
@@ -29,10 +30,12 @@ void on_stop(int number) {
     ::signal(number, SIG_DFL);
     ::raise(number);  // ends the process when this handler returns
   } else if (stop_signal.compare_exchange_strong(none, number)) {
-    const std::string_view line =
-        number == SIGINT ? "\nnsvq: stopping and saving (Ctrl-C again stops at once)\n"
-                         : "\nnsvq: stopping and saving (Ctrl-C twice stops at once)\n";
-    [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+    const std::string_view parts[] = {
+        saves ? "\nnsvq: stopping and saving" : "\nnsvq: stopping",
+        number == SIGINT ? " (Ctrl-C again stops at once)\n" : " (Ctrl-C twice stops at once)\n"};
+    for (const auto part : parts) {
+      [[maybe_unused]] const auto written = ::write(2, part.data(), part.size());
+    }
   }
   errno = error;
 }
@@ -55,7 +58,8 @@ void handle(int number, void (*handler)(int)) {
 
 }  // namespace
 
-void catch_interrupts() {
+void catch_interrupts(OnStop work) {
+  saves = work == OnStop::saves;
   stop_signal = 0;
   pressed = false;
   checkpoint_wanted = false;

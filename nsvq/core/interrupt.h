@@ -4,12 +4,16 @@
 
 namespace nsvq {
 
+/// What becomes of work that is stopped.
+enum class OnStop { saves, discards };
+
 /// Installs handlers. The first SIGINT, SIGTERM or SIGHUP only makes `interrupted` return true. A
 /// second SIGINT (Ctrl-C pressed again) ends the process at once; any other signal that follows
 /// changes nothing, as a terminal that closes and a launcher may each send their own. SIGUSR1 asks
 /// for a checkpoint. A closed pipe (SIGPIPE) is an error of the write alone. A signal that is
 /// ignored stays so (nohup, jobs in the background).
-void catch_interrupts();
+/// `work` is what becomes of it, for the line that answers the signal.
+void catch_interrupts(OnStop work = OnStop::saves);
 
 /// While one lives, the first signal ends the process at once: for work before there is anything to
 /// save.

@@ -117,7 +117,8 @@ LatentManifest cache_latents(InferenceSession& session, std::shared_ptr<const So
       options.source,
       0,
       (images + shard_size - 1) / shard_size,
-      {}};
+      {},
+      source->classes()};
   for (int64_t first = folder.done(); first < images;) {
     const int64_t end = std::min(first + shard_size, images);
     std::vector<int64_t> left_out;

@@ -1,6 +1,7 @@
 #include "nsvq/diffusion/config.h"
 
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -46,17 +47,37 @@ std::vector<std::string> essential_differences(const DiffusionConfig& here,
 std::string summarize_settings(const DiffusionConfig& config) {
   auto copy = config;
   DiffusionConfig defaults;
-  return summarize_settings(
-      diffusion_options(copy), diffusion_options(defaults),
-      {"seed", "data.train", "data.val", "data.size", "unet.width", "unet.multipliers",
-       "diffusion.tokenizer", "diffusion.schedule", "diffusion.prediction", "optimizer.lr",
-       "train.epochs", "train.batch_size"});
+  const std::set<std::string> of_images = {"data.train", "data.crop", "data.flip"};
+  std::set<std::string> shown = {"seed",
+                                 "data.train",
+                                 "data.val",
+                                 "data.size",
+                                 "unet.width",
+                                 "unet.multipliers",
+                                 "diffusion.tokenizer",
+                                 "diffusion.schedule",
+                                 "diffusion.prediction",
+                                 "optimizer.lr",
+                                 "train.epochs",
+                                 "train.batch_size"};
+  const auto instead = !config.tokens.empty()   ? "diffusion.tokens"
+                       : !config.cached.empty() ? "diffusion.cached"
+                                                : "";
+  if (*instead) shown.insert(of_images.begin(), of_images.end());
+  const auto note = [&](const std::string& key) -> std::string {
+    if (!*instead || !of_images.contains(key)) return "";
+    return fmt::format("  (without effect: {} is trained on)", instead);
+  };
+  return summarize_settings(diffusion_options(copy), diffusion_options(defaults), shown, note);
 }
 
 void check_diffusion_settings(const DiffusionConfig& config) {
   check_unet(config.unet);
   plan_sampling(make_noise_schedule(config.noise), config.sample);
   check_guidance(config, config.guidance, "sample.guidance");
+  if (!config.tokens.empty() && !config.cached.empty()) {
+    throw UserError("diffusion.tokens and diffusion.cached: name one of the two");
+  }
   if (!config.tokens.empty() && config.latents != "codes") {
     throw UserError(
         "diffusion.tokens are those of codes, so diffusion.latents must be codes, but it is {}",

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nsvq/data/loader.h"
 #include "nsvq/diffusion/config.h"
@@ -18,6 +19,8 @@ class DiffusionBatches : public BatchSource {
  public:
   /// The name of an image by its place, for messages.
   virtual std::string name_of(int64_t place) const = 0;
+  /// Names of the classes, by number; empty where they have none.
+  virtual std::vector<std::string> classes() const { return {}; }
 };
 
 /// What the settings name: images (data.train), tokens (diffusion.tokens) or latents

@@ -53,6 +53,12 @@ torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices
   return at::tensor(seeds, at::kLong).to(device);
 }
 
+std::shared_ptr<const Source> open_validation(const DiffusionConfig& config,
+                                              const DiffusionBatches& batches) {
+  auto source = open_source_of("data.val", config.run.data.val, config.run.data);
+  return config.classes > 0 ? numbered_as(std::move(source), batches.classes()) : source;
+}
+
 }  // namespace
 
 DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents,
@@ -64,7 +70,7 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents
       group_(std::move(group)),
       device_(device),
       shape_(latents_.shape(config.run.data.size, config.unet.stride())),
-      val_source_(open_source_of("data.val", config.run.data.val, config.run.data)),
+      val_source_(open_validation(config, batches)),
       val_loader_(val_source_, validation_loader_options(config, *group_, device)),
       model_(make_diffusion_model(config, shape_[0], device)),
       averaged_(make_diffusion_model(config, shape_[0], device)),
@@ -237,9 +243,10 @@ std::optional<Image> DiffusionTask::sample_picture() {
 }
 
 TensorFile DiffusionTask::model(const RunState& state) {
-  const auto path = with_absolute_paths(config_).tokenizer;
+  // By either way to go on, with the recipe or by the run's folder, the file is the same.
+  const auto config = with_absolute_paths(config_);
   return diffusion_contents(
-      named_tensors(*averaged_), config_, {path, latents_.sha256()},
+      named_tensors(*averaged_), config, {config.tokenizer, latents_.sha256()},
       {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What diffusers' schedulers call the same.
+/// What diffusers' schedulers call the same. DDPMScheduler has nothing for sample.last: first.
 Json scheduler_json(const DiffusionConfig& config) {
   const auto& noise = config.noise;
   const auto schedule = noise.schedule == "linear"        ? "linear"
@@ -29,16 +29,25 @@ Json scheduler_json(const DiffusionConfig& config) {
                          : config.sample.sampler == "ddpm" ? "DDPMScheduler"
                                                            : "DPMSolverMultistepScheduler";
   const bool compvis = config.sample.spacing == "compvis";
-  return {{"_class_name", scheduler},
-          {"num_train_timesteps", noise.times},
-          {"beta_start", noise.beta_start},
-          {"beta_end", noise.beta_end},
-          {"beta_schedule", schedule},
-          {"prediction_type", config.objective.prediction == "eps" ? "epsilon" : "v_prediction"},
-          {"clip_sample", false},
-          {"set_alpha_to_one", config.sample.last == "one"},
-          {"timestep_spacing", compvis ? "leading" : config.sample.spacing},
-          {"steps_offset", compvis ? 1 : 0}};
+  const bool to_one = config.sample.last == "one";
+  Json json = {
+      {"_class_name", scheduler},
+      {"num_train_timesteps", noise.times},
+      {"beta_start", noise.beta_start},
+      {"beta_end", noise.beta_end},
+      {"beta_schedule", schedule},
+      {"prediction_type", config.objective.prediction == "eps" ? "epsilon" : "v_prediction"},
+      {"timestep_spacing", compvis ? "leading" : config.sample.spacing},
+      {"steps_offset", compvis ? 1 : 0}};
+  if (config.sample.sampler == "dpm-solver++") {
+    json["algorithm_type"] = "dpmsolver++";
+    json["solver_order"] = 2;
+    json["final_sigmas_type"] = to_one ? "zero" : "sigma_min";
+  } else {
+    json["clip_sample"] = false;
+  }
+  if (config.sample.sampler == "ddim") json["set_alpha_to_one"] = to_one;
+  return json;
 }
 
 void write_json(const fs::path& file, const Json& json) { write_text(file, json.dump(1) + "\n"); }

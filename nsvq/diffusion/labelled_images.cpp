@@ -5,6 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/named_classes.h"
 #include "nsvq/diffusion/resident_batches.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/train/trainer.h"
@@ -26,6 +27,13 @@ void require_classes(const Source& source, int64_t classes, const std::string& k
                       quote(source.key(i)), label, classes);
     }
   }
+}
+
+std::shared_ptr<const Source> numbered_as(std::shared_ptr<const Source> source,
+                                          const std::vector<std::string>& names) {
+  if (names.empty() || source->classes().empty()) return source;  // numbers of .cls files
+  return std::make_shared<NamedClasses>(std::move(source), names,
+                                        "data.val: classes of the training data");
 }
 
 TensorBatch with_labels(const Batch& batch, const Source& source, int64_t classes,

@@ -31,6 +31,9 @@ LatentManifest manifest_of(const nlohmann::json& json) {
   manifest.images = whole_number(json.at("images"), "images");
   manifest.shards = whole_number(json.at("shards"), "shards");
   manifest.broken = json.at("broken").get<std::vector<std::string>>();
+  if (json.contains("classes")) {  // manifests of 0.1.0 may lack it
+    manifest.classes = json.at("classes").get<std::vector<std::string>>();
+  }
   return manifest;
 }
 
@@ -83,6 +86,7 @@ std::string to_json_text(const LatentManifest& manifest) {
                                        {"shape", manifest.shape},
                                        {"images", manifest.images},
                                        {"shards", manifest.shards},
+                                       {"classes", manifest.classes},
                                        {"broken", manifest.broken}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

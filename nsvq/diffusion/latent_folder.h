@@ -27,7 +27,8 @@ struct LatentManifest {
   std::string source;          ///< as it was given, for people
   int64_t images = 0;          ///< in the shards
   int64_t shards = 0;
-  std::vector<std::string> broken;  ///< keys of images that could not be decoded
+  std::vector<std::string> broken = {};   ///< keys of images that could not be decoded
+  std::vector<std::string> classes = {};  ///< names by class number; empty if there are none
 };
 
 /// latents-00000.safetensors and so on.

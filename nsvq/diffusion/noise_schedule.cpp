@@ -29,6 +29,10 @@ NoiseSchedule make_noise_schedule(const NoiseConfig& config) {
   require_in_range(noise_options(checked));
   const auto& kind =
       find_named(noise_schedule_kinds(), "schedule", config.schedule, "diffusion.schedule");
+  if (config.schedule != "cosine" && config.beta_start > config.beta_end) {
+    throw UserError("diffusion.beta_start {} is above diffusion.beta_end {}: noise must grow",
+                    config.beta_start, config.beta_end);
+  }
   NoiseSchedule schedule;
   double left = 1;
   for (const double beta : kind.betas(config)) {

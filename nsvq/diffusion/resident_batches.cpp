@@ -50,6 +50,7 @@ ResidentBatches::ResidentBatches(Contents contents, at::ScalarType type, int64_t
   data_ = contents.data.to(options.device);
   if (classes > 0) labels_ = at::tensor(contents.classes, at::kLong).to(options.device);
   keys_ = std::move(contents.keys);
+  class_names_ = std::move(contents.class_names);
   sampler_ = {data_.size(0), options.batch_size, /*shuffle=*/true,
               options.seed,  options.rank,       options.world};
 }
@@ -84,6 +85,7 @@ ResidentBatches::Contents read_tokens_to_learn(const std::string& folder,
   require_grid("diffusion.tokens: " + folder, {settings.grid_height, settings.grid_width},
                {shape[1], shape[2]}, size);
   ResidentBatches::Contents all;
+  all.class_names = settings.classes;
   std::vector<torch::Tensor> parts = {at::empty({0, shape[1], shape[2]}, at::kInt)};
   for (const auto& record : manifest.shards) {
     const auto shard = read_checked_shard(folder, settings, record);
@@ -111,6 +113,7 @@ ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
   }
   require_grid(from, {manifest.shape[1], manifest.shape[2]}, {shape[1], shape[2]}, size);
   ResidentBatches::Contents all;
+  all.class_names = manifest.classes;
   std::vector<torch::Tensor> parts = {at::empty({0, shape[0], shape[1], shape[2]}, at::kBFloat16)};
   for (int64_t i = 0; i < manifest.shards; ++i) {
     const auto shard = read_latent_shard(fs::path(folder) / latent_shard_name(i), manifest.shape);

@@ -17,6 +17,7 @@ class ResidentBatches : public DiffusionBatches {
     torch::Tensor data;  ///< [n, ...]
     std::vector<int64_t> classes;
     std::vector<std::string> keys;
+    std::vector<std::string> class_names = {};
   };
   /// Batches have numbers of `type`. Of `options` only batches, seed, ranks and the device matter.
   /// Throws UserError, beginning with `from`, for an image without a class below `classes` where
@@ -25,6 +26,7 @@ class ResidentBatches : public DiffusionBatches {
                   const LoaderOptions& options);
 
   std::string name_of(int64_t place) const override { return keys_.at(place); }
+  std::vector<std::string> classes() const override { return class_names_; }
   int64_t batches_per_epoch() const override { return sampler_.batches(); }
   int64_t samples() const override { return data_.size(0); }
   int64_t step_samples() const override { return sampler_.batch_size * sampler_.world; }
@@ -35,7 +37,7 @@ class ResidentBatches : public DiffusionBatches {
   torch::Tensor data_;    ///< on the device
   torch::Tensor labels_;  ///< [n] int64 on the device; undefined without classes
   at::ScalarType type_;
-  std::vector<std::string> keys_;
+  std::vector<std::string> keys_, class_names_;
   Sampler sampler_;
   torch::Tensor order_;  ///< [n] int64 on the device: places in the epoch's order
   int64_t next_ = 0, used_ = 0;

@@ -150,9 +150,9 @@ ComparisonResult compare_figures(const FigureComparison& comparison, const RowNa
   if (other.run != "*" || !other.function.empty()) {
     return compare_terms(comparison, left, value_of(other, names, figure));
   }
-  // Every other row; the first for which it is not so decides, else the closest is named.
-  std::optional<ComparisonResult> result;
-  double closest = INFINITY;
+  // Every other row: of those for which it is not so the farthest is named, else the closest.
+  std::optional<ComparisonResult> result, failed;
+  double closest = INFINITY, farthest = -1;
   for (const auto& name : names.with_star) {
     if (comparison.left.matches(name)) continue;
     Term one = other;
@@ -160,13 +160,18 @@ ComparisonResult compare_figures(const FigureComparison& comparison, const RowNa
     const auto right = value_of(one, names, figure);
     auto next = compare_terms(comparison, left, right);
     if (next.verdict != Verdict::untested) next.why += fmt::format(" ({})", name);
-    if (next.verdict == Verdict::fails) return next;
-    if (result && result->verdict == Verdict::untested) continue;
     const double margin = std::abs(left.value - right.value);
+    if (next.verdict == Verdict::fails && margin > farthest) {
+      failed = next;
+      farthest = margin;
+    }
+    if (next.verdict == Verdict::fails) continue;
+    if (result && result->verdict == Verdict::untested) continue;
     if (next.verdict == Verdict::holds && !(margin < closest)) continue;
     result = next;
     closest = margin;
   }
+  if (failed) return *failed;
   return result.value_or(ComparisonResult{Verdict::untested, "there is no other row"});
 }
 

@@ -221,6 +221,26 @@ TEST_F(CliDiffusion, ClassesComeFromFolders) {
                  2, {"is of class 1", "diffusion.classes is 1"});
 }
 
+TEST_F(CliDiffusion, LatentsKnowTheNamesOfTheirClasses) {
+  for (const auto* folder : {"train/cats", "train/dogs", "val/dogs", "other/birds"}) {
+    fs::create_directories(path(folder));
+    Image image{.width = 16, .height = 16, .pixels = {}};
+    image.pixels.assign(16 * 16 * 3, 90);
+    for (int i = 0; i < 8; ++i) write_image(path(fmt::format("{}/{}.png", folder, i)), image);
+  }
+  ASSERT_EQ(run({"latents", tokenizer_, "--data", path("train"), "--out", path("latents")}).code,
+            0);
+  const auto train_on = [&](const std::string& val) {
+    fs::remove_all(run_);
+    return train({"diffusion.tokenizer=" + tokenizer_, "diffusion.cached=" + path("latents"),
+                  "data.val=" + path(val), "diffusion.classes=2"});
+  };
+  const auto trained = train_on("val");
+  ASSERT_EQ(trained.code, 0) << trained.error;
+  expect_contains(trained.out + trained.error, {"data.flip: ", "without effect: diffusion.cached"});
+  expect_failure(train_on("other"), 2, {"data.val", "birds"});
+}
+
 TEST_F(CliDiffusion, AKilledFolderIsCompleted) {
   train_well();
   const auto command = [&](const std::string& out) {
@@ -268,6 +288,7 @@ TEST_F(CliDiffusion, FidOfSamples) {
   EXPECT_EQ(figures.at("images"), 3);
   EXPECT_EQ(figures.at("reference_images"), 4);
   EXPECT_EQ(figures.at("steps"), 2);
+  EXPECT_TRUE(figures.at("class").is_null());
 }
 
 /// Batches are the same for every number of processes, and with them their images, to the bits.

@@ -238,8 +238,11 @@ TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
   note_batch_size("--batch-size ", 24);
   EXPECT_EQ(explain_out_of_memory(error),
             "out of memory: 64.00 GiB asked for; try --batch-size 12, half of the present batch");
-  note_batch_size("train.batch_size=", 16);
-  expect_contains(explain_out_of_memory(error), {"try train.batch_size=8,", "train.recompute"});
+  note_batch_size("train.batch_size=", 16, "a lower unet.width");
+  expect_contains(explain_out_of_memory(error),
+                  {"try train.batch_size=8,", ", or a lower unet.width"});
+  note_batch_size("train.batch_size=", 1, "a lower unet.width");
+  expect_contains(explain_out_of_memory(error), {"asked for; try a lower unet.width"});
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ TEST(DiffusionConfig, SettingsThatContradictAreNamed) {
   has(error({"sample.guidance=2", "diffusion.classes=5", "diffusion.label_dropout=0"}),
       "diffusion.label_dropout");
   has(error({"diffusion.tokens=tokens"}), "diffusion.latents must be codes");
+  has(error({"diffusion.tokens=tokens", "diffusion.cached=latents"}), "name one of the two");
+  has(error({"diffusion.beta_start=0.5", "diffusion.beta_end=0.1"}), "noise must grow");
   has(error({"unet.heads=7"}), "unet.heads");
   has(error({"diffusion.schedul=linear"}), "did you mean");
   has(error({"quantizer.codes=5"}), "quantizer.codes");

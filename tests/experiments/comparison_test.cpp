@@ -47,6 +47,9 @@ TEST(FigureComparison, WithEveryOtherRow) {
   EXPECT_NE(result.why.find("(c)"), std::string::npos) << result.why;
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {21}}, {"b", {22}}, {"c", {20}}}).why, "22 > 21 (a)")
       << "the closest";
+  EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {23}}, {"b", {22}}, {"c", {24}}}).why,
+            "not 22 > 24 (c)")
+      << "the farthest";
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"b", {22}}}).verdict, Verdict::untested);
 }
 

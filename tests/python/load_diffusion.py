@@ -4,6 +4,7 @@ Run by ctest: run.sh load_diffusion.py NSVQ, the program.
 """
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,7 +18,9 @@ except ImportError:
     print("skipped: built with a torch of another Python version")
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "nn" / "golden"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "nn" / "golden"
+sys.path.insert(0, str(GOLDEN))
 from autoencoder import Autoencoder
 from unet import Unet
 
@@ -46,6 +49,15 @@ def main(nsvq):
         run("diffusion", "train", "diffusion.yaml", "diffusion.tokenizer=tokenizer", "--run", "run")
         run("diffusion", "export", "run", "--out", "model")
 
+        blocks = (ROOT / "docs" / "generation.md").read_text().split("```python\n")[1:]
+        assert len(blocks) == 1, "the block that loads an export"
+        names = {}
+        os.chdir(folder)
+        exec(blocks[0].split("```")[0].replace('"tests/nn/golden"', repr(str(GOLDEN))), names)
+        os.chdir(ROOT)
+        images = names["images"]
+        assert images.shape == (4, 3, 16, 16) and images.isfinite().all() and images.std() > 0.01, images
+
         config = json.loads((folder / "model/config.json").read_text())
         tensors = {k: torch.from_numpy(v) for k, v in load_file(folder / "model/model.safetensors").items()}
         unet = Unet(config["unet"], config["nsvq"]["channels"], config["nsvq"]["labels"])
@@ -62,6 +74,11 @@ def main(nsvq):
         scheduler = json.loads((folder / "model/scheduler/scheduler_config.json").read_text())
         assert scheduler["beta_schedule"] == "scaled_linear", scheduler
         assert scheduler["prediction_type"] == "v_prediction", scheduler
+        assert scheduler["set_alpha_to_one"] is True, scheduler  # DDIMScheduler's alone
+        run("diffusion", "train", "diffusion.yaml", "diffusion.tokenizer=tokenizer", "sample.sampler=dpm-solver++", "sample.last=first", "--run", "other")
+        run("diffusion", "export", "other", "--out", "dpm")
+        scheduler = json.loads((folder / "dpm/scheduler/scheduler_config.json").read_text())
+        assert scheduler["final_sigmas_type"] == "sigma_min" and "set_alpha_to_one" not in scheduler, scheduler
     print("an exported diffusion model and its tokenizer load in PyTorch")
 
 
