@@ -1,11 +1,12 @@
-// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or a shard of it holds.
-// Text and JSON are made from the same object.
+// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or of latents, or a shard
+// of tokens holds. Text and JSON are made from the same object.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/command.h"
+#include "nsvq/cli/info_latents.h"
 #include "nsvq/cli/info_lines.h"
 #include "nsvq/cli/info_tokens.h"
 #include "nsvq/cli/json_output.h"
@@ -13,6 +14,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/io/contents_hash.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric_choice.h"
@@ -142,13 +144,15 @@ void declare_info(CLI::App& app) {
     std::string path, json;
   };
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("PATH", arguments->path,
-                 "a run's folder, a checkpoint folder, a model.safetensors, a folder of tokens or "
-                 "one of its shards")
+  app.add_option(
+         "PATH", arguments->path,
+         "a run's folder, a checkpoint folder, a model.safetensors, a folder of tokens, one "
+         "of its shards, or a folder of latents")
       ->required();
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {
     JsonOutput output(arguments->json);
+    if (is_latent_folder(arguments->path)) return show_latents(arguments->path, output);
     if (is_token_folder(arguments->path)) return show_tokens(arguments->path, output);
     if (is_token_shard(arguments->path)) return show_shard(arguments->path, output);
     show_model(arguments->path, output);

@@ -91,6 +91,17 @@ std::string to_json_text(const LatentManifest& manifest) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+bool is_latent_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(folder / kLatentManifest, ignored)) return false;
+  try {
+    const auto json = read_json(folder / kLatentManifest);
+    return json.is_object() && json.value("format", nlohmann::json()) == kLatentFormat;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 LatentManifest read_latent_manifest(const fs::path& folder) {
   const auto file = folder / kLatentManifest;
   if (!fs::exists(file)) {

@@ -39,6 +39,8 @@ LatentShard read_latent_shard(const std::filesystem::path& path, const std::vect
 
 inline constexpr auto kLatentManifest = "manifest.json";
 std::string to_json_text(const LatentManifest& manifest);
+/// Whether a folder has a manifest that says that it is one of latents.
+bool is_latent_folder(const std::filesystem::path& folder);
 /// Throws UserError naming the folder if it holds no latents, or not all of them yet.
 LatentManifest read_latent_manifest(const std::filesystem::path& folder);
 

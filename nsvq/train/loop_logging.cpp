@@ -32,7 +32,9 @@ void Loop::report_start() const {
   log("run          {}", run_->path().string());
   if (state_.finished && !state_.evaluation_pending) {
     const auto& train = options_.train;
-    log("finished     at step {}; {} is the budget: raise it to go on", state_.step,
+    log("finished     at step {}; {} is the budget: raise it to go on; other settings change "
+        "nothing",
+        state_.step,
         train.steps > 0 ? fmt::format("train.steps={}", train.steps)
                         : fmt::format("train.epochs={}", train.epochs));
   } else if (state_.step > 0) {

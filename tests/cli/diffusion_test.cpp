@@ -339,6 +339,7 @@ TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
   expect_contains(cached.out, {"latents 4x4x4 of 24 images in 3 shards"});
   expect_failure(cache("4"), 2, {"was made otherwise: batch size (4 here, 8 there)"});
   EXPECT_EQ(cache("8").out, cached.out);
+  expect_contains(run({"info", path("latents")}).out, {"4x4x4", "images", "24", "shards"});
   const auto trained = train({"diffusion.tokenizer=" + tokenizer_,
                               "diffusion.cached=" + path("latents"), "data.train=nowhere"});
   EXPECT_EQ(trained.code, 0) << trained.error;
