@@ -92,7 +92,8 @@ std::vector<Option> model_rows(DiffusionConfig& config) {
        "what is learned: the encoder's output, quantised only when decoding, or the codes",
        Range::one_of({"encoder", "codes"})},
       {"diffusion.statistics_images", &config.statistics_images,
-       "training images by which the mean and deviation of latents are measured; 0: all",
+       "training images, in whole batches, by which the mean and deviation of latents are "
+       "measured; 0: all",
        Range::at_least(0)},
       {"diffusion.classes", &config.classes,
        "classes of the training images that the network is told; 0: none", Range::between(0, 1e6)},

@@ -55,7 +55,9 @@ std::optional<std::string> different_setting(const ResumableFolder::Settings& he
                                              const ResumableFolder::Settings& there) {
   const auto value = [](const auto& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("none") : found->second.substr(0, 16);
+    if (found == settings.end()) return std::string("none");
+    constexpr size_t most = 40;  // a hash is longer, and its beginning tells it from others
+    return found->second.size() > most ? found->second.substr(0, 16) : found->second;
   };
   auto names = here;
   names.insert(there.begin(), there.end());
