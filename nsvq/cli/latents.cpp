@@ -9,6 +9,7 @@
 #include "nsvq/cli/model_arguments.h"
 #include "nsvq/cli/output_name.h"
 #include "nsvq/core/count_of.h"
+#include "nsvq/data/named_classes.h"
 #include "nsvq/diffusion/cache_latents.h"
 
 namespace nsvq {
@@ -17,7 +18,7 @@ namespace {
 
 struct LatentsArguments {
   ModelArguments model;
-  std::string out;
+  std::string out, classes;
   int64_t shard_size = 4096;
 };
 
@@ -35,7 +36,13 @@ void run_latents(const LatentsArguments& arguments) {
         std::min(opened.session.batch_size(options.loader.transform), arguments.shard_size);
   }
   note_batch_size("--batch-size ", options.loader.batch_size);
-  const auto manifest = cache_latents(opened.session, opened.source, options);
+  auto source = opened.source;
+  if (!arguments.classes.empty()) {
+    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
+                                            arguments.classes);
+    options.class_list = fmt::format("{}", fmt::join(source->classes(), "\n"));
+  }
+  const auto manifest = cache_latents(opened.session, source, options);
   fmt::print("{}: latents {} of {} in {}\n", arguments.out, fmt::join(manifest.shape, "x"),
              count_of(manifest.images, "image"), count_of(manifest.shards, "shard"));
   if (!manifest.broken.empty()) {
@@ -52,6 +59,9 @@ void declare_latents(CLI::App& app) {
   app.add_option("--out", arguments->out,
                  "folder for the shards: new, empty, or of this same command")
       ->required();
+  app.add_option("--classes", arguments->classes,
+                 "text file of class names, one a line: a folder's class number is its line, from "
+                 "0 (default: the sorted folders that are there)");
   app.add_option("--shard-size", arguments->shard_size,
                  "images per shard, rounded up to whole batches; without --batch-size "
                  "a batch is no larger than a shard")

@@ -21,15 +21,18 @@ namespace {
 ResumableFolder::Settings cached_settings(InferenceSession& session, const Source& source,
                                           const CacheLatentsOptions& options, int64_t shard_size) {
   const auto& transform = options.loader.transform;
-  return {{"command", "latents"},
-          {"model", model_sha256(session.tokenizer())},
-          {"images", fmt::to_string(source.size())},
-          {"their names", keys_sha256(source)},
-          {"image size", fmt::format("{}x{}", transform.output_height(), transform.output_width())},
-          {"shard size", fmt::to_string(shard_size)},
-          {"batch size", fmt::to_string(options.loader.batch_size)},
-          {"precision", name_of(session.tokenizer()->precision)},
-          {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
+  ResumableFolder::Settings settings = {
+      {"command", "latents"},
+      {"model", model_sha256(session.tokenizer())},
+      {"images", fmt::to_string(source.size())},
+      {"their names", keys_sha256(source)},
+      {"image size", fmt::format("{}x{}", transform.output_height(), transform.output_width())},
+      {"shard size", fmt::to_string(shard_size)},
+      {"batch size", fmt::to_string(options.loader.batch_size)},
+      {"precision", name_of(session.tokenizer()->precision)},
+      {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
+  if (!options.class_list.empty()) settings["classes"] = options.class_list;
+  return settings;
 }
 
 /// Makes shards in order from a loader's batches.

@@ -13,6 +13,7 @@ namespace nsvq {
 struct CacheLatentsOptions {
   std::filesystem::path out;
   std::string source;         ///< the source's specification, for the manifest
+  std::string class_list;     ///< names that classes were numbered by; empty: the source's own
   int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
   LoaderOptions loader;       ///< images in order, delivered on the model's device
 };

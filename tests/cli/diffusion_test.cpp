@@ -239,6 +239,12 @@ TEST_F(CliDiffusion, LatentsKnowTheNamesOfTheirClasses) {
   ASSERT_EQ(trained.code, 0) << trained.error;
   expect_contains(trained.out + trained.error, {"data.flip: ", "without effect: diffusion.cached"});
   expect_failure(train_on("other"), 2, {"data.val", "birds"});
+  write_text(path("names.txt"), "birds\ncats\ndogs\n");
+  ASSERT_EQ(run({"latents", tokenizer_, "--data", path("train"), "--out", path("named"),
+                 "--classes", path("names.txt")})
+                .code,
+            0);
+  expect_contains(run({"info", path("named"), "--json"}).out, {"birds"});
 }
 
 TEST_F(CliDiffusion, AKilledFolderIsCompleted) {
