@@ -62,6 +62,7 @@ struct LossConfig : MemberSettings {
 struct AdversarialConfig {
   double weight = 0;
   bool adaptive = false;
+  double most_ratio = 1e4;
   int64_t start_step = 0;
   std::string generator_loss = "non_saturating";
   std::string discriminator_loss = "hinge";

@@ -12,7 +12,6 @@ using torch::Tensor;
 
 constexpr double kLecamDecay = 0.999;
 constexpr double kLeastNorm = 1e-4;
-constexpr double kMostWeight = 1e4;
 
 Tensor non_saturating_generator(const Tensor& fake) {
   TORCH_CHECK(fake.dim() == 4, "generator_loss: needs logits [B, 1, h, w], got ", fake.sizes());
@@ -64,6 +63,10 @@ std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
       {"adversarial.adaptive", &adversarial.adaptive,
        "scale that weight by the ratio of the gradients at the decoder's last layer",
        Range::yes_no()},
+      {"adversarial.most_ratio", &adversarial.most_ratio,
+       "adaptive: the largest ratio that counts; while a new discriminator is at chance, its "
+       "gradient is small and the ratio large",
+       Range::above(0)},
       {"adversarial.start_step", &adversarial.start_step,
        "steps before the discriminator and its loss set in", Range::at_least(0)},
       {"adversarial.generator_loss", &adversarial.generator_loss,
@@ -106,13 +109,13 @@ Tensor Lecam::penalty(const Tensor& real_logits, const Tensor& fake_logits) cons
 }
 
 Tensor adaptive_weight(const Tensor& reconstruction_loss, const Tensor& adversarial_loss,
-                       const Tensor& last_layer, const Tensor& scale) {
+                       const Tensor& last_layer, double most, const Tensor& scale) {
   const auto norm = [&](const Tensor& loss) {
     if (!scale.defined()) return gradient_norm(loss, last_layer);
     return gradient_norm(loss * scale, last_layer) / scale;
   };
   const auto ratio = norm(reconstruction_loss) / (norm(adversarial_loss) + kLeastNorm);
-  return ratio.clamp(0, kMostWeight).detach();
+  return ratio.clamp(0, most).detach();
 }
 
 }  // namespace nsvq

@@ -51,12 +51,13 @@ class Lecam : public torch::nn::Module {
 };
 
 /// taming-transformers' adaptive weight of the adversarial loss: the ratio of gradient norms at the
-/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), clamped to [0, 1e4]; a
-/// detached scalar. The losses' graphs are retained and no `.grad()` is changed. `scale`, the loss
-/// scale of fp16 (a scalar, or undefined), multiplies both losses before differentiation and is
-/// divided out of the norms.
+/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), at most `most` (theirs:
+/// 1e4); a detached scalar. The losses' graphs are retained and no `.grad()` is changed. `scale`,
+/// the loss scale of fp16 (a scalar, or undefined), multiplies both losses before differentiation
+/// and is divided out of the norms.
 torch::Tensor adaptive_weight(const torch::Tensor& reconstruction_loss,
                               const torch::Tensor& adversarial_loss,
-                              const torch::Tensor& last_layer, const torch::Tensor& scale = {});
+                              const torch::Tensor& last_layer, double most,
+                              const torch::Tensor& scale = {});
 
 }  // namespace nsvq

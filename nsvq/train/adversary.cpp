@@ -60,7 +60,8 @@ torch::Tensor Adversary::weight(const torch::Tensor& share, const torch::Tensor&
                                 const LossScale& scale) const {
   const auto fixed = share * config_.weight;
   if (!config_.adaptive) return fixed;
-  return fixed * adaptive_weight(reconstruction, term, last_layer, scale.factor());
+  return fixed *
+         adaptive_weight(reconstruction, term, last_layer, config_.most_ratio, scale.factor());
 }
 
 torch::Tensor Adversary::objective(const torch::Tensor& images,

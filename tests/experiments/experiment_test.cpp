@@ -314,7 +314,7 @@ TEST(Experiments, SweepsCanBePlannedAtTheirScales) {
     options.out = folder / "out";
     return make_plan(experiments, options).runs.size();
   };
-  EXPECT_EQ(runs_at("gpu"), 9u);
+  EXPECT_EQ(runs_at("gpu"), 10u);
   EXPECT_EQ(runs_at("cpu"), 8u);
   EXPECT_EQ(runs_at("test"), 8u);
   EXPECT_THROW(runs_at("paper"), UserError);

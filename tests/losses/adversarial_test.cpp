@@ -141,13 +141,14 @@ TEST(Lecam, UpdateLeavesNoGraph) {
 
 TEST(AdaptiveWeight, IsTheRatioOfTheNormsWithinBounds) {
   const auto last = at::tensor({3.0, 4.0}, at::kDouble).requires_grad_();
-  const auto weight = [&](double reconstruction, double adversarial) {
-    return adaptive_weight(reconstruction * last.norm(), adversarial * last.norm(), last)
+  const auto weight = [&](double reconstruction, double adversarial, double most = 1e4) {
+    return adaptive_weight(reconstruction * last.norm(), adversarial * last.norm(), last, most)
         .item<double>();
   };
   EXPECT_NEAR(weight(3, 2), 3 / 2.0001, 1e-12);
   EXPECT_NEAR(weight(3, -2), 3 / 2.0001, 1e-12);
   EXPECT_EQ(weight(0, 2), 0);
+  EXPECT_EQ(weight(3, 2, 1), 1);
   EXPECT_EQ(weight(5, 0), 1e4);
   EXPECT_TRUE(std::isnan(weight(std::nan(""), 1)));
 }

@@ -68,7 +68,7 @@ TEST_F(AdversaryTest, TheWeightIsFixedOrAdaptive) {
                   0.125f);
 
   const auto other_term = adaptive.generator_term(reconstructions_);
-  const auto expected = adaptive_weight(reconstruction, other_term, last_layer_).item<float>();
+  const auto expected = adaptive_weight(reconstruction, other_term, last_layer_, 1e4).item<float>();
   EXPECT_GT(expected, 0);
   for (const auto* one : {&scale, &large}) {
     const auto weight = adaptive.weight(share(0.25), reconstruction, other_term, last_layer_, *one);
