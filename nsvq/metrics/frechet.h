@@ -12,6 +12,7 @@ struct Gaussian {
   torch::Tensor mean;        ///< [C]
   torch::Tensor covariance;  ///< [C, C], as np.cov gives it (divided by N - 1)
   int64_t count = 0;         ///< N; 0 where it is not known
+  int64_t size = 0;  ///< of the images, all size x size; 0 where they differ or none is known
 };
 
 /// Mean and covariance of feature vectors that come in batches. Memory does not grow with their
@@ -31,7 +32,7 @@ class FrechetStatistics {
   torch::Tensor mean() const;
   /// [C, C]; throws UserError below two vectors.
   torch::Tensor covariance() const;
-  Gaussian gaussian() const { return {mean(), covariance(), count()}; }
+  Gaussian gaussian() const { return {mean(), covariance(), count(), 0}; }
 
  private:
   // About shift_, which is near the mean: outer products about zero would lose the digits that a

@@ -12,27 +12,35 @@ namespace nsvq {
 namespace {
 
 constexpr const char* kCount = "image_count";
+constexpr const char* kSize = "image_size";
 
-int64_t count_in(const std::filesystem::path& path, const TensorMap& arrays) {
-  const auto found = arrays.find(kCount);
+torch::Tensor one_number(int64_t number) {
+  return torch::full({1}, static_cast<double>(number), torch::kDouble);
+}
+
+/// 0 where the file has none.
+int64_t number_in(const std::filesystem::path& path, const TensorMap& arrays, const char* name) {
+  const auto found = arrays.find(name);
   if (found == arrays.end()) return 0;
   const auto& array = found->second;
-  const double count = array.numel() == 1 ? array.item<double>() : -1;
-  if (count >= 0 && count < 1e15 && count == std::floor(count)) return static_cast<int64_t>(count);
-  throw UserError("{}: '{}' is not a number of images", path.string(), kCount);
+  const double value = array.numel() == 1 ? array.item<double>() : -1;
+  if (value >= 0 && value < 1e15 && value == std::floor(value)) return static_cast<int64_t>(value);
+  throw UserError("{}: '{}' is not one whole number", path.string(), name);
 }
 
 }  // namespace
 
 void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian) {
-  const auto count = torch::full({1}, static_cast<double>(gaussian.count), torch::kDouble);
-  write_npz(path, {{"mu", gaussian.mean}, {"sigma", gaussian.covariance}, {kCount, count}});
+  write_npz(path, {{"mu", gaussian.mean},
+                   {"sigma", gaussian.covariance},
+                   {kCount, one_number(gaussian.count)},
+                   {kSize, one_number(gaussian.size)}});
 }
 
 Gaussian read_gaussian(const std::filesystem::path& path) {
-  const auto arrays = read_npz(path, {"mu", "sigma"}, {kCount});
+  const auto arrays = read_npz(path, {"mu", "sigma"}, {kCount, kSize});
   const Gaussian gaussian{arrays.at("mu").to(torch::kDouble), arrays.at("sigma").to(torch::kDouble),
-                          count_in(path, arrays)};
+                          number_in(path, arrays, kCount), number_in(path, arrays, kSize)};
   const auto& mean = gaussian.mean;
   const auto channels = mean.numel();
   if (mean.dim() != 1 || channels == 0 ||

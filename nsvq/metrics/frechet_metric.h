@@ -8,7 +8,8 @@ namespace nsvq {
 
 /// The Fréchet distance between images and reconstructions as sets: a batch may have either alone.
 /// Nothing below two of each. With a `reference`, that takes the place of the images, which are
-/// then not looked at.
+/// then not looked at; where it is of images of another size than the reconstructions', a line in
+/// the log says so.
 class FrechetMetric : public Metric {
  public:
   /// Throws UserError where the reference has another number of features.
@@ -19,16 +20,19 @@ class FrechetMetric : public Metric {
   std::optional<double> value() const override;
 
   /// Statistics of the images so far. Throws UserError below two.
-  Gaussian images() const { return images_.gaussian(); }
+  Gaussian images() const;
 
  private:
   void add(const torch::Tensor& images, FrechetStatistics& to);
+  void note_other_size(const torch::Tensor& reconstructions);
 
   FeatureExtractor extractor_;
   c10::Device device_;
   PixelRule pixels_;
   std::shared_ptr<const Gaussian> reference_;
   FrechetStatistics images_, reconstructions_;
+  std::optional<int64_t> image_size_;  // as Gaussian has it, of the images so far
+  bool noted_ = false;
 };
 
 /// One for each feature extractor.

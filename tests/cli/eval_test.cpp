@@ -186,6 +186,14 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
   EXPECT_FALSE(from_images.contains("reference_images"));
   const double expected = from_images.at(metric);
   EXPECT_NEAR(from_file.at(metric).get<double>(), expected, 1e-6 * expected);
+
+  const auto evaluated = [&](const std::string& size) {
+    run({"statistics", "--data", data_, "--metric", metric, "--size", size, "--out", file});
+    return run({"eval", model("large"), "--data", data_, "--metrics", metric, "--statistics", file})
+        .error;
+  };
+  expect_contains(evaluated("24"), {"statistics are of images of 24x24, but these are of 32x32"});
+  EXPECT_EQ(evaluated("32").find("images of 32x32"), std::string::npos);
 }
 
 TEST_F(Evaluation, FidNamesItsWeights) {

@@ -155,6 +155,8 @@ TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
   const auto cropped = run({"statistics", "--data", folder_ / "a", "--metric", metric, "--size",
                             "33", "--out", folder_ / "a33.npz"});
   ASSERT_EQ(cropped.code, 0) << cropped.error;
+  const auto other_size = run({"metrics", folder_ / "a33.npz", folder_ / "b", "--metrics", metric});
+  expect_contains(other_size.error, {"images of 33x33, but these are of 41x35"});
   EXPECT_NE(figures({folder_ / "a33.npz", folder_ / "b", "--metrics", metric}).at(metric),
             from_file.at(metric));
 }

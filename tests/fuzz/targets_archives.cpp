@@ -159,7 +159,7 @@ std::map<std::string, Bytes> packed_seeds(Bytes (*pack)(std::span<const std::byt
 }
 
 void read_statistics(std::span<const std::byte> bytes) {
-  read_npz(file_with(bytes, "input.npz"), {"mu", "sigma"}, {"image_count"});
+  read_npz(file_with(bytes, "input.npz"), {"mu", "sigma"}, {"image_count", "image_size"});
 }
 
 std::map<std::string, Bytes> npz_seeds() {

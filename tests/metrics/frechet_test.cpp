@@ -179,15 +179,18 @@ TEST(FrechetDistance, OfNanIsNan) {
 
 TEST(FrechetFile, RoundTrip) {
   const TemporaryFolder folder;
-  const auto gaussian = statistics(features("x", 40, 8, 0)).gaussian();
+  auto gaussian = statistics(features("x", 40, 8, 0)).gaussian();
+  gaussian.size = 64;
   write_gaussian(folder / "statistics.npz", gaussian);
   const auto read = read_gaussian(folder / "statistics.npz");
   EXPECT_TRUE(torch::equal(read.mean, gaussian.mean));
   EXPECT_TRUE(torch::equal(read.covariance, gaussian.covariance));
   EXPECT_EQ(read.count, 40);
+  EXPECT_EQ(read.size, 64);
   // As pytorch-fid writes it.
   write_npz(folder / "theirs.npz", {{"mu", gaussian.mean}, {"sigma", gaussian.covariance}});
   EXPECT_EQ(read_gaussian(folder / "theirs.npz").count, 0);
+  EXPECT_EQ(read_gaussian(folder / "theirs.npz").size, 0);
 }
 
 TEST(FrechetFile, RefusesOtherContents) {
@@ -205,10 +208,12 @@ TEST(FrechetFile, RefusesOtherContents) {
   refused({{"mu", torch::zeros({3, 1})}, {"sigma", torch::zeros({3, 3})}}, "[3, 1]");
   refused({{"mu", torch::zeros({0})}, {"sigma", torch::zeros({0, 0})}}, "[0]");
   refused({{"mu", torch::full({1}, NAN)}, {"sigma", torch::ones({1, 1})}}, "'mu'");
-  for (const auto& count : {torch::full({1}, -1.0), torch::full({1}, 2.5), torch::ones({2}),
-                            torch::full({1}, NAN), torch::full({1}, 1e30)}) {
-    refused({{"mu", torch::ones({1})}, {"sigma", torch::ones({1, 1})}, {"image_count", count}},
-            "'image_count'");
+  for (const auto& number : {torch::full({1}, -1.0), torch::full({1}, 2.5), torch::ones({2}),
+                             torch::full({1}, NAN), torch::full({1}, 1e30)}) {
+    for (const std::string name : {"image_count", "image_size"}) {
+      refused({{"mu", torch::ones({1})}, {"sigma", torch::ones({1, 1})}, {name, number}},
+              "'" + name + "'");
+    }
   }
 }
 
