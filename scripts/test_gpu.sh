@@ -25,7 +25,7 @@ else
     "$sanitizer" --tool "$1" "${@:3}" --kernel-name kernel_substring=nsvq --error-exitcode 1 build/cuda/test_ops \
       --gtest_brief=1 --gtest_filter="*CUDA*:*Gpu*:-$2" || { echo "test_gpu: $1 failed" >&2; failed=1; }
   }
-  large='Exactness*:CrowdedCodes.SearchAndLoss*:BlockedSearch.OfSeveralBlocks*:BlockedSearch.Repeats*'  # take minutes there; smaller ones are run
+  large='Exactness*:CrowdedCodes.SearchAndLoss*:CrowdedCodes.FarAwayOnTheGpu:BlockedSearch.OfSeveralBlocks*:BlockedSearch.Repeats*'  # take minutes there; smaller ones are run
   # Each tensor in memory of its own, so that an access past its end is one.
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 checked memcheck "$large"
   checked synccheck "$large"

@@ -81,7 +81,8 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
                    {"amount", amount.value},
                    {"unit", amount.unit}});
   if (choice_.kernels == 0 || !result.ours) return;
-  profiles_.push_back({fmt::format("{}, {}", name, sizes), profile_kernels(ours, device_, 3)});
+  profiles_.push_back(
+      {fmt::format("{}, {}", name, sizes), rows_.size() - 1, profile_kernels(ours, device_, 3)});
 }
 
 void BenchTable::finish() {
@@ -90,7 +91,7 @@ void BenchTable::finish() {
                     choice_.sizes);
   fmt::print("\n");
   for (const auto& profile : profiles_) {
-    print_kernels(profile.title, profile.kernels, choice_.kernels);
+    rows_[profile.row]["profile"] = print_kernels(profile.title, profile.kernels, choice_.kernels);
   }
 }
 

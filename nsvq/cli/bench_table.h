@@ -47,6 +47,7 @@ class BenchTable {
  private:
   struct Profile {
     std::string title;
+    size_t row;
     std::vector<KernelTime> kernels;
   };
 

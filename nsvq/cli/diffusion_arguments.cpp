@@ -69,8 +69,8 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
                  "sample.spacing)")
       ->check(CLI::IsMember({"trailing", "leading", "compvis"}));
   app.add_option("--last", arguments.last,
-                 "noise after the last step: one, none, or first, that of the first time (default: "
-                 "the model's sample.last)")
+                 "after the last step no noise is left (one), or that of the first time (first) "
+                 "(default: the model's sample.last)")
       ->check(CLI::IsMember({"one", "first"}));
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
       ->check(check_number(Range::between(0, 1)));

@@ -33,7 +33,7 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
                              const std::shared_ptr<Group>& group,
                              std::optional<StopAtOnceGuard>& starting) {
   note_batch_size("train.batch_size=", config.run.train.batch_size,
-                  "train.accumulate=2, or a lower unet.width or data.size");
+                  "a lower unet.width or data.size");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));

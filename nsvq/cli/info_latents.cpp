@@ -10,12 +10,12 @@ namespace nsvq {
 void show_latents(const std::filesystem::path& folder, JsonOutput& output) {
   const auto manifest = read_latent_manifest(folder);
   nlohmann::ordered_json json = {
-      {"latents", folder.string()},       {"shape", manifest.shape},
-      {"images", manifest.images},        {"shards", manifest.shards},
-      {"broken", manifest.broken.size()}, {"classes", manifest.classes.size()},
-      {"source", manifest.source},        {"model_sha256", manifest.model_sha256}};
+      {"latents", folder.string()}, {"images", manifest.images}, {"broken", manifest.broken.size()},
+      {"shards", manifest.shards},  {"shape", manifest.shape},   {"model", manifest.model_sha256},
+      {"data", manifest.source}};
   print_values(json);
-  json["class_names"] = manifest.classes;
+  print_classes(manifest.classes);
+  json["classes"] = manifest.classes;
   output.write(json);
 }
 

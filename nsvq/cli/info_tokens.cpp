@@ -1,15 +1,12 @@
 #include "nsvq/cli/info_tokens.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "nsvq/cli/info_lines.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/printable.h"
 #include "nsvq/io/safetensors_header.h"
 #include "nsvq/io/token_check.h"
 #include "nsvq/io/token_manifest.h"
@@ -21,15 +18,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// "3: bee, cat, dog", all of them if they are few.
-std::string shown_classes(const std::vector<std::string>& names) {
-  constexpr size_t most = 10;
-  std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(most, names.size()); ++i) shown.push_back(printable(names[i]));
-  return fmt::format("{}: {}{}", names.size(), fmt::join(shown, ", "),
-                     names.size() > most ? ", ..." : "");
-}
 
 /// What the folder of a shard says of it.
 struct KnownShard {
@@ -101,7 +89,7 @@ void show_tokens(const fs::path& folder, JsonOutput& output) {
                                  {"batch_size", settings.batch_size}};
   print_values(json);
   const auto& classes = settings.classes;
-  fmt::print("{:12} {}\n", "classes", classes.empty() ? "no names" : shown_classes(classes));
+  print_classes(classes);
   json["classes"] = classes;
   output.write(json);
 }

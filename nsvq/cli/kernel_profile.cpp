@@ -42,7 +42,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"search and NS loss",
      "nsvq.*(value_range|pack|pack_weighted|unit|search_pass|sweep|rerank|mark|crowd|finish|anchor|"
-     "weigh|codebook_grad|add_parts)_kernel|nsvq.*(count_codes|add_rows)"},
+     "weigh|codebook_grad|add_parts)_kernel|nsvq.*(code_sums|count_codes|add_rows)"},
     {"group norm with SiLU", "group_norm"},
     {"LPIPS distance", "nsvq.*(distances|gradients)<"},
     {"bias and ReLU", "bias_relu"},

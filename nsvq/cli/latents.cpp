@@ -40,7 +40,7 @@ void run_latents(const LatentsArguments& arguments) {
   if (!arguments.classes.empty()) {
     source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
                                             arguments.classes);
-    options.class_list = fmt::format("{}", fmt::join(source->classes(), "\n"));
+    options.named_classes = true;
   }
   const auto manifest = cache_latents(opened.session, source, options);
   fmt::print("{}: latents {} of {} in {}\n", arguments.out, fmt::join(manifest.shape, "x"),

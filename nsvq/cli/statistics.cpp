@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/metric_arguments.h"
@@ -44,6 +45,7 @@ void run_statistics(const StatisticsArguments& arguments) {
   if (source->size() < 2) {
     throw UserError("{}: a covariance needs at least two images", arguments.data.text());
   }
+  std::optional<int64_t> size;  // of the images so far; 0: not all the same, or not square
   FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
                        PixelRule::rounded);
   for_each_batch(
@@ -51,9 +53,16 @@ void run_statistics(const StatisticsArguments& arguments) {
       [&](int64_t i) {
         return ImagePair{at_size(source->load(i), arguments.size), {}};
       },
-      [&](const EvalBatch& batch) { metric.add(batch); });
+      [&](const EvalBatch& batch) {
+        const auto& images = batch.images;
+        const int64_t side = images.size(2) == images.size(3) ? images.size(2) : 0;
+        size = size.value_or(side) == side ? side : 0;
+        metric.add(batch);
+      });
   warn_of_few_images(arguments.metric, static_cast<double>(source->size()));
-  write_gaussian(arguments.out, metric.images());
+  auto gaussian = metric.images();
+  gaussian.size = size.value_or(0);
+  write_gaussian(arguments.out, gaussian);
   fmt::print("{}: {} of the {} of {}\n", arguments.out, arguments.metric,
              count_of(source->size(), "image"), arguments.data.text());
   print_weights({arguments.metric});

@@ -22,6 +22,13 @@ std::atomic<bool> pressed{false};  // SIGINT has come
 std::atomic<bool> saves{true};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
+std::string_view line_for(bool saving, bool pressed_once) {
+  if (saving && pressed_once) return "\nnsvq: stopping and saving (Ctrl-C again stops at once)\n";
+  if (saving) return "\nnsvq: stopping and saving (Ctrl-C twice stops at once)\n";
+  if (pressed_once) return "\nnsvq: stopping (Ctrl-C again stops at once)\n";
+  return "\nnsvq: stopping (Ctrl-C twice stops at once)\n";
+}
+
 void on_stop(int number) {
   const int error = errno;  // of the call that the signal came into
   const bool again = number == SIGINT && pressed.exchange(true);
@@ -30,12 +37,9 @@ void on_stop(int number) {
     ::signal(number, SIG_DFL);
     ::raise(number);  // ends the process when this handler returns
   } else if (stop_signal.compare_exchange_strong(none, number)) {
-    const std::string_view parts[] = {
-        saves ? "\nnsvq: stopping and saving" : "\nnsvq: stopping",
-        number == SIGINT ? " (Ctrl-C again stops at once)\n" : " (Ctrl-C twice stops at once)\n"};
-    for (const auto part : parts) {
-      [[maybe_unused]] const auto written = ::write(2, part.data(), part.size());
-    }
+    const std::string_view line = line_for(saves, number == SIGINT);
+    // At once, since other ranks write theirs too.
+    [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
   }
   errno = error;
 }
@@ -58,8 +62,8 @@ void handle(int number, void (*handler)(int)) {
 
 }  // namespace
 
-void catch_interrupts(OnStop work) {
-  saves = work == OnStop::saves;
+void catch_interrupts(OnStop on_stop_does) {
+  saves = on_stop_does == OnStop::saves;
   stop_signal = 0;
   pressed = false;
   checkpoint_wanted = false;

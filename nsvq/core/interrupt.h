@@ -12,8 +12,8 @@ enum class OnStop { saves, discards };
 /// changes nothing, as a terminal that closes and a launcher may each send their own. SIGUSR1 asks
 /// for a checkpoint. A closed pipe (SIGPIPE) is an error of the write alone. A signal that is
 /// ignored stays so (nohup, jobs in the background).
-/// `work` is what becomes of it, for the line that answers the signal.
-void catch_interrupts(OnStop work = OnStop::saves);
+/// The line that the first signal prints says what becomes of the work.
+void catch_interrupts(OnStop on_stop_does = OnStop::saves);
 
 /// While one lives, the first signal ends the process at once: for work before there is anything to
 /// save.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <system_error>
 
 #include "nsvq/core/error.h"
@@ -68,12 +69,31 @@ std::vector<YamlValue::Scalar> plain_items(const std::string& list) {
   return items;
 }
 
+/// "; did you mean 'train.epochs'?" for `epochs`: keys of other sections with this last part, or
+/// else one that begins with it, or that differs by a letter. Nothing if there are more than three.
+std::string same_name_elsewhere(const std::string& key, const OptionTable& table) {
+  const std::string name = key.substr(key.rfind('.') + 1);
+  if (name.empty()) return "";
+  const std::function<bool(const std::string&)> kinds_of_match[] = {
+      [&](const std::string& other) { return other == name; },
+      [&](const std::string& other) { return other.starts_with(name); },
+      [&](const std::string& other) { return edit_distance(name, other) <= 1; }};
+  for (const auto& matches : kinds_of_match) {
+    std::vector<std::string> keys;
+    for (const auto& option : table.rows) {
+      if (matches(option.name())) keys.push_back(fmt::format("'{}'", option.key));
+    }
+    if (keys.size() > 3) return "";
+    if (!keys.empty()) return fmt::format("; did you mean {}?", fmt::join(keys, " or "));
+  }
+  return "";
+}
+
 /// Explains a key that no row has.
 UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
-  std::vector<std::string> keys, leaves, section;
+  std::vector<std::string> keys, section;
   for (const auto& option : table.rows) {
     keys.push_back(option.key);
-    leaves.push_back(option.name());
     if (option.section() == setting.key) section.push_back(option.key);
   }
   if (!section.empty()) {
@@ -84,15 +104,8 @@ UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
   if (other != table.other_sections.end()) {
     return UserError("{}: {} is a setting of {}", setting.where, quote(setting.key), other->second);
   }
-  const std::string last_part = setting.key.substr(setting.key.rfind('.') + 1);
   std::string hint = did_you_mean(setting.key, keys);
-  const auto leaf = nearest(last_part, leaves);
-  const bool close = edit_distance(last_part, leaf) <= 1 || leaf.starts_with(last_part);
-  if (hint.empty() && close && !last_part.empty()) {
-    // The right name in the wrong section, such as `epochs` for train.epochs, but for a letter.
-    const auto at = std::find(leaves.begin(), leaves.end(), leaf);
-    hint = fmt::format("; did you mean '{}'?", keys[at - leaves.begin()]);
-  }
+  if (hint.empty()) hint = same_name_elsewhere(setting.key, table);
   if (hint.empty() && !table.help.empty()) hint = "; " + table.help;
   return UserError("{}: unknown key {}{}", setting.where, quote(setting.key), hint);
 }

@@ -11,6 +11,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/first_readable.h"
 #include "nsvq/io/resumable_folder.h"
+#include "nsvq/io/sha256.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -31,7 +32,14 @@ ResumableFolder::Settings cached_settings(InferenceSession& session, const Sourc
       {"batch size", fmt::to_string(options.loader.batch_size)},
       {"precision", name_of(session.tokenizer()->precision)},
       {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
-  if (!options.class_list.empty()) settings["classes"] = options.class_list;
+  if (options.named_classes) {
+    Sha256 hash;
+    for (const auto& name : source.classes()) {
+      const auto line = name + '\n';
+      hash.add(std::as_bytes(std::span(line)));
+    }
+    settings["classes"] = hash.hex();
+  }
   return settings;
 }
 

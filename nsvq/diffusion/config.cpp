@@ -44,6 +44,11 @@ std::vector<std::string> essential_differences(const DiffusionConfig& here,
   return diffusion_options(ours).differences(diffusion_options(theirs));
 }
 
+std::string training_data_key(const DiffusionConfig& config) {
+  if (!config.tokens.empty()) return "diffusion.tokens";
+  return config.cached.empty() ? "data.train" : "diffusion.cached";
+}
+
 std::string summarize_settings(const DiffusionConfig& config) {
   auto copy = config;
   DiffusionConfig defaults;
@@ -60,13 +65,12 @@ std::string summarize_settings(const DiffusionConfig& config) {
                                  "optimizer.lr",
                                  "train.epochs",
                                  "train.batch_size"};
-  const auto instead = !config.tokens.empty()   ? "diffusion.tokens"
-                       : !config.cached.empty() ? "diffusion.cached"
-                                                : "";
-  if (*instead) shown.insert(of_images.begin(), of_images.end());
+  const auto trained_on = training_data_key(config);
+  const bool images = trained_on == "data.train";
+  if (!images) shown.insert(of_images.begin(), of_images.end());
   const auto note = [&](const std::string& key) -> std::string {
-    if (!*instead || !of_images.contains(key)) return "";
-    return fmt::format("  (without effect: {} is trained on)", instead);
+    if (images || !of_images.contains(key)) return "";
+    return fmt::format("  (without effect: {} is trained on)", trained_on);
   };
   return summarize_settings(diffusion_options(copy), diffusion_options(defaults), shown, note);
 }

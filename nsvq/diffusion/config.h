@@ -50,6 +50,9 @@ std::vector<std::string> essential_differences(const DiffusionConfig& here,
 /// The settings that matter most or differ from the defaults, for the log.
 std::string summarize_settings(const DiffusionConfig& config);
 
+/// The setting that names what is trained on: diffusion.tokens, diffusion.cached or data.train.
+std::string training_data_key(const DiffusionConfig& config);
+
 /// Throws UserError when settings that are valid one by one contradict each other.
 void check_diffusion_settings(const DiffusionConfig& config);
 /// Throws UserError, calling it `key`, for a guidance that the model was not trained for.

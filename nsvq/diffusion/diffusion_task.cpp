@@ -179,10 +179,7 @@ void DiffusionTask::begin(Loop& /*loop*/) {
     const auto name = first_nonfinite_image(*batch, latents);
     if (!name.empty()) {
       throw UserError("{}: the latents of image {} are non-finite by {}",
-                      !config_.tokens.empty()   ? "diffusion.tokens"
-                      : !config_.cached.empty() ? "diffusion.cached"
-                                                : "data.train",
-                      quote(name), latents_.model().file.string());
+                      training_data_key(config_), quote(name), latents_.model().file.string());
     }
     moments.add(searches_codes() ? latents_of(*batch) : latents);
     seen += batches_.step_samples();

@@ -43,6 +43,7 @@ Json scheduler_json(const DiffusionConfig& config) {
     json["algorithm_type"] = "dpmsolver++";
     json["solver_order"] = 2;
     json["final_sigmas_type"] = to_one ? "zero" : "sigma_min";
+    json["euler_at_final"] = true;  // the last step is of first order
   } else {
     json["clip_sample"] = false;
   }

@@ -43,7 +43,7 @@ std::vector<Option> sample_options(SampleConfig& config) {
        "which times are visited: trailing up to the last one, leading from 0 on, compvis from 1 on",
        Range::one_of({"trailing", "leading", "compvis"}), no_effect},
       {"sample.last", &config.last,
-       "the level of noise after the last step: one, none, or first, that of the first time",
+       "after the last step no noise is left (one), or that of the first time (first)",
        Range::one_of({"one", "first"}), no_effect},
   };
 }

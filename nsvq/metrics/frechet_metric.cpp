@@ -13,11 +13,6 @@ namespace {
 
 bool holds_images(const torch::Tensor& images) { return images.defined() && images.size(0) > 0; }
 
-/// 0 for images that are not square.
-int64_t side_of(const torch::Tensor& images) {
-  return images.size(2) == images.size(3) ? images.size(2) : 0;
-}
-
 }  // namespace
 
 FrechetMetric::FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels,
@@ -38,28 +33,18 @@ void FrechetMetric::add(const EvalBatch& batch) {
     note_other_size(batch.reconstructions);
   } else {
     add(batch.images, images_);
-    if (holds_images(batch.images)) {
-      const auto size = side_of(batch.images);
-      image_size_ = image_size_.value_or(size) == size ? size : 0;
-    }
   }
   add(batch.reconstructions, reconstructions_);
 }
 
-Gaussian FrechetMetric::images() const {
-  auto gaussian = images_.gaussian();
-  gaussian.size = image_size_.value_or(0);
-  return gaussian;
-}
-
 void FrechetMetric::note_other_size(const torch::Tensor& reconstructions) {
   if (noted_ || reference_->size == 0 || !holds_images(reconstructions)) return;
-  if (side_of(reconstructions) == reference_->size) return;
+  const int64_t size = reference_->size;
+  if (reconstructions.size(2) == size && reconstructions.size(3) == size) return;
   noted_ = true;
   log("{}: the reference statistics are of images of {}x{}, but these are of {}x{}, so the value "
       "is also that of the resizing; `nsvq statistics --size` makes statistics of another size",
-      extractor_.name, reference_->size, reference_->size, reconstructions.size(3),
-      reconstructions.size(2));
+      extractor_.name, size, size, reconstructions.size(3), reconstructions.size(2));
 }
 
 void FrechetMetric::add(const torch::Tensor& images, FrechetStatistics& to) {

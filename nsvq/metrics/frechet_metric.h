@@ -20,7 +20,7 @@ class FrechetMetric : public Metric {
   std::optional<double> value() const override;
 
   /// Statistics of the images so far. Throws UserError below two.
-  Gaussian images() const;
+  Gaussian images() const { return images_.gaussian(); }
 
  private:
   void add(const torch::Tensor& images, FrechetStatistics& to);
@@ -31,8 +31,7 @@ class FrechetMetric : public Metric {
   PixelRule pixels_;
   std::shared_ptr<const Gaussian> reference_;
   FrechetStatistics images_, reconstructions_;
-  std::optional<int64_t> image_size_;  // as Gaussian has it, of the images so far
-  bool noted_ = false;
+  bool noted_ = false;  // the line about another size was written
 };
 
 /// One for each feature extractor.

@@ -277,7 +277,10 @@ TEST_F(CliDiffusion, AStoppedTarLeavesNothing) {
        path("out/s.tar")},
       path("log"), path("out"), [&](const std::string&) { return ++changes >= 8; }, SIGTERM);
   EXPECT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), 143) << read_text(path("log"));
+  const auto log = read_text(path("log"));
+  EXPECT_EQ(WEXITSTATUS(status), 143) << log;
+  expect_contains(log, {"nsvq: stopping ("});
+  EXPECT_EQ(log.find("saving"), std::string::npos) << log;
   EXPECT_EQ(files_in(path("out")), std::vector<std::string>());
 }
 
@@ -345,7 +348,8 @@ TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
   expect_contains(cached.out, {"latents 4x4x4 of 24 images in 3 shards"});
   expect_failure(cache("4"), 2, {"was made otherwise: batch size (4 here, 8 there)"});
   EXPECT_EQ(cache("8").out, cached.out);
-  expect_contains(run({"info", path("latents")}).out, {"4x4x4", "images", "24", "shards"});
+  expect_contains(run({"info", path("latents")}).out,
+                  {"4x4x4", "images", "24", "shards", "no names"});
   const auto trained = train({"diffusion.tokenizer=" + tokenizer_,
                               "diffusion.cached=" + path("latents"), "data.train=nowhere"});
   EXPECT_EQ(trained.code, 0) << trained.error;

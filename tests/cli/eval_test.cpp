@@ -188,12 +188,16 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
   EXPECT_NEAR(from_file.at(metric).get<double>(), expected, 1e-6 * expected);
 
   const auto evaluated = [&](const std::string& size) {
-    run({"statistics", "--data", data_, "--metric", metric, "--size", size, "--out", file});
-    return run({"eval", model("large"), "--data", data_, "--metrics", metric, "--statistics", file})
-        .error;
+    const auto made =
+        run({"statistics", "--data", data_, "--metric", metric, "--size", size, "--out", file});
+    EXPECT_EQ(made.code, 0) << made.error;
+    const auto result =
+        run({"eval", model("large"), "--data", data_, "--metrics", metric, "--statistics", file});
+    EXPECT_EQ(result.code, 0) << result.error;
+    return result.error;
   };
   expect_contains(evaluated("24"), {"statistics are of images of 24x24, but these are of 32x32"});
-  EXPECT_EQ(evaluated("32").find("images of 32x32"), std::string::npos);
+  EXPECT_EQ(evaluated("32").find("statistics are of images"), std::string::npos);
 }
 
 TEST_F(Evaluation, FidNamesItsWeights) {

@@ -10,29 +10,33 @@
 namespace nsvq {
 namespace {
 
-/// The kernels that a file of CUDA code defines, by their names' ending.
+/// The kernels that a file of CUDA code defines, as a profile names them.
 std::vector<std::string> kernels_in(const std::string& code) {
-  static const std::regex name(R"(__global__[^;{]*?\b(\w+_kernel)\()");
+  static const std::regex space(R"(namespace (nsvq[\w:]*))");
+  static const std::regex kernel(
+      R"(__global__\s+void\s+(?:__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s*)?(\w+)\()");
+  std::smatch found;
+  const std::string prefix = std::regex_search(code, found, space) ? found[1].str() + "::" : "";
   std::vector<std::string> names;
-  for (std::sregex_iterator it(code.begin(), code.end(), name), end; it != end; ++it) {
-    names.push_back((*it)[1]);
+  for (std::sregex_iterator it(code.begin(), code.end(), kernel), end; it != end; ++it) {
+    names.push_back("void " + prefix + (*it)[1].str() + "<2>(nsvq::SearchPass)");
   }
   return names;
 }
 
-TEST(KernelProfile, KnowsTheKernelsOfTheSearch) {
-  const std::filesystem::path folder = NSVQ_TESTS_DIR "/../../nsvq/ops/code_search";
+TEST(KernelProfile, KnowsTheKernelsOfTheSearchAndOfCodeStatistics) {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".cu") continue;
-    for (const auto& name : kernels_in(read_text(entry.path()))) {
-      const auto families = by_family(
-          {{"void nsvq::(anonymous namespace)::" + name + "<2>(nsvq::SearchPass)", 1, 1}});
-      EXPECT_EQ(families.at(0).name, "search and NS loss") << name;
-      ++count;
+  for (const std::string folder : {"code_search", "code_statistics"}) {
+    const std::filesystem::path path = NSVQ_TESTS_DIR "/../../nsvq/ops/" + folder;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (!entry.path().extension().string().starts_with(".cu")) continue;
+      for (const auto& name : kernels_in(read_text(entry.path()))) {
+        EXPECT_EQ(by_family({{name, 1, 1}}).at(0).name, "search and NS loss") << name;
+        ++count;
+      }
     }
   }
-  EXPECT_GT(count, 10);
+  EXPECT_GT(count, 14);
 }
 
 TEST(KernelProfile, KernelsOfAFamilyAreOne) {

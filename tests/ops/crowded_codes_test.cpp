@@ -23,8 +23,7 @@ double relative_error(const torch::Tensor& loss, const torch::Tensor& right) {
 /// Scaled up, products leave few digits of the distances, in the plain version too: then the loss
 /// is but to be a number.
 void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scale,
-                  c10::Device device) {
-  const std::string family = "crowded copies";
+                  c10::Device device, const std::string& family = "crowded copies") {
   const auto drawn = draw({family, latents, codes, dimension, family}, 5, device);
   const auto z = drawn.latents * scale, codebook = drawn.codebook * scale;
   const auto expected = std::get<0>(nearest_codes_fp64(z, codebook)).to(device);
@@ -49,6 +48,7 @@ void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scal
 
 TEST(CrowdedCodes, SearchAndLoss) {
   for (const double scale : {1.0, 1000.0}) expect_right(64, 3000, 31, scale, at::kCPU);
+  expect_right(64, 3000, 31, 1, at::kCPU, "crowded copies far away");
 }
 
 TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
@@ -59,6 +59,26 @@ TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
       expect_right(2600, 20000, dimension, scale, at::kCUDA);
     }
   }
+}
+
+/// So many crowds far from their codes that codes are marked for them (crowds.h); with 400,000
+/// codes for the first of them alone.
+TEST(CrowdedCodes, FarAwayOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
+  const std::string family = "crowded copies far away";
+  for (const int64_t dimension : {31, 128, 256}) {
+    expect_right(2600, 20000, dimension, 1, at::kCUDA, family);
+    expect_right(2600, 65537, dimension, 1, at::kCUDA, family);
+  }
+  expect_right(2600, 400000, 16, 1, at::kCUDA, family);
+}
+
+/// The same for a sanitizer.
+TEST(CrowdedCodes, FarAwayOfFewLatentsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
+  expect_right(300, 20000, 64, 1, at::kCUDA, "crowded copies far away");
 }
 
 /// Few latents, so that a sanitizer takes a minute, and so many codes that a block's ring of tiles

@@ -155,7 +155,11 @@ TEST(Overrides, ErrorsNameTheCommandLine) {
   EXPECT_EQ(error_of_override("train.epoch=3"),
             "command line: unknown key 'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_EQ(error_of_override("epochs=3"),
-            "command line: unknown key 'epochs'; did you mean 'train.epochs'?");
+            "command line: unknown key 'epochs'; did you mean 'train.epochs' or 'alarm.epochs'?");
+  EXPECT_EQ(
+      error_of_override("batch=8"),
+      "command line: unknown key 'batch'; did you mean 'train.batch_size' or 'dist.batch_norm'?");
+  EXPECT_EQ(error_of_override("steps_=8").find("'adversarial.schedule.steps'?"), std::string::npos);
   EXPECT_EQ(error_of_override("base=simvq.yaml").find("did you mean"), std::string::npos);
   EXPECT_EQ(error_of_override("train.epochs="),
             "command line: train.epochs: expected integer (1..1000000000), got nothing");

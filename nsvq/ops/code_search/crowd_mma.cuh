@@ -5,9 +5,8 @@
 
 namespace nsvq::crowds {
 
-constexpr int kCentres = 32;  ///< crowds at a time, a lane each
-constexpr int kRows = 256;    ///< codes at a time
-constexpr int kTile = 16;     ///< latents of a product
+constexpr int kRows = 256;  ///< codes at a time
+constexpr int kTile = 16;   ///< latents of a product
 
 constexpr int threads_for(int panels) { return panels <= 2 ? 512 : 256; }
 

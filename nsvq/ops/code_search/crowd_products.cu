@@ -1,8 +1,8 @@
 // Products of the latents in crowds with the codes about their centres (crowds.h).
 //
 // A block has every so-many-th code, a thread one code at a time. It compares its codes with the
-// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail, or by
-// marks where there are any. Codes that belong to a crowd are rounded, as differences to its
+// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail, and then
+// by marks where there are any. Codes that belong to a crowd are rounded, as differences to its
 // centre, into shared memory, ordered by crowd; then the warps take 16 latents of a crowd at a time
 // against its codes there, with the tensor cores.
 

@@ -33,8 +33,8 @@ namespace nsvq {
 constexpr int kMostHits = 128;
 /// Memory for marks, about: of crowds beyond it all codes count as marked.
 constexpr int64_t kMarkBytes = int64_t{8} << 20;
-/// With so few crowds, which the products take at a time, marks cost more than they spare.
-constexpr int kFewCrowds = 32;
+/// Crowds that the products take at a time. With no more of them marks cost more than they spare.
+constexpr int kCentres = 32;
 
 /// A latent as it joins a crowd: the rank is its place among the crowd's latents.
 struct CrowdMember {
@@ -67,7 +67,7 @@ struct Crowds {
 
   /// Marks are made where there are many crowds and a quarter of the latents in them are far.
   __host__ __device__ bool are_marked() const {
-    return counts[1] > kFewCrowds && int64_t{4} * counts[4] >= counts[0];
+    return counts[1] > kCentres && int64_t{4} * counts[4] >= counts[0];
   }
 };
 

@@ -1,9 +1,10 @@
 // The codes that latents in crowds may be nearest to (crowds.h): the products of the first pass
-// once more, now that its best score is known, and eights of codes of which one comes within the
-// error bounds of it are marked.
+// once more, now that its best score is known, and groups of 8 codes of which one comes within
+// the error bounds of it are marked.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/code_search/crowds.h"
+#include "nsvq/ops/code_search/pack_rows.cuh"
 #include "nsvq/ops/code_search/search_epilogue.cuh"
 #include "nsvq/ops/code_search/tile_sweep.cuh"
 
@@ -15,14 +16,15 @@ namespace {
 
 using namespace sm90;
 
-/// A latent of the thread: its floor, above all scores if there is nothing to mark.
+/// A latent of the thread: its floor, above all scores if there is nothing to mark (but for error
+/// bounds that overflow, so `marks` is looked at too).
 struct Marker {
   float floor = 1e38f;
   Slack slack{0, 0};
   uint32_t* marks = nullptr;
 
-  /// The eights that begin at `first`, one a bit. As a rule another latent of the crowd has marked
-  /// them.
+  /// The groups of 8 codes that begin at `first`, one a bit. As a rule another latent of the crowd
+  /// has marked them.
   __device__ void add(int first, uint32_t bits) const {
     uint32_t* word = marks + first / 32;
     bits <<= first % 32;
@@ -62,7 +64,7 @@ __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float tw
     }
     bits |= __shfl_xor_sync(~0u, bits, 1);
     bits |= __shfl_xor_sync(~0u, bits, 2);
-    if (threadIdx.x % 4 == 0 && bits) markers[r].add(t * kEights, bits);
+    if (threadIdx.x % 4 == 0 && bits && markers[r].marks) markers[r].add(t * kEights, bits);
   }
 }
 
@@ -120,16 +122,12 @@ void launch(const Problem& problem, cudaStream_t stream) {
   const int64_t blocks = (problem.pass.count + sm90::kBlockLatents - 1) / sm90::kBlockLatents;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(problem.pass.splits));
   kernel<<<grid, sm90::kThreads, kBytes, stream>>>(problem);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 }  // namespace
 
 void mark_crowds(const Problem& problem, cudaStream_t stream) {
-  const int panels = panels_for(problem.dimension);
-  if (panels == 1) launch<1>(problem, stream);
-  if (panels == 2) launch<2>(problem, stream);
-  if (panels == 4) launch<4>(problem, stream);
+  packing::for_panels(problem.dimension, [&](auto panels) { launch<panels>(problem, stream); });
 }
 
 }  // namespace nsvq
