@@ -117,6 +117,10 @@ void run_reproduce(const ReproduceArguments& arguments) {
   options.train = sources_by_set(arguments.train, experiments);
   options.val = sources_by_set(arguments.val, experiments);
   options.seeds = arguments.seeds;
+  for (size_t i = 0; i < options.seeds.size(); ++i) {
+    if (std::count(options.seeds.begin(), options.seeds.end(), options.seeds[i]) == 1) continue;
+    throw UserError("--seeds: {} is named twice", options.seeds[i]);
+  }
   options.rows = arguments.rows;
   options.allow_pipe = arguments.allow_pipe;
   const auto plan = make_plan(experiments, options);
@@ -148,9 +152,10 @@ void run_reproduce(const ReproduceArguments& arguments) {
                count_of(static_cast<int64_t>(result.left), "run"), arguments.minutes);
   }
   flush_stdout();
-  if (result.failed > 0) {
+  if (result.failed + result.no_pictures > 0) {
+    const bool runs = result.failed > 0;
     throw RunError("{} failed; the page says why, and the same command tries again",
-                   count_of(static_cast<int64_t>(result.failed), "run"));
+                   runs ? count_of(result.failed, "run") : count_of(result.no_pictures, "picture"));
   }
 }
 

@@ -57,7 +57,7 @@ std::optional<Term> parse_term(std::string text) {
     term.function = name;
     text = trimmed(text.substr(name.size() + 1, text.size() - name.size() - 2));
   }
-  const auto colon = text.find(':');
+  const auto colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) return std::nullopt;
   term.run = text.substr(0, colon);
   term.column = text.substr(colon + 1);
@@ -125,8 +125,9 @@ ComparisonResult compare_terms(const FigureComparison& comparison, const TermVal
 
 bool Term::matches(std::string_view name) const { return fits(run, name); }
 
-bool Term::may_match(std::string_view name) const {
-  return matches(name) || fits(std::string_view(run).substr(0, run.find('@')), name);
+std::string RowNames::title(const std::string& name) const {
+  const auto found = titles.find(name);
+  return found == titles.end() ? name : found->second;
 }
 
 FigureComparison parse_comparison(const std::string& text, const std::string& where) {
@@ -159,7 +160,7 @@ ComparisonResult compare_figures(const FigureComparison& comparison, const RowNa
     one.run = name;
     const auto right = value_of(one, names, figure);
     auto next = compare_terms(comparison, left, right);
-    if (next.verdict != Verdict::untested) next.why += fmt::format(" ({})", name);
+    if (next.verdict != Verdict::untested) next.why += fmt::format(" ({})", names.title(name));
     const double margin = std::abs(left.value - right.value);
     if (next.verdict == Verdict::fails && margin > farthest) {
       failed = next;

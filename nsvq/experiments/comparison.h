@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,16 +14,15 @@ inline constexpr auto kLossColumn = "loss";
 
 /// One side of a comparison: a number, or the figure of a run times a factor:
 ///   0.9   nsvq:psnr   0.9 * simvq:fid   max(protected@*:utilisation)
-/// A run with `vary` has its value behind an @. `*` stands for any text: for all other rows where
-/// it stands alone, and then the comparison must hold for each of them.
+/// A run with `vary` has its value behind an @. `*` stands for any text, of which min, max or mean
+/// make one number; alone on the right side it is every other row, and the comparison must hold
+/// for each of them.
 struct Term {
   double factor = 1;     ///< the number itself where there is no column
   std::string function;  ///< min, max, mean, or empty
   std::string run, column;
 
   bool matches(std::string_view name) const;
-  /// Whether a run of this name can match with some value behind it.
-  bool may_match(std::string_view name) const;
 };
 
 struct FigureComparison {
@@ -50,7 +50,10 @@ struct ComparisonResult {
 /// The rows of a table, in order.
 struct RowNames {
   std::vector<std::string> all;
-  std::vector<std::string> with_star;  ///< those that a name with `*` can stand for
+  std::vector<std::string> with_star;         ///< those that a name with `*` can stand for
+  std::map<std::string, std::string> titles;  ///< as tables have them
+
+  std::string title(const std::string& name) const;  ///< the name itself where none is known
 };
 
 /// Compares means over seeds. `figure` has the values by row and column.

@@ -10,6 +10,7 @@
 #include "nsvq/data/source.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/seed_statistics.h"
+#include "nsvq/nn/discriminator.h"
 #include "nsvq/report/run_log.h"
 #include "nsvq/report/summary.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -21,30 +22,32 @@ namespace nsvq {
 
 namespace {
 
-/// Numbers of images of sources, each opened once; 0 if it cannot be.
+/// Numbers of images of sources, each opened once; none if it cannot be.
 class ImageCounts {
  public:
-  int64_t of(const Sources& sources) {
-    const auto [found, fresh] = counts_.try_emplace(sources.text(), 0);
+  std::optional<int64_t> of(const Sources& sources) {
+    const auto [found, fresh] = counts_.try_emplace(sources.text());
     if (fresh) found->second = count(sources);
     return found->second;
   }
 
  private:
-  static int64_t count(const Sources& sources) {
+  static std::optional<int64_t> count(const Sources& sources) {
     try {
       return open_source(sources)->size();
     } catch (const std::exception&) {
-      return 0;
+      return std::nullopt;
     }
   }
-  std::map<std::string, int64_t> counts_;
+  std::map<std::string, std::optional<int64_t>> counts_;
 };
 
-int64_t all_steps(const PlannedRun& run, ImageCounts& images) {
+std::optional<int64_t> all_steps(const PlannedRun& run, ImageCounts& images) {
   if (run.recipe.empty()) return 0;
   if (run.steps > 0) return run.steps;
-  return run.epochs * (images.of(run.train) / std::max<int64_t>(run.batch, 1));
+  const auto count = images.of(run.train);
+  if (!count) return std::nullopt;
+  return run.epochs * (*count / std::max<int64_t>(run.batch, 1));
 }
 
 double pixels_of_a_step(const PlannedRun& run) {
@@ -64,8 +67,8 @@ std::optional<double> measured_step(const PlannedRun& run) {
   return static_cast<double>(run.batch) / median_of(rates);
 }
 
-/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments. Of equal models
-/// one is made.
+/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments, of a discriminator
+/// without an average. Of equal models one is made.
 class CheckpointSizes {
  public:
   double of(const PlannedRun& run) {
@@ -73,23 +76,30 @@ class CheckpointSizes {
     auto config = parse_config(run.recipe, run.name);
     std::string key;
     for (const auto& row : tokenizer_options(config).rows) {
-      const bool shapes = row.key.starts_with("model.") || row.key.starts_with("quantizer.");
+      const bool shapes = row.key.starts_with("model.") || row.key.starts_with("quantizer.") ||
+                          row.key.starts_with("adversarial.");
       if (shapes) key += row.key + "=" + row.value() + "\n";
     }
-    const auto [found, fresh] = numbers_.try_emplace(key, 0);
-    if (fresh) found->second = numbers_in(config);
-    return 4.0 * 4.0 * found->second * static_cast<double>(config.checkpoint.keep);
+    const auto [found, fresh] = sizes_.try_emplace(key, 0);
+    if (fresh) found->second = bytes_of(config);
+    return found->second * static_cast<double>(config.checkpoint.keep);
   }
 
  private:
-  static double numbers_in(const Config& config) {
-    Tokenizer model(config);
+  static double bytes_of(const Config& config) {
+    double numbers = 4 * numbers_in(*Tokenizer(config));
+    if (config.adversarial.weight > 0) {
+      numbers += 3 * numbers_in(*Discriminator(config.adversarial));
+    }
+    return sizeof(float) * numbers;
+  }
+  static double numbers_in(const torch::nn::Module& model) {
     int64_t numbers = 0;
-    for (const auto& tensor : model->parameters()) numbers += tensor.numel();
-    for (const auto& tensor : model->buffers()) numbers += tensor.numel();
+    for (const auto& tensor : model.parameters()) numbers += tensor.numel();
+    for (const auto& tensor : model.buffers()) numbers += tensor.numel();
     return static_cast<double>(numbers);
   }
-  std::map<std::string, double> numbers_;
+  std::map<std::string, double> sizes_;
 };
 
 std::string bytes_in_words(double bytes) {
@@ -116,14 +126,16 @@ std::vector<RunEstimate> estimate(const Plan& plan) {
     const bool begun = std::filesystem::exists(run.run(), ignored);
     const int64_t done = begun ? describe_run(run.run()).step : 0;
     one.state = is_done(plan, i) ? "finished" : begun ? "begun" : "to do";
-    one.steps = one.state == "finished" ? 0 : std::max<int64_t>(all_steps(run, images) - done, 0);
+    const auto steps = all_steps(run, images);
+    one.steps = steps ? std::optional(std::max<int64_t>(*steps - done, 0)) : std::nullopt;
+    if (one.state == "finished") one.steps = 0;
     const auto own = measured_step(run);
     const auto& others = speeds[run.kind];
-    if (own || !others.empty()) {
+    if (one.steps && (own || !others.empty())) {
       const double step = own ? *own : mean_of(others) * pixels_of_a_step(run);
-      one.seconds = static_cast<double>(one.steps) * step;
+      one.seconds = static_cast<double>(*one.steps) * step;
     }
-    one.bytes = sizes.of(run);
+    if (one.state != "finished") one.bytes = sizes.of(run);
     estimates.push_back(one);
   }
   return estimates;
@@ -134,7 +146,7 @@ std::string describe_plan(const Plan& plan) {
   std::string text = fmt::format("{:<44} {:<9} {:>10} {:>14} {:>9}\n", "run", "state", "steps left",
                                  "time", "disk");
   double seconds = 0, bytes = 0;
-  int64_t runs = 0, unknown = 0, steps = 0;
+  int64_t runs = 0, unknown = 0, uncounted = 0, steps = 0;
   for (size_t i = 0; i < estimates.size(); ++i) {
     if (!plan.runs[i].wanted) continue;
     ++runs;
@@ -143,24 +155,33 @@ std::string describe_plan(const Plan& plan) {
     const auto time = !trained || one.steps == 0 ? ""
                       : one.seconds              ? duration_in_words(*one.seconds)
                                                  : "unknown";
+    const auto left = one.steps ? fmt::format("{}", *one.steps) : "unknown";
     text +=
         fmt::format("{:<44} {:<9} {:>10} {:>14} {:>9}\n", plan.runs[i].folder.filename().string(),
-                    one.state, one.steps, time, bytes_in_words(one.bytes));
+                    one.state, left, time, one.bytes > 0 ? bytes_in_words(one.bytes) : "");
     seconds += one.seconds.value_or(0);
-    unknown += one.steps > 0 && !one.seconds ? 1 : 0;
-    steps += one.steps;
+    unknown += !one.seconds && one.steps != 0 ? 1 : 0;
+    uncounted += one.steps ? 0 : 1;
+    steps += one.steps.value_or(0);
     bytes += one.bytes;
   }
   text += fmt::format(
-      "{} for {}: {} steps, {}{}, {} of disk\n", count_of(runs, "run"),
-      count_of(std::ssize(plan.experiments), "experiment"), steps, duration_in_words(seconds),
-      unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run")) : "",
+      "{} for {}: {} steps{}, {}{}, {} more on disk\n", count_of(runs, "run"),
+      count_of(std::ssize(plan.experiments), "experiment"), steps,
+      uncounted > 0 ? fmt::format(" and those of {} whose images are not there (--data)",
+                                  count_of(uncounted, "run"))
+                    : "",
+      seconds > 0 || unknown == 0 ? duration_in_words(seconds) : "time unknown",
+      seconds > 0 && unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run"))
+                                 : "",
       bytes_in_words(bytes));
   text +=
-      "Time: steps left at the speed of the same run so far, else, by pixels, of trained runs of "
-      "its\n"
-      "kind in this folder; one run at a time, without evaluations.\n"
-      "Disk: four copies of the weights a checkpoint.\n";
+      "Time: steps left at the speed of the same run so far, else, by pixels, of those of the "
+      "runs\n"
+      "above that have begun; one run at a time, without evaluations.\n"
+      "Disk: four copies of a tokenizer's weights and three of its discriminator's a checkpoint; "
+      "U-Nets\n"
+      "and files of codes are not counted.\n";
   return text;
 }
 

@@ -11,9 +11,9 @@ namespace nsvq {
 
 /// What a run will take.
 struct RunEstimate {
-  int64_t steps = 0;  ///< of training that are left
+  std::optional<int64_t> steps = 0;  ///< of training that are left; none: of unknown images
   std::optional<double> seconds;
-  double bytes = 0;   ///< on disk, at the end
+  double bytes = 0;   ///< on disk, that come to those of finished runs
   std::string state;  ///< to do, begun, finished
 };
 

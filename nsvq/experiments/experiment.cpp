@@ -146,6 +146,8 @@ OptionTable experiment_options(Experiment& experiment) {
   rows = {{"title", &experiment.title, "title", Range::not_empty()},
           {"about", &experiment.about, "a sentence or two", kText},
           {"data", &experiment.data, "name of the image set", Range::not_empty()},
+          {"validation", &experiment.validation, "images to validate on",
+           Range::one_of({"own", "training"})},
           {"columns", &experiment.columns, "columns of the table", texts("columns")}};
   for (auto& [name, scale] : experiment.scales) add_scale(rows, name, scale);
   for (auto& run : experiment.runs) add_run(rows, run);
@@ -205,7 +207,9 @@ Experiment read_experiment(const fs::path& file) {
   if (fs::is_regular_file(file, ignored) && fs::file_size(file, ignored) > most) {
     throw UserError("{}: over 1 MB, so not an experiment", file.string());
   }
-  return parse_experiment(read_text(file), file);
+  auto experiment = parse_experiment(read_text(file), file);
+  require_recipes(experiment);
+  return experiment;
 }
 
 }  // namespace nsvq

@@ -108,7 +108,8 @@ struct Experiment {
   std::string name;  ///< of the file
   std::filesystem::path file;
   std::string title, about;
-  std::string data = "images";  ///< name of the image set, for --data NAME=SOURCE
+  std::string data = "images";     ///< name of the image set, for --data NAME=SOURCE
+  std::string validation = "own";  ///< its own images, or those of training
   std::vector<std::string> columns;
   std::map<std::string, ScaleSpec> scales;
   std::deque<RunSpec> runs;

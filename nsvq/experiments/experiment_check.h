@@ -9,4 +9,7 @@ namespace nsvq {
 /// of those relative to the file.
 void check_experiment(Experiment& experiment);
 
+/// Throws UserError for recipes that are not there.
+void require_recipes(const Experiment& experiment);
+
 }  // namespace nsvq

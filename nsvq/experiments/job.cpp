@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -68,7 +69,18 @@ class Scheduler {
       }
       if (!results_[need].finished) return false;
     }
-    return true;
+    return has_tried(job);
+  }
+
+  bool has_tried(size_t job) {
+    const auto& tries = jobs_[job].tries;
+    const auto over = [&](size_t other) { return is_over(other); };
+    if (!std::all_of(tries.begin(), tries.end(), over)) return false;
+    const auto finished = [&](size_t other) { return results_[other].finished; };
+    if (tries.empty() || std::any_of(tries.begin(), tries.end(), finished)) return true;
+    results_[job].problem = fmt::format("needs one of its pilots, which all failed; {}: {}",
+                                        jobs_[tries.front()].name, results_[tries.front()].problem);
+    return false;
   }
 
   void start_what_can() {
@@ -117,8 +129,15 @@ class Scheduler {
     LoggedProcess process(options_.program, words, environment, jobs_[job].folder / "log.txt");
     free_.pop_back();
     states_[job].running = true;
-    options_.say(fmt::format("{}: {}", jobs_[job].name, shown(words)));
+    options_.say(fmt::format("{} of {} done; {}: {}", count_over(), jobs_.size(), jobs_[job].name,
+                             shown(words)));
     children_.push_back({job, slot, std::move(process)});
+  }
+
+  size_t count_over() const {
+    size_t count = 0;
+    for (size_t job = 0; job < jobs_.size(); ++job) count += is_over(job) ? 1 : 0;
+    return count;
   }
 
   static std::string shown(const std::vector<std::string>& words) {

@@ -13,6 +13,7 @@ struct Job {
   std::string name;
   std::filesystem::path folder;  ///< where log.txt goes
   std::vector<size_t> needs;     ///< jobs that must be finished before
+  std::vector<size_t> tries;     ///< jobs that must be over before, and one of them finished
   /// The arguments of the next command of this program; empty once all is done. May throw.
   std::function<std::vector<std::string>()> next;
   bool wanted = true;  ///< false: what is done of it counts, but nothing is begun
@@ -35,9 +36,10 @@ struct ScheduleOptions {
 
 /// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. A
 /// command that fails is run once more, unless its arguments or settings were refused (exit code
-/// 2). A job whose need failed fails too; all others go on. A job that has begun may end later than
-/// `minutes`. When this process is asked to stop (core/interrupt.h), so are the children, and once
-/// they have ended Interrupted is thrown. They are killed when this process is.
+/// 2). A job whose need failed, or all of its tries, fails too; all others go on. A job that has
+/// begun may end later than `minutes`. When this process is asked to stop (core/interrupt.h), so
+/// are the children, and once they have ended Interrupted is thrown. They are killed when this
+/// process is.
 std::vector<JobResult> run_jobs(const std::vector<Job>& jobs, const ScheduleOptions& options);
 
 }  // namespace nsvq

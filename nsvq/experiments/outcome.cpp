@@ -1,9 +1,11 @@
 #include "nsvq/experiments/outcome.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/outcome_charts.h"
@@ -31,6 +33,29 @@ OutcomeColumn column_of(const Experiment& experiment, const std::string& name) {
   return {name, loss};
 }
 
+/// "scale cpu: 640 steps of drawn images; trained on A, evaluated on B; seeds 0, 1".
+std::string setting_of(const Plan& plan, const PlannedExperiment& planned) {
+  const auto& about = planned.experiment->scales.at(plan.scale).about;
+  auto text = fmt::format("Scale {}{}", plan.scale, about.empty() ? "" : ": " + about);
+  std::vector<std::string> train, val;
+  std::set<int64_t> seeds;
+  const auto add = [](std::vector<std::string>& to, const std::string& source) {
+    if (!source.empty() && std::find(to.begin(), to.end(), source) == to.end())
+      to.push_back(source);
+  };
+  for (const auto& row : planned.rows) {
+    for (const size_t run : row.runs) {
+      add(train, plan.runs[run].train.text());
+      add(val, plan.runs[run].val.text());
+      seeds.insert(plan.runs[run].seed);
+    }
+  }
+  if (!train.empty()) text += fmt::format("; trained on {}", fmt::join(train, " or "));
+  if (!val.empty()) text += fmt::format("; evaluated on {}", fmt::join(val, " or "));
+  return text +
+         fmt::format("; {} {}", seeds.size() == 1 ? "seed" : "seeds", fmt::join(seeds, ", "));
+}
+
 class Gatherer {
  public:
   Gatherer(const Plan& plan, const PlannedExperiment& planned,
@@ -40,6 +65,11 @@ class Gatherer {
   ExperimentOutcome gather() {
     const auto& experiment = *planned_.experiment;
     outcome_.planned = &planned_;
+    outcome_.scale = plan_.scale;
+    outcome_.setting = setting_of(plan_, planned_);
+    outcome_.notes = planned_.notes;
+    add_equal_rows();
+    add_failed_pilots();
     for (const auto& column : planned_.columns) {
       outcome_.columns.push_back(column_of(experiment, column));
     }
@@ -47,7 +77,7 @@ class Gatherer {
     for (const auto& figure : experiment.figures) make_relative(figure);
     add_agreements();
     add_claims();
-    outcome_.charts = make_charts(plan_, outcome_);
+    add_charts(plan_, outcome_);
     return std::move(outcome_);
   }
 
@@ -63,10 +93,38 @@ class Gatherer {
       if (const auto found = paper.find(column); found != paper.end() && planned.value.empty()) {
         cell.paper = found->second;
       }
+      cell.seeds = planned.runs.size();
       for (const size_t run : planned.runs) add_figure(run, column, cell.figures);
       row.cells.push_back(std::move(cell));
     }
     return row;
+  }
+
+  /// Rows whose settings come to the same at this scale share a run.
+  void add_equal_rows() {
+    for (size_t i = 0; i < planned_.rows.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const auto &one = planned_.rows[i], &other = planned_.rows[j];
+        if (one.runs.empty() || one.runs != other.runs) continue;
+        outcome_.notes.push_back(fmt::format(
+            "{} is the same run as {}: their settings differ in nothing that counts at this scale",
+            one.title, other.title));
+        break;
+      }
+    }
+  }
+
+  void add_failed_pilots() {
+    std::set<size_t> noted;
+    for (const auto& row : planned_.rows) {
+      for (const size_t run : row.runs) {
+        for (const size_t pilot : plan_.runs[run].pilots.runs) {
+          if (results_[pilot].problem.empty() || !noted.insert(pilot).second) continue;
+          outcome_.notes.push_back(fmt::format("a pilot of {} failed, and the others decide: {}",
+                                               row.title, results_[pilot].problem));
+        }
+      }
+    }
   }
 
   void add_figure(size_t run, const std::string& column, SeedFigures& figures) {
@@ -136,13 +194,16 @@ class Gatherer {
     RowNames names;
     for (const auto& row : planned_.rows) {
       names.all.push_back(row.name);
+      names.titles[row.name] = row.title;
       if (!row.spec->extra) names.with_star.push_back(row.name);
     }
     for (const auto& claim : experiment.claims) {
       ClaimOutcome result{claim.text, "", Verdict::holds};
       const auto& scales = claim.scales;
       if (!scales.empty() && std::find(scales.begin(), scales.end(), plan_.scale) == scales.end()) {
-        outcome_.claims.push_back({claim.text, "", Verdict::untested});
+        outcome_.claims.push_back({claim.text,
+                                   fmt::format("tested at scale {}", fmt::join(scales, ", ")),
+                                   Verdict::untested});
         continue;
       }
       for (const auto& text : claim.holds) {
@@ -188,7 +249,8 @@ std::string cell_text(const Cell& cell, const MetricDisplay& display) {
   if (!display.unit.empty()) text += " " + display.unit;
   const bool some_failed = !cell.figures.missing.empty();
   if (some_failed)
-    text += fmt::format(" (of {} seeds; {})", cell.figures.values.size(), cell.figures.missing);
+    text += fmt::format(" ({} of {} seeds; {})", cell.figures.values.size(), cell.seeds,
+                        cell.figures.missing);
   return text;
 }
 

@@ -20,6 +20,7 @@ struct OutcomeColumn {
 /// A figure of a row over its seeds, or the reason why there is none.
 struct Cell {
   SeedFigures figures;
+  size_t seeds = 0;  ///< of the row
   std::optional<double> paper;
 
   double mean() const;
@@ -53,6 +54,8 @@ struct PictureOutcome {
 /// What came out of an experiment.
 struct ExperimentOutcome {
   const PlannedExperiment* planned = nullptr;
+  std::string scale, setting;      ///< the scale's name, and what it is in words
+  std::vector<std::string> notes;  ///< what is left out or failed besides rows, and why
   std::vector<OutcomeColumn> columns;
   std::vector<OutcomeRow> rows;
   std::vector<Agreement> agreements;

@@ -1,8 +1,12 @@
 #include "nsvq/experiments/outcome_charts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <exception>
+#include <optional>
 
 #include "nsvq/experiments/run_figures.h"
 
@@ -61,21 +65,33 @@ void add_levels(std::vector<Series> levels, Chart& chart) {
   }
 }
 
+/// Nothing of files that cannot be read; the row's cells say why.
+std::optional<RunFigures> figures_of(const Plan& plan, size_t run) {
+  try {
+    return RunFigures(plan, run);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 Chart curves(const ChartPart& part, const Plan& plan, const PlannedExperiment& planned) {
   auto chart = empty_chart(part, part.y);
   if (chart.x_label.empty()) chart.x_label = "step";
   std::vector<Series> levels;
   for (const auto& row : planned.rows) {
     if (!part.has(row) || row.runs.empty()) continue;
-    const RunFigures figures(plan, row.runs.front());
-    Series series{row.title, {}, {}};
-    for (const auto& [step, value] : figures.curve(part.y)) {
+    const auto figures = figures_of(plan, row.runs.front());
+    if (!figures) continue;
+    const bool several = row.runs.size() > 1;
+    const auto seed = fmt::format(", seed {}", plan.runs[row.runs.front()].seed);
+    Series series{row.title + (several ? seed : ""), {}, {}};
+    for (const auto& [step, value] : figures->curve(part.y)) {
       series.x.push_back(step);
       series.y.push_back(value);
     }
     if (series.x.empty()) continue;  // a loss that this scale does not have
-    if (const auto step = figures.freeze()) chart.marks.push_back({*step, "freeze"});
-    (figures.has_steps() ? chart.series : levels).push_back(std::move(series));
+    if (const auto step = figures->freeze()) chart.marks.push_back({*step, "freeze"});
+    (figures->has_steps() ? chart.series : levels).push_back(std::move(series));
   }
   add_levels(std::move(levels), chart);
   return chart;
@@ -100,23 +116,34 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
     if (chart.log_x && !(x > 0)) continue;
     chart.series.back().x.push_back(x);
     chart.series.back().y.push_back(outcome.rows[i].cells[column].mean() * display.scale);
-    if (chart.x_label.empty()) chart.x_label = row.spec->vary;
+    if (part.spec.x_label.empty() && chart.x_label.find(row.spec->vary) == std::string::npos) {
+      chart.x_label += (chart.x_label.empty() ? "" : ", ") + row.spec->vary;
+    }
   }
   return chart;
 }
 
 }  // namespace
 
-std::vector<Chart> make_charts(const Plan& plan, const ExperimentOutcome& outcome) {
+void add_charts(const Plan& plan, ExperimentOutcome& outcome) {
   const auto& planned = *outcome.planned;
+  const bool finished = std::all_of(outcome.rows.begin(), outcome.rows.end(), [](const auto& row) {
+    return row.problem.empty() &&
+           std::all_of(row.cells.begin(), row.cells.end(),
+                       [](const Cell& cell) { return cell.mean() == cell.mean(); });
+  });
   std::vector<Chart> charts;
   for (const auto& spec : planned.experiment->charts) {
     for (const auto& part : parts_of(spec, *planned.experiment)) {
       auto chart = spec.kind == "sweep" ? sweep(part, outcome) : curves(part, plan, planned);
-      if (!chart.series.empty()) charts.push_back(std::move(chart));
+      if (!chart.series.empty()) {
+        charts.push_back(std::move(chart));
+      } else if (spec.kind == "curves" && finished) {
+        outcome.notes.push_back(fmt::format("no chart of {}: no run has logged it", part.y));
+      }
     }
   }
-  return charts;
+  outcome.charts = std::move(charts);
 }
 
 }  // namespace nsvq

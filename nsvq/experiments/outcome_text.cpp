@@ -79,13 +79,14 @@ std::string outcome_markdown(const ExperimentOutcome& outcome) {
   const auto& experiment = *outcome.planned->experiment;
   std::string text = fmt::format("## {}\n\n", experiment.title);
   if (!experiment.about.empty()) text += experiment.about + "\n\n";
+  text += outcome.setting + ".\n\n";
   if (!outcome.columns.empty()) text += markdown_table(outcome) + "\n";
   for (const auto& agreement : outcome.agreements) {
     text += fmt::format("- Rank correlation with the paper, {}: {:.2f} over {} rows\n",
                         agreement.column, agreement.correlation, agreement.rows);
   }
-  for (const auto& note : outcome.planned->notes) text += fmt::format("- {}\n", note);
-  if (!outcome.claims.empty()) text += "\n| claim of the paper | here | why |\n|---|---|---|\n";
+  for (const auto& note : outcome.notes) text += fmt::format("- {}\n", note);
+  if (!outcome.claims.empty()) text += "\n| claim | here | why |\n|---|---|---|\n";
   for (const auto& claim : outcome.claims) {
     text += fmt::format("| {} | {} | {} |\n", in_table(claim.text), verdict_in_words(claim.verdict),
                         in_table(claim.why));
@@ -97,7 +98,9 @@ nlohmann::ordered_json outcome_json(const ExperimentOutcome& outcome) {
   const auto& experiment = *outcome.planned->experiment;
   nlohmann::ordered_json json = {{"name", experiment.name},
                                  {"title", experiment.title},
-                                 {"notes", outcome.planned->notes},
+                                 {"scale", outcome.scale},
+                                 {"setting", outcome.setting},
+                                 {"notes", outcome.notes},
                                  {"rows", nlohmann::ordered_json::array()},
                                  {"agreement", nlohmann::ordered_json::array()},
                                  {"claims", nlohmann::ordered_json::array()}};

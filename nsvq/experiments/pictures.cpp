@@ -60,7 +60,10 @@ void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned, const 
     words.insert(words.end(), images.begin(), images.end());
     const bool wanted = std::all_of(picture.runs.begin(), picture.runs.end(),
                                     [&](size_t run) { return plan.runs[run].wanted; });
-    jobs.push_back({file.filename().string(), file.parent_path(), picture.runs,
+    jobs.push_back({file.filename().string(),
+                    file.parent_path(),
+                    picture.runs,
+                    {},
                     [file, words] {
                       std::error_code ignored;
                       return fs::exists(file, ignored) ? std::vector<std::string>{} : words;
@@ -69,14 +72,19 @@ void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned, const 
   }
 }
 
-std::vector<PictureOutcome> made_pictures(const Plan& plan, const PlannedExperiment& planned,
-                                          const fs::path& out) {
-  std::vector<PictureOutcome> made;
+void add_pictures(const Plan& plan, const fs::path& out, std::span<const JobResult>& results,
+                  ExperimentOutcome& outcome) {
   std::error_code ignored;
-  for (auto& picture : planned_pictures(plan, planned, out)) {
-    if (fs::exists(picture.outcome.file, ignored)) made.push_back(std::move(picture.outcome));
+  for (auto& picture : planned_pictures(plan, *outcome.planned, out)) {
+    const auto problem = results.empty() ? "" : results.front().problem;
+    if (!results.empty()) results = results.subspan(1);
+    if (!problem.empty()) {
+      outcome.notes.push_back(fmt::format("no picture '{}': {}", picture.outcome.title, problem));
+    }
+    if (fs::exists(picture.outcome.file, ignored)) {
+      outcome.pictures.push_back(std::move(picture.outcome));
+    }
   }
-  return made;
 }
 
 }  // namespace nsvq

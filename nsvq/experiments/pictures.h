@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "nsvq/experiments/job.h"
@@ -14,8 +15,9 @@ namespace nsvq {
 void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned,
                       const std::filesystem::path& out, std::vector<Job>& jobs);
 
-/// Those that are there.
-std::vector<PictureOutcome> made_pictures(const Plan& plan, const PlannedExperiment& planned,
-                                          const std::filesystem::path& out);
+/// Those that are there, with notes on those that failed. `results` are of the experiment's
+/// pictures, in the order of their jobs.
+void add_pictures(const Plan& plan, const std::filesystem::path& out,
+                  std::span<const JobResult>& results, ExperimentOutcome& outcome);
 
 }  // namespace nsvq

@@ -6,10 +6,17 @@
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/evaluated.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/train/run_list.h"
 
 namespace nsvq {
 
 namespace {
+
+/// The figures of a run that ended early are not those of its budget.
+bool has_failed(const PlannedRun& run) {
+  std::error_code ignored;
+  return std::filesystem::exists(run.run(), ignored) && describe_run(run.run()).state != "finished";
+}
 
 size_t best_pilot(const Plan& plan, const PlannedPilots& pilots) {
   const auto* metric = find_metric_kind(pilots.metric);
@@ -17,7 +24,9 @@ size_t best_pilot(const Plan& plan, const PlannedPilots& pilots) {
   std::optional<size_t> best;
   double best_value = 0;
   for (size_t i = 0; i < pilots.runs.size(); ++i) {
-    const auto figures = evaluated(plan.runs[pilots.runs[i]]);
+    const auto& run = plan.runs[pilots.runs[i]];
+    if (has_failed(run)) continue;
+    const auto figures = evaluated(run);
     const auto found = figures.find(metric->name);
     if (found == figures.end() || !std::isfinite(found->second)) continue;
     const double value = sign * found->second;
@@ -25,7 +34,7 @@ size_t best_pilot(const Plan& plan, const PlannedPilots& pilots) {
     best = i;
     best_value = value;
   }
-  if (!best) throw RunError("none of its pilots has a finite {}", metric->name);
+  if (!best) throw RunError("none of its pilots is finished with a finite {}", metric->name);
   return *best;
 }
 

@@ -10,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/data/source.h"
+#include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
@@ -137,8 +138,9 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
 
 void require_images(const Plan& plan) {
   std::set<std::pair<std::string, bool>> known;
-  for (const auto& run : plan.runs) {
-    if (!run.wanted) continue;
+  for (size_t i = 0; i < plan.runs.size(); ++i) {
+    const auto& run = plan.runs[i];
+    if (!run.wanted || is_done(plan, i)) continue;
     for (const auto& sources : {run.train, run.val}) {
       const auto key = std::pair(sources.text(), sources.pipes_allowed);
       if (sources.items.empty() || !known.insert(key).second) continue;

@@ -81,7 +81,8 @@ struct Plan {
 /// The experiments live at least as long as the plan. Throws UserError for what cannot be run.
 Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options);
 
-/// Throws UserError for images that are not there, before anything is run.
+/// Throws UserError for images that are not there and that unfinished runs need, before anything
+/// is run.
 void require_images(const Plan& plan);
 
 }  // namespace nsvq

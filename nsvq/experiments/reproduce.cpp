@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/outcome_text.h"
@@ -62,10 +63,11 @@ void write_experiment(const Plan& plan, const ExperimentOutcome& outcome, const 
 }  // namespace
 
 void write_outcomes(const Plan& plan, const fs::path& out, const std::vector<JobResult>& results) {
+  auto pictures = std::span(results).subspan(plan.runs.size());
   auto index = empty_page("Reproduction, scale " + plan.scale, PageKind::whole);
   for (const auto& planned : plan.experiments) {
     auto outcome = gather(plan, planned, results);
-    outcome.pictures = made_pictures(plan, planned, out);
+    add_pictures(plan, out, pictures, outcome);
     write_experiment(plan, outcome, out);
     index["experiments"].push_back(outcome_page(outcome));
     index["experiments"].back()["page"] = planned.experiment->name + ".html";
@@ -82,7 +84,7 @@ ReproduceResult reproduce(const Plan& plan, const fs::path& out, const ScheduleO
   write_outcomes(plan, out, results);
   ReproduceResult result;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    if (!results[i].problem.empty()) ++result.failed;
+    if (!results[i].problem.empty()) ++(i < plan.runs.size() ? result.failed : result.no_pictures);
     if (results[i].problem.empty() && !results[i].finished && jobs[i].wanted) ++result.left;
   }
   return result;

@@ -9,9 +9,9 @@
 
 namespace nsvq {
 
-/// Numbers of runs and pictures that failed, and of those wanted for which no time was left.
+/// Numbers of runs that failed, of pictures that did, and of both for which no time was left.
 struct ReproduceResult {
-  size_t failed = 0, left = 0;
+  size_t failed = 0, no_pictures = 0, left = 0;
 };
 
 /// Runs what of the plan is not finished, then writes for each experiment OUT/NAME.html, NAME.md
@@ -20,7 +20,7 @@ struct ReproduceResult {
 ReproduceResult reproduce(const Plan& plan, const std::filesystem::path& out,
                           const ScheduleOptions& options);
 
-/// The same pages of what is finished so far.
+/// The same pages of what is finished so far; `results` are of the plan's runs, then of pictures.
 void write_outcomes(const Plan& plan, const std::filesystem::path& out,
                     const std::vector<JobResult>& results);
 

@@ -34,7 +34,7 @@ void read_layers(const OptionTable& table, const SettingsLayers& layers) {
   SettingsReader reader(table);
   for (const auto& recipe : layers.recipes) reader.read_file(recipe);
   for (const auto& [where, overrides] : layers.overrides) reader.read_overrides(overrides, where);
-  reader.finish(layers.recipes.empty() ? "" : layers.recipes.front() + ": ");
+  reader.finish(layers.name.empty() ? "" : layers.name + ": ");
 }
 
 /// Commands (pipe:) of a run's stored settings are not the user's own, as nsvq train has it.
@@ -54,15 +54,17 @@ std::string essence_of(const OptionTable& table, const OptionTable& defaults) {
   std::string text;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& row = table.rows[i];
-    const bool outside =
-        std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), row.key) != kOutsideOfHash.end();
-    if (outside || row.value() == defaults.rows.at(i).value()) continue;
+    if (!is_essential(row.key) || row.value() == defaults.rows.at(i).value()) continue;
     text += fmt::format("{}={}\n", row.key, row.value());
   }
   return text;
 }
 
 }  // namespace
+
+bool is_essential(std::string_view key) {
+  return std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), key) == kOutsideOfHash.end();
+}
 
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers) {
   if (kind == "diffusion") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace nsvq {
 /// Settings that lie over each other: recipes, then lists of key=value with the place they are
 /// from.
 struct SettingsLayers {
+  std::string name;  ///< for messages about all of them together
   std::vector<std::string> recipes;
   std::vector<std::pair<std::string, std::vector<std::string>>> overrides;  ///< where, key=value
 };
@@ -25,6 +27,9 @@ struct ResolvedSettings {
 
 /// Of a tokenizer or a diffusion model (`kind`, of run_kinds()). Throws UserError.
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers);
+
+/// Whether a setting is part of the essence: not those of logging, threads and checkpoints.
+bool is_essential(std::string_view key);
 
 /// The first `digits` hexadecimal digits of a text's SHA-256.
 std::string short_hash(const std::string& text, size_t digits = 10);

@@ -66,6 +66,8 @@ std::optional<double> RunFigures::figure(const Experiment& experiment,
                                          const std::string& column) const {
   if (const auto* figure = experiment.find_figure(column)) {
     std::vector<double> values;
+    // A file's figures are of its end.
+    if (!has_steps_ && figure->take == "first") return std::nullopt;
     for (const auto& [step, value] : curve(figure->of, figure->phase)) {
       if (std::isfinite(value)) values.push_back(value);
     }

@@ -133,7 +133,15 @@ Words next_command(const Plan& plan, const PlannedRun& run) {
 
 Job job_of(const Plan& plan, size_t run, int threads) {
   const auto& planned = plan.runs.at(run);
-  return {planned.folder.filename().string(), planned.folder, planned.needs,
+  const auto& pilots = planned.pilots.runs;
+  std::vector<size_t> needs;
+  for (const size_t need : planned.needs) {
+    if (std::find(pilots.begin(), pilots.end(), need) == pilots.end()) needs.push_back(need);
+  }
+  return {planned.folder.filename().string(),
+          planned.folder,
+          needs,
+          pilots,
           [&plan, &planned, threads] {
             auto words = next_command(plan, planned);
             if (!words.empty() && planned.wanted && !planned.recipe.empty()) {

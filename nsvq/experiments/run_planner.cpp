@@ -85,6 +85,7 @@ RunLayers RunPlanner::layers_of(const RunSpec& spec, PlannedRun& run) {
 
 /// The hash has the names of the runs that are needed, not the place where all of them lie.
 void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& layers) {
+  const auto where = settings_.where("runs." + spec.name + ".needs");
   for (const auto& [setting, name] : spec.needs) {
     const auto& needed = *experiment_.find_run(name);
     const bool file = !is_trained(needed);
@@ -92,17 +93,20 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& laye
                              : add(needed, "", run.seed));
     const auto& other = plan_.runs[run.needs.back()];
     const auto path = fs::absolute(file ? other.file() : other.run()).lexically_normal();
-    layers.real.overrides.push_back({settings_.where("needs"), {setting + "=" + path.string()}});
-    layers.hashed.overrides.push_back(
-        {settings_.where("needs"), {setting + "=/" + other.folder.filename().string()}});
+    layers.real.overrides.push_back({where, {setting + "=" + path.string()}});
+    layers.hashed.overrides.push_back({where, {setting + "=/" + other.folder.filename().string()}});
   }
 }
 
 void RunPlanner::plan_training(const RunSpec& spec, PlannedRun& run) {
   const auto layers = layers_of(spec, run);
   const bool tried = spec.row && spec.kind == "tokenizer" && !settings_.scale().pilot.key.empty();
-  const auto pilots = tried ? plan_pilots(spec, layers, run) : "";
-  fill_in(layers, pilots, run);
+  auto also_hashed = tried ? plan_pilots(spec, layers, run) : "";
+  // Runs that differ in this alone are not one: how long they take may be what is compared.
+  if (!run.value.empty() && !is_essential(spec.vary)) {
+    also_hashed += fmt::format("{}={}\n", spec.vary, run.value);
+  }
+  fill_in(layers, also_hashed, run);
   if (tried) run.recipe = run.pilots.recipes.front();
 }
 

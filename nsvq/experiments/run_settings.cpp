@@ -81,6 +81,8 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
     layers.add(scale_key("set"), scale_.set);
   }
   layers.real.recipes = layers.hashed.recipes = recipes;
+  layers.real.name = layers.hashed.name =
+      fmt::format("{} ({})", where("runs." + spec.name), recipes.front());
   layers.add(where("runs." + spec.name + ".set"), spec.set);
   layers.add(where("runs." + spec.name + "." + options_.scale + ".set"), here.set);
   if (!value.empty()) {
@@ -89,6 +91,11 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
   }
   layers.add("seed", {fmt::format("seed={}", seed)});
   add_images(layers);
+  if (experiment_.validation == "training") {
+    Words words;
+    for (const auto& item : images_of(spec.kind, layers).items) words.push_back("data.val=" + item);
+    layers.add(where("validation"), words);
+  }
   return layers;
 }
 

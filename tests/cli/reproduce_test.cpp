@@ -87,7 +87,10 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
     for (const auto& row : json.at("rows")) {
       EXPECT_FALSE(row.contains("problem")) << row.dump();
       for (const auto& [column, figure] : row.at("figures").items()) {
-        EXPECT_TRUE(figure.at("mean").is_number()) << row.at("name") << " " << column;
+        // Lloyd's algorithm is run to its end, and its cell says that there is no start.
+        const bool no_start = row.at("name") == "lloyd" && column == "distance-first";
+        EXPECT_EQ(figure.at("mean").is_number(), !no_start) << row.at("name") << " " << column;
+        EXPECT_EQ(figure.contains("missing"), no_start);
       }
     }
     EXPECT_FALSE(json.at("claims").empty());

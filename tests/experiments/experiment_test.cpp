@@ -94,6 +94,20 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"{set: [train.epochs=2]}", "{pilot: {set: [train.epochs=2]}}", "pilot", "key"},
       {"{set: [train.epochs=2]}", "{pilot: {key: optimizer.lr, values: [1, 2], metric: pnsr}}",
        "pnsr", "psnr"},
+      {"text: NSVQ is better, ", "", "claims.better", "text is missing"},
+      {", holds: [\"nsvq:psnr > vq:psnr\"]", "", "claims.better", "holds is missing"},
+      {"nsvq:psnr > vq:psnr", "*:psnr > vq:psnr", "claims.better.holds", "several rows", "min()"},
+      {"nsvq:psnr > vq:psnr", "nsvq:psnr > sweep@*:psnr", "claims.better.holds", "several rows"},
+      {"nsvq:psnr > vq:psnr", "nsvq:psnr > sweep@7:psnr", "claims.better.holds", "sweep@7"},
+      {"nsvq:psnr > vq:psnr", "nsvq:ssim > vq:ssim", "claims.better.holds", "no column", "ssim"},
+      {"seeds: [0, 1]", "seeds: [0, 1, 0]", "scales.test.seeds", "0 is named twice"},
+      {"columns: [psnr, drift]", "columns: [psnr, drift, psnr]", "columns", "psnr is named twice"},
+      {"values: [0.1, 1]", "values: [0.1, 0.1]", "runs.sweep.values", "0.1 is named twice"},
+      {"values: [0.1, 1]", "values: [0.1, much]", "runs.sweep.values", "'much' is no number"},
+      {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq]}}", "pictures.p.runs", "two"},
+      {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq, sweep]}}", "not one row"},
+      {"take: mean", "take: mean, relative_to: sweep", "figures.drift.relative_to", "not one row"},
+      {"set: [quantizer.alpha=0.2]", "cpu.values: [1]", "runs.nsvq.cpu.values", "varies nothing"},
   };
   for (const auto& one : cases) {
     const auto error = error_of([&] { parse(with(one[0], one[1])); });
@@ -106,6 +120,14 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
   error_of([] { parse("- a\n- b\n"); });
   error_of([] { read_experiment("/nonexistent.yaml"); });
   error_of([] { read_experiment("/"); });
+  error_of([] { parse_experiment(kSmall, "dir/index.yaml"); });
+}
+
+TEST(Experiment, ARecipeThatIsNotThereIsNamedWithItsKey) {
+  const TemporaryFolder folder;
+  write_text(folder / "x.yaml", kSmall);
+  expect_contains(error_of([&] { read_experiment(folder / "x.yaml"); }),
+                  {"x.yaml: runs.vq.recipe: there is no file", "vq.yaml"});
 }
 
 class PlanTest : public testing::Test {
@@ -126,6 +148,29 @@ class PlanTest : public testing::Test {
   PlanOptions options_;
   std::vector<Experiment> experiments_;
 };
+
+/// What a run is compared by may be a setting that changes no result.
+TEST_F(PlanTest, RunsThatVaryWhatChangesNoResultAreApart) {
+  auto text = with("vary: quantizer.tau, values: [0.1, 1]", "vary: threads, values: [1, 2]");
+  const auto plan = this->plan(text);
+  const auto& rows = plan.experiments[0].rows;
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_NE(rows[2].runs, rows[3].runs);
+  EXPECT_NE(plan.runs[rows[2].runs[0]].folder, plan.runs[rows[3].runs[0]].folder);
+}
+
+TEST_F(PlanTest, ValidationOnTrainingImagesIsOnThoseOfTheCommandLineToo) {
+  options_.train[""].items = {"builtin:dead-leaves?size=32&count=7"};
+  options_.val[""].items = {"builtin:dead-leaves?size=32&count=3"};
+  const auto own = plan(), training = plan("validation: training\n" + std::string(kSmall));
+  EXPECT_EQ(own.runs[0].val.text(), "builtin:dead-leaves?size=32&count=3");
+  EXPECT_EQ(training.runs[0].val.text(), "builtin:dead-leaves?size=32&count=7");
+}
+
+TEST_F(PlanTest, SettingsThatDoNotFitNameTheRun) {
+  const auto error = error_of([&] { plan(with("quantizer.alpha=0.2", "data.size=33")); });
+  expect_contains(error, {"x.yaml: runs.nsvq (", "nsvq.yaml", "data.size"});
+}
 
 TEST_F(PlanTest, HasARunForEachValueAndSeed) {
   const auto plan = this->plan();
@@ -175,9 +220,9 @@ TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
 }
 
 TEST_F(PlanTest, FoldersStayBelowOneWhateverAValueIs) {
-  const auto text =
-      with("vary: quantizer.tau, values: [0.1, 1]",
-           "vary: data.val, values: [../../../a/b, 'x y', " + std::string(300, 'l') + "]");
+  auto text = with("vary: quantizer.tau, values: [0.1, 1]",
+                   "vary: data.val, values: [../../../a/b, 'x y', " + std::string(300, 'l') + "]");
+  text.erase(text.find("charts:"), text.find("claims:") - text.find("charts:"));  // over numbers
   const auto plan = this->plan(text);
   for (const auto& run : plan.runs) {
     EXPECT_EQ(run.folder.parent_path(), options_.out / "runs") << run.folder;

@@ -31,7 +31,7 @@ class JobTest : public testing::Test {
   size_t add(const std::string& name, const std::string& script, std::vector<size_t> needs = {}) {
     const auto folder = folder_ / name;
     jobs_.push_back(
-        {name, folder, std::move(needs), [folder, script]() -> std::vector<std::string> {
+        {name, folder, std::move(needs), {}, [folder, script]() -> std::vector<std::string> {
            if (fs::exists(folder / "done")) return {};
            return {"-c", "cd '" + folder.string() + "' && " + script};
          }});
@@ -131,10 +131,22 @@ TEST_F(JobTest, AStopIsPassedOn) {
   catch_interrupts();  // forgets the signal
 }
 
+/// Of pilots one that fails leaves the decision to the others.
+TEST_F(JobTest, OneOfSeveralTriesIsEnough) {
+  const auto bad = add("bad", "exit 2"), good = add("good", "touch done");
+  const auto one = add("one", "touch done"), none = add("none", "touch done");
+  jobs_[one].tries = {bad, good};
+  jobs_[none].tries = {bad};
+  const auto results = run();
+  EXPECT_TRUE(results[one].finished);
+  EXPECT_FALSE(results[none].finished);
+  EXPECT_NE(results[none].problem.find("bad"), std::string::npos) << results[none].problem;
+}
+
 TEST_F(JobTest, NoShellReadsTheWords) {
   options_.program = "/usr/bin/touch";
   const auto file = folder_ / "a b; touch $(echo c)";
-  jobs_.push_back({"odd", folder_.path() / "odd", {}, [file]() -> std::vector<std::string> {
+  jobs_.push_back({"odd", folder_.path() / "odd", {}, {}, [file]() -> std::vector<std::string> {
                      if (fs::exists(file)) return {};
                      return {file.string()};
                    }});

@@ -13,7 +13,7 @@ function experimentTable(experiment) {
 function experimentClaims(experiment) {
   if (experiment.claims.length === 0) return [];
   const mark = {"holds here": "holds", "does not hold here": "fails"};
-  return [make("h3", {}, "Claims of the paper"), make("ul", {class: "claims"}, ...experiment.claims.map(claim =>
+  return [make("h3", {}, "Claims"), make("ul", {class: "claims"}, ...experiment.claims.map(claim =>
     make("li", {class: mark[claim.verdict] || "untested"}, claim.text + ": ", make("strong", {}, claim.verdict),
       claim.why ? make("small", {}, claim.why) : null)))];
 }
@@ -79,6 +79,7 @@ function experimentSection(experiment, several) {
   return make("section", {class: "experiment", "data-experiment": experiment.name},
     several ? make("h2", {}, experiment.page ? make("a", {href: experiment.page}, experiment.title) : experiment.title) : null,
     experiment.about ? make("p", {}, experiment.about) : null,
+    make("p", {class: "quiet"}, experiment.setting + "."),
     ...experimentTable(experiment),
     agreement ? make("p", {class: "quiet"}, "Rank correlation of our order of the rows with the paper's: " + agreement) : null,
     ...experiment.notes.map(text => make("p", {class: "quiet"}, text)),
