@@ -85,6 +85,20 @@ std::vector<Experiment> open_experiments(const std::vector<std::string>& names) 
   return experiments;
 }
 
+/// Throws for NAME=SOURCE of a name that no experiment has; a source may have an = of its own.
+void refuse_unknown_set(const std::string& word, const std::string& name,
+                        const std::vector<Experiment>& experiments) {
+  std::error_code ignored;
+  const bool plain =
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") == std::string::npos;
+  if (!plain || name == "builtin" || fs::exists(word, ignored)) return;
+  std::vector<std::string> sets;
+  for (const auto& one : experiments) {
+    if (std::find(sets.begin(), sets.end(), one.data) == sets.end()) sets.push_back(one.data);
+  }
+  throw unknown_name("image set", name, sets, printable(word));
+}
+
 /// SOURCE for all image sets, or NAME=SOURCE for one.
 std::map<std::string, Sources> sources_by_set(const std::vector<std::string>& words,
                                               const std::vector<Experiment>& experiments) {
@@ -96,6 +110,7 @@ std::map<std::string, Sources> sources_by_set(const std::vector<std::string>& wo
     const auto is_named = [&](const Experiment& one) { return one.data == name; };
     const bool is_set =
         equals < word.size() && std::any_of(experiments.begin(), experiments.end(), is_named);
+    if (equals < word.size() && !is_set) refuse_unknown_set(word, name, experiments);
     sources[is_set ? name : ""].items.push_back(is_set ? word.substr(equals + 1) : word);
   }
   return sources;

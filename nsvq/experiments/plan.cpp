@@ -104,6 +104,22 @@ void want(Plan& plan, size_t run) {
   for (const size_t need : plan.runs[run].needs) want(plan, need);
 }
 
+/// Throws if the experiment has such a row, but not at this scale.
+void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
+                     const std::string& scale) {
+  const auto* spec = planned.experiment->find_run(name.substr(0, name.find('@')));
+  if (!spec) return;
+  if (!spec->row) throw UserError("--rows: {} is no row, but a run that rows need", spec->name);
+  if (!spec->vary.empty() && name == spec->name) {
+    throw UserError("--rows: {} is several rows, such as {}@{}", name, name, spec->values.front());
+  }
+  const auto here = spec->scales.find(scale);
+  const auto why = here == spec->scales.end() ? "" : here->second.skip;
+  if (name != spec->name && spec->only.empty() && why.empty()) return;  // another value
+  throw UserError("--rows: {} is left out at scale {}{}", spec->name, scale,
+                  why.empty() ? "" : ": " + why);
+}
+
 /// Of all runs those of some rows, and what these need, are wanted.
 void choose_rows(const std::vector<std::string>& names, Plan& plan) {
   for (auto& run : plan.runs) run.wanted = false;
@@ -116,9 +132,9 @@ void choose_rows(const std::vector<std::string>& names, Plan& plan) {
     }
   }
   for (const auto& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw unknown_name("row", name, known);
-    }
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    for (const auto& planned : plan.experiments) refuse_left_out(planned, name, plan.scale);
+    throw unknown_name("row", name, known);
   }
 }
 

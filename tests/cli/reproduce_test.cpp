@@ -146,6 +146,16 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
                  {"--minutes", "'nan'", "> 0"});
   expect_failure(run({"reproduce", "table1", "--rows", "fsq,simvk"}), 2,
                  {"simvk", "did you mean 'simvq'"});
+  expect_failure(run({"reproduce", "table1", "--rows", "vqgan-lc", "--scale", "test"}), 2,
+                 {"vqgan-lc is left out at scale test"});
+  expect_failure(run({"reproduce", "stress", "--rows", "protected"}), 2,
+                 {"protected is several rows, such as protected@0.1"});
+  expect_failure(run({"reproduce", "kmeans-fixed-point", "--rows", "autoencoder"}), 2,
+                 {"autoencoder is no row"});
+  expect_failure(run({"reproduce", "components", "--data", "imagenet=/nope"}), 2,
+                 {"imagenet=/nope", "image set", "celeba"});
+  expect_failure(run({"reproduce", "table1", "--seeds", "0,1,1"}), 2,
+                 {"--seeds", "1 is named twice"});
   expect_failure(run({"reproduce", "table1", "--seeds", "0,x"}), 2, {"--seeds", "'x'", "whole"});
   expect_failure(run({"reproduce", "table1", "--scale", "test", "--out", "/proc/there"}), 3,
                  {"cannot create /proc/there: "});
