@@ -39,6 +39,29 @@ sample: {steps: 3}
 """
 
 
+def steps_lead_back(block, config_file):
+    """With the network's output for data that are one point, the steps of the block lead to that point."""
+    point, network = 0.7, "unet(x, torch.full((len(x),), time))"
+    assert network in block
+    stored = config_file.read_text()
+    config = json.loads(stored)
+    for prediction in ("eps", "v"):
+        config["diffusion"]["prediction"] = prediction
+        config_file.write_text(json.dumps(config))
+
+        def output(x, a):
+            eps = (x - a**0.5 * point) / (1 - a) ** 0.5
+            return eps if prediction == "eps" else a**0.5 * eps - (1 - a) ** 0.5 * point
+
+        names = {"output": output}
+        exec(block.replace(network, "output(x, abar[time])"), names)
+        torch.testing.assert_close(names["x"], torch.full_like(names["x"], point), atol=1e-4, rtol=0)
+        times = names["times"]
+        count, steps = config["diffusion"]["times"], names["steps"]
+        assert times[0] == count - 1 and times[-1] == count // steps - 1 and len(set(times)) == steps, times
+    config_file.write_text(stored)
+
+
 def main(nsvq):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -52,8 +75,10 @@ def main(nsvq):
         blocks = (ROOT / "docs" / "generation.md").read_text().split("```python\n")[1:]
         assert len(blocks) == 1, "the block that loads an export"
         names = {}
+        block = blocks[0].split("```")[0].replace('"tests/nn/golden"', repr(str(GOLDEN)))
         os.chdir(folder)
-        exec(blocks[0].split("```")[0].replace('"tests/nn/golden"', repr(str(GOLDEN))), names)
+        exec(block, names)
+        steps_lead_back(block, folder / "model/config.json")
         os.chdir(ROOT)
         images = names["images"]
         assert images.shape == (4, 3, 16, 16) and images.isfinite().all() and images.std() > 0.01, images
