@@ -129,15 +129,18 @@ class Scheduler {
     LoggedProcess process(options_.program, words, environment, jobs_[job].folder / "log.txt");
     free_.pop_back();
     states_[job].running = true;
-    options_.say(fmt::format("{} of {} done; {}: {}", count_over(), jobs_.size(), jobs_[job].name,
-                             shown(words)));
+    options_.say(fmt::format("{}: {} ({})", jobs_[job].name, shown(words), progress()));
     children_.push_back({job, slot, std::move(process)});
   }
 
-  size_t count_over() const {
-    size_t count = 0;
-    for (size_t job = 0; job < jobs_.size(); ++job) count += is_over(job) ? 1 : 0;
-    return count;
+  /// "3 of 40 done".
+  std::string progress() const {
+    size_t over = 0, all = 0;
+    for (size_t job = 0; job < jobs_.size(); ++job) {
+      all += jobs_[job].wanted ? 1 : 0;
+      over += jobs_[job].wanted && is_over(job) ? 1 : 0;
+    }
+    return fmt::format("{} of {} done", over, all);
   }
 
   static std::string shown(const std::vector<std::string>& words) {

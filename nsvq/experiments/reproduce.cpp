@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/experiments/outcome_text.h"
 #include "nsvq/experiments/pictures.h"
 #include "nsvq/experiments/run_job.h"
@@ -48,8 +50,19 @@ std::vector<PageRun> page_runs(const Plan& plan, const PlannedExperiment& planne
   return runs;
 }
 
+/// Pages of another scale in the same folder are replaced: not without a line.
+void note_other_scale(const fs::path& file, const std::string& scale) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return;
+  const auto json = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("scale") || json["scale"] == scale) return;
+  log("{}: was of scale {}, now of {} (--out names another folder)", file.string(),
+      json["scale"].dump(), scale);
+}
+
 void write_experiment(const Plan& plan, const ExperimentOutcome& outcome, const fs::path& out) {
   const auto& experiment = *outcome.planned->experiment;
+  note_other_scale(out / (experiment.name + ".json"), plan.scale);
   auto data = empty_page(experiment.title, PageKind::whole);
   data["experiments"].push_back(outcome_page(outcome));
   const auto runs = page_runs(plan, *outcome.planned);
