@@ -59,14 +59,14 @@ Tensor gradient_norm(const Tensor& loss, const Tensor& parameter) {
 std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
   return {
       {"adversarial.weight", &adversarial.weight,
-       "weight of the adversarial loss; 0: no discriminator", Range::at_least(0)},
+       "weight of the adversarial loss; 0: no discriminator", Range::between(0, 1e9)},
       {"adversarial.adaptive", &adversarial.adaptive,
        "scale that weight by the ratio of the gradients at the decoder's last layer",
        Range::yes_no()},
       {"adversarial.most_ratio", &adversarial.most_ratio,
        "adaptive: the largest ratio that counts; while a new discriminator is at chance, its "
        "gradient is small and the ratio large",
-       Range::above(0)},
+       Range::between(1e-30, 1e30)},
       {"adversarial.start_step", &adversarial.start_step,
        "steps before the discriminator and its loss set in", Range::at_least(0)},
       {"adversarial.generator_loss", &adversarial.generator_loss,

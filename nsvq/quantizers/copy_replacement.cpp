@@ -38,7 +38,7 @@ std::vector<Option> copy_options(ReplacementConfig& config) {
        "copy: first steps, in which no code is replaced, if replacement.every_steps is not 0",
        Range::at_least(0)},
       {"replacement.sigma", &copy.sigma, "copy: noise added to the copy of the source code",
-       Range::at_least(0)},
+       Range::between(0, 1e9)},
       {"replacement.source", &copy.source,
        "copy: the code to copy, drawn in proportion to usage, or the most used",
        Range::one_of({"usage", "most_used"})},

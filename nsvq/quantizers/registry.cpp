@@ -71,7 +71,7 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
        "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",
        Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans"})},
       {"quantizer.init_scale", &config.init_scale,
-       "normal: standard deviation of the codebook's numbers", Range::above(0)},
+       "normal: standard deviation of the codebook's numbers", Range::between(1e-15, 1e9)},
       {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
       {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
        Range::at_least(0)},

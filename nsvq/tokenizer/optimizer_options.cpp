@@ -1,5 +1,7 @@
 #include "nsvq/tokenizer/optimizer_options.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace nsvq {
@@ -22,9 +24,9 @@ std::vector<Option> lr_schedule_options(const std::string& section, const std::s
 }
 
 std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
-  const auto scale = [](const std::string& part, double* field) {
+  const auto scale = [](const std::string& part, double* field, const std::string& instead_of_0) {
     auto range = Range::above(0);
-    range.text = "> 0 (the encoder is frozen by schedule.freeze and schedule.phases)";
+    range.text = fmt::format("> 0 ({})", instead_of_0);
     return Option{"optimizer.scale." + part, field, "factor on the learning rate of the " + part,
                   range};
   };
@@ -44,10 +46,12 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
        Range::between(0, 1e30)},
       {"optimizer.ema_decay", &optimizer.ema_decay, "decay of the averaged weights; 0: no average",
        Range::from_to_below(0, 1)},
-      scale("encoder", &optimizer.scale.encoder),
-      scale("decoder", &optimizer.scale.decoder),
-      scale("quantizer", &optimizer.scale.quantizer),
-      scale("discriminator", &optimizer.scale.discriminator),
+      scale("encoder", &optimizer.scale.encoder,
+            "schedule.freeze and schedule.phases freeze the encoder"),
+      scale("decoder", &optimizer.scale.decoder, "a decoder is always trained"),
+      scale("quantizer", &optimizer.scale.quantizer, "a quantizer is always trained"),
+      scale("discriminator", &optimizer.scale.discriminator,
+            "adversarial.weight=0 is without a discriminator"),
   };
   for (auto& row : lr_schedule_options("optimizer.schedule", "generator", optimizer.schedule,
                                        {"constant", "linear", "cosine"})) {

@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/losses/pixel.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/nn/options.h"
 #include "nsvq/quantizers/quantizer.h"
 
@@ -45,7 +46,21 @@ void check_schedule(const ScheduleConfig& schedule) {
   }
 }
 
-void check_keep_best(const std::string& metric, const std::vector<std::string>& metrics) {
+void check_lr_schedule(const std::string& section, const LrScheduleConfig& schedule) {
+  const bool falls = schedule.shape == "linear" || schedule.shape == "cosine";
+  if (!falls || schedule.steps == 0 || schedule.warmup_steps <= schedule.steps) return;
+  throw UserError("{0}.warmup_steps is {1}, but {0}.steps, which includes them, is {2}", section,
+                  schedule.warmup_steps, schedule.steps);
+}
+
+void check_keep_best(const Config& config) {
+  const auto& metric = config.checkpoint.keep_best;
+  const auto& metrics = config.train.metrics;
+  const auto* kind = find_metric_kind(metric);
+  if (kind && kind->input == MetricInput::tokens && !quantizer_kind(config.quantizer.type).tokens) {
+    throw UserError("checkpoint.keep_best is {}, but quantizer {} has no tokens to measure", metric,
+                    config.quantizer.type);
+  }
   if (metric.empty() || std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) return;
   throw UserError("checkpoint.keep_best is {}, which is not among train.metrics ({})", metric,
                   fmt::join(metrics, ", "));
@@ -57,7 +72,9 @@ void check_settings(const Config& config) {
   check_model(config.model);
   check_sizes(config);
   check_schedule(config.schedule);
-  check_keep_best(config.checkpoint.keep_best, config.train.metrics);
+  check_keep_best(config);
+  check_lr_schedule("optimizer.schedule", config.optimizer.schedule);
+  check_lr_schedule("adversarial.schedule", config.optimizer.discriminator_schedule);
   if (config.schedule.commitment == "validation" && config.drift.images == 0) {
     throw UserError(
         "schedule.commitment is validation, so drift.images must say on how many images");

@@ -76,7 +76,8 @@ std::vector<Option> train_options(TrainConfig& train) {
        "passes of train.batch_size images whose gradients make one step",
        Range::between(1, kMostAtOnce)},
       {"train.init_from", &train.init_from,
-       "a run or model whose encoder and decoder to start with; codes start from its latents",
+       "a run or model whose encoder and decoder to start with; quantizer.init is "
+       "kmeans then, of its latents, unless the recipe has another",
        Range::any_text("a path"), kNotOnResult},
       {"train.on_nonfinite", &train.on_nonfinite,
        "what to do with a step whose loss or gradient is non-finite",

@@ -1,5 +1,7 @@
 #include "nsvq/train/lr_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -23,6 +25,27 @@ double discriminator_lr_factor(const Config& config, int64_t step, int64_t steps
   if (schedule.shape == "same") return lr_factor(config.optimizer.schedule, step, steps);
   const int64_t start = config.adversarial.start_step;
   return lr_factor(schedule, std::max<int64_t>(0, step - start), steps - start);
+}
+
+std::string note_on_schedule(const std::string& section, const LrScheduleConfig& schedule,
+                             int64_t steps) {
+  if (schedule.shape == "same" || steps <= 0) return "";
+  if (schedule.warmup_steps >= steps) {
+    return fmt::format("{}.warmup_steps is {} of {} steps, so the full rate is not reached",
+                       section, schedule.warmup_steps, steps);
+  }
+  if (schedule.shape == "constant" || schedule.steps == 0) return "";
+  if (schedule.steps < steps && schedule.final_share == 0) {
+    return fmt::format(
+        "{0}.steps is {1} of {2} steps and {0}.final_share 0, so the rate is 0 from "
+        "step {1} on",
+        section, schedule.steps, steps);
+  }
+  if (schedule.steps <= steps) return "";
+  return fmt::format(
+      "{}.steps is {}, more than the {} steps of the run, so the final rate is not "
+      "reached",
+      section, schedule.steps, steps);
 }
 
 bool is_constant(const LrScheduleConfig& schedule) {

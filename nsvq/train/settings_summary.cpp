@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
@@ -26,6 +30,48 @@ const std::set<std::string>& always_shown() {
   return keys;
 }
 
+bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+/// Settings that another one makes use of only at some of its values.
+std::string unused_by_choice(const std::string& key, const Config& config) {
+  const auto& optimizer = config.optimizer;
+  if (key == "optimizer.scale.discriminator" && config.adversarial.weight == 0) {
+    return "adversarial.weight is 0: there is no discriminator";
+  }
+  if (is_one_of(key, {"optimizer.schedule.steps", "optimizer.schedule.final_share"}) &&
+      optimizer.schedule.shape == "constant") {
+    return "optimizer.schedule.shape is constant";
+  }
+  if (key.starts_with("adversarial.schedule.") && key != "adversarial.schedule.shape") {
+    const auto& shape = optimizer.discriminator_schedule.shape;
+    if (shape == "same") return "adversarial.schedule.shape is same: as the generator's";
+    if (shape == "constant" && key != "adversarial.schedule.warmup_steps") {
+      return "adversarial.schedule.shape is constant";
+    }
+  }
+  if (key == "adversarial.most_ratio" && !config.adversarial.adaptive) {
+    return "adversarial.adaptive is false";
+  }
+  if (key == "quantizer.init_scale" && config.quantizer.init != "normal") {
+    return fmt::format("quantizer.init is {}", config.quantizer.init);
+  }
+  if (is_one_of(key, {"schedule.patience", "schedule.smoothing", "schedule.commitment",
+                      "schedule.earliest_epoch", "schedule.latest_epoch"}) &&
+      config.schedule.freeze != "plateau") {
+    return fmt::format("schedule.freeze is {}", config.schedule.freeze);
+  }
+  const bool by_steps = config.replacement.every_steps > 0;
+  if (key == "replacement.exempt_epochs" && by_steps) {
+    return "replacement.every_steps counts in steps: replacement.exempt_steps";
+  }
+  if (key == "replacement.exempt_steps" && !by_steps) {
+    return "replacement.every_steps is 0: replacement.exempt_epochs";
+  }
+  return "";
+}
+
 /// Why a setting has no effect; empty if it has one.
 std::string unused_reason(const std::string& key, const Config& config) {
   const auto& type = config.quantizer.type;
@@ -36,6 +82,7 @@ std::string unused_reason(const std::string& key, const Config& config) {
   if (of_adversary && config.adversarial.weight == 0) {
     return "adversarial.weight is 0: there is no discriminator";
   }
+  if (const auto reason = unused_by_choice(key, config); !reason.empty()) return reason;
   if (!key.starts_with("replacement.") || key == "replacement.policy") return "";
   const auto policy = replacement_policy(config);
   if (policy == "none") return "no codes are replaced";

@@ -79,6 +79,10 @@ bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& st
                 part.last());
   if (step.plan().share > 0) {
     const auto loss = adversary_->objective(images, reconstructions, scalars);
+    const auto& schedule = config_.optimizer.discriminator_schedule;
+    if (schedule.shape != "same" && !is_constant(schedule)) {
+      scalars["lr_discriminator"] = adversary_->optimizer().lr();
+    }
     step.backward(mean(step.inputs().share * loss), adversary_->module(), part.last());
   }
   for (const auto& [name, value] : scalars) {

@@ -128,6 +128,7 @@ class TokenizerTask : public Task {
   static double epoch_commitment(Loop& loop);
   double window_commitment();
 
+  std::vector<std::string> notes(int64_t total_steps) const;
   std::string note_on_freeze(int64_t total_steps) const;
   torch::Tensor from_all_ranks(const torch::Tensor& part);
   void initialise_codebook();

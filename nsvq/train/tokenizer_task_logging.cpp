@@ -13,6 +13,7 @@
 #include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/train/diagnosis.h"
 #include "nsvq/train/loop.h"
+#include "nsvq/train/lr_schedule.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
@@ -31,21 +32,51 @@ std::vector<std::string> TokenizerTask::describe(const Loop& loop) const {
   for (const auto& line : describe_weights(config_.train.metrics)) {
     lines.push_back("weights      " + line);
   }
-  if (const auto note = note_on_freeze(loop.total_steps()); !note.empty()) lines.push_back(note);
+  for (const auto& note : notes(loop.total_steps())) lines.push_back(note);
   return lines;
+}
+
+/// What of the recipe the run does not come to, and settings that may not do what they seem to.
+std::vector<std::string> TokenizerTask::notes(int64_t total_steps) const {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty()) notes.push_back("note         " + note);
+  };
+  add(note_on_freeze(total_steps));
+  add(note_on_schedule("optimizer.schedule", config_.optimizer.schedule, total_steps));
+  if (adversary_) {
+    const int64_t start = config_.adversarial.start_step;
+    add(note_on_schedule("adversarial.schedule", config_.optimizer.discriminator_schedule,
+                         total_steps - start));
+    if (start >= total_steps) {
+      add(fmt::format("adversarial.start_step is {}, so the adversarial loss is not reached",
+                      start));
+    }
+  }
+  const auto& init = config_.quantizer.init;
+  if (!config_.train.init_from.empty() && model_->quantizer->codes() > 0 && init != "kmeans" &&
+      init != "data") {
+    add(
+        fmt::format("codes start by quantizer.init {}, not from the latents of train.init_from, as "
+                    "quantizer.init=kmeans has them",
+                    init));
+  }
+  return notes;
 }
 
 /// Phases of the recipe that the run does not come to.
 std::string TokenizerTask::note_on_freeze(int64_t total_steps) const {
   const auto& schedule = config_.schedule;
   if (schedule.phases.front() != "stage1" || schedule.phases.size() == 1) return "";
-  const bool late =
-      schedule.freeze == "epoch" && schedule.freeze_epoch * schedule_epoch_steps() >= total_steps;
+  const bool by_epoch = schedule.freeze == "epoch";
+  const int64_t first = by_epoch ? schedule.freeze_epoch : schedule.earliest_epoch;
+  const bool late = first * schedule_epoch_steps() >= total_steps;
   if (schedule.freeze != "never" && !late) return "";
-  return fmt::format("note         stage1 lasts to the end: {}, so {} is not reached",
-                     late ? fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch)
-                          : "schedule.freeze is never",
-                     schedule.phases[1]);
+  const auto why =
+      schedule.freeze == "never"
+          ? "schedule.freeze is never"
+          : fmt::format("schedule.{} is {}", by_epoch ? "freeze_epoch" : "earliest_epoch", first);
+  return fmt::format("stage1 lasts to the end: {}, so {} is not reached", why, schedule.phases[1]);
 }
 
 void TokenizerTask::begin(Loop& loop) {

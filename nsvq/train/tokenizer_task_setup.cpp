@@ -10,6 +10,7 @@
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
+#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/tokenizer_task.h"
 
 namespace nsvq {
@@ -80,20 +81,29 @@ Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConf
   return parameters;
 }
 
+/// Throws UserError for a model.* setting in which two configurations differ.
+void require_equal_models(const Config& here, const Config& there, const std::string& file) {
+  Config ours = here, theirs = there;
+  const auto rows = tokenizer_options(ours).rows, others = tokenizer_options(theirs).rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].key.starts_with("model.") || rows[i].value() == others[i].value()) continue;
+    throw UserError("train.init_from: {} has {} {}, and the recipe {}; they must be equal", file,
+                    rows[i].key, others[i].value(), rows[i].value());
+  }
+}
+
 /// Copies encoder and decoder of the model that train.init_from names.
-void load_networks(TokenizerImpl& model, const std::string& path) {
+void load_networks(TokenizerImpl& model, const Config& config) {
+  const auto& path = config.train.init_from;
   LoadedModel from;
   try {
     from = load_model(path);
   } catch (const UserError& error) {
     throw UserError("train.init_from: {}", error.what());
   }
-  try {
-    load_tensors(*model.encoder, named_tensors(*from.tokenizer->encoder), from.file.string());
-    load_tensors(*model.decoder, named_tensors(*from.tokenizer->decoder), from.file.string());
-  } catch (const UserError& error) {
-    throw UserError("train.init_from: {}; the recipe must have its model.* settings", error.what());
-  }
+  require_equal_models(config, from.config, from.file.string());
+  load_tensors(*model.encoder, named_tensors(*from.tokenizer->encoder), from.file.string());
+  load_tensors(*model.decoder, named_tensors(*from.tokenizer->decoder), from.file.string());
 }
 
 }  // namespace
@@ -136,7 +146,7 @@ void check_files(const Config& config) {
   make_quantizer(config.quantizer, config.model.latent_dim)->begin();
   if (config.train.init_from.empty()) return;
   Tokenizer model(config);
-  load_networks(*model, config.train.init_from);
+  load_networks(*model, config);
 }
 
 TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
@@ -174,7 +184,7 @@ TokenizerTask::TokenizerTask(const Config& config, BatchSource& batches,
 
 void TokenizerTask::start_fresh() {
   model_->quantizer->begin();
-  if (!config_.train.init_from.empty()) load_networks(*model_, config_.train.init_from);
+  if (!config_.train.init_from.empty()) load_networks(*model_, config_);
   average_.copy_all();
 }
 

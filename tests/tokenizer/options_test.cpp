@@ -10,6 +10,7 @@
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
+#include "tests/error_of.h"
 
 namespace nsvq {
 namespace {
@@ -204,6 +205,17 @@ TEST(Check, ContradictionsAreExplained) {
   has("schedule.phases=[stage1, stage1]", "names stage1 twice");
   has("loss.l1=0", "loss.l1 and loss.l2 are both 0");
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=never"}));
+  EXPECT_NE(error_of([] {
+              load_config("", {"optimizer.schedule.shape=cosine", "optimizer.schedule.steps=10",
+                               "optimizer.schedule.warmup_steps=11"});
+            }).find("optimizer.schedule.warmup_steps is 11, but"),
+            std::string::npos);
+  EXPECT_NE(error_of([] {
+              load_config("", {"quantizer.type=none", "checkpoint.keep_best=perplexity",
+                               "train.metrics=[perplexity]"});
+            }).find("quantizer none has no tokens"),
+            std::string::npos);
+  has("optimizer.scale.discriminator=0", "adversarial.weight=0 is without a discriminator");
   has("schedule.phases=[stage2, warmup]", "warmup is not reached; set schedule.stage2_epochs");
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.stage2_epochs=2",
                                    "schedule.phases=[stage2, warmup]"}));

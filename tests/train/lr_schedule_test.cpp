@@ -18,6 +18,22 @@ TEST(LrSchedule, RisesOverTheWarmUp) {
   EXPECT_EQ(lr_factor(schedule, 4, 100), 1);
 }
 
+TEST(LrSchedule, SaysWhereItDoesNotFitTheRun) {
+  const auto note = [](const LrScheduleConfig& schedule) {
+    return note_on_schedule("optimizer.schedule", schedule, 100);
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(note({.warmup_steps = 100}), "optimizer.schedule.warmup_steps is 100 of 100 steps");
+  has(note({.shape = "cosine", .steps = 8}), "the rate is 0 from step 8 on");
+  has(note({.shape = "linear", .steps = 101}), "the final rate is not reached");
+  EXPECT_EQ(note({}), "");
+  EXPECT_EQ(note({.steps = 8}), "") << "of no effect";
+  EXPECT_EQ(note({.shape = "cosine", .steps = 100}), "");
+  EXPECT_EQ(note({.shape = "cosine", .steps = 8, .final_share = 0.1}), "");
+}
+
 TEST(LrSchedule, FallsToItsFinalShare) {
   LrScheduleConfig schedule{.shape = "linear", .warmup_steps = 20, .final_share = 0.1};
   EXPECT_EQ(lr_factor(schedule, 20, 120), 1);

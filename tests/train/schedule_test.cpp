@@ -173,10 +173,16 @@ TEST_F(ScheduleTest, OtherNetworksAreRefusedByTheirSetting) {
   config.train.steps = 1;
   train(config, run_);
   config.train.init_from = run_.string();
-  config.model.width = 16;
-  const auto error = error_of([&] { train(config, folder_.path() / "next"); });
-  EXPECT_NE(error.find("train.init_from"), std::string::npos) << error;
-  EXPECT_FALSE(fs::exists(folder_.path() / "next"));
+  auto wider = config, other_colors = config;
+  wider.model.width = 16;
+  other_colors.model.colors = "opponent";  // the same weights, of other meaning
+  for (const auto& [other, key] :
+       {std::pair(wider, "model.width"), {other_colors, "model.colors"}}) {
+    const auto error = error_of([&] { train(other, folder_.path() / "next"); });
+    EXPECT_NE(error.find("train.init_from"), std::string::npos) << error;
+    EXPECT_NE(error.find(key), std::string::npos) << error;
+    EXPECT_FALSE(fs::exists(folder_.path() / "next"));
+  }
 }
 
 TEST(Settings, AFactorOfZeroSaysHowToFreeze) {

@@ -70,6 +70,22 @@ TEST(SettingsSummary, MarksSettingsOfAnotherPolicy) {
             "  replacement.sigma: 0.25  (no codes are replaced)");
 }
 
+TEST(SettingsSummary, SaysWhichSettingsAnotherOneLeavesUnused) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"adversarial.schedule.warmup_steps", "5", "adversarial.weight=1", "shape is same"},
+      {"adversarial.most_ratio", "2", "adversarial.weight=1", "adversarial.adaptive is false"},
+      {"optimizer.schedule.final_share", "0.5", "seed=0", "shape is constant"},
+      {"optimizer.scale.discriminator", "5", "adversarial.weight=0", "no discriminator"},
+      {"quantizer.init_scale", "3", "quantizer.init=data", "quantizer.init is data"},
+      {"schedule.patience", "77", "schedule.freeze=never", "schedule.freeze is never"},
+      {"replacement.exempt_epochs", "3", "replacement.every_steps=5", "replacement.exempt_steps"},
+      {"replacement.exempt_steps", "3", "replacement.every_steps=0", "replacement.exempt_epochs"}};
+  for (const auto& one : cases) {
+    const auto config = load_config("", {one[0] + "=" + one[1], one[2]});
+    expect_contains(line_of(one[0], config), {one[0] + ": " + one[1] + "  (", one[3]});
+  }
+}
+
 /// Defaults that a quantizer brings are no differences.
 TEST(SettingsSummary, KnowsTheDefaultsOfTheQuantizer) {
   for (const auto& kind : quantizer_kinds()) {
