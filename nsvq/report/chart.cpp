@@ -43,7 +43,8 @@ std::vector<Drawn> drawn_series(const Chart& chart) {
   for (const Series& series : chart.series) {
     std::vector<Point> points(std::min(series.x.size(), series.y.size()));
     for (size_t i = 0; i < points.size(); ++i) points[i] = {series.x[i], series.y[i]};
-    out.push_back({series.name, split_segments(thin(points, most_points, drawable), drawable)});
+    out.push_back(
+        {series.name, split_segments(thin(points, most_points, drawable).points, drawable)});
   }
   return out;
 }

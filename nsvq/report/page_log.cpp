@@ -140,12 +140,15 @@ PageJson checks_data(const RunLog& log) {
 PageJson line_data(const Series& series, size_t points) {
   std::vector<Point> all(series.x.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = {series.x[i], series.y[i]};
+  const auto thinned = thin(all, points, [](Point p) { return std::isfinite(p.y); });
   auto x = PageJson::array(), y = PageJson::array();
-  for (const Point& point : thin(all, points, [](Point p) { return std::isfinite(p.y); })) {
+  for (const Point& point : thinned.points) {
     x.push_back(short_number(point.x));
     y.push_back(short_number(point.y));
   }
-  return {{"name", series.name}, {"x", x}, {"y", y}};
+  PageJson line = {{"name", series.name}, {"x", x}, {"y", y}};
+  if (!thinned.means.empty()) line["mean"] = numbers(thinned.means);
+  return line;
 }
 
 PageJson short_number(double value) {

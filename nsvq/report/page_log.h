@@ -12,7 +12,8 @@ namespace nsvq {
 /// points, histograms of train.check.
 nlohmann::ordered_json log_data(const RunLog& log, size_t points);
 
-/// A line of a chart, of at most `points` points: its name, x and y.
+/// A line of a chart, of at most `points` points: its name, x and y. Where points were left out,
+/// `mean` has for each the mean around it.
 nlohmann::ordered_json line_data(const Series& series, size_t points);
 
 /// Six digits, all that a chart can show, at a third of the length. Not finite: null.

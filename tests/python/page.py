@@ -194,6 +194,97 @@ class Page(unittest.TestCase):
         self.browser.pointer(self.at("#loss .over", 0.3, 0.5))
         self.assertIn("raw", self.text("#loss .values"))
 
+    def test_choices_outlive_a_reload_of_this_page_alone(self):
+        self.open(self.trained / "report.html")
+        self.set(".bar select", "epoch")
+        self.js("document.querySelector('#curves .chart').chart.setZoom([1, 2])")
+        self.set("#picture-epoch", "0")
+        shown = "const c = document.querySelector('#curves .chart').chart; c.setVisible(true); return [c.xAxis.low, c.xAxis.high]"
+        self.browser.open((self.trained / "report.html").as_uri())
+        self.assertEqual(self.js(shown), [1, 2])
+        self.assertEqual(self.js("return document.querySelector('.bar select').value"), "epoch")
+        self.assertFalse(self.js("return document.querySelector('#reset').hidden"))
+        self.browser.until(lambda: "epoch 1" in self.text(".pictures figcaption"))
+        self.browser.open(self.several.as_uri())
+        self.assertEqual(self.js("return document.querySelector('.bar select').value"), "step")
+        self.assertTrue(self.js("return document.querySelector('#reset').hidden"))
+
+    def put_values(self, name, runs):
+        """A page of runs with a loss at each step, {run: {step: loss}}, and of the epochs' ends."""
+        folder = self.folder / name
+        for run, losses in runs.items():
+            (folder / run).mkdir(parents=True)
+            (folder / run / "config.yaml").write_text("seed: 1\n")
+            with open(folder / run / "metrics.jsonl", "w") as file:
+                for step, loss in losses.items():
+                    file.write(json.dumps({"kind": "step", "step": step, "epoch": 1, "loss": loss}) + "\n")
+                file.write(json.dumps({"kind": "epoch", "step": max(losses), "epoch": 1, "seconds": 8000}) + "\n")
+        self.nsvq("report", str(folder), "--out", str(folder / "page.html"), "--no-codes")
+        self.open(folder / "page.html")
+        loss = "return [...document.querySelectorAll('#curves .chart')].findIndex(e => e.textContent.startsWith('Loss and'))"
+        self.js("document.querySelectorAll('#curves .chart')[arguments[0]].id = 'loss'", self.js(loss))
+        self.box("#loss")
+        self.browser.until(lambda: self.js("return document.querySelector('#loss').chart.yTicks !== undefined"))
+
+    def y_labels(self):
+        return self.js("const c = document.querySelector('#loss').chart; return c.tickTexts(c.yTicks)")
+
+    def test_smoothing_of_a_thinned_log(self):
+        # The mean is 1/3; of the lowest and highest points it would be 5.
+        losses = {step: 10 if step % 30 == 0 else 0 for step in range(1, 30_001)}
+        for name, runs in (("thinned", 1), ("thinned-more", 9)):
+            self.put_values(name, {f"run-{i}": losses for i in range(runs)})
+            self.set("#smooth", "0.95")
+            y = self.js("return document.querySelector('#loss').chart.drawn[0].y")
+            self.assertGreater(len(y), 500)
+            self.assertLess(max(abs(value - 1 / 3) for value in y[100:]), 0.1, name)
+
+    def test_a_constant_curve_and_labels_of_its_axis(self):
+        self.put_values("constant", {"a": {step: 1.7 for step in range(1, 200)}})
+        for smoothing in ("0", "0.9"):
+            self.set("#smooth", smoothing)
+            low, high = self.js("const {low, high} = document.querySelector('#loss').chart.yAxis; return [low, high]")
+            self.assertGreater(high - low, 0.1)
+            self.assertEqual(len(set(self.y_labels())), len(self.y_labels()))
+        for name, start, step in (("labels", 10.62, 1e-4), ("large", 2_000_000, 10), ("thousands", 5000, 0.01)):
+            self.put_values(name, {"a": {i: start + i * step for i in range(1, 20)}})
+            labels = self.y_labels()
+            self.assertEqual(len(set(labels)), len(labels), labels)
+            self.assertGreater(len(labels), 2)
+
+    def test_ticks_of_time_are_round(self):
+        self.put_values("times", {"a": {step: 1 / step for step in range(1, 100)}})
+        self.set(".bar select", "time")
+        ticks = self.js("const c = document.querySelector('#loss').chart; return c.tickTexts(c.xTicks(5))")
+        self.assertEqual(ticks, ["0", "30 min", "1 h", "1 h 30 min", "2 h"])
+
+    def test_a_log_scale_is_said(self):
+        self.put_values("scales", {"a": {step: 10.0 ** -(step % 4) for step in range(1, 100)}})
+        for scale, said in (("log", True), ("linear", False)):
+            self.set(".bar label:nth-child(2) select", scale)
+            self.assertEqual("log scale" in self.text("#loss h4"), said)
+
+    def test_values_of_runs_at_other_steps(self):
+        self.put_values("steps", {"every": {step: 1 for step in range(1, 1001)}, "some": {100: 2, 500: 3, 900: 4}, "short": {10: 5, 20: 6}})
+        self.browser.pointer(self.at("#loss .over", 0.75, 0.5))
+        shown = self.text("#loss .values")
+        self.assertRegex(shown, r"step \d+.*4 some at step 900.*1 every$")
+
+    def test_zoom_out_ends_and_empty_charts_say_why(self):
+        self.put_values("empty", {"a": {step: -step for step in range(1, 100)}})
+        says = "return document.querySelector('#loss').chart.says"
+        self.assertEqual(self.js(says), "")
+        self.set(".bar label:nth-child(2) select", "log")
+        self.assertIn("no value above 0", self.js(says))
+        self.set(".bar label:nth-child(2) select", "linear")
+        self.js("document.querySelector('#loss canvas').focus(); document.querySelector('#loss').chart.setZoom([200, 300])")
+        self.assertIn("no value in this part", self.js(says))
+        self.js("document.querySelector('#loss').chart.setZoom([40, 60])")
+        self.browser.keys("-" * 12)
+        low, high = self.js("const {low, high} = document.querySelector('#loss').chart.xAxis; return [low, high]")
+        self.assertEqual((low, high), (0, 99))
+        self.assertTrue(self.js("return document.querySelector('#reset').hidden"))
+
     def test_pictures(self):
         self.open(self.trained / "report.html")
         self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") == 3)

@@ -150,13 +150,29 @@ TEST(Chart, ThinningKeepsEndsAndGaps) {
   const auto drawable = [](Point p) { return std::isfinite(p.y); };
   std::vector<Point> points(10001);
   for (size_t i = 0; i < points.size(); ++i) points[i] = {1.0 * i, i == 5000 ? nan : 1.0};
-  const auto kept = thin(points, 500, drawable);
+  const auto kept = thin(points, 500, drawable).points;
   EXPECT_LE(kept.size(), 503u);
   EXPECT_EQ(kept.front().x, 0);
   EXPECT_EQ(kept.back().x, 10000);
   EXPECT_EQ(split_segments(kept, drawable).size(), 2u);
-  EXPECT_EQ(thin(std::vector<Point>(points.begin(), points.begin() + 500), 500, drawable).size(),
-            500u);
+  const std::vector<Point> few(points.begin(), points.begin() + 500);
+  EXPECT_EQ(thin(few, 500, drawable).points.size(), 500u);
+  EXPECT_TRUE(thin(few, 500, drawable).means.empty());
+}
+
+TEST(Chart, ThinnedPointsHaveTheMeansOfTheirStretches) {
+  const auto drawable = [](Point p) { return std::isfinite(p.y); };
+  std::vector<Point> points(6000);
+  for (size_t i = 0; i < points.size(); ++i) points[i] = {1.0 * i, i % 3 == 0 ? 1.0 : 0.0};
+  points[3000].y = nan;
+  const auto kept = thin(points, 200, drawable);
+  ASSERT_EQ(kept.means.size(), kept.points.size());
+  for (size_t i = 0; i < kept.means.size(); ++i) {
+    if (drawable(kept.points[i]))
+      EXPECT_NEAR(kept.means[i], 1.0 / 3, 0.02) << i;
+    else
+      EXPECT_TRUE(std::isnan(kept.means[i]));
+  }
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ TEST_F(Report, ALongLogMakesASmallPage) {
   const auto& y = run.at("charts").at(0).at("lines").at(0).at("y");
   EXPECT_LE(y.size(), 2002u);
   EXPECT_NE(std::find(y.begin(), y.end(), 1e6), y.end()) << "the peak is kept";
+  EXPECT_EQ(run.at("charts").at(0).at("lines").at(0).at("mean").size(), y.size());
 }
 
 TEST_F(Report, Alarms) {

@@ -22,34 +22,37 @@ const page = {
   y: "auto",         // auto, linear or log
   smooth: 0,
   zoom: null,        // [low, high] on the x axis of all charts
+  epoch: null,       // of the pictures; null: the last
   live: false,
 };
 
 const shownRuns = () => page.runs.filter(run => !page.hidden.has(run.name));
 
-const kept = ["x", "y", "smooth"];
+const kept = ["x", "y", "smooth", "zoom", "epoch"];
+const keptAt = "nsvq " + location.pathname;  // each page has its own
 
 /** The choices outlive a page that loads itself again. */
 function rememberChoices() {
   try {
-    sessionStorage.setItem("nsvq", JSON.stringify(Object.fromEntries(kept.map(key => [key, page[key]]))));
+    sessionStorage.setItem(keptAt, JSON.stringify(Object.fromEntries(kept.map(key => [key, page[key]]))));
   } catch { /* storage may be switched off */ }
 }
 
 function recallChoices() {
   try {
-    const stored = JSON.parse(sessionStorage.getItem("nsvq")) || {};
-    for (const key of kept) if (typeof stored[key] === typeof page[key]) page[key] = stored[key];
+    const stored = JSON.parse(sessionStorage.getItem(keptAt)) || {};
+    for (const key of kept) if (key in stored) page[key] = stored[key];
   } catch { /* likewise */ }
 }
 
-/** Four digits, with a power of ten where the number is very large or small. */
-function short(value) {
+/** Four digits or so, with a power of ten where the number is very large or small. */
+function short(value, digits = 4) {
   if (value === null || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("e+", "e");
-  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(4)));
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(digits - 2).replace("e+", "e");
+  if (size < 1000) return String(Number(value.toPrecision(digits)));
+  return value.toLocaleString("en-US", {maximumFractionDigits: Math.max(0, digits - 1 - Math.floor(Math.log10(size)))});
 }
 
 function duration(seconds) {

@@ -8,6 +8,7 @@ class Chart {
     this.over = make("canvas", {class: "over"});
     this.box = make("div", {class: "values", "aria-live": "polite", hidden: true});
     this.title = make("h4");
+    this.unit = make("small");
     this.names = make("div", {class: "names"});
     this.frame = make("div", {class: "frame"}, this.canvas, this.over);
     this.element = make("div", {class: "chart"}, this.title, this.names, this.frame, this.box);
@@ -20,7 +21,7 @@ class Chart {
 
   describe(description) {
     this.description = description;
-    this.title.replaceChildren(description.title, make("small", {}, description.unit));
+    this.title.replaceChildren(description.title, this.unit);
     // With one run the lines have colours of their own.
     const named = description.lines.length > 1 && description.lines[0].color !== null ? description.lines : [];
     this.names.replaceChildren(...named.map(line => make("span", {}, make("i", {style: `background:var(--c${line.color % 8})`}), line.name)));
@@ -29,6 +30,7 @@ class Chart {
 
   /** Draws now if the chart is on the screen, else when it comes there. */
   draw() {
+    this.unit.textContent = [this.description.unit, this.isLog() ? "log scale" : ""].filter(Boolean).join(", ");
     this.stale = !this.visible;
     if (this.visible) this.paint();
   }
@@ -49,13 +51,14 @@ class Chart {
   isLog() { return page.y === "log" || (page.y === "auto" && this.description.log); }
   isLogX() { return false; }
   xText(x) { return xText(x); }
-  tickText(x) { return tickText(x); }
+  xTicks(count) { return (page.x === "time" ? timeTicks : linearTicks)(this.xAxis.low, this.xAxis.high, count); }
+  tickTexts(ticks) { return page.x === "time" ? ticks.map(timeText) : tickTexts(ticks); }
   zoom() { return page.zoom; }
   setZoom(range) { setZoom(range); }
   paintMarks(context) { paintMarks(context, this); }
 
-  xRange() {
-    if (page.zoom) return page.zoom;
+  /** All of the x axis. */
+  wholeRange() {
     let high = 0;
     for (const run of shownRuns()) high = Math.max(high, onX(run, run.step) || 0);
     return [0, high || 1];
@@ -73,9 +76,12 @@ class Chart {
         greatest = Math.max(greatest, value);
       }
     }
-    if (least > greatest) return log ? [0.1, 1] : [0, 1];
-    if (log) return least === greatest ? [least / 2, least * 2] : [least / 1.1, greatest * 1.1];
-    const room = (greatest - least) * 0.06 || Math.abs(greatest) * 0.1 || 1;
+    this.empty = least > greatest;
+    if (this.empty) return log ? [0.1, 1] : [0, 1];
+    // What differs by less than the digits that the page has of a number is the same.
+    const same = greatest - least <= 1e-6 * Math.max(Math.abs(least), Math.abs(greatest));
+    if (log) return same ? [least / 2, greatest * 2] : [least / 1.1, greatest * 1.1];
+    const room = same ? Math.abs(greatest) * 0.1 || 1 : (greatest - least) * 0.06;
     return [least - room, greatest + room];
   }
 
@@ -85,32 +91,43 @@ class Chart {
     const context = sizeCanvas(this.canvas, width, chartHeight);
     this.drawn = this.lines();
     const log = this.isLog();
-    const [low, high] = this.xRange();
+    const [low, high] = this.zoom() || this.wholeRange();
     const [least, greatest] = this.yRange(low, high, log);
-    this.xAxis = axis(low, high, 56, width - 12, this.isLogX());
     this.yAxis = axis(least, greatest, chartHeight - 26, 12, log);
+    this.yTicks = ticksOf(this.yAxis, log ? 6 : 5);
+    this.left = leftEdge(context, this.yTicks);
+    this.xAxis = axis(low, high, this.left, width - 12, this.isLogX());
     paintAxes(context, width, this);
     context.save();
     context.beginPath();
-    context.rect(52, 0, width - 60, chartHeight - 26);  // dots at both ends are whole
+    context.rect(this.left - 4, 0, width - this.left - 4, chartHeight - 26);  // dots at both ends are whole
     context.clip();
     this.paintMarks(context);
     if (this.smoothing() > 0) for (const line of this.drawn) paintLine(context, this, line, line.raw, 0.25);
     for (const line of this.drawn) paintLine(context, this, line, line.y, 1);
     context.restore();
-    if (this.drawn.length === 0) this.paintNothing(context, width);
+    this.says = this.drawn.length === 0 ? this.whyNoLine() : this.empty ? this.whyNoValue(log) : "";
+    context.textAlign = "center";
+    context.fillStyle = styleColor("quiet");
+    context.fillText(this.says, (this.left + width) / 2, chartHeight / 2);
     this.paintCursor();
   }
 
-  paintNothing(context, width) {
+  whyNoLine() {
     const later = page.x !== "step" && this.description.lines.some(line => line.run.clock.step.length < 2);
-    context.textAlign = "center";
-    context.fillText(later ? `no ${page.x} is known before the first epoch has ended` : "no run is shown", width / 2, chartHeight / 2);
+    return later ? `no ${page.x} is known before the first epoch has ended` : "no run is shown";
   }
 
-  /** Of each line the point nearest to the cursor, if it is near enough to be meant. */
+  whyNoValue(log) {
+    const values = this.drawn.flatMap(line => line.y).filter(hasValue);
+    if (values.length === 0) return "no value is finite";
+    return log && values.every(value => value <= 0) ? "no value above 0, so none on a log scale" : "no value in this part";
+  }
+
+  /** Of each line the point nearest to the cursor, if the line goes on there or the point is near enough to be meant. */
   valuesAt(x) {
     const distance = value => Math.abs(this.xAxis.place(value) - this.xAxis.place(x));  // in pixels
+    const covers = line => line.x[0] <= x && x <= line.x[line.x.length - 1];
     const near = [];
     for (const line of this.drawn) {
       let i = placeIn(line.x, x);
@@ -118,11 +135,12 @@ class Chart {
       if (hasValue(line.y[i]) && !(this.yAxis.log && line.y[i] <= 0)) near.push({line, x: line.x[i], y: line.y[i], raw: line.raw[i]});
     }
     const least = Math.min(...near.map(point => distance(point.x)));
-    const points = near.filter(point => distance(point.x) <= least + 4);
+    const points = near.filter(point => distance(point.x) <= least + 4 || covers(point.line));
+    const nearest = points.find(point => distance(point.x) === least);
     // Of many lines those nearest to the pointer.
     const away = point => Math.abs(this.yAxis.place(point.y) - this.height);
     const shown = points.sort((a, b) => away(a) - away(b)).slice(0, mostValues).sort((a, b) => b.y - a.y);
-    return {points: shown, more: points.length - shown.length};
+    return {points: shown, more: points.length - shown.length, at: nearest && nearest.x};
   }
 
   paintCursor() {
@@ -134,10 +152,10 @@ class Chart {
       context.fillRect(this.drag.from, 0, this.drag.to - this.drag.from, chartHeight - 26);
       context.globalAlpha = 1;
     }
-    const {points, more} = this.cursor === null || !this.drawn ? {points: []} : this.valuesAt(this.cursor);
+    const {points, more, at} = this.cursor === null || !this.drawn ? {points: []} : this.valuesAt(this.cursor);
     this.box.hidden = points.length === 0;
     if (points.length === 0) return;
-    const x = this.xAxis.place(points[0].x);
+    const x = this.xAxis.place(at);
     context.strokeStyle = styleColor("axis");
     context.beginPath();
     context.moveTo(x, 0);
@@ -149,15 +167,18 @@ class Chart {
       context.arc(this.xAxis.place(point.x), this.yAxis.place(point.y), 3, 0, 7);
       context.fill();
     }
-    this.fillBox(points, more, x, width);
+    this.fillBox(points, more, at, width);
   }
 
-  fillBox(points, more, x, width) {
+  fillBox(points, more, at, width) {
+    const x = this.xAxis.place(at);
+    const elsewhere = point => Math.abs(this.xAxis.place(point.x) - x) > 4;
     const rows = points.map(point => make("div", {},
       make("i", {style: `background:${point.line.color}`}), make("b", {}, short(point.y)),
-      this.smoothing() > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`));
+      this.smoothing() > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`,
+      elsewhere(point) ? make("small", {}, ` at ${this.xText(point.x)}`) : null));
     if (more > 0) rows.push(make("div", {}, `and ${more} more`));
-    this.box.replaceChildren(make("div", {class: "quiet"}, this.xText(points[0].x)), ...rows);
+    this.box.replaceChildren(make("div", {class: "quiet"}, this.xText(at)), ...rows);
     // On the side of the cursor that has more room.
     const left = x > width / 2;
     this.box.style.left = left ? "auto" : `${x + 24}px`;
@@ -201,12 +222,18 @@ class Chart {
     this.setZoom([Math.max(ends[0], this.xAxis.low), Math.min(ends[1], this.xAxis.high)]);
   }
 
+  /** A range without what lies beyond the whole axis; null if that is all of it. */
+  inside([low, high]) {
+    const [first, last] = this.wholeRange();
+    return low <= first && high >= last ? null : [Math.max(low, first), Math.min(high, last)];
+  }
+
   /** Arrows move the cursor, + and - zoom around it. */
   key(event) {
     const {low, high} = this.xAxis;
     const here = this.cursor === null ? (low + high) / 2 : this.cursor;
     const step = (high - low) / (event.shiftKey ? 10 : 100);
-    const zoomed = factor => this.setZoom([here - (here - low) * factor, here + (high - here) * factor]);
+    const zoomed = factor => this.setZoom(this.inside([here - (here - low) * factor, here + (high - here) * factor]));
     const keys = {
       ArrowLeft: () => this.setCursor(Math.max(low, here - step)),
       ArrowRight: () => this.setCursor(Math.min(high, here + step)),
@@ -229,6 +256,7 @@ const isNoRange = range => range !== null && range[1] - range[0] <= 1e-9 * Math.
 function setZoom(range) {
   if (isNoRange(range)) return;
   page.zoom = range;
+  rememberChoices();
   showZoom();
   drawCharts();
 }

@@ -19,7 +19,7 @@ function chartList(runs) {
         const unit = chart.unit.replace(/(, )?log scale/, "");
         const found = listIn(charts, title, () => ({key: chart.topic + "/" + title, title, unit, log: false, lines: []}));
         found.log = found.log || chart.log;
-        found.lines.push({run, name: line.name, color: several ? null : number, steps: line.x, values: line.y});
+        found.lines.push({run, name: line.name, color: several ? null : number, steps: line.x, values: line.y, means: line.mean});
       });
     }
   }
@@ -51,11 +51,14 @@ function smoothed(values, weight) {
   });
 }
 
+/** Of a line whose log is thinned the means are smoothed: what is left of it are the lowest and highest points. */
+const smoothedLine = line => page.smooth === 0 ? line.values : smoothed(line.means || line.values, page.smooth);
+
 /** A line as it is drawn now: places on the x axis, raw and smoothed values. */
 function drawnLine(line) {
   const x = line.steps.map(step => onX(line.run, step));
   return {
-    line, x, raw: line.values, y: smoothed(line.values, page.smooth),
+    line, x, raw: line.values, y: smoothedLine(line),
     color: color(line.color === null ? line.run.color : line.color),
     label: line.color === null ? line.run.name : line.name,
   };

@@ -24,8 +24,7 @@ class ExperimentChart extends Chart {
     return this.description.lines.map(line => ({line, x: line.x, y: line.y, raw: line.y, color: color(line.color), label: line.name}));
   }
 
-  xRange() {
-    if (this.ownZoom) return this.ownZoom;
+  wholeRange() {
     const all = this.description.lines.flatMap(line => [line.x[0], line.x[line.x.length - 1]]);
     const low = Math.min(...all), high = Math.max(...all);
     if (low < high) return [low, high];
@@ -36,8 +35,9 @@ class ExperimentChart extends Chart {
   isLog() { return this.description.log; }
   isLogX() { return this.description.logX; }
   xText(x) { return `${this.description.xLabel} ${short(x)}`; }
-  tickText(x) { return short(x); }
-  zoom() { return this.ownZoom; }
+  xTicks(count) { return ticksOf(this.xAxis, count); }
+  tickTexts(ticks) { return tickTexts(ticks); }
+  zoom() { return this.ownZoom || null; }
 
   setZoom(range) {
     if (isNoRange(range)) return;

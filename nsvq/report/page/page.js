@@ -98,6 +98,7 @@ function start() {
     sections.results, pictures.element, sections.curves, codebook.element, sections.checks, sections.phases, sections.configuration);
   fill(sections.experiments, "", (data.experiments || []).map(one => experimentSection(one, data.experiments.length > 1)));
   showData();
+  showZoom();
   new ResizeObserver(drawCharts).observe(sections.curves);
   systemDark.addEventListener("change", () => { applyTheme(); redraw(); });
   addEventListener("beforeprint", () => { for (const chart of allCharts()) chart.setVisible(true); });

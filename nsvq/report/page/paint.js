@@ -2,29 +2,37 @@
 
 const chartHeight = 230;
 const mostMarkedRuns = 6;
+const axisFont = "11px system-ui, sans-serif";
 
 /** Ticks with their numbers; those of y have lines. */
 function paintAxes(context, width, chart) {
   const {xAxis, yAxis} = chart;
-  context.font = "11px system-ui, sans-serif";
+  context.font = axisFont;
   context.lineWidth = 1;
   context.strokeStyle = styleColor("grid");
   context.fillStyle = styleColor("quiet");
   context.textBaseline = "middle";
   context.textAlign = "right";
-  for (const tick of ticksOf(yAxis, yAxis.log ? 6 : 5)) {
+  const texts = tickTexts(chart.yTicks);
+  chart.yTicks.forEach((tick, i) => {
     const y = Math.round(yAxis.place(tick)) + 0.5;
     context.beginPath();
-    context.moveTo(56, y);
+    context.moveTo(chart.left, y);
     context.lineTo(width - 12, y);
     context.stroke();
-    context.fillText(short(Number(tick.toPrecision(8))), 50, y);
-  }
+    context.fillText(texts[i], chart.left - 6, y);
+  });
   context.textAlign = "center";
-  for (const tick of ticksOf(xAxis, Math.floor(width / 90)))
-    context.fillText(chart.tickText(Number(tick.toPrecision(8))), Math.min(xAxis.place(tick), width - 24), chartHeight - 11);
+  const ticks = chart.xTicks(Math.floor(width / 90)), words = chart.tickTexts(ticks);
+  ticks.forEach((tick, i) => context.fillText(words[i], Math.min(xAxis.place(tick), width - 24), chartHeight - 11));
   context.strokeStyle = styleColor("axis");
-  context.strokeRect(56.5, chartHeight - 26.5, width - 68, 0);
+  context.strokeRect(chart.left + 0.5, chartHeight - 26.5, width - chart.left - 12, 0);
+}
+
+/** Where a chart begins: right of the numbers of its y axis. */
+function leftEdge(context, ticks) {
+  context.font = axisFont;
+  return Math.max(56, ...tickTexts(ticks).map(text => Math.ceil(context.measureText(text).width) + 12));
 }
 
 /** Where phases begin, with their names, and alarms. */

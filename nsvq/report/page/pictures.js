@@ -27,10 +27,10 @@ function gridOf(picture) {
 class Pictures {
   constructor() {
     this.split = 0.5;
-    this.chosen = null;  // an epoch; null: the last
     this.time = make("input", {type: "range", id: "picture-epoch", min: "0", step: "1", oninput: () => {
       const epochs = this.epochs();
-      this.chosen = Number(this.time.value) === epochs.length - 1 ? null : epochs[Number(this.time.value)];
+      page.epoch = Number(this.time.value) === epochs.length - 1 ? null : epochs[Number(this.time.value)];
+      rememberChoices();
       this.draw();
     }});
     this.epoch = make("output");
@@ -65,9 +65,9 @@ class Pictures {
 
   /** Of each run the newest picture up to the epoch chosen. */
   draw() {
-    const epochs = this.epochs(), wanted = this.chosen === null ? epochs[epochs.length - 1] : this.chosen;
+    const epochs = this.epochs(), wanted = page.epoch === null ? epochs[epochs.length - 1] : page.epoch;
     this.time.max = String(epochs.length - 1);
-    this.time.value = String(Math.max(0, epochs.indexOf(wanted)));
+    this.time.value = String(placeIn(epochs, wanted));
     this.time.disabled = epochs.length < 2;
     this.epoch.textContent = String(wanted);
     const turn = this.turn = {};

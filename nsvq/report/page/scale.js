@@ -1,14 +1,36 @@
 // Axes: ticks, and the epoch and time of a step.
 
+/** Multiples of a step from low to high. */
+function multiples(low, high, step, count) {
+  const ticks = [], first = Math.ceil(low / step - 1e-9);
+  // Counted, since a step may be lost beside a large number.
+  for (let i = 0; i <= 2 * count + 2 && (first + i) * step <= high + step * 1e-9; ++i) ticks.push((first + i) * step);
+  return ticks;
+}
+
 /** Round numbers from low to high, about `count` of them. */
 function linearTicks(low, high, count) {
   const rough = (high - low) / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= rough * 0.999);
-  const ticks = [], first = Math.ceil(low / step - 1e-9);
-  // Counted, since a step may be lost beside a large number.
-  for (let i = 0; i <= 2 * count + 2 && (first + i) * step <= high + step * 1e-9; ++i) ticks.push((first + i) * step);
-  return ticks;
+  return multiples(low, high, step, count);
+}
+
+const minute = 60, hour = 3600, day = 86400;
+const timeSteps = [1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
+  hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day];
+
+/** Seconds that are round as they are read: in minutes and hours. */
+function timeTicks(low, high, count) {
+  const rough = (high - low) / Math.max(count, 1);
+  if (rough < 1) return linearTicks(low, high, count);
+  const step = timeSteps.find(size => size >= rough * 0.999);
+  return step ? multiples(low, high, step, count) : linearTicks(low / day, high / day, count).map(tick => tick * day);
+}
+
+function timeText(seconds) {
+  const parts = [[Math.floor(seconds / hour), "h"], [Math.floor(seconds % hour / minute), "min"], [Number((seconds % minute).toPrecision(6)), "s"]];
+  return parts.filter(([number]) => number > 0).map(([number, unit]) => `${number} ${unit}`).join(" ") || "0";
 }
 
 /** Powers of ten or, where there are few, also their doubles and fivefolds. */
@@ -21,6 +43,15 @@ function logTicks(low, high, count) {
     for (const factor of factors) ticks.push(factor * 10 ** power);
   const inside = ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
   return inside.length >= 2 ? inside : linearTicks(low, high, count).filter(tick => tick > 0);
+}
+
+/** Numbers of an axis, with as many digits as their distance asks for. */
+function tickTexts(ticks) {
+  const least = Math.min(...ticks.slice(1).map((tick, i) => tick - ticks[i]));
+  const exact = digits => ticks.every(tick => Math.abs(Number(tick.toPrecision(digits)) - tick) < 1e-3 * least);
+  let digits = 4;
+  while (digits < 16 && !exact(digits - 1)) ++digits;  // one less: short() writes powers of ten with one digit less
+  return ticks.map(tick => short(tick, digits));
 }
 
 const ticksOf = ({low, high, log}, count) => log ? logTicks(low, high, count) : linearTicks(low, high, count);
@@ -46,9 +77,6 @@ function onX(run, step) {
 
 const xText = value => page.x === "time" ? duration(value)
   : page.x === "epoch" ? "epoch " + short(value) : "step " + Math.round(value).toLocaleString("en-US");
-
-const tickText = value => page.x === "time"
-  ? (value === 0 ? "0" : duration(value)) : short(value);
 
 /** From values to pixels and back. */
 function axis(low, high, from, to, log) {
