@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "nsvq/core/environment.h"
+#include "nsvq/core/lower_case.h"
 #include "nsvq/core/text.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/page_data.h"
@@ -34,7 +35,9 @@ std::string without_port(const std::string& header) {
 }
 
 std::string live_page(const RunCatalog& runs) {
-  return html_page(empty_page(runs.folder().string(), PageKind::live), /*reload=*/false);
+  const auto name = run_name(runs.folder());  // "." has one
+  const auto title = name.empty() ? runs.folder().string() : name;
+  return html_page(empty_page(title, PageKind::live), /*reload=*/false);
 }
 
 void answer(httplib::Response& response, const std::optional<std::string>& json) {
@@ -107,9 +110,10 @@ void guard_requests(httplib::Server& server, const std::string& host) {
 }  // namespace
 
 bool is_own_host(const std::string& header, const std::string& host) {
-  const auto name = without_port(header);
+  const auto name = lower_case(without_port(header));
   if (name.empty()) return false;
-  return is_address(name) || name == "localhost" || name == host || name == host_name();
+  return is_address(name) || name == "localhost" || name == lower_case(host) ||
+         name == lower_case(host_name());
 }
 
 void answer_page_requests(httplib::Server& server, RunCatalog& runs, const std::string& host) {

@@ -92,6 +92,7 @@ TEST_F(Watch, ServesThePageAndTheRuns) {
   EXPECT_EQ(status(page), 200);
   EXPECT_NE(page.find("\"live\":true"), page.npos);
   EXPECT_NE(page.find("Content-Type: text/html"), page.npos);
+  EXPECT_NE(page.find("<title>runs</title>"), page.npos) << "the folder's name";
   const auto runs = nlohmann::json::parse(body(ask("GET /runs")));
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs.at(0).at("name"), "a");
@@ -192,6 +193,8 @@ TEST(PageServer, OwnHosts) {
        {"", "example.com", "localhost.example.com:7007", "127.0.0.1.nip.io", "[::1", "[]"})
     EXPECT_FALSE(is_own_host(other, "127.0.0.1")) << other;
   EXPECT_TRUE(is_own_host("gpu.lan:7007", "gpu.lan"));
+  EXPECT_TRUE(is_own_host("GPU.lan:7007", "gpu.LAN")) << "names have no case";
+  EXPECT_TRUE(is_own_host("LocalHost", "127.0.0.1"));
 }
 
 }  // namespace
