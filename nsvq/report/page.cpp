@@ -40,6 +40,7 @@ std::string html_page(const nlohmann::ordered_json& data, bool reload) {
   add({"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
        "<meta http-equiv=\"Content-Security-Policy\" content=\"", policy, "\">\n",
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+       "<link rel=\"icon\" href=\"data:,\">\n",  // a browser would ask for one
        reload ? "<meta http-equiv=\"refresh\" content=\"60\">\n" : "", "<title>",
        escape_html(data.value("title", "")), "</title>\n<style>\n", kPageStyle,
        "</style>\n</head>\n",

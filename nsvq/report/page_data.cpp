@@ -45,11 +45,20 @@ std::optional<std::string> read_settings(const fs::path& path) {
   }
 }
 
+/// Why a file or folder of the run has nothing to show.
+std::string absence(const fs::path& path, const fs::path& inside) {
+  std::error_code error;
+  const bool link = fs::is_symlink(fs::symlink_status(path, error));
+  return path.filename().string() + (link && !lies_inside(path, inside)
+                                         ? " is a link out of the folder, which is not followed"
+                                         : " is missing");
+}
+
 void add_settings(PageJson& data, const fs::path& path, const fs::path& inside) {
   data["settings"] = PageJson::object();
   const auto text = lies_inside(path, inside) ? read_settings(path) : std::nullopt;
   if (!text) {
-    data["notices"].push_back("config.yaml is missing: the settings of this run are not known.");
+    data["notices"].push_back(absence(path, inside) + ": the settings of this run are not known.");
     return;
   }
   data["config"] = *text;
@@ -64,16 +73,23 @@ void add_settings(PageJson& data, const fs::path& path, const fs::path& inside) 
 void add_pictures(PageJson& data, const PageRun& run, const PageLimits& limits) {
   auto pictures = PageJson::array();
   auto samples = find_samples(run.path);
-  if (!lies_inside(run.path / "samples", limits.inside)) samples.clear();
-  if (samples.empty()) data["notices"].push_back("samples/ has no epoch-NNNN.png: no pictures.");
+  if (!samples.empty() && !lies_inside(run.path / "samples", limits.inside)) {
+    samples.clear();
+    data["notices"].push_back(absence(run.path / "samples", limits.inside) + ": no pictures.");
+  } else if (samples.empty()) {
+    data["notices"].push_back("samples/ has no epoch-NNNN.png: no pictures.");
+  }
   const bool linked = !limits.picture_address.empty();
   const auto chosen = linked ? samples : chosen_samples(samples, limits.pictures);
   size_t bytes = 0, left_out = samples.size() - chosen.size();
   // From the last, which is the one not to be without.
   for (auto sample = chosen.rbegin(); sample != chosen.rend(); ++sample) {
     if (linked) {
-      pictures.push_back({{"epoch", sample->epoch},
-                          {"source", limits.picture_address + std::to_string(sample->epoch)}});
+      // The page keeps what it has loaded, so another picture has another address.
+      pictures.push_back(
+          {{"epoch", sample->epoch},
+           {"source", fmt::format("{}{}&version={}", limits.picture_address, sample->epoch,
+                                  file_stamp(sample->path, limits.inside))}});
       continue;
     }
     const auto png = read_sample(*sample);
@@ -92,11 +108,7 @@ void add_pictures(PageJson& data, const PageRun& run, const PageLimits& limits) 
   data["pictures_left_out"] = left_out;
 }
 
-void add_metrics_notices(PageJson& notices, bool there, const RunLog& log) {
-  if (!there) {
-    notices.push_back("metrics.jsonl is missing: no results and no curves to show.");
-    return;
-  }
+void add_metrics_notices(PageJson& notices, const RunLog& log) {
   if (log.unreadable > 0) {
     notices.push_back(
         fmt::format("{} of metrics.jsonl could not be read and {} left out.",
@@ -141,7 +153,12 @@ PageJson page_data(const PageRun& run, const PageLimits& limits) {
   const auto there = log_if_there(run.path / "metrics.jsonl", limits.inside);
   const RunLog log = there.value_or(RunLog{});
   PageJson data = {{"name", run.name}, {"state", run.state}, {"notices", PageJson::array()}};
-  add_metrics_notices(data["notices"], there.has_value(), log);
+  if (!run.problem.empty()) data["notices"].push_back(run.problem);
+  if (there)
+    add_metrics_notices(data["notices"], log);
+  else
+    data["notices"].push_back(absence(run.path / "metrics.jsonl", limits.inside) +
+                              ": no results and no curves to show.");
   data.update(log_data(log, limits.points));
   add_settings(data, run.path / "config.yaml", limits.inside);
   add_pictures(data, run, limits);
@@ -178,6 +195,14 @@ std::string run_name(const fs::path& run) {
   fs::path path = fs::absolute(run).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   return path.filename().string();
+}
+
+std::string file_stamp(const fs::path& file, const fs::path& inside) {
+  if (!lies_inside(file, inside)) return "-";
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error) return "-";
+  return fmt::format("{}.{}", size, fs::last_write_time(file, error).time_since_epoch().count());
 }
 
 bool lies_inside(const fs::path& path, const fs::path& folder) {

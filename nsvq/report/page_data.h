@@ -17,7 +17,8 @@ struct PageRun {
   std::string name;   ///< on the page; runs of a page have different ones
   std::string state;  ///< finished, running, ...; empty if it is not known
   std::optional<CodeMap> codes;
-  std::string no_codes;  ///< why there is no CodeMap
+  std::string no_codes;      ///< why there is no CodeMap
+  std::string problem = {};  ///< what of it cannot be read, beyond its logs and pictures
 };
 
 /// How much of a run goes onto a page.
@@ -47,6 +48,9 @@ nlohmann::ordered_json codes_data(const CodeMap& codes);
 
 /// The name of a run's folder, also of "runs/small/" and of ".".
 std::string run_name(const std::filesystem::path& run);
+
+/// Size and time of a file's last change as text; "-" if it is not there, or not in `inside`.
+std::string file_stamp(const std::filesystem::path& file, const std::filesystem::path& inside);
 
 /// Whether a file or folder lies, its links followed, in `folder`; every one does if that is empty.
 bool lies_inside(const std::filesystem::path& path, const std::filesystem::path& folder);

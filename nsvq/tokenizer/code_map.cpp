@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -42,17 +43,36 @@ torch::Tensor images_above(const Image& picture, const std::string& name) {
   return torch::stack(images);
 }
 
-/// The newest whole picture that the model can take.
-void add_tokens(CodeMap& map, InferenceSession& session, const fs::path& run) {
-  const auto samples = find_samples(run);
-  if (samples.empty()) throw UserError("samples/ has no picture");
-  const auto& newest = samples.back();
-  const auto images = images_above(read_image(newest.path), newest.path.filename().string());
+/// Throws UserError for a picture that the model cannot take.
+torch::Tensor images_for(const InferenceSession& session, const SampleFile& sample) {
+  const auto images = images_above(read_image(sample.path), sample.path.filename().string());
   if (images.size(2) % session.stride() != 0) {
     throw UserError("the sample images' size is no multiple of the model's stride");
   }
+  return images;
+}
+
+/// Those of the newest whole picture that the model can take. Throws what is wrong with the newest
+/// if there is none.
+std::pair<int64_t, torch::Tensor> newest_images(const InferenceSession& session,
+                                                const fs::path& run) {
+  const auto samples = find_samples(run);
+  if (samples.empty()) throw UserError("samples/ has no picture");
+  std::exception_ptr first;
+  for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {
+    try {
+      return {sample->epoch, images_for(session, *sample)};
+    } catch (const UserError&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  std::rethrow_exception(first);
+}
+
+void add_tokens(CodeMap& map, InferenceSession& session, const fs::path& run) {
+  const auto [epoch, images] = newest_images(session, run);
   const auto tokens = session.encode(images).cpu().contiguous();
-  map.epoch = newest.epoch;
+  map.epoch = epoch;
   map.grid_height = tokens.size(1);
   map.grid_width = tokens.size(2);
   for (int64_t i = 0; i < tokens.size(0); ++i) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
 #include "nsvq/io/lock.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/samples.h"
@@ -27,18 +28,29 @@ namespace {
 /// times as long.
 constexpr int kRest = 20;
 
-std::string stamp(const fs::path& file) {
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  if (error) return "-";
-  return fmt::format("{}.{}", size, fs::last_write_time(file, error).time_since_epoch().count());
+/// Other text once a file of the run that the page shows has changed.
+std::string version_of(const fs::path& run, const fs::path& folder) {
+  const auto samples = find_samples(run);
+  return fmt::format("{}/{}/{}.{}/{}", file_stamp(run / kMetricsFile, folder),
+                     file_stamp(run / kSettingsFile, folder), samples.size(),
+                     samples.empty() ? "" : file_stamp(samples.back().path, folder),
+                     FolderLock::held(run) ? "running" : "");
 }
 
-/// Other text once a file of the run that the page shows has changed.
-std::string version_of(const fs::path& run) {
+/// Likewise of the files that a map of its codes is made from.
+std::string codes_version_of(const fs::path& run, const fs::path& folder) {
+  const auto checkpoints = list_checkpoints(run);
   const auto samples = find_samples(run);
-  return fmt::format("{}/{}/{}/{}", stamp(run / kMetricsFile), stamp(run / kSettingsFile),
-                     samples.size(), FolderLock::held(run) ? "running" : "");
+  std::string version = "codes of ";  // not the empty one of a new entry
+  if (!checkpoints.empty()) {
+    const auto model = checkpoints.back() / "model.safetensors";
+    version += model.string() + file_stamp(model, folder);
+  }
+  if (!samples.empty()) {
+    const auto& [epoch, path] = samples.back();
+    version += fmt::format("/{}.{}", epoch, file_stamp(path, folder));
+  }
+  return version;
 }
 
 std::string for_address(const std::string& text) {
@@ -51,13 +63,30 @@ std::string for_address(const std::string& text) {
   return out;
 }
 
-/// The models and the picture that a map of the codes is made from.
+/// The models and the pictures that a map of the codes is made from.
 bool codes_lie_inside(const fs::path& run, const fs::path& folder) {
-  const auto samples = find_samples(run);
-  if (!samples.empty() && !lies_inside(samples.back().path, folder)) return false;
-  return std::ranges::all_of(list_checkpoints(run), [&](const fs::path& checkpoint) {
-    return lies_inside(checkpoint / "model.safetensors", folder);
+  return std::ranges::all_of(
+             find_samples(run),
+             [&](const auto& sample) { return lies_inside(sample.path, folder); }) &&
+         std::ranges::all_of(list_checkpoints(run), [&](const fs::path& checkpoint) {
+           return lies_inside(checkpoint / "model.safetensors", folder);
+         });
+}
+
+/// Whether what tells a run's state would be read from outside the folder.
+bool state_leads_out(const fs::path& run, const fs::path& folder) {
+  std::vector<fs::path> files = {run / kSettingsFile, run / kMetricsFile};
+  std::error_code error;
+  for (const auto& checkpoint : list_checkpoints(run))
+    for (const auto& entry : entries_of(checkpoint, error)) files.push_back(entry.path());
+  return std::ranges::any_of(files, [&](const fs::path& file) {
+    return fs::exists(fs::symlink_status(file, error)) && !lies_inside(file, folder);
   });
+}
+
+PageRun run_inside(const fs::path& run, const std::string& name, const fs::path& folder) {
+  if (!state_leads_out(run, folder)) return page_run(run, name, WithCodes::no);
+  return {run, name, FolderLock::held(run) ? "running" : "", {}, ""};
 }
 
 }  // namespace
@@ -68,14 +97,18 @@ RunCatalog::RunCatalog(fs::path folder) : folder_(std::move(folder)) {
     throw UserError("{}: no such folder; name one with runs in it or below", folder_.string());
 }
 
-std::vector<fs::path> RunCatalog::runs() const {
-  std::vector<fs::path> found;
+std::vector<fs::path> RunCatalog::found() const {
   try {
-    found = find_runs(folder_);
+    return find_runs(folder_);
   } catch (const std::exception&) {  // a folder that goes away while it is read
+    return {};
   }
-  std::erase_if(found, [&](const fs::path& run) { return !lies_inside(run, folder_); });
-  return found;
+}
+
+std::vector<fs::path> RunCatalog::runs() const {
+  auto all = found();
+  std::erase_if(all, [&](const fs::path& run) { return !lies_inside(run, folder_); });
+  return all;
 }
 
 std::string RunCatalog::name_of(const fs::path& run) const {
@@ -99,18 +132,25 @@ std::shared_ptr<RunCatalog::Entry> RunCatalog::entry_of(const std::string& name)
 
 std::string RunCatalog::version_to_serve(const fs::path& run, const Entry& entry) const {
   const bool rests = !entry.data.empty() && Clock::now() - entry.made < kRest * entry.cost;
-  return rests ? entry.version : version_of(run);
+  return rests ? entry.version : version_of(run, folder_);
 }
 
 std::string RunCatalog::list() {
-  auto all = CatalogJson::array();
-  for (const auto& run : runs()) {
+  auto all = CatalogJson::array(), notes = CatalogJson::array();
+  std::error_code error;
+  if (!fs::is_directory(folder_, error))
+    notes.push_back(fmt::format("{}: this folder is no longer there.", folder_.string()));
+  for (const auto& run : found()) {
     const auto name = name_of(run);
+    if (!lies_inside(run, folder_)) {
+      notes.push_back(fmt::format("{}: a link out of the folder, which is not followed.", name));
+      continue;
+    }
     const auto entry = entry_of(name);
     const std::lock_guard guard(mutex_);
     all.push_back({{"name", name}, {"version", version_to_serve(run, *entry)}});
   }
-  return script_json(all);
+  return script_json({{"runs", all}, {"notes", notes}});
 }
 
 std::optional<std::string> RunCatalog::run(const std::string& name) {
@@ -130,8 +170,10 @@ std::optional<std::string> RunCatalog::run(const std::string& name) {
   auto limits = limits_for(all.size());
   limits.inside = folder_;
   limits.picture_address = "picture?run=" + for_address(name) + "&epoch=";
-  auto data = page_data(page_run(*found, name, WithCodes::no), limits);
+  auto data = page_data(run_inside(*found, name, folder_), limits);
   data["version"] = version;
+  // By it the page tells a run from another that has taken its name.
+  data["began"] = file_stamp(*found / kSettingsFile, folder_);
   auto text = script_json(data);
   const std::lock_guard guard(mutex_);
   entry->version = version;
@@ -148,11 +190,7 @@ std::optional<std::string> RunCatalog::codes(const std::string& name) {
   const std::lock_guard one_model(models_);
   PageRun run{*found, name, "", {}, ""};
   try {
-    const auto checkpoints = list_checkpoints(*found);
-    const auto samples = find_samples(*found);
-    const auto version =
-        fmt::format("{}/{}", checkpoints.empty() ? "" : checkpoints.back().string(),
-                    samples.empty() ? -1 : samples.back().epoch);
+    const auto version = codes_version_of(*found, folder_);
     if (version == entry->codes_version) return entry->codes;
     if (codes_lie_inside(*found, folder_))
       add_codes(run);

@@ -21,7 +21,8 @@ class RunCatalog {
   /// Throws UserError if there is no such folder.
   explicit RunCatalog(std::filesystem::path folder);
 
-  /// [{"name", "version"}, ...]: a run with another version has changed.
+  /// {"runs": [{"name", "version"}, ...], "notes": [...]}: a run with another version has changed;
+  /// the notes tell what is not shown.
   std::string list();
   /// The data of a run (page_data.h); nothing if there is no such run.
   std::optional<std::string> run(const std::string& name);
@@ -42,6 +43,7 @@ class RunCatalog {
     std::string codes_version, codes;
   };
 
+  std::vector<std::filesystem::path> found() const;  ///< also by links out of the folder
   std::vector<std::filesystem::path> runs() const;
   std::optional<std::filesystem::path> find(const std::string& name) const;
   std::string name_of(const std::filesystem::path& run) const;

@@ -7,6 +7,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/report/report.h"
 #include "nsvq/tokenizer/code_map.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/run_list.h"
 
 namespace nsvq {
@@ -22,7 +23,10 @@ void add_codes(PageRun& run) {
 }
 
 PageRun page_run(const std::filesystem::path& run, const std::string& name, WithCodes codes) {
-  PageRun page{run, name, describe_run(run).state, {}, ""};
+  const auto summary = describe_run(run);
+  PageRun page{run, name, summary.state, {}, ""};
+  // Of logs and settings the page tells by itself.
+  if (!list_checkpoints(run).empty()) page.problem = summary.problem;
   if (codes == WithCodes::yes) add_codes(page);
   return page;
 }

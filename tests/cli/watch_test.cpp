@@ -93,12 +93,13 @@ TEST_F(Watch, ServesThePageAndTheRuns) {
   EXPECT_NE(page.find("\"live\":true"), page.npos);
   EXPECT_NE(page.find("Content-Type: text/html"), page.npos);
   EXPECT_NE(page.find("<title>runs</title>"), page.npos) << "the folder's name";
-  const auto runs = nlohmann::json::parse(body(ask("GET /runs")));
+  const auto runs = nlohmann::json::parse(body(ask("GET /runs"))).at("runs");
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs.at(0).at("name"), "a");
   EXPECT_EQ(nlohmann::json::parse(body(ask("GET /run?run=a"))).at("step"), 1);
   put_run(folder_ / "runs" / "b");
-  EXPECT_EQ(nlohmann::json::parse(body(ask("GET /runs"))).size(), 2u) << "while it goes on";
+  EXPECT_EQ(nlohmann::json::parse(body(ask("GET /runs"))).at("runs").size(), 2u)
+      << "while it goes on";
 }
 
 TEST_F(Watch, NothingElseIsServed) {

@@ -3,9 +3,11 @@
 Run by ctest: run.sh page.py NSVQ, the program. Skipped without chromium and chromium-driver.
 """
 
+import contextlib
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -323,6 +325,26 @@ class Page(unittest.TestCase):
         self.browser.pointer(self.at("#map", 0.5, 0.001))
         self.assertRegex(under_pointer, r"Code \d+")
 
+    def test_codebook_without_sample_images(self):
+        runs = self.folder / "imageless"
+        shutil.copytree(self.trained, runs / "a")
+        shutil.copytree(self.trained, runs / "b")
+        shutil.rmtree(runs / "b" / "samples")
+        self.nsvq("report", str(runs), "--out", str(runs / "page.html"))
+        self.open(runs / "page.html")
+        self.browser.until(lambda: self.colored("#tokens") > 0)
+        self.set("#codebook select", "b")
+        self.assertIn("use is not known", self.text("#codebook figcaption"))
+        self.assertIn("No tokens to show", self.text("#codebook"))
+        self.assertNotIn("used in", self.text("#codebook p"))
+        self.assertGreater(self.colored("#map"), 20, "no grey, which would be unused")
+        self.js("document.querySelector('#map').focus()")
+        self.browser.keys(RIGHT)
+        self.assertEqual(self.text(".code"), "Code 0: its use is not known")
+        self.js("for (let i = 0; i < 3; ++i) document.querySelector('#theme').click()")  # draws anew
+        self.set("#codebook select", "a")
+        self.browser.until(lambda: self.colored("#tokens") > 0)
+
     def test_colors_by_system_and_button(self):
         self.open(self.several)
         background = "return getComputedStyle(document.body).backgroundColor"
@@ -410,13 +432,22 @@ class Page(unittest.TestCase):
             self.js("document.querySelectorAll('.chart').forEach(e => e.chart.setVisible(true))")
         self.assertIn("no epoch-NNNN.png", self.text("#alarms"))
 
+    @contextlib.contextmanager
+    def watch(self, runs):
+        """`nsvq watch` in the browser."""
+        server = subprocess.Popen([NSVQ, "watch", str(runs), "--port", "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            self.browser.open(re.search(r"http://\S+", server.stdout.readline())[0])
+            yield
+        finally:
+            server.send_signal(signal.SIGINT)
+            self.assertEqual(server.wait(timeout=30), 0)
+            server.stdout.close()
+
     def test_watch(self):
         runs = self.folder / "watched"
         write_log(runs / "first", 30)
-        server = subprocess.Popen([NSVQ, "watch", str(runs), "--port", "0"], stdout=subprocess.PIPE, text=True)
-        try:
-            address = re.search(r"http://\S+", server.stdout.readline())[0]
-            self.browser.open(address)
+        with self.watch(runs):
             self.browser.until(lambda: "30 steps" in self.text(".facts"))
             write_log(runs / "second", 40)
             self.browser.until(lambda: self.js("return document.querySelectorAll('.run').length") == 2)
@@ -425,12 +456,34 @@ class Page(unittest.TestCase):
             self.browser.until(lambda: "90" in self.text("#results table"))
             self.js("[...document.querySelectorAll('#codebook button')].pop().click()")
             self.browser.until(lambda: "has the run written a checkpoint yet" in self.text("#codebook"))
-        finally:
-            server.send_signal(signal.SIGINT)
-            self.assertEqual(server.wait(timeout=30), 0)
-            server.stdout.close()
+            (runs / "link").symlink_to(self.trained)
+            self.browser.until(lambda: "link: a link out of the folder" in self.text("#alarms"))
+            shutil.rmtree(runs)
+            self.browser.until(lambda: "no longer there" in self.text("#alarms"))
+            self.assertEqual(self.text("#status"), "no runs to show")
         self.browser.until(lambda: "does not answer" in self.text("#status"))
         self.browser.errors()  # of requests that nobody answered
+
+    def test_watch_a_run_under_the_name_of_another(self):
+        runs = self.folder / "renamed"
+        shutil.copytree(self.trained, runs / "a")
+        picture = runs / "a" / "samples" / "epoch-0003.png"
+        with self.watch(runs):
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") == 3)
+            before = self.pixels(".tile")
+            self.js("[...document.querySelectorAll('#codebook button')].pop().click()")
+            self.browser.until(lambda: "Of step-" in self.text("#codebook"))
+            shutil.rmtree(runs / "a")
+            write_log(runs / "a", 50)
+            picture.parent.mkdir()
+            picture.write_bytes(b"torn")
+            self.browser.until(lambda: "cannot be shown" in self.text("#pictures"))
+            self.assertNotIn("Of step-", self.text("#codebook"))
+            shutil.copy(self.trained / "samples" / "epoch-0001.png", picture)
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") == 3)
+            self.assertNotEqual(self.pixels(".tile"), before)
+        self.browser.open("about:blank")
+        self.browser.errors()  # of the picture that was torn
 
 
 if __name__ == "__main__":

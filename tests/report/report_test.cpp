@@ -50,7 +50,8 @@ class Report : public ::testing::Test {
   static nlohmann::json data_of(const std::string& html) {
     EXPECT_EQ(count(html, "<script"), 2) << "data and the page's own alone";
     EXPECT_EQ(count(html, "</script"), 2);
-    EXPECT_EQ(count(html, "src=\"") + count(html, "href="), 0) << "nothing to fetch";
+    EXPECT_EQ(count(html, "src=\"") + count(html, "href="), 1) << "nothing to fetch";
+    EXPECT_EQ(count(html, "href=\"data:,\""), 1);
     const std::string start = "<script type=\"application/json\" id=\"data\">";
     const auto begin = html.find(start) + start.size();
     return nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));

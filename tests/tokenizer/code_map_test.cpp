@@ -7,6 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/file.h"
 #include "nsvq/io/image.h"
 #include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/inference_session.h"
@@ -92,6 +93,15 @@ TEST_F(CodeMapOfRun, SaysWhyThereAreNoTokens) {
   const auto map = map_codes(run_);
   EXPECT_NE(map.no_tokens.find("epoch-0002.png: not images"), std::string::npos) << map.no_tokens;
   EXPECT_EQ(map.code.size(), 32u) << "the map is there all the same";
+}
+
+TEST_F(CodeMapOfRun, ABrokenPictureLeavesTheOneBefore) {
+  put_samples(torch::zeros({3, 3, 16, 16}), "epoch-0001.png");
+  write_text(run_ / "samples" / "epoch-0002.png", "torn");
+  const auto map = map_codes(run_);
+  EXPECT_EQ(map.no_tokens, "");
+  EXPECT_EQ(map.epoch, 1);
+  EXPECT_EQ(map.tokens.size(), 3u);
 }
 
 TEST_F(CodeMapOfRun, WithoutAModelOrWithoutTokens) {

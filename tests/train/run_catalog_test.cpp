@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/image.h"
+#include "tests/cli/model_file.h"
+#include "tests/train/tiny.h"
 
 namespace nsvq {
 namespace {
@@ -26,7 +29,12 @@ class Catalog : public ::testing::Test {
   static void put_picture(const fs::path& path) {
     write_image(path, {4, 2, std::vector<uint8_t>(24, 9)});
   }
-  static nlohmann::json list(RunCatalog& catalog) { return nlohmann::json::parse(catalog.list()); }
+  static nlohmann::json list(RunCatalog& catalog) {
+    return nlohmann::json::parse(catalog.list()).at("runs");
+  }
+  static std::string notes(RunCatalog& catalog) {
+    return nlohmann::json::parse(catalog.list()).at("notes").dump();
+  }
   static nlohmann::json run(RunCatalog& catalog, const std::string& name) {
     return nlohmann::json::parse(catalog.run(name).value());
   }
@@ -49,7 +57,8 @@ TEST_F(Catalog, RunsByTheirPaths) {
   const auto data = run(catalog, "sweep/a c");
   EXPECT_EQ(data.at("version"), all.at(1).at("version"));
   EXPECT_EQ(data.at("state"), "stopped");
-  EXPECT_EQ(data.at("pictures").at(0).at("source"), "picture?run=sweep%2Fa%20c&epoch=3");
+  const std::string source = data.at("pictures").at(0).at("source");
+  EXPECT_TRUE(source.starts_with("picture?run=sweep%2Fa%20c&epoch=3&version=")) << source;
   EXPECT_TRUE(catalog.picture("sweep/a c", 3).has_value());
   EXPECT_FALSE(catalog.picture("sweep/a c", 2).has_value());
   EXPECT_NE(catalog.codes("b").value().find("no_codes"), std::string::npos) << "no model yet";
@@ -79,6 +88,33 @@ TEST_F(Catalog, WhatChangesHasAnotherVersion) {
   EXPECT_EQ(run(fresh, "a").at("step"), 2);
 }
 
+TEST_F(Catalog, ARunUnderTheNameOfADeletedOne) {
+  const auto put = [&](int codes) {
+    const auto path = put_run(runs_ / "a", line_);
+    write_image(path / "samples" / "epoch-0001.png",
+                {codes, 2, std::vector<uint8_t>(static_cast<size_t>(codes) * 6, 9)});
+    fs::create_directories(path / "checkpoints" / "step-1");
+    auto config = tiny_config();
+    config.quantizer.codes = codes;
+    write_model_file(path / "checkpoints" / "step-1" / "model.safetensors", config);
+    // Clocks of file systems are coarse.
+    const auto now = fs::file_time_type::clock::now();
+    fs::last_write_time(path / "config.yaml", now - std::chrono::hours(codes));
+  };
+  put(32);
+  RunCatalog catalog(runs_);
+  const auto before = run(catalog, "a");
+  EXPECT_EQ(nlohmann::json::parse(catalog.codes("a").value()).at("codes"), 32);
+  fs::remove_all(runs_ / "a");
+  put(16);
+  EXPECT_EQ(nlohmann::json::parse(catalog.codes("a").value()).at("codes"), 16);
+  RunCatalog fresh(runs_);  // the other may rest
+  const auto after = run(fresh, "a");
+  EXPECT_NE(after.at("version"), before.at("version"));
+  EXPECT_NE(after.at("began"), before.at("began"));
+  EXPECT_NE(after.at("pictures").at(0).at("source"), before.at("pictures").at(0).at("source"));
+}
+
 TEST_F(Catalog, NamesAreNoPaths) {
   put_run(runs_ / "a", line_);
   const auto outside = put_run(folder_ / "outside", line_);
@@ -105,10 +141,46 @@ TEST_F(Catalog, LinksOutOfTheFolderAreNotFollowed) {
   fs::create_symlink(outside, runs_ / "link");
   RunCatalog catalog(runs_);
   EXPECT_EQ(list(catalog).size(), 1u);
+  EXPECT_NE(notes(catalog).find("link: a link out of the folder"), std::string::npos);
+  EXPECT_NE(
+      run(catalog, "a").at("notices").dump().find("metrics.jsonl is a link out of the folder"),
+      std::string::npos);
   EXPECT_FALSE(catalog.run("link").has_value());
   EXPECT_EQ(run(catalog, "a").at("step"), 0);
   EXPECT_FALSE(catalog.picture("a", 1).has_value());
   EXPECT_NE(catalog.codes("a").value().find("a link out of the folder"), std::string::npos);
+}
+
+TEST_F(Catalog, OfLinkedSettingsNothingIsTold) {
+  const auto outside = put_run(folder_ / "outside", line_);
+  std::ofstream(outside / "config.yaml") << "no: [settings";
+  const auto run_path = put_run(runs_ / "a", line_);
+  fs::remove(run_path / "config.yaml");
+  fs::create_symlink(outside / "config.yaml", run_path / "config.yaml");
+  RunCatalog catalog(runs_);
+  const auto before = list(catalog);
+  const auto data = run(catalog, "a");
+  EXPECT_EQ(data.at("state"), "") << "damaged, if the file were read";
+  EXPECT_NE(data.at("notices").dump().find("config.yaml is a link out of the folder"),
+            std::string::npos);
+  std::ofstream(outside / "config.yaml") << "other: settings of another length";
+  EXPECT_EQ(list(catalog), before) << "neither its size nor its time";
+}
+
+TEST_F(Catalog, AFolderThatGoesAwayIsSaid) {
+  put_run(runs_ / "a", line_);
+  RunCatalog catalog(runs_);
+  EXPECT_EQ(notes(catalog), "[]");
+  fs::remove_all(runs_);
+  EXPECT_NE(notes(catalog).find("no longer there"), std::string::npos);
+}
+
+TEST_F(Catalog, ADamagedCheckpointIsNoted) {
+  const auto path = put_run(runs_ / "a", line_);
+  fs::create_directories(path / "checkpoints" / "step-7");
+  std::ofstream(path / "checkpoints" / "step-7" / "model.safetensors") << "torn";
+  RunCatalog catalog(runs_);
+  EXPECT_NE(run(catalog, "a").at("notices").dump().find("step-7"), std::string::npos);
 }
 
 TEST_F(Catalog, BrokenRunsHaveNotices) {

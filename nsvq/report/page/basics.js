@@ -16,6 +16,7 @@ function make(tag, attributes = {}, ...children) {
 const page = {
   runs: [],          // data of page_data.cpp, each with `color`, a number
   topics: [],        // of curves, in order
+  notes: [],         // about no single run
   hidden: new Set(), // names of runs that are switched off
   filter: "",
   x: "step",         // step, epoch or time

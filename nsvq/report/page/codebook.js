@@ -40,6 +40,7 @@ class Codebook {
     const codes = this.run.codes;
     if (codes === this.shown && codes) return;
     this.shown = codes;
+    this.codes = this.plot = this.overlay = null;
     if (codes) return this.showCodes(codes);
     this.content.replaceChildren(this.run.no_codes ? make("p", {class: "notice"}, this.run.no_codes)
       : page.live ? "" : make("p", {class: "notice"}, "This page was made without the codebook."), this.loadButton() || "");
@@ -60,7 +61,8 @@ class Codebook {
     this.codes = codes;
     this.uses = findUses(codes);
     this.greatest = Math.max(1, ...[...this.uses.values()].map(list => list.length));
-    this.byUse = [...this.uses.keys()].sort((a, b) => this.uses.get(b).length - this.uses.get(a).length);
+    this.useKnown = codes.tokens.length > 0;
+    this.byUse = this.useKnown ? [...this.uses.keys()].sort((a, b) => this.uses.get(b).length - this.uses.get(a).length) : codes.code;
     this.code = null;
     this.image = 0;
     this.details = make("div", {class: "code"});
@@ -78,7 +80,7 @@ class Codebook {
   map() {
     const {codes} = this;
     this.plot = make("canvas", {id: "map", tabindex: "0", role: "img", width: mapSize, height: mapSize,
-      "aria-label": "map of the codes; arrow keys go through them from the most used on"});
+      "aria-label": `map of the codes; arrow keys go through them${this.useKnown ? " from the most used on" : ""}`});
     const nearest = event => {
       const box = this.plot.getBoundingClientRect();
       const x = (event.clientX - box.left) / box.width * mapSize, y = (event.clientY - box.top) / box.height * mapSize;
@@ -95,13 +97,15 @@ class Codebook {
       const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
       if (!by) return;
       event.preventDefault();
-      const at = this.byUse.indexOf(this.code) + by;
+      const at = Math.max(this.byUse.indexOf(this.code), by > 0 ? -1 : 0) + by;
       this.select(this.byUse[(at + this.byUse.length) % this.byUse.length]);
     });
     const share = value => `${Math.round(value * 100)} %`;
-    const left = codes.code.length < codes.codes ? ` ${codes.code.length.toLocaleString("en-US")} of the codes are drawn, the most used ones.` : "";
+    const use = this.useKnown ? "blue to red by use, unused grey" : "all in one colour: without sample images their use is not known";
+    const left = codes.code.length < codes.codes ? ` ${codes.code.length.toLocaleString("en-US")} of the codes are drawn, the ` +
+      `${this.useKnown ? "most used" : "first"} ones.` : "";
     return make("figure", {}, this.plot, make("figcaption", {},
-      `The codes by their two main directions (${share(codes.x_share)} and ${share(codes.y_share)} of the variance), blue to red by use, unused grey.${left}`));
+      `The codes by their two main directions (${share(codes.x_share)} and ${share(codes.y_share)} of the variance), ${use}.${left}`));
   }
 
   place(i) {
@@ -135,12 +139,16 @@ class Codebook {
       this.details.replaceChildren(make("p", {class: "quiet"}, "Point at a code or a token to see what it stands for."));
     } else {
       const places = this.uses.get(code) || [];
-      const total = this.codes.tokens.length * this.codes.width * this.codes.height;
-      const share = places.length > 0 ? `, ${short(100 * places.length / total)} % of the tokens` : "";
-      this.details.replaceChildren(make("p", {"aria-live": "polite"}, make("b", {}, `Code ${code}`), `: ${counted(places.length, "use")}${share}`),
+      this.details.replaceChildren(make("p", {"aria-live": "polite"}, make("b", {}, `Code ${code}`), `: ${this.useText(places.length)}`),
         make("div", {class: "patches"}, ...this.patches(places)));
     }
     this.paint();
+  }
+
+  useText(uses) {
+    if (!this.useKnown) return "its use is not known";
+    const total = this.codes.tokens.length * this.codes.width * this.codes.height;
+    return counted(uses, "use") + (uses > 0 ? `, ${short(100 * uses / total)} % of the tokens` : "");
   }
 
   /** The picture with the images that the tokens are of. */
@@ -155,8 +163,11 @@ class Codebook {
     const order = places.map(place => ({place, rank: listIn(seen, place.image, () => []).push(0)})).sort((a, b) => a.rank - b.rank);
     return order.slice(0, mostPatches).map(({place}) => {
       const canvas = make("canvas", {width: 72, height: 72, title: `image ${place.image + 1}, row ${place.row + 1}, column ${place.column + 1}`});
+      const columns = this.codes.width;
       this.source().then(image => {
-        const {size} = gridOf(image), cell = size / this.codes.width, context = canvas.getContext("2d");
+        const grid = gridOf(image);
+        if (!grid) return;
+        const {size} = grid, cell = size / columns, context = canvas.getContext("2d");
         context.imageSmoothingEnabled = false;
         const left = place.image * (size + gap);
         const corner = (at, cells) => Math.min(Math.max((at - 1) * cell, 0), size - cells * cell);
@@ -177,7 +188,10 @@ class Codebook {
   paint() {
     if (!this.codes) return;
     if (this.plot) this.paintMap();
-    if (this.overlay) this.source().then(image => this.paintTokens(image), () => this.paintTokens(null));
+    const {overlay} = this;
+    if (!overlay) return;
+    const paint = image => { if (overlay === this.overlay) this.paintTokens(image); };  // not another run's meanwhile
+    this.source().then(paint, () => paint(null));
   }
 
   paintMap() {
@@ -189,8 +203,8 @@ class Codebook {
     const order = codes.code.map((_, i) => i).sort((a, b) => uses[a] - uses[b]);
     for (const i of order) {
       const [x, y] = this.place(i);
-      context.fillStyle = useColor(uses[i], this.greatest);
-      context.globalAlpha = uses[i] === 0 ? 0.45 : 0.9;
+      context.fillStyle = this.useKnown ? useColor(uses[i], this.greatest) : styleColor("c0");
+      context.globalAlpha = uses[i] === 0 && this.useKnown ? 0.45 : 0.9;
       context.beginPath();
       context.arc(x, y, radius, 0, 7);
       context.fill();

@@ -31,8 +31,9 @@ function takeRun(run) {
   const at = page.runs.findIndex(one => one.name === run.name);
   if (at < 0) page.runs.push(run);
   else {
-    // A codebook that was asked for stays until it is asked for anew.
-    run.codes = page.runs[at].codes;
+    // A codebook that was asked for stays until it is asked for anew, unless another run has taken the name.
+    const former = page.runs[at];
+    if (former.began === run.began && former.step <= run.step) run.codes = former.codes;
     page.runs[at] = run;
   }
   page.runs.sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
@@ -40,10 +41,11 @@ function takeRun(run) {
 
 /** Fetches the runs that have changed and shows them as they come, twice a second. */
 async function followRuns(status) {
-  const list = await fetchJson("runs");
+  const {runs: list, notes} = await fetchJson("runs");
   const names = new Set(list.map(entry => entry.name));
   const left = page.runs.filter(run => names.has(run.name));
-  let stale = left.length < page.runs.length;
+  let stale = left.length < page.runs.length || notes.join() !== page.notes.join();
+  page.notes = notes;
   page.runs = left;
   const changed = list.filter(entry => !left.some(run => run.name === entry.name && run.version === entry.version));
   const show = () => {
@@ -64,7 +66,7 @@ async function followRuns(status) {
   clearInterval(timer);
   show();
   const running = page.runs.filter(run => run.state === "running").length;
-  status.textContent = page.runs.length === 0 ? "no runs yet" : `${counted(page.runs.length, "run")}, ${running} going on`;
+  status.textContent = page.runs.length === 0 ? (notes.length > 0 ? "no runs to show" : "no runs yet") : `${counted(page.runs.length, "run")}, ${running} going on`;
 }
 
 async function follow(status) {

@@ -58,7 +58,7 @@ function fill(section, title, children) {
 function showRuns() {
   const runs = shownRuns(), several = page.runs.length > 1;
   legend.update();
-  fill(sections.alarms, "", [...alarmNotices(runs), ...notices(runs)]);
+  fill(sections.alarms, "", [...alarmNotices(runs), ...notices(runs, page.notes)]);
   fill(sections.results, several ? "Results" : "", several
     ? [...resultsOfSeveral(runs), ...(runs.length > 1 ? [make("h3", {}, "Settings that differ"), ...differingSettings(runs)] : [])]
     : runs.flatMap(resultsOfOne));

@@ -4,17 +4,26 @@ const gap = 2;                     // white pixels between the images of a grid
 const mostPictureRuns = 8;
 const pictureCache = new Map();
 
-/** A picture, decoded once. */
+/** A picture, decoded once; one that could not be had is asked for again. */
 function loadPicture(source) {
   if (!pictureCache.has(source)) {
     pictureCache.set(source, new Promise((resolve, reject) => {
       const image = new Image();
       image.onload = () => resolve(image);
-      image.onerror = () => reject(new Error("cannot be shown"));
+      image.onerror = () => {
+        pictureCache.delete(source);
+        reject(new Error("cannot be shown"));
+      };
       image.src = source;
     }));
   }
   return pictureCache.get(source);
+}
+
+/** Those that no run has any more. */
+function forgetPictures() {
+  const sources = new Set(page.runs.flatMap(run => run.pictures.map(picture => picture.source)));
+  for (const source of pictureCache.keys()) if (!sources.has(source)) pictureCache.delete(source);
 }
 
 /** Where the images of a grid are: images above, their reconstructions below; null if it is something else. */
@@ -51,6 +60,7 @@ class Pictures {
   }
 
   update() {
+    forgetPictures();
     this.runs = shownRuns().filter(run => run.pictures.length > 0);
     this.element.hidden = this.runs.length === 0;
     if (this.element.hidden) return;
@@ -73,10 +83,12 @@ class Pictures {
     const turn = this.turn = {};
     const chosen = this.runs.map(run => ({run, picture: run.pictures.filter(one => one.epoch <= wanted).pop() || run.pictures[0]}));
     const rows = chosen.map(({run, picture}) => loadPicture(picture.source).then(image => this.row(run, picture, image),
-      () => make("p", {class: "notice"}, `${run.name}: the picture of epoch ${picture.epoch} cannot be shown.`)));
+      () => make("p", {class: "notice failed"}, `${run.name}: the picture of epoch ${picture.epoch} cannot be shown.`)));
     Promise.all(rows).then(elements => {
       if (turn !== this.turn) return;  // another epoch was chosen meanwhile
       this.rows.replaceChildren(...elements);
+      // A server may be back, or a file whole.
+      if (page.live && this.rows.querySelector(".failed")) setTimeout(() => { if (turn === this.turn) this.draw(); }, pause);
     });
   }
 

@@ -88,9 +88,9 @@ function alarmNotices(runs) {
     make("strong", {}, `${name(run)}Alarm, ${alarm.when}. `), alarm.text))), "alarm", "alarm");
 }
 
-function notices(runs) {
-  return folded(runs.flatMap(run => run.notices.map(text =>
-    make("p", {class: "notice"}, (runs.length > 1 ? run.name + ": " : "") + text))), "note", "notice");
+function notices(runs, notes) {
+  const texts = runs.flatMap(run => run.notices.map(text => (runs.length > 1 ? run.name + ": " : "") + text));
+  return folded([...notes, ...texts].map(text => make("p", {class: "notice"}, text)), "note", "notice");
 }
 
 function phaseTable(runs) {
