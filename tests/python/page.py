@@ -464,6 +464,33 @@ class Page(unittest.TestCase):
         self.browser.until(lambda: "does not answer" in self.text("#status"))
         self.browser.errors()  # of requests that nobody answered
 
+    def test_a_live_update_keeps_what_the_user_is_at(self):
+        runs = self.folder / "kept"
+        for name in ("first", "second"):
+            write_log(runs / name, 30)
+            for other in range(3):
+                with open(runs / name / "metrics.jsonl", "a") as file:
+                    file.write(json.dumps({"kind": "alarm", "step": other, "epoch": 1, "sign": f"s{other}", "reason": "r"}) + "\n")
+        with self.watch(runs):
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.run').length") == 2)
+            focused = "return document.activeElement.closest('[data-run]').dataset.run"
+            self.js("document.querySelectorAll('.run input')[1].focus()")
+            self.browser.keys(" ")
+            self.assertFalse(self.js("return document.activeElement.checked"))
+            self.browser.keys(" ")
+            self.assertEqual(self.js(focused), "second")
+            self.js("for (const s of ['alarms', 'configuration']) document.querySelector(`#${s} details`).open = true")
+            self.set("#codebook select", "second")
+            self.js("window.select = document.querySelector('#codebook select')")
+            with open(runs / "first" / "metrics.jsonl", "a") as file:
+                file.write('{"kind":"step","step":90,"epoch":2,"loss":1}\n')
+            self.browser.until(lambda: "90" in self.text("#results table"))
+            self.assertEqual(self.js(focused), "second")
+            self.assertEqual(self.js("return document.querySelectorAll('#alarms details[open], #configuration > details[open]').length"), 2)
+            self.assertTrue(self.js("return window.select.isConnected && window.select.value === 'second'"))
+        self.browser.open("about:blank")
+        self.browser.errors()  # of requests that nobody answered
+
     def test_watch_a_run_under_the_name_of_another(self):
         runs = self.folder / "renamed"
         shutil.copytree(self.trained, runs / "a")

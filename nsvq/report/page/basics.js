@@ -12,6 +12,25 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** Fills an element anew. What has a `data-key` stays open, scrolled and in focus; where nothing is other, nothing is touched. */
+function refill(element, children) {
+  const keyed = parent => [...parent.querySelectorAll("[data-key]")];
+  const before = new Map(keyed(element).map(one => [one.dataset.key,
+    {open: one.open, top: one.scrollTop, left: one.scrollLeft, focused: one === document.activeElement}]));
+  const fresh = element.cloneNode(false);
+  fresh.append(...children);
+  const again = keyed(fresh).filter(one => before.has(one.dataset.key));
+  for (const one of again) if (before.get(one.dataset.key).open) one.open = true;
+  // Inputs and pictures are not the same because their markup is.
+  if (!fresh.querySelector("input, select, canvas") && fresh.isEqualNode(element)) return;
+  element.replaceChildren(...fresh.childNodes);
+  for (const one of again) {
+    const {top, left, focused} = before.get(one.dataset.key);
+    one.scrollTo(left, top);
+    if (focused) one.focus({preventScroll: true});
+  }
+}
+
 /** What the page shows, and how. */
 const page = {
   runs: [],          // data of page_data.cpp, each with `color`, a number

@@ -28,18 +28,28 @@ class Codebook {
     this.element.hidden = runs.length === 0;
     if (runs.length === 0) return;
     if (!runs.some(run => run.name === this.name)) this.name = (runs.find(run => run.codes) || runs[0]).name;
-    this.choice.replaceChildren(...(runs.length > 1 ? [choice("run", runs.map(run => run.name), this.name, name => {
-      this.name = name;
-      this.show();
-    })] : []));
+    this.offer(runs.map(run => run.name));
     this.show();
+  }
+
+  /** A choice among the runs; one that is open stays so while they are the same. */
+  offer(names) {
+    const offered = [this.name, ...names].join("\n");
+    if (offered === this.offered) return;
+    this.offered = offered;
+    refill(this.choice, names.length > 1 ? [choice("run", names, this.name, name => {
+      this.name = name;
+      this.offered = [name, ...names].join("\n");
+      this.show();
+    })] : []);
   }
 
   show() {
     this.run = page.runs.find(run => run.name === this.name);
     const codes = this.run.codes;
-    if (codes === this.shown && codes) return;
-    this.shown = codes;
+    const shown = [this.name, codes, this.run.no_codes];
+    if (this.shown && shown.every((one, i) => one === this.shown[i])) return;
+    this.shown = shown;
     this.codes = this.plot = this.overlay = null;
     if (codes) return this.showCodes(codes);
     this.content.replaceChildren(this.run.no_codes ? make("p", {class: "notice"}, this.run.no_codes)
@@ -52,7 +62,10 @@ class Codebook {
     const run = this.run;
     const button = make("button", {onclick: () => {
       button.disabled = true;
-      loadCodes(run).then(() => { if (run.name === this.name) this.show(); });
+      loadCodes(run).then(() => {
+        button.disabled = false;
+        if (run.name === this.name) this.show();
+      });
     }}, "Show the codebook of the newest checkpoint");
     return button;
   }

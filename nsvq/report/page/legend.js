@@ -3,7 +3,7 @@
 const manyRuns = 8;  // from here on with a filter
 
 function choice(label, options, chosen, change) {
-  const select = make("select", {onchange: () => change(select.value)},
+  const select = make("select", {"data-key": label, onchange: () => change(select.value)},
     ...options.map(option => make("option", {value: option, selected: option === chosen}, option)));
   return make("label", {}, label, " ", select);
 }
@@ -77,11 +77,11 @@ class Legend {
     this.element.hidden = !several;
     this.filter.hidden = page.runs.length < manyRuns;
     this.all.hidden = this.none.hidden = page.runs.length < 3;
-    this.list.replaceChildren(...this.matching().map(run => this.chip(run)));
+    refill(this.list, this.matching().map(run => this.chip(run)));
   }
 
   chip(run) {
-    const box = make("input", {type: "checkbox", checked: !page.hidden.has(run.name), onchange: () => {
+    const box = make("input", {type: "checkbox", "data-key": run.name, checked: !page.hidden.has(run.name), onchange: () => {
       page.hidden[box.checked ? "delete" : "add"](run.name);
       showRuns();
     }});

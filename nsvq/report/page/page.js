@@ -44,14 +44,16 @@ function layCharts() {
   const order = [...wanted].join("\n");
   if (order !== layCharts.order) {
     layCharts.order = order;
+    const focused = document.activeElement;
     sections.curves.replaceChildren(...(wanted.size > 0 ? [make("h2", {}, "Curves")] : []), ...topics.flatMap(topic => [
       make("h3", {}, topic.title), make("div", {class: "charts"}, ...topic.charts.map(chart => charts.get(chart.key).element))]));
+    if (sections.curves.contains(focused)) focused.focus({preventScroll: true});
   }
   drawCharts();
 }
 
 function fill(section, title, children) {
-  section.replaceChildren(...(children.length > 0 && title ? [make("h2", {}, title)] : []), ...children);
+  refill(section, [...(children.length > 0 && title ? [make("h2", {}, title)] : []), ...children]);
 }
 
 /** Everything that depends on which runs are shown, but for the charts' places. */
@@ -66,7 +68,7 @@ function showRuns() {
   codebook.update();
   fill(sections.checks, "Fast quantizer path against the plain one", runs.flatMap(run => checkSection(run, several)));
   fill(sections.phases, "Phases", phaseTable(runs));
-  if (!sections.configuration.querySelector("details[open]")) fill(sections.configuration, "", configurations(runs));
+  fill(sections.configuration, "", configurations(runs));
   drawCharts();
 }
 

@@ -36,6 +36,8 @@ function gridOf(picture) {
 class Pictures {
   constructor() {
     this.split = 0.5;
+    this.shown = [];     // runs and their pictures
+    this.failed = false; // some of them could not be had
     this.time = make("input", {type: "range", id: "picture-epoch", min: "0", step: "1", oninput: () => {
       const epochs = this.epochs();
       page.epoch = Number(this.time.value) === epochs.length - 1 ? null : epochs[Number(this.time.value)];
@@ -80,15 +82,20 @@ class Pictures {
     this.time.value = String(placeIn(epochs, wanted));
     this.time.disabled = epochs.length < 2;
     this.epoch.textContent = String(wanted);
-    const turn = this.turn = {};
     const chosen = this.runs.map(run => ({run, picture: run.pictures.filter(one => one.epoch <= wanted).pop() || run.pictures[0]}));
+    // While they are the same, what the user points at stays.
+    const same = (a, b) => b && a.run.name === b.run.name && a.picture.source === b.picture.source;
+    if (!this.failed && chosen.length === this.shown.length && chosen.every((one, i) => same(one, this.shown[i]))) return;
+    this.shown = chosen;
+    const turn = this.turn = {};
     const rows = chosen.map(({run, picture}) => loadPicture(picture.source).then(image => this.row(run, picture, image),
       () => make("p", {class: "notice failed"}, `${run.name}: the picture of epoch ${picture.epoch} cannot be shown.`)));
     Promise.all(rows).then(elements => {
       if (turn !== this.turn) return;  // another epoch was chosen meanwhile
-      this.rows.replaceChildren(...elements);
+      refill(this.rows, elements);
+      this.failed = this.rows.querySelector(".failed") !== null;
       // A server may be back, or a file whole.
-      if (page.live && this.rows.querySelector(".failed")) setTimeout(() => { if (turn === this.turn) this.draw(); }, pause);
+      if (page.live && this.failed) setTimeout(() => { if (turn === this.turn) this.draw(); }, pause);
     });
   }
 
@@ -96,12 +103,12 @@ class Pictures {
     const caption = make("figcaption", {}, this.runs.length > 1 ? make("b", {}, run.name + " ") : null, `epoch ${picture.epoch}`);
     const grid = run.generated ? null : gridOf(image);
     if (!grid) return make("figure", {}, caption, make("img", {src: picture.source, alt: `samples of epoch ${picture.epoch}`}));
-    const tiles = Array.from({length: grid.count}, (_, i) => this.tile(image, grid, i));
+    const tiles = Array.from({length: grid.count}, (_, i) => this.tile(run, image, grid, i));
     return make("figure", {}, caption, make("div", {class: "tiles"}, ...tiles));
   }
 
-  tile(image, {size}, number) {
-    const canvas = make("canvas", {class: "tile", width: size, height: size, tabindex: "0", role: "img",
+  tile(run, image, {size}, number) {
+    const canvas = make("canvas", {class: "tile", "data-key": `${run.name} ${number}`, width: size, height: size, tabindex: "0", role: "img",
       "aria-label": `image ${number + 1} and its reconstruction; arrow keys move the line between them`});
     const left = number * (size + gap);
     canvas.style.width = Math.min(Math.max(size * Math.ceil(128 / size), 128), 256) + "px";

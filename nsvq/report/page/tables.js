@@ -18,7 +18,7 @@ function sortableTable(columns, rows, name) {
     heads.forEach((head, i) => head.setAttribute("aria-sort", i !== state.column ? "none" : state.down ? "descending" : "ascending"));
   };
   const heads = columns.map((column, i) => make("th", {scope: "col", class: column.text ? "text" : ""},
-    make("button", {onclick: () => {
+    make("button", {"data-key": `${name} ${column.title}`, onclick: () => {
       // Numbers are most often wanted from the highest.
       const first = rows.some(row => typeof row[i].value === "number");
       state.down = state.column === i ? !state.down : first;
@@ -26,7 +26,7 @@ function sortableTable(columns, rows, name) {
       fill();
     }}, column.title)));
   fill();
-  return make("div", {class: "scroll"}, make("table", {"data-table": name}, make("thead", {}, make("tr", {}, ...heads)), body));
+  return make("div", {class: "scroll", "data-key": name}, make("table", {"data-table": name}, make("thead", {}, make("tr", {}, ...heads)), body));
 }
 sortableTable.states = {};
 
@@ -76,10 +76,17 @@ function differingSettings(runs) {
 
 const fewNotices = 4;
 
+/** Children behind a line that opens them. */
+function foldable(key, title, ...children) {
+  return make("details", {"data-key": key}, make("summary", {"data-key": key + " title"}, title), ...children);
+}
+
 /** Many of them are behind a line that counts them. */
 function folded(list, thing, kind) {
   if (list.length <= fewNotices) return list;
-  return [make("details", {class: kind}, make("summary", {}, counted(list.length, thing)), ...list)];
+  const fold = foldable(kind, counted(list.length, thing), ...list);
+  fold.className = kind;
+  return [fold];
 }
 
 function alarmNotices(runs) {
@@ -119,7 +126,7 @@ function checkSection(run, several) {
 function configurations(runs) {
   const texts = runs.filter(run => run.config !== undefined);
   if (texts.length === 0) return [];
-  if (texts.length === 1) return [make("details", {}, make("summary", {}, "Configuration"), make("pre", {}, texts[0].config))];
-  return [make("details", {}, make("summary", {}, "Configurations"),
-    ...texts.map(run => make("details", {}, make("summary", {}, run.name), make("pre", {}, run.config))))];
+  if (texts.length === 1) return [foldable("configuration", "Configuration", make("pre", {}, texts[0].config))];
+  return [foldable("configuration", "Configurations",
+    ...texts.map(run => foldable("configuration of " + run.name, run.name, make("pre", {}, run.config))))];
 }
