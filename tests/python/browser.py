@@ -73,8 +73,8 @@ class Browser:
     def resize(self, width, height):
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
 
-    def prefer(self, scheme):
-        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    def prefer(self, scheme, media=""):
+        self.devtools("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def pointer(self, *moves):
         """Moves are (x, y), "down" or "up"."""

@@ -259,6 +259,9 @@ class Page(unittest.TestCase):
         self.set(".bar select", "time")
         ticks = self.js("const c = document.querySelector('#loss').chart; return c.tickTexts(c.xTicks(5))")
         self.assertEqual(ticks, ["0", "30 min", "1 h", "1 h 30 min", "2 h"])
+        self.js("document.querySelector('#loss').chart.setZoom([119.9, 120.15])")
+        ticks = self.js("const c = document.querySelector('#loss').chart; return c.tickTexts(c.xTicks(3))")
+        self.assertEqual(ticks, ["1 min 59.9 s", "2 min", "2 min 0.1 s"])
 
     def test_a_log_scale_is_said(self):
         self.put_values("scales", {"a": {step: 10.0 ** -(step % 4) for step in range(1, 100)}})
@@ -389,6 +392,20 @@ class Page(unittest.TestCase):
         self.browser.resize(375, 700)
         self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 375)
 
+    def test_why_a_figure_is_missing_wraps(self):
+        (self.folder / "why.yaml").write_text(EXPERIMENT)
+        out = self.folder / "failed"
+        self.nsvq("reproduce", str(self.folder / "why.yaml"), "--scale", "test", "--out", str(out))
+        html = (out / "why.html").read_text()
+        start = html.index('id="data">') + len('id="data">')
+        end = html.index("</script>", start)
+        data = json.loads(html[start:end])
+        data["experiments"][0]["rows"][0]["cells"][0]["text"] = "failed: " + "a reason of many words " * 20
+        (out / "why.html").write_text(html[:start] + json.dumps(data) + html[end:])
+        self.open(out / "why.html")
+        beyond = "const e = document.querySelector('#experiments .scroll'); return e.scrollWidth - e.clientWidth"
+        self.assertEqual(self.js(beyond), 0, "figures are not pushed out of sight")
+
     def test_a_phone(self):
         self.browser.resize(375, 700)
         for file in (self.several, self.trained / "report.html"):
@@ -396,6 +413,43 @@ class Page(unittest.TestCase):
             self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") > 0)
             self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 375)
             self.assertLessEqual(self.js("return document.querySelector('#curves .chart').getBoundingClientRect().right"), 375)
+
+    def test_on_paper(self):
+        for i in range(30):
+            write_log(self.folder / "printed" / f"run-{i}", 30)
+        self.nsvq("report", str(self.folder / "printed"), "--out", str(self.folder / "printed.html"))
+        self.browser.prefer("dark")
+        self.open(self.folder / "printed.html")
+        self.js("dispatchEvent(new Event('beforeprint'))")
+        self.browser.prefer("dark", media="print")
+        self.browser.resize(720, 1000)
+        self.assertEqual(self.js("return getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
+        table = "const e = document.querySelector('#results .scroll'); return [e.scrollHeight - e.clientHeight, e.scrollWidth - e.clientWidth]"
+        self.assertEqual(self.js(table), [0, 0], "all rows and columns")
+        for shape in self.js("return [...document.querySelectorAll('#curves .frame canvas:first-child')].map(e => [e.width / e.height, e.clientWidth / e.clientHeight])"):
+            self.assertAlmostEqual(shape[0], shape[1], delta=0.05)
+        self.assertGreater(self.colored("#curves .charts:last-child canvas"), 0, "charts off the screen are drawn")
+        self.assertEqual(self.js("return document.querySelector('#theme').offsetHeight"), 0)
+        self.browser.prefer("dark")
+        self.js("dispatchEvent(new Event('afterprint'))")
+        self.assertNotEqual(self.js("return getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
+
+    def test_long_names_on_a_phone(self):
+        runs = self.folder / "names"
+        shutil.copytree(self.trained, runs / ("long" * 60))
+        self.nsvq("report", str(runs / ("long" * 60)), "--out", str(runs / "one.html"))
+        write_log(runs / ("name" * 60), 30, alarm=True)
+        self.nsvq("report", str(runs), "--out", str(runs / "two.html"))
+        self.browser.resize(375, 700)
+        for page in ("one.html", "two.html"):
+            self.open(runs / page)
+            self.browser.until(lambda: self.js("return document.querySelectorAll('.tile').length") > 0)
+            self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 375, page)
+        name = self.js("return document.querySelector('#results tbody th').getBoundingClientRect().width")
+        self.assertLess(name, 200, "figures are seen beside it")
+        where = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+        self.assertLess(self.js(where, "#map"), self.js(where, ".code"))
+        self.assertLess(self.js(where, ".code"), self.js(where, "#tokens"), "right below the map")
 
     def test_fifty_runs_and_a_filter(self):
         for i in range(50):

@@ -82,10 +82,11 @@ class Codebook {
     const parts = make("div", {class: "codebook"});
     parts.append(codes.no_places ? make("p", {class: "notice"}, codes.no_places) : this.map());
     parts.append(codes.no_tokens ? make("p", {class: "notice"}, `No tokens to show: ${codes.no_tokens}`) : this.tokens());
+    parts.append(this.details);
     const total = codes.tokens.length * codes.width * codes.height;
     const facts = codes.no_tokens ? "" : ` ${counted(this.uses.size, "code")} of ${codes.codes.toLocaleString("en-US")} used in the ` +
       `${counted(total, "token")} of the sample images (epoch ${codes.epoch}).`;
-    this.content.replaceChildren(make("p", {class: "quiet"}, `Of ${codes.model}.${facts}`), parts, this.details, this.loadButton() || "");
+    this.content.replaceChildren(make("p", {class: "quiet"}, `Of ${codes.model}.${facts}`), parts, this.loadButton() || "");
     this.select(null);
     this.paint();
   }

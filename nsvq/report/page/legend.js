@@ -37,7 +37,8 @@ let theme = "system";
 try { theme = themes.find(name => name === localStorage.getItem("nsvq-theme")) || theme; } catch { /* switched off */ }
 
 function applyTheme() {
-  document.documentElement.dataset.theme = theme !== "system" ? theme : systemDark.matches ? "dark" : "light";
+  const root = document.documentElement;
+  root.dataset.theme = root.classList.contains("printing") ? "light" : theme !== "system" ? theme : systemDark.matches ? "dark" : "light";
 }
 
 function themeButton() {

@@ -23,6 +23,14 @@ function redraw() {
   codebook.paint();
 }
 
+/** Paper is light, and has all charts. */
+function setPrinting(printing) {
+  document.documentElement.classList.toggle("printing", printing);
+  applyTheme();
+  for (const chart of allCharts()) if (printing) chart.setVisible(true);
+  redraw();
+}
+
 /** Charts that were there stay, so that what the user points at does not go away. */
 function layCharts() {
   const topics = chartList(page.runs);
@@ -103,7 +111,8 @@ function start() {
   showZoom();
   new ResizeObserver(drawCharts).observe(sections.curves);
   systemDark.addEventListener("change", () => { applyTheme(); redraw(); });
-  addEventListener("beforeprint", () => { for (const chart of allCharts()) chart.setVisible(true); });
+  addEventListener("beforeprint", () => setPrinting(true));
+  addEventListener("afterprint", () => setPrinting(false));
   if (data.live) follow(status);
 }
 

@@ -28,8 +28,9 @@ function timeTicks(low, high, count) {
   return step ? multiples(low, high, step, count) : linearTicks(low / day, high / day, count).map(tick => tick * day);
 }
 
-function timeText(seconds) {
-  const parts = [[Math.floor(seconds / hour), "h"], [Math.floor(seconds % hour / minute), "min"], [Number((seconds % minute).toPrecision(6)), "s"]];
+function timeText(value) {
+  const exact = number => Math.round(number * 1e6) / 1e6, seconds = exact(value);
+  const parts = [[Math.floor(seconds / hour), "h"], [Math.floor(seconds % hour / minute), "min"], [exact(seconds % minute), "s"]];
   return parts.filter(([number]) => number > 0).map(([number, unit]) => `${number} ${unit}`).join(" ") || "0";
 }
 

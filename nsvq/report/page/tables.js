@@ -1,8 +1,11 @@
 // Tables that a click on a heading sorts, alarms, phases, settings, checks.
 
+const longCell = 30;      // characters: no figure, but why there is none
+const paperColumns = 12;  // more do not fit on paper
+
 /** `columns`: {title, text}; a cell is {text, value, more}; rows with a value come before those without. */
 function sortableTable(columns, rows, name) {
-  const body = make("tbody");
+  const body = make("tbody"), wide = columns.length > paperColumns;
   const state = sortableTable.states[name] || (sortableTable.states[name] = {column: -1, down: false});
   const fill = () => {
     const sorted = [...rows];
@@ -13,8 +16,9 @@ function sortableTable(columns, rows, name) {
       return state.down ? -order : order;
     });
     body.replaceChildren(...sorted.map(row => make("tr", {}, ...row.map((cell, i) =>
-      make(i === 0 ? "th" : "td", i === 0 ? {scope: "row"} : columns[i].text ? {class: "text"} : {},
-        cell.text, cell.more ? make("small", {}, cell.more) : null)))));
+      make(i === 0 ? "th" : "td", i === 0 ? {scope: "row"} : {...(wide ? {"data-title": columns[i].title} : {}),
+        class: columns[i].text ? "text" : cell.text.length > longCell ? "long" : ""},
+        make("span", {}, cell.text), cell.more ? make("small", {}, cell.more) : null)))));
     heads.forEach((head, i) => head.setAttribute("aria-sort", i !== state.column ? "none" : state.down ? "descending" : "ascending"));
   };
   const heads = columns.map((column, i) => make("th", {scope: "col", class: column.text ? "text" : ""},
@@ -26,7 +30,7 @@ function sortableTable(columns, rows, name) {
       fill();
     }}, column.title)));
   fill();
-  return make("div", {class: "scroll", "data-key": name}, make("table", {"data-table": name}, make("thead", {}, make("tr", {}, ...heads)), body));
+  return make("div", {class: "scroll", "data-key": name}, make("table", {"data-table": name, class: wide ? "wide" : ""}, make("thead", {}, make("tr", {}, ...heads)), body));
 }
 sortableTable.states = {};
 
