@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <span>
 
 #include "nsvq/experiments/run_figures.h"
 
@@ -97,6 +98,25 @@ Chart curves(const ChartPart& part, const Plan& plan, const PlannedExperiment& p
   return chart;
 }
 
+/// Charts of one figure, a run each, are to be compared: one y axis, side by side.
+void share_axis(std::span<Chart> charts) {
+  double least = INFINITY, greatest = -INFINITY;
+  for (const auto& chart : charts) {
+    for (const auto& series : chart.series) {
+      for (const double y : series.y) {
+        if (!std::isfinite(y) || (chart.log_y && y <= 0)) continue;
+        least = std::min(least, y);
+        greatest = std::max(greatest, y);
+      }
+    }
+  }
+  if (charts.size() < 2) return;
+  for (auto& chart : charts) {
+    chart.beside = charts.size();
+    if (least < greatest) chart.y_range = {least, greatest};
+  }
+}
+
 /// A line for each run that varies a setting.
 Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   const auto& columns = outcome.planned->columns;
@@ -134,7 +154,15 @@ void add_charts(const Plan& plan, ExperimentOutcome& outcome) {
   });
   std::vector<Chart> charts;
   for (const auto& spec : planned.experiment->charts) {
+    std::string y;
+    size_t first = charts.size();  // of the charts of this y
+    const auto share = [&] {
+      if (spec.apart) share_axis(std::span(charts).subspan(first));
+      first = charts.size();
+    };
     for (const auto& part : parts_of(spec, *planned.experiment)) {
+      if (part.y != y) share();
+      y = part.y;
       auto chart = spec.kind == "sweep" ? sweep(part, outcome) : curves(part, plan, planned);
       if (!chart.series.empty()) {
         charts.push_back(std::move(chart));
@@ -142,6 +170,7 @@ void add_charts(const Plan& plan, ExperimentOutcome& outcome) {
         outcome.notes.push_back(fmt::format("no chart of {}: no run has logged it", part.y));
       }
     }
+    share();
   }
   outcome.charts = std::move(charts);
 }

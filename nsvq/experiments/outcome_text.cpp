@@ -66,8 +66,10 @@ nlohmann::ordered_json chart_json(const Chart& chart) {
                                  {"y_label", chart.y_label},
                                  {"log_x", chart.log_x},
                                  {"log_y", chart.log_y},
+                                 {"beside", chart.beside},
                                  {"marks", nlohmann::ordered_json::array()},
                                  {"lines", nlohmann::ordered_json::array()}};
+  if (chart.y_range) json["y_range"] = {chart.y_range->first, chart.y_range->second};
   for (const auto& [x, name] : chart.marks) json["marks"].push_back({{"x", x}, {"name", name}});
   for (const auto& series : chart.series) json["lines"].push_back(line_data(series, most_points));
   return json;

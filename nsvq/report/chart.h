@@ -19,6 +19,8 @@ struct Chart {
   bool log_x = false;
   std::vector<std::pair<double, std::string>> marks = {};  ///< dashed lines at an x, with a name
   std::optional<std::pair<double, double>> x_range;        ///< to give several charts one x axis
+  std::optional<std::pair<double, double>> y_range;        ///< of a page's charts, likewise
+  size_t beside = 1;                                       ///< of a page's charts in one row
 };
 
 /// A line chart as one <svg> element. It stands alone; in a page, the classes on its parts

@@ -99,6 +99,8 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
     EXPECT_EQ(charts_with_lines(page), expected[entry.path().stem().string()]);
   }
   EXPECT_EQ(experiments, 12);
+  // Charts without and with protection stand side by side, with one y axis.
+  expect_contains(read_text(out / "stress.html"), {"\"beside\":2", "\"y_range\":["});
   EXPECT_TRUE(fs::exists(out / "index.html"));
   EXPECT_FALSE(fs::is_empty(out / "pictures"));
 }

@@ -31,6 +31,14 @@ class ExperimentChart extends Chart {
     return this.isLogX() ? [low / 2, low * 2] : [low - 1, low + 1];
   }
 
+  /** Charts beside each other share what lies between the least and the greatest of all. */
+  yRange(low, high, log) {
+    const own = super.yRange(low, high, log), shared = this.description.yRange;
+    if (!shared || this.zoom()) return own;
+    const [least, greatest] = shared, room = (greatest - least) * 0.06;
+    return log ? [least / 1.1, greatest * 1.1] : [least - room, greatest + room];
+  }
+
   smoothing() { return 0; }
   isLog() { return this.description.log; }
   isLogX() { return this.description.logX; }
@@ -60,12 +68,25 @@ class ExperimentChart extends Chart {
 
 function experimentChart(data) {
   const unit = [data.y_label, data.x_label === "step" ? "" : `over ${data.x_label}`].filter(Boolean).join(" ");
-  const chart = new ExperimentChart({title: data.title, unit, xLabel: data.x_label, log: data.log_y, logX: data.log_x, marks: data.marks,
+  const chart = new ExperimentChart({title: data.title, unit, xLabel: data.x_label, log: data.log_y, logX: data.log_x, yRange: data.y_range, marks: data.marks,
     lines: data.lines.map((line, number) => ({...line, color: number}))});
   chart.element.chart = chart;
   experimentCharts.push(chart);
   seen.observe(chart.element);
   return chart.element;
+}
+
+/** Charts that are to be compared stand side by side, all others as many in a row as there is room for. */
+function chartRows(charts) {
+  const rows = [];
+  for (const data of charts) {
+    const last = rows[rows.length - 1];
+    if (!last || Number(last.dataset.beside) !== data.beside) {
+      rows.push(make("div", {class: data.beside === 2 || data.beside === 3 ? "charts beside" : "charts", "data-beside": data.beside, style: `--beside: ${data.beside}`}));
+    }
+    rows[rows.length - 1].append(experimentChart(data));
+  }
+  return rows;
 }
 
 function experimentPictures(experiment) {
@@ -84,6 +105,6 @@ function experimentSection(experiment, several) {
     agreement ? make("p", {class: "quiet"}, "Rank correlation of our order of the rows with the paper's: " + agreement) : null,
     ...experiment.notes.map(text => make("p", {class: "quiet"}, text)),
     ...experimentClaims(experiment),
-    make("div", {class: "charts"}, ...experiment.charts.map(experimentChart)),
+    ...chartRows(experiment.charts),
     ...experimentPictures(experiment));
 }
