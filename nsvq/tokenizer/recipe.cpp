@@ -104,7 +104,15 @@ std::string to_yaml(const Config& config) {
 
 std::vector<std::string> essential_differences(const Config& here, const Config& there) {
   Config ours = here, theirs = there;
-  return tokenizer_options(ours).differences(tokenizer_options(theirs));
+  auto differences = tokenizer_options(ours).differences(tokenizer_options(theirs));
+  // As a rule a meter alone; here its images decide about the freeze.
+  const bool decides =
+      here.schedule.freeze == "plateau" && here.schedule.commitment == "validation";
+  if (decides && here.drift.images != there.drift.images) {
+    differences.push_back(
+        fmt::format("drift.images ({} here, {} there)", here.drift.images, there.drift.images));
+  }
+  return differences;
 }
 
 std::string config_reference() {

@@ -223,6 +223,18 @@ TEST(Check, ContradictionsAreExplained) {
   EXPECT_NO_THROW(load_config("", {"model.attention=[0, 3]"}));
 }
 
+/// Images of the drift meter change no result, unless the freeze goes by them.
+TEST(EssentialDifferences, HaveTheDriftMetersImagesWhereTheyDecide) {
+  const auto differences = [](const std::string& commitment) {
+    const auto with = [&](const std::string& images) {
+      return load_config("", {"schedule.commitment=" + commitment, "drift.images=" + images});
+    };
+    return essential_differences(with("4"), with("5"));
+  };
+  EXPECT_TRUE(differences("train").empty());
+  EXPECT_EQ(differences("validation"), std::vector<std::string>{"drift.images (4 here, 5 there)"});
+}
+
 TEST(Reference, ListsEveryOptionWithinTheWidth) {
   const std::string text = config_reference();
   Config config;
