@@ -6,6 +6,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/comparison.h"
 #include "nsvq/experiments/experiment_errors.h"
+#include "nsvq/experiments/run_kind.h"
 
 namespace nsvq {
 

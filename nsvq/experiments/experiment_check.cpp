@@ -9,6 +9,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/check_shown.h"
 #include "nsvq/experiments/experiment_errors.h"
+#include "nsvq/experiments/run_kind.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {

@@ -35,9 +35,4 @@ void refuse_twice(const Experiment& experiment, const std::string& key,
   }
 }
 
-/// Whether a run of this kind trains a model, and makes not only a file.
-inline bool is_trained(const std::string& kind) {
-  return kind == "tokenizer" || kind == "diffusion";
-}
-
 }  // namespace nsvq

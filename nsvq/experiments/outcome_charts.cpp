@@ -143,15 +143,18 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   return chart;
 }
 
+/// Whether a run of the row has failed or is not there yet.
+bool has_gaps(const OutcomeRow& row) {
+  return !row.problem.empty() ||
+         std::any_of(row.cells.begin(), row.cells.end(),
+                     [](const auto& cell) { return !cell.figures.missing.empty(); });
+}
+
 }  // namespace
 
 void add_charts(const Plan& plan, ExperimentOutcome& outcome) {
   const auto& planned = *outcome.planned;
-  const bool finished = std::all_of(outcome.rows.begin(), outcome.rows.end(), [](const auto& row) {
-    return row.problem.empty() &&
-           std::all_of(row.cells.begin(), row.cells.end(),
-                       [](const Cell& cell) { return cell.mean() == cell.mean(); });
-  });
+  const bool finished = std::none_of(outcome.rows.begin(), outcome.rows.end(), has_gaps);
   std::vector<Chart> charts;
   for (const auto& spec : planned.experiment->charts) {
     std::string y;

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/lookup.h"
+
 namespace nsvq {
 
 /// What a run of an experiment can be.
@@ -18,6 +20,11 @@ inline const std::vector<RunKind>& run_kinds() {
                                              {"kmeans", {}, {"codebook", "kmeans"}},
                                              {"features", {}, {"codebook", "features"}}};
   return kinds;
+}
+
+/// Whether runs of this kind train a model; others make a file.
+inline bool is_trained(const std::string& kind) {
+  return !find_named(run_kinds(), "kind", kind).train.empty();
 }
 
 }  // namespace nsvq

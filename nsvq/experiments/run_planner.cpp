@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nsvq/core/folder_entries.h"
+#include "nsvq/experiments/run_kind.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -37,10 +38,6 @@ std::string hash_of(const fs::path& folder) {
   return name.substr(name.rfind('-') + 1);
 }
 
-bool is_trained(const RunSpec& spec) {
-  return spec.kind == "tokenizer" || spec.kind == "diffusion";
-}
-
 }  // namespace
 
 RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options,
@@ -55,7 +52,7 @@ size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t se
   const auto known = added_.find({&spec, value, seed});
   if (known != added_.end()) return known->second;
   size_t place = 0;
-  if (is_trained(spec)) {
+  if (is_trained(spec.kind)) {
     auto run = begin(spec, value, seed);
     plan_training(spec, run);
     place = add_once(std::move(run));
@@ -88,7 +85,7 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& laye
   const auto where = settings_.where("runs." + spec.name + ".needs");
   for (const auto& [setting, name] : spec.needs) {
     const auto& needed = *experiment_.find_run(name);
-    const bool file = !is_trained(needed);
+    const bool file = !is_trained(needed.kind);
     run.needs.push_back(file ? add_file(needed, run.seed, images_of(run.kind, layers))
                              : add(needed, "", run.seed));
     const auto& other = plan_.runs[run.needs.back()];
