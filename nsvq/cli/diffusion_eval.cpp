@@ -104,8 +104,8 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
   values["images"] = static_cast<double>(arguments.samples);
   if (known > 0) values["reference_images"] = static_cast<double>(known);
   warn_of_few_images(choice, values);
-  const auto& sample = session.config().sample;
   const auto& config = session.config();
+  const auto& sample = config.sample;
   const auto classes =
       config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
                          : "";

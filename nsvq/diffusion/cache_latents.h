@@ -12,11 +12,10 @@ namespace nsvq {
 
 struct CacheLatentsOptions {
   std::filesystem::path out;
-  std::string source;  ///< the source's specification, for the manifest
-  bool named_classes =
-      false;  ///< classes are numbered by a list of names, not by the images' folders
-  int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
-  LoaderOptions loader;       ///< images in order, delivered on the model's device
+  std::string source;          ///< the source's specification, for the manifest
+  bool named_classes = false;  ///< numbered by a list of names, not by the images' folders
+  int64_t shard_size = 4096;   ///< images of the source in a shard, rounded up to whole batches
+  LoaderOptions loader;        ///< images in order, delivered on the model's device
 };
 
 /// Writes the encoder's output for all images of a source to a folder of shards with a manifest. If

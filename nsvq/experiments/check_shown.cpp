@@ -1,7 +1,6 @@
 #include "nsvq/experiments/check_shown.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/comparison.h"
@@ -39,9 +38,7 @@ void check_figures(const Experiment& experiment) {
 void check_axis(const Experiment& experiment, const RunSpec& run) {
   const auto check = [&](const std::string& key, const std::vector<std::string>& values) {
     for (const auto& value : values) {
-      char* end = nullptr;
-      std::strtod(value.c_str(), &end);
-      if (end != value.c_str() && *end == 0) continue;
+      if (number_of(value)) continue;
       throw wrong_key(experiment, key,
                       "{} is no number, so a chart of kind sweep has no place for it",
                       quote(value));

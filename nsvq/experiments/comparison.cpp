@@ -20,14 +20,6 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
 }
 
-std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 /// Whether `*` in the pattern can be filled so that it becomes the text.
 bool fits(std::string_view pattern, std::string_view text) {
   const auto star = pattern.find('*');
@@ -122,6 +114,14 @@ ComparisonResult compare_terms(const FigureComparison& comparison, const TermVal
 }
 
 }  // namespace
+
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
 
 bool Term::matches(std::string_view name) const { return fits(run, name); }
 

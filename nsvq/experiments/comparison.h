@@ -12,6 +12,9 @@ namespace nsvq {
 /// Column of a diffusion model's validation loss, which is no metric.
 inline constexpr auto kLossColumn = "loss";
 
+/// The finite number that a whole text is; nothing for any other.
+std::optional<double> number_of(const std::string& text);
+
 /// One side of a comparison: a number, or the figure of a run times a factor:
 ///   0.9   nsvq:psnr   0.9 * simvq:fid   max(protected@*:utilisation)
 /// A run with `vary` has its value behind an @. `*` stands for any text, of which min, max or mean

@@ -33,7 +33,7 @@ OutcomeColumn column_of(const Experiment& experiment, const std::string& name) {
   return {name, loss};
 }
 
-/// "scale cpu: 640 steps of drawn images; trained on A, evaluated on B; seeds 0, 1".
+/// "Scale cpu: 640 steps of drawn images; trained on A; evaluated on B; seeds 0, 1".
 std::string setting_of(const Plan& plan, const PlannedExperiment& planned) {
   const auto& about = planned.experiment->scales.at(plan.scale).about;
   auto text = fmt::format("Scale {}{}", plan.scale, about.empty() ? "" : ": " + about);

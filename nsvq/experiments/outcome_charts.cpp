@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <span>
@@ -132,7 +131,7 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
     if (chart.series.empty() || chart.series.back().name != row.group) {
       chart.series.push_back({row.group, {}, {}});
     }
-    const double x = std::strtod(row.value.c_str(), nullptr);
+    const double x = number_of(row.value).value_or(NAN);  // check_shown.h refuses others
     if (chart.log_x && !(x > 0)) continue;
     chart.series.back().x.push_back(x);
     chart.series.back().y.push_back(outcome.rows[i].cells[column].mean() * display.scale);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
+#include "nsvq/experiments/comparison.h"
 #include "nsvq/experiments/evaluated.h"
 #include "nsvq/experiments/pilots.h"
 #include "nsvq/experiments/seed_statistics.h"
@@ -24,12 +24,6 @@ double taken(const std::string& take, const std::vector<double>& values) {
   return values.back();
 }
 
-std::optional<double> number_in(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() || *end != 0 ? std::nullopt : std::optional(value);
-}
-
 }  // namespace
 
 RunFigures::RunFigures(const Plan& plan, size_t number) {
@@ -40,7 +34,7 @@ RunFigures::RunFigures(const Plan& plan, size_t number) {
   const auto log = run.run() / kMetricsFile;
   if (!std::filesystem::exists(log, ignored)) return;
   log_ = read_run_log(log);
-  if (!run.pilots.runs.empty()) chosen_ = number_in(chosen_value(plan, run));
+  if (!run.pilots.runs.empty()) chosen_ = number_of(chosen_value(plan, run));
 }
 
 std::vector<std::pair<double, double>> RunFigures::curve(const std::string& of,
