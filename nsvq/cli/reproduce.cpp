@@ -16,6 +16,7 @@
 #include "nsvq/cli/paths.h"
 #include "nsvq/cli/seed_argument.h"
 #include "nsvq/core/count_of.h"
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/lookup.h"
@@ -137,6 +138,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
     throw UserError("--seeds: {} is named twice", options.seeds[i]);
   }
   options.rows = arguments.rows;
+  options.gpus = gpu_count();
   options.allow_pipe = arguments.allow_pipe;
   const auto plan = make_plan(experiments, options);
   if (arguments.dry_run) {
@@ -153,6 +155,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   ScheduleOptions schedule;
   schedule.program = fs::read_symlink("/proc/self/exe").string();
   schedule.environments = slot_environments(arguments.jobs);
+  schedule.gpus = gpu_names();
   schedule.threads = threads_of_a_job(arguments.jobs);
   schedule.minutes = arguments.minutes;
   schedule.say = [](const std::string& line) {

@@ -27,9 +27,8 @@ void check_figures(const Experiment& experiment) {
     if (figure.relative_to.empty()) continue;
     require_run(experiment, key + ".relative_to", figure.relative_to);
     const auto& other = *experiment.find_run(figure.relative_to);
-    if (!other.row || !other.vary.empty()) {
-      throw wrong_key(experiment, key + ".relative_to", "{} is not one row of the table",
-                      other.name);
+    if (!other.row) {
+      throw wrong_key(experiment, key + ".relative_to", "{} is no row of the table", other.name);
     }
   }
 }

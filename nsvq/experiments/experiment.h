@@ -47,6 +47,10 @@ struct RunAtScale {
   std::string skip;                 ///< why the run is left out; empty: it is not
 };
 
+/// What a run can vary besides settings: the number of GPUs that it is trained on. Those that the
+/// machine does not have are left out.
+inline constexpr auto kGpus = "gpus";
+
 /// A row of the table: one run for each seed, or, with `vary`, for each value and seed.
 struct RunSpec {
   std::string name, title;
@@ -54,7 +58,7 @@ struct RunSpec {
   std::string recipe;                        ///< a path
   std::vector<std::string> set;              ///< key=value over the scale's; options of a codebook
   std::map<std::string, std::string> needs;  ///< setting -> the run whose folder is its value
-  std::string vary;                          ///< a setting
+  std::string vary;                          ///< a setting, or kGpus
   std::vector<std::string> values;           ///< of that setting
   bool row = true;                           ///< false: a run that only others need
   bool extra = false;                        ///< a row that `*` in claims does not stand for
@@ -73,7 +77,8 @@ struct FigureSpec {
                               ///< or kChosenByPilots
   std::string take = "last";  ///< first, last, mean, median, min or max of the values
   std::string phase;          ///< of lines of this phase alone; empty: all
-  std::string relative_to;    ///< divided by this run's value; empty: not
+  std::string relative_to;    ///< divided by this run's figure, if it varies something by that of
+                              ///< the same value; empty: not
   std::string better = "lower";
   std::string unit;
   double scale = 1;

@@ -1,6 +1,7 @@
 #include "nsvq/experiments/experiment_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -8,6 +9,7 @@
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/check_shown.h"
+#include "nsvq/experiments/comparison.h"
 #include "nsvq/experiments/experiment_errors.h"
 #include "nsvq/experiments/run_kind.h"
 #include "nsvq/metrics/metric.h"
@@ -17,6 +19,21 @@ namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Numbers of GPUs, where a run varies them.
+void check_gpus(const Experiment& experiment, const RunSpec& run, const std::string& key,
+                const std::vector<std::string>& values) {
+  if (run.vary != kGpus) return;
+  if (!is_trained(run.kind)) {
+    throw wrong_key(experiment, key, "a run of kind {} is not trained", run.kind);
+  }
+  constexpr double most = 1024;
+  for (const auto& value : values) {
+    const auto number = number_of(value);
+    if (number && *number >= 1 && *number <= most && *number == std::floor(*number)) continue;
+    throw wrong_key(experiment, key, "expected a number of GPUs, got {}", quote(value));
+  }
+}
 
 void check_runs(const Experiment& experiment) {
   if (experiment.runs.empty()) throw wrong_key(experiment, "runs", "there are none");
@@ -32,12 +49,14 @@ void check_runs(const Experiment& experiment) {
       throw wrong_key(experiment, key, "vary and values belong together");
     }
     refuse_twice(experiment, key + ".values", run.values);
+    check_gpus(experiment, run, key + ".values", run.values);
     for (const auto& [name, scale] : run.scales) {
       const auto at = key + "." + name;
       if (run.vary.empty() && !scale.values.empty()) {
         throw wrong_key(experiment, at + ".values", "the run varies nothing (vary)");
       }
       refuse_twice(experiment, at + ".values", scale.values);
+      check_gpus(experiment, run, at + ".values", scale.values);
       refuse_twice(experiment, at + ".seeds", scale.seeds);
     }
     if (run.kind == "kmeans" && !run.needs.contains("model")) {

@@ -1,11 +1,13 @@
 #include "nsvq/experiments/job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -86,12 +88,17 @@ class Scheduler {
   void start_what_can() {
     for (size_t job = 0; job < jobs_.size() && !free_.empty(); ++job) {
       if (!is_ready(job)) continue;
+      if (is_alone_running() || (jobs_[job].gpus > 1 && !children_.empty())) return;
       try {
         advance(job);
       } catch (const std::exception& error) {
         results_[job].problem = error.what();
       }
     }
+  }
+
+  bool is_alone_running() const {
+    return children_.size() == 1 && jobs_[children_.front().job].gpus > 1;
   }
 
   /// Starts the job's next command, or notes that there is none.
@@ -125,12 +132,21 @@ class Scheduler {
   void start(size_t job, const std::vector<std::string>& words) {
     const size_t slot = free_.back();
     std::vector<std::string> environment;
-    if (!options_.environments[slot].empty()) environment = {options_.environments[slot]};
+    if (jobs_[job].gpus > 1) {
+      if (!options_.gpus.empty()) environment = {visible_gpus(jobs_[job].gpus)};
+    } else if (!options_.environments[slot].empty()) {
+      environment = {options_.environments[slot]};
+    }
     LoggedProcess process(options_.program, words, environment, jobs_[job].folder / "log.txt");
     free_.pop_back();
     states_[job].running = true;
     options_.say(fmt::format("{}: {} ({})", jobs_[job].name, shown(words), progress()));
     children_.push_back({job, slot, std::move(process)});
+  }
+
+  std::string visible_gpus(int count) const {
+    const auto some = std::span(options_.gpus).first(std::min<size_t>(count, options_.gpus.size()));
+    return fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(some, ","));
   }
 
   /// "3 of 40 done".

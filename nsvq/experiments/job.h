@@ -17,6 +17,7 @@ struct Job {
   /// The arguments of the next command of this program; empty once all is done. May throw.
   std::function<std::vector<std::string>()> next;
   bool wanted = true;  ///< false: what is done of it counts, but nothing is begun
+  int gpus = 1;        ///< with more than one its commands have the machine to themselves
 };
 
 /// Neither finished nor with a problem: it is not wanted now, or there was no time to begin it.
@@ -28,13 +29,15 @@ struct JobResult {
 struct ScheduleOptions {
   std::string program;                    ///< the program to start
   std::vector<std::string> environments;  ///< NAME=VALUE, one a slot (slots.h); empty: none
+  std::vector<std::string> gpus;          ///< names, for jobs of several; empty: all there are
   int threads = 0;                        ///< of a process that trains; 0: all cores
   double minutes = 0;                     ///< no job begins later; 0: no limit
   /// Called at the beginning and end of each command with a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-/// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. A
+/// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. One
+/// that takes several GPUs waits until no other runs, and those behind it wait for it. A
 /// command that fails is run once more, unless its arguments or settings were refused (exit code
 /// 2). A job whose need failed, or all of its tries, fails too; all others go on. A job that has
 /// begun may end later than `minutes`. When this process is asked to stop (core/interrupt.h), so

@@ -90,7 +90,8 @@ class Gatherer {
     for (const auto& column : planned_.columns) {
       Cell cell;
       const auto& paper = planned.spec->paper;
-      if (const auto found = paper.find(column); found != paper.end() && planned.value.empty()) {
+      const bool whole = planned.value.empty() || planned.spec->vary == kGpus;
+      if (const auto found = paper.find(column); found != paper.end() && whole) {
         cell.paper = found->second;
       }
       cell.seeds = planned.runs.size();
@@ -145,17 +146,27 @@ class Gatherer {
     return figures_.try_emplace(run, plan_, run).first->second;
   }
 
-  /// Divides a column by the row that it is relative to.
+  /// The figure of the row that others are relative to: of the same value, if there is a choice.
+  double reference_for(const std::string& run, const std::string& value, size_t column) const {
+    const auto varied = run + "@" + value;
+    for (const auto& row : outcome_.rows) {
+      if (row.name == run || row.name == varied) return row.cells[column].mean();
+    }
+    return NAN;
+  }
+
+  /// Divides a column by the rows that it is relative to.
   void make_relative(const FigureSpec& figure) {
     const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), figure.name);
     if (figure.relative_to.empty() || at == planned_.columns.end()) return;
     const auto column = static_cast<size_t>(at - planned_.columns.begin());
-    double reference = NAN;
-    for (const auto& row : outcome_.rows) {
-      if (row.name == figure.relative_to) reference = row.cells[column].mean();
+    std::vector<double> references;
+    for (const auto& row : planned_.rows) {
+      references.push_back(reference_for(figure.relative_to, row.value, column));
     }
-    for (auto& row : outcome_.rows) {
-      auto& cell = row.cells[column].figures;
+    for (size_t i = 0; i < references.size(); ++i) {
+      const double reference = references[i];
+      auto& cell = outcome_.rows[i].cells[column].figures;
       for (auto& value : cell.values) value /= reference;
       if (!std::isfinite(reference) || reference == 0) {
         cell = {{}, fmt::format("{} has no figure to compare with", figure.relative_to)};

@@ -116,7 +116,7 @@ void share_axis(std::span<Chart> charts) {
   }
 }
 
-/// A line for each run that varies a setting.
+/// A line for each run that varies a setting; none of single points.
 Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   const auto& columns = outcome.planned->columns;
   const auto at = std::find(columns.begin(), columns.end(), part.y);
@@ -139,6 +139,8 @@ Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
       chart.x_label += (chart.x_label.empty() ? "" : ", ") + row.spec->vary;
     }
   }
+  const auto is_point = [](const Series& series) { return series.x.size() < 2; };
+  if (std::all_of(chart.series.begin(), chart.series.end(), is_point)) chart.series.clear();
   return chart;
 }
 

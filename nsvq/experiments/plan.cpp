@@ -7,9 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/data/source.h"
+#include "nsvq/experiments/comparison.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
@@ -58,11 +60,27 @@ std::vector<std::string> choose_columns(const ScaleSpec& scale, PlannedExperimen
   return metrics;
 }
 
-/// The rows of a run: one, or one a value of the setting that it varies.
-void add_rows(const RunSpec& spec, const std::string& scale, RunPlanner& planner,
+std::string row_title(const RunSpec& spec, const std::string& value) {
+  if (value.empty()) return spec.title;
+  if (spec.vary != kGpus) return fmt::format("{}, {}", spec.title, value);
+  return value == "1" ? spec.title : fmt::format("{}, {} GPUs", spec.title, value);
+}
+
+/// Of numbers of GPUs those that the machine has; without a GPU runs are on the CPU. The others are
+/// left out with a note, one for all runs.
+void leave_out_gpus(int gpus, std::vector<std::string>& values, PlannedExperiment& planned) {
+  const auto is_more = [&](const auto& value) { return number_of(value) > std::max(gpus, 1); };
+  if (std::erase_if(values, is_more) == 0) return;
+  auto note = fmt::format("this machine has {}; rows of more are left out", count_of(gpus, "GPU"));
+  auto& notes = planned.notes;
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+}
+
+/// The rows of a run: one, or one a value of what it varies.
+void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& planner,
               PlannedExperiment& planned) {
   if (!spec.only.empty() &&
-      std::find(spec.only.begin(), spec.only.end(), scale) == spec.only.end()) {
+      std::find(spec.only.begin(), spec.only.end(), options.scale) == spec.only.end()) {
     return;
   }
   const auto& here = planner.settings().at_scale(spec);
@@ -72,9 +90,10 @@ void add_rows(const RunSpec& spec, const std::string& scale, RunPlanner& planner
   }
   std::vector<std::string> values = here.values.empty() ? spec.values : here.values;
   if (spec.vary.empty()) values = {""};
+  if (spec.vary == kGpus) leave_out_gpus(options.gpus, values, planned);
   for (const auto& value : values) {
     PlannedRow row{value.empty() ? spec.name : spec.name + "@" + value,
-                   value.empty() ? spec.title : fmt::format("{}, {}", spec.title, value),
+                   row_title(spec, value),
                    spec.title,
                    value,
                    &spec,
@@ -93,7 +112,7 @@ PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOption
   const auto metrics = choose_columns(scale, planned);
   RunPlanner planner(experiment, options, metrics, plan);
   for (const auto& spec : experiment.runs) {
-    if (spec.row) add_rows(spec, options.scale, planner, planned);
+    if (spec.row) add_rows(spec, options, planner, planned);
   }
   return planned;
 }
@@ -115,7 +134,10 @@ void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
   }
   const auto here = spec->scales.find(scale);
   const auto why = here == spec->scales.end() ? "" : here->second.skip;
-  if (name != spec->name && spec->only.empty() && why.empty()) return;  // another value
+  if (name != spec->name && spec->only.empty() && why.empty()) {  // another value
+    if (spec->vary != kGpus) return;
+    throw UserError("--rows: {} needs more GPUs than this machine has", name);
+  }
   throw UserError("--rows: {} is left out at scale {}{}", spec->name, scale,
                   why.empty() ? "" : ": " + why);
 }

@@ -20,6 +20,7 @@ struct PlanOptions {
   std::map<std::string, Sources> train, val;
   std::vector<int64_t> seeds = {};     ///< in place of the scale's
   std::vector<std::string> rows = {};  ///< to be run now; empty: all
+  int gpus = 0;                        ///< of this machine
   bool allow_pipe = false;             ///< commands that settings of stored runs name, too
 };
 
@@ -38,6 +39,7 @@ struct PlannedRun {
   std::string kind;   ///< of run_kinds()
   std::string value;  ///< of the setting that is varied
   int64_t seed = 0;
+  int gpus = 1;  ///< that training takes, a process each
   std::filesystem::path folder;
   std::string recipe;                ///< all settings, as YAML; empty without a recipe; with pilots
                                      ///< that of their first value (pilots.h has the chosen one)

@@ -53,6 +53,7 @@ Words training_command(const PlannedRun& run) {
     words.push_back(fmt::format("train.metrics=[{}]", fmt::join(run.metrics, ",")));
   }
   words.insert(words.end(), {"--run", run.run().string()});
+  if (run.gpus > 1) words.insert(words.end(), {"--gpus", std::to_string(run.gpus)});
   return words;
 }
 
@@ -151,7 +152,8 @@ Job job_of(const Plan& plan, size_t run, int threads) {
             if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));
             return words;
           },
-          planned.wanted};
+          planned.wanted,
+          planned.gpus};
 }
 
 bool is_done(const Plan& plan, size_t run) {

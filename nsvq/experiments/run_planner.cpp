@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nsvq/core/folder_entries.h"
+#include "nsvq/experiments/comparison.h"
 #include "nsvq/experiments/run_kind.h"
 #include "nsvq/metrics/metric.h"
 
@@ -69,6 +70,7 @@ PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int6
   run.kind = spec.kind;
   run.value = value;
   run.seed = seed;
+  if (spec.vary == kGpus) run.gpus = static_cast<int>(number_of(value).value_or(1));
   if (spec.row) run.metrics = metrics_;
   run.samples = settings_.scale().samples;
   return run;
@@ -149,11 +151,13 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   run.steps = train.steps;
   run.epochs = train.epochs;
   run.size = settings.run.data.size;
-  run.batch = train.global_batch > 0 ? train.global_batch : train.batch_size * train.accumulate;
+  run.batch =
+      train.global_batch > 0 ? train.global_batch : run.gpus * train.batch_size * train.accumulate;
   if (run.kind == "diffusion") {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
   }
-  const auto hash = short_hash(run.kind + "\n" + essence + also_hashed);
+  const auto gpus = run.gpus > 1 ? fmt::format("gpus={}\n", run.gpus) : "";
+  const auto hash = short_hash(run.kind + "\n" + essence + also_hashed + gpus);
   run.folder = out_ / "runs" / folder_name(run.name, hash);
 }
 

@@ -85,7 +85,7 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
       fmt::format("{} ({})", where("runs." + spec.name), recipes.front());
   layers.add(where("runs." + spec.name + ".set"), spec.set);
   layers.add(where("runs." + spec.name + "." + options_.scale + ".set"), here.set);
-  if (!value.empty()) {
+  if (!value.empty() && spec.vary != kGpus) {
     refuse_other_images(spec);
     layers.add(where("runs." + spec.name + ".vary"), {spec.vary + "=" + value});
   }

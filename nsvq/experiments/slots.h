@@ -5,6 +5,9 @@
 
 namespace nsvq {
 
+/// The GPUs that this process was given, by the names of CUDA_VISIBLE_DEVICES or their numbers.
+std::vector<std::string> gpu_names();
+
 /// Where a process can run, as a variable of its environment ("CUDA_VISIBLE_DEVICES=0"): one slot
 /// for each GPU of this machine, or `jobs` over them (0: one a GPU); without a GPU `jobs` slots (0:
 /// one) that share the cores.

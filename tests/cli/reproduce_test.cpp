@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/reproduce.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/json.h"
 #include "tests/cli/kill.h"
@@ -136,6 +137,35 @@ TEST(Reproduce, PilotsDecideAndMinutesEndIt) {
   EXPECT_EQ(finished_logs(folder / "out" / "runs").size(), 3u);
   const auto row = read_json(folder / "out" / "rate.json").at("rows").at(0).at("figures");
   EXPECT_EQ(row.at("rate").at("mean"), 1e-2);
+}
+
+/// As on a machine with two GPUs, whose processes share the CPU here.
+TEST(Reproduce, RunsOfTwoProcesses) {
+  const TemporaryFolder folder;
+  const auto file = fs::path(NSVQ_TESTS_DIR) / "../../configs/experiments/cost.yaml";
+  auto text = read_text(file);
+  const std::string epochs = "set: [train.epochs=2]";
+  text.replace(text.find(epochs), epochs.size(), "set: [train.epochs=2, device=cpu]");
+  const std::vector experiments = {parse_experiment(text, file)};
+  PlanOptions options;
+  options.scale = "test";
+  options.out = folder / "out";
+  options.gpus = 2;
+  const auto plan = make_plan(experiments, options);
+  ScheduleOptions schedule;
+  schedule.program = NSVQ_PROGRAM;
+  schedule.environments = {"", ""};
+  schedule.threads = 1;
+  const auto result = reproduce(plan, options.out, schedule);
+  EXPECT_EQ(result.failed + result.left, 0u);
+  const auto rows = read_json(options.out / "cost.json").at("rows");
+  ASSERT_EQ(rows.size(), 6u);
+  const auto& two = rows.at(3);
+  EXPECT_EQ(two.at("title"), "SimVQ, 2 GPUs");
+  EXPECT_EQ(two.at("figures").at("time-ratio").at("mean"), 1.0);
+  expect_contains(read_text(plan.runs[plan.experiments[0].rows[3].runs[0]].folder / "log.txt"),
+                  {"2 processes"});
+  EXPECT_EQ(charts_with_lines(options.out / "cost.html"), 2u);
 }
 
 TEST(Reproduce, WrongArgumentsAreOneLine) {

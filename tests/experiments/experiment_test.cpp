@@ -106,7 +106,8 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"values: [0.1, 1]", "values: [0.1, much]", "runs.sweep.values", "'much' is no number"},
       {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq]}}", "pictures.p.runs", "two"},
       {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq, sweep]}}", "not one row"},
-      {"take: mean", "take: mean, relative_to: sweep", "figures.drift.relative_to", "not one row"},
+      {"take: mean", "take: mean, relative_to: swep", "figures.drift.relative_to", "swep"},
+      {"quantizer.tau, values: [0.1, 1]", "gpus, values: [1, 0.5]", "runs.sweep.values", "'0.5'"},
       {"set: [quantizer.alpha=0.2]", "cpu.values: [1]", "runs.nsvq.cpu.values", "varies nothing"},
   };
   for (const auto& one : cases) {
@@ -157,6 +158,39 @@ TEST_F(PlanTest, RunsThatVaryWhatChangesNoResultAreApart) {
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_NE(rows[2].runs, rows[3].runs);
   EXPECT_NE(plan.runs[rows[2].runs[0]].folder, plan.runs[rows[3].runs[0]].folder);
+}
+
+TEST_F(PlanTest, NumbersOfGpusAreThoseOfTheMachine) {
+  const auto text = with("vary: quantizer.tau, values: [0.1, 1]", "vary: gpus, values: [1, 2, 4]");
+  const auto rows = [&](int gpus) {
+    options_.gpus = gpus;
+    std::vector<std::string> names;
+    const auto plan = this->plan(text);
+    for (const auto& row : plan.experiments[0].rows) names.push_back(row.name);
+    return std::vector(names.begin() + 2, names.end());
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(rows(0), Names{"sweep@1"});  // on the CPU
+  EXPECT_EQ(rows(1), Names{"sweep@1"});
+  EXPECT_EQ(rows(3), (Names{"sweep@1", "sweep@2"}));
+  const auto plan = this->plan(text);
+  const auto& of = plan.experiments[0].rows;
+  EXPECT_EQ(of[2].title, "sweep");
+  EXPECT_EQ(of[3].title, "sweep, 2 GPUs");
+  expect_contains(plan.experiments[0].notes.at(0), {"this machine has 3 GPUs"});
+  const auto &one = plan.runs[of[2].runs[0]], &two = plan.runs[of[3].runs[0]];
+  EXPECT_EQ(one.recipe, two.recipe);
+  EXPECT_NE(one.folder, two.folder);
+  EXPECT_EQ(two.batch, 2 * one.batch);
+  const auto words = job_of(plan, of[3].runs[0]).next();
+  EXPECT_EQ(std::vector(words.end() - 2, words.end()), (Names{"--gpus", "2"}));
+  // One GPU is what a run without the key has.
+  const auto chart =
+      std::string(", values: [0.1, 1]}\ncharts:\n  tau: {kind: sweep, y: [psnr], runs: [sweep]}");
+  auto plain = with(", vary: quantizer.tau" + chart, "}");
+  const auto other = this->plan(plain);
+  EXPECT_EQ(other.runs[other.experiments[0].rows[2].runs[0]].folder.filename().string().substr(5),
+            one.folder.filename().string().substr(7));
 }
 
 TEST_F(PlanTest, ValidationOnTrainingImagesIsOnThoseOfTheCommandLineToo) {

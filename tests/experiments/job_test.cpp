@@ -160,6 +160,22 @@ TEST_F(JobTest, ASlotsVariableIsSet) {
   EXPECT_EQ(text("slot", "done"), "one; two");
 }
 
+TEST_F(JobTest, SeveralGpusAreTheWholeMachine) {
+  options_.environments = {"CUDA_VISIBLE_DEVICES=a", "CUDA_VISIBLE_DEVICES=b"};
+  options_.gpus = {"a", "b", "c"};
+  const std::string others = "ls -d ../*/busy 2> /dev/null | grep -v \"$(basename $PWD)\" > seen; ";
+  const auto script = "touch busy; sleep 0.1; " + others + "rm busy; printf %s \"$" +
+                      "CUDA_VISIBLE_DEVICES\" > done";
+  add("first", script);
+  add("wide", script);
+  jobs_.back().gpus = 2;
+  add("last", script);
+  for (const auto& result : run()) EXPECT_TRUE(result.finished);
+  EXPECT_EQ(text("wide", "done"), "a,b");
+  EXPECT_EQ(text("last", "done").size(), 1u);
+  for (const auto* name : {"first", "wide", "last"}) EXPECT_EQ(text(name, "seen"), "") << name;
+}
+
 TEST_F(JobTest, NoJobBeginsAfterTheMinutes) {
   options_.environments = {""};
   options_.minutes = 0.5 / 60;
