@@ -8,13 +8,11 @@
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/source.h"
+#include "nsvq/experiments/checkpoint_sizes.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/seed_statistics.h"
-#include "nsvq/nn/discriminator.h"
 #include "nsvq/report/run_log.h"
 #include "nsvq/report/summary.h"
-#include "nsvq/tokenizer/recipe.h"
-#include "nsvq/tokenizer/tokenizer.h"
 #include "nsvq/train/run_folder.h"
 #include "nsvq/train/run_list.h"
 
@@ -67,41 +65,6 @@ std::optional<double> measured_step(const PlannedRun& run) {
   return static_cast<double>(run.batch) / median_of(rates);
 }
 
-/// Bytes of runs' checkpoints: averaged weights, weights and Adam's two moments, of a discriminator
-/// without an average. Of equal models one is made.
-class CheckpointSizes {
- public:
-  double of(const PlannedRun& run) {
-    if (run.kind != "tokenizer") return 0;
-    auto config = parse_config(run.recipe, run.name);
-    std::string key;
-    for (const auto& row : tokenizer_options(config).rows) {
-      const bool shapes = row.key.starts_with("model.") || row.key.starts_with("quantizer.") ||
-                          row.key.starts_with("adversarial.");
-      if (shapes) key += row.key + "=" + row.value() + "\n";
-    }
-    const auto [found, fresh] = sizes_.try_emplace(key, 0);
-    if (fresh) found->second = bytes_of(config);
-    return found->second * static_cast<double>(config.checkpoint.keep);
-  }
-
- private:
-  static double bytes_of(const Config& config) {
-    double numbers = 4 * numbers_in(*Tokenizer(config));
-    if (config.adversarial.weight > 0) {
-      numbers += 3 * numbers_in(*Discriminator(config.adversarial));
-    }
-    return sizeof(float) * numbers;
-  }
-  static double numbers_in(const torch::nn::Module& model) {
-    int64_t numbers = 0;
-    for (const auto& tensor : model.parameters()) numbers += tensor.numel();
-    for (const auto& tensor : model.buffers()) numbers += tensor.numel();
-    return static_cast<double>(numbers);
-  }
-  std::map<std::string, double> sizes_;
-};
-
 std::string bytes_in_words(double bytes) {
   return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
                       : fmt::format("{:.0f} MB", bytes / 1e6);
@@ -135,7 +98,7 @@ std::vector<RunEstimate> estimate(const Plan& plan) {
       const double step = own ? *own : mean_of(others) * pixels_of_a_step(run);
       one.seconds = static_cast<double>(*one.steps) * step;
     }
-    if (one.state != "finished") one.bytes = sizes.of(run);
+    if (one.state != "finished") one.bytes = sizes.of(plan, run);
     estimates.push_back(one);
   }
   return estimates;
@@ -179,9 +142,9 @@ std::string describe_plan(const Plan& plan) {
       "Time: steps left at the speed of the same run so far, else, by pixels, of those of the "
       "runs\n"
       "above that have begun; one run at a time, without evaluations.\n"
-      "Disk: four copies of a tokenizer's weights and three of its discriminator's a checkpoint; "
-      "U-Nets\n"
-      "and files of codes are not counted.\n";
+      "Disk: four copies of a tokenizer's or U-Net's weights and three of a discriminator's a "
+      "checkpoint;\n"
+      "files of codes are not counted.\n";
   return text;
 }
 
