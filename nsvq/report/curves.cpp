@@ -77,7 +77,7 @@ bool worth_drawing(const Series& series, bool decades) {
 Series series_of(const RunLog& log, const CurveLine& line) {
   Series series{line.name, {}, {}};
   bool gap = false;
-  for (const Record* record : log.of_kind(line.kind)) {
+  for (const Record* record : log.whole(line.kind)) {
     const auto found = record->values.find(line.key);
     if (found == record->values.end()) {
       gap = !series.x.empty();

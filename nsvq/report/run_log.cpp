@@ -105,6 +105,16 @@ std::vector<const Record*> RunLog::of_kind(const std::string& kind) const {
   return out;
 }
 
+std::vector<const Record*> RunLog::whole(const std::string& kind) const {
+  auto out = of_kind(kind);
+  const auto count = out.size();
+  if (kind != "epoch" || count < 2) return out;
+  const double before = count > 2 ? out[count - 3]->step : 0;
+  const double steps = out[count - 2]->step - before;
+  if (out[count - 1]->step - out[count - 2]->step < steps) out.pop_back();
+  return out;
+}
+
 std::vector<Record> RunLog::phases() const {
   std::vector<Record> out;
   for (const Record& record : records) {

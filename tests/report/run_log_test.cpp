@@ -244,6 +244,21 @@ TEST(Curves, ALineIsBrokenWhereNothingWasMeasured) {
   ADD_FAILURE() << "no such chart";
 }
 
+TEST(RunLog, AnEpochThatTheBudgetCutShortIsNotWhole) {
+  const auto epochs = [](const std::vector<int>& ends) {
+    std::string text;
+    for (const int step : ends)
+      text += "{\"kind\":\"epoch\",\"step\":" + std::to_string(step) + ",\"utilisation\":0.5}\n";
+    return parse_run_log(text);
+  };
+  EXPECT_EQ(epochs({10}).whole("epoch").size(), 1u);
+  EXPECT_EQ(epochs({10, 20, 30}).whole("epoch").size(), 3u);
+  EXPECT_EQ(epochs({10, 20, 29}).whole("epoch").size(), 2u);
+  EXPECT_EQ(epochs({10, 19}).whole("epoch").size(), 1u);
+  EXPECT_EQ(epochs({10, 15, 20}).whole("epoch").size(), 3u);  // of more processes
+  EXPECT_EQ(epochs({10, 20, 29}).of_kind("epoch").size(), 3u);
+}
+
 TEST(Curves, MetricsOfOneChartShareIt) {
   const auto charts = charts_of(
       R"({"kind":"eval","step":2,"lpips-vgg":0.3,"lpips-alex":0.2,"fid":9,"fd-vgg16":1,"psnr":20,"psnr_pooled":19})");
