@@ -38,7 +38,7 @@ struct CodebookArguments {
   int64_t vectors = 1 << 20;
   uint64_t seed = 0;
   // features
-  std::string net = "vgg";
+  std::string net = kUsualFeatureNet;
   int size = 128;
   int64_t grid = 4;
 };

@@ -18,7 +18,8 @@ namespace {
 std::shared_ptr<torch::nn::Module> module_of(const std::string& name) {
   for (const auto& kind : feature_net_kinds()) {
     if (name == kind.weights) return kind.make();
-    if (name == "lpips-" + kind.name) return std::make_shared<LpipsHeads>(kind.channels);
+    if (kind.has_lpips && name == "lpips-" + kind.name)
+      return std::make_shared<LpipsHeads>(kind.channels);
   }
   if (name == "inception") return std::make_shared<Inception>();
   throw UserError("no weights are named '{}'", name);

@@ -16,19 +16,40 @@
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/nn/feature_net.h"
 
 namespace nsvq {
 
 namespace {
 
-/// Why a metric cannot be measured here; empty if it can.
-std::string missing_weights(const MetricKind& kind) {
-  for (const auto& name : kind.weights) {
+constexpr auto kLeftOut = " is left out: ";
+
+/// Which of the weights are not in the store, and what brings them; empty if all are.
+std::string missing_weights(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
     try {
       weights_origin(name);
     } catch (const UserError& error) {
       return error.what();
     }
+  }
+  return "";
+}
+
+/// The same of the networks whose features a run needs, itself or by way of others; `known` are
+/// those that were looked at.
+std::string missing_networks(const Experiment& experiment, const RunSettings& settings,
+                             const RunSpec& spec, std::set<const RunSpec*>& known) {
+  if (!known.insert(&spec).second) return "";
+  if (spec.kind == "features") {
+    const auto options = settings.options_of(spec, 0);
+    const auto found = std::find(options.begin(), options.end(), "--net");
+    const auto net = found == options.end() ? kUsualFeatureNet : *std::next(found);
+    return missing_weights({feature_net_kind(net).weights});
+  }
+  for (const auto& [setting, name] : spec.needs) {
+    auto missing = missing_networks(experiment, settings, *experiment.find_run(name), known);
+    if (!missing.empty()) return missing;
   }
   return "";
 }
@@ -49,7 +70,7 @@ std::vector<std::string> choose_columns(const ScaleSpec& scale, PlannedExperimen
   std::vector<std::string> metrics;
   for (const auto& column : scale.columns.empty() ? experiment.columns : scale.columns) {
     const auto* kind = experiment.find_figure(column) ? nullptr : find_metric_kind(column);
-    const auto missing = kind ? missing_weights(*kind) : "";
+    const auto missing = kind ? missing_weights(kind->weights) : "";
     if (!missing.empty()) {
       planned.notes.push_back(fmt::format("{} is not measured: {}", column, missing));
       continue;
@@ -84,8 +105,11 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
     return;
   }
   const auto& here = planner.settings().at_scale(spec);
-  if (!here.skip.empty()) {
-    planned.notes.push_back(fmt::format("{} is left out: {}", spec.title, here.skip));
+  auto why = here.skip;
+  std::set<const RunSpec*> known;
+  if (why.empty()) why = missing_networks(*planned.experiment, planner.settings(), spec, known);
+  if (!why.empty()) {
+    planned.notes.push_back(spec.title + kLeftOut + why);
     return;
   }
   std::vector<std::string> values = here.values.empty() ? spec.values : here.values;
@@ -132,14 +156,15 @@ void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
   if (!spec->vary.empty() && name == spec->name) {
     throw UserError("--rows: {} is several rows, such as {}@{}", name, name, spec->values.front());
   }
-  const auto here = spec->scales.find(scale);
-  const auto why = here == spec->scales.end() ? "" : here->second.skip;
-  if (name != spec->name && spec->only.empty() && why.empty()) {  // another value
-    if (spec->vary != kGpus) return;
+  for (const auto& note : planned.notes) {
+    if (note.starts_with(spec->title + kLeftOut)) throw UserError("--rows: {}", note);
+  }
+  if (name == spec->name || !spec->only.empty()) {
+    throw UserError("--rows: {} is not part of scale {}", spec->name, scale);
+  }
+  if (spec->vary == kGpus) {
     throw UserError("--rows: {} needs more GPUs than this machine has", name);
   }
-  throw UserError("--rows: {} is left out at scale {}{}", spec->name, scale,
-                  why.empty() ? "" : ": " + why);
 }
 
 /// Of all runs those of some rows, and what these need, are wanted.

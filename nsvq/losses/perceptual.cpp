@@ -1,6 +1,5 @@
 #include "nsvq/losses/perceptual.h"
 
-#include "nsvq/core/lookup.h"
 #include "nsvq/io/weights.h"
 
 namespace nsvq {
@@ -26,7 +25,7 @@ std::vector<Option> perceptual_options(LossConfig& config) {
        Range::at_least(0)},
       {"loss.perceptual_net", &perceptual.net,
        "its network; the weights come by `nsvq weights get lpips-NET`",
-       Range::one_of(names_of(feature_net_kinds()))},
+       Range::one_of(lpips_net_names())},
   };
 }
 

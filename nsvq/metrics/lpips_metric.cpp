@@ -28,7 +28,8 @@ void LpipsMetric::add(const EvalBatch& batch) {
 
 std::vector<MetricKind> lpips_kinds() {
   std::vector<MetricKind> kinds;
-  for (const auto& net : feature_net_kinds()) {
+  for (const auto& name : lpips_net_names()) {
+    const auto& net = feature_net_kind(name);
     MetricKind kind = {.name = "lpips-" + net.name,
                        .other_names = {},
                        .summary = "LPIPS 0.1 on " + net.weights + ", mean over images",

@@ -4,13 +4,11 @@
 
 #include "nsvq/core/lookup.h"
 #include "nsvq/nn/alexnet.h"
+#include "nsvq/nn/resnet50.h"
 #include "nsvq/nn/squeezenet.h"
 #include "nsvq/nn/vgg16.h"
 
 namespace nsvq {
-
-FeatureNet::FeatureNet()
-    : features_(register_module("features", std::make_shared<torch::nn::Module>())) {}
 
 torch::Tensor per_channel(const std::array<double, 3>& values, c10::Device device) {
   return at::tensor(at::ArrayRef<double>(values), at::kFloat).view({1, 3, 1, 1}).to(device);
@@ -25,8 +23,22 @@ const std::vector<FeatureNetKind>& feature_net_kinds() {
        {64, 128, 256, 384, 384, 512, 512},
        17,
        [] { return std::make_shared<SqueezeNet>(); }},
+      {"resnet50",
+       "resnet50",
+       {256, 512, 1024, 2048},
+       32,
+       [] { return std::make_shared<ResNet50>(); },
+       /*has_lpips=*/false},
   };
   return kinds;
+}
+
+std::vector<std::string> lpips_net_names() {
+  std::vector<std::string> names;
+  for (const auto& kind : feature_net_kinds()) {
+    if (kind.has_lpips) names.push_back(kind.name);
+  }
+  return names;
 }
 
 void FeatureNetKind::require_side(const std::string& setting, int64_t side) const {

@@ -179,7 +179,7 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
   expect_failure(run({"reproduce", "table1", "--rows", "fsq,simvk"}), 2,
                  {"simvk", "did you mean 'simvq'"});
   expect_failure(run({"reproduce", "table1", "--rows", "vqgan-lc", "--scale", "test"}), 2,
-                 {"vqgan-lc is left out at scale test"});
+                 {"VQGAN-LC is left out: it needs features of a pretrained network"});
   expect_failure(run({"reproduce", "stress", "--rows", "protected"}), 2,
                  {"protected is several rows, such as protected@0.1"});
   expect_failure(run({"reproduce", "kmeans-fixed-point", "--rows", "autoencoder"}), 2,

@@ -12,9 +12,11 @@
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/io/file.h"
 #include "nsvq/io/folder_checksums.h"
+#include "nsvq/nn/resnet50.h"
 #include "nsvq/train/run_state.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
+#include "tests/weights_store.h"
 
 namespace nsvq {
 namespace {
@@ -191,6 +193,21 @@ TEST_F(PlanTest, NumbersOfGpusAreThoseOfTheMachine) {
   const auto other = this->plan(plain);
   EXPECT_EQ(other.runs[other.experiments[0].rows[2].runs[0]].folder.filename().string().substr(5),
             one.folder.filename().string().substr(7));
+}
+
+TEST_F(PlanTest, RowsOfNetworksThatAreNotThereAreLeftOut) {
+  const auto text = with("  vq: {title: VQ,",
+                         "  patches: {kind: features, row: false, set: [net=resnet50, codes=8]}\n"
+                         "  vq: {title: VQ, needs: {quantizer.features.file: patches},");
+  WeightsStore store;
+  const auto without = plan(text);
+  EXPECT_EQ(without.experiments[0].rows.front().name, "nsvq");
+  expect_contains(without.experiments[0].notes.at(0), {"VQ is left out: no weights resnet50"});
+  options_.rows = {"vq"};
+  expect_contains(error_of([&] { plan(text); }), {"--rows: VQ is left out", "weights import"});
+  options_.rows.clear();
+  store.add("resnet50", ResNet50());
+  EXPECT_EQ(plan(text).experiments[0].rows.front().name, "vq");
 }
 
 TEST_F(PlanTest, ValidationOnTrainingImagesIsOnThoseOfTheCommandLineToo) {

@@ -8,8 +8,11 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/nn/resnet50.h"
+#include "nsvq/nn/vgg16.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/tokenizer.h"
+#include "tests/weights_store.h"
 
 namespace nsvq {
 namespace {
@@ -72,6 +75,9 @@ class Resolution256 : public testing::TestWithParam<std::string> {};
 
 TEST_P(Resolution256, HasTheGridAndTheNumbersOfParametersOfItsSizes) {
   const TemporaryFolder folder;
+  WeightsStore store;
+  store.add("vgg16", Vgg16());
+  store.add("resnet50", ResNet50());
   const auto file =
       std::filesystem::path(NSVQ_TESTS_DIR) / "../../configs/experiments/resolution-256.yaml";
   const std::vector<Experiment> experiments = {read_experiment(file)};
@@ -80,7 +86,7 @@ TEST_P(Resolution256, HasTheGridAndTheNumbersOfParametersOfItsSizes) {
   options.out = folder / "out";
   const auto plan = make_plan(experiments, options);
   const bool full = GetParam() == "paper" || GetParam() == "gpu";
-  EXPECT_EQ(plan.experiments[0].rows.size(), full ? 4u : 3u);
+  EXPECT_EQ(plan.experiments[0].rows.size(), full ? 5u : 3u);
   for (const auto& row : plan.experiments[0].rows) {
     SCOPED_TRACE(row.name);
     const auto config = parse_config(plan.runs[row.runs[0]].recipe, row.name);

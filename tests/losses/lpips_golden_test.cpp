@@ -78,8 +78,9 @@ void check(Lpips& lpips, const json& golden, const Mode& mode) {
 TEST(LpipsGolden, MatchesThePackage) {
   std::ifstream file(NSVQ_TESTS_DIR "/golden/lpips.json");
   const auto nets = json::parse(file);
-  ASSERT_EQ(nets.size(), feature_net_kinds().size());
-  for (const auto& kind : feature_net_kinds()) {
+  ASSERT_EQ(nets.size(), lpips_net_names().size());
+  for (const auto& name : lpips_net_names()) {
+    const auto& kind = feature_net_kind(name);
     Lpips lpips(kind.name);
     lpips.load(random_weights(*kind.make()), random_weights(LpipsHeads(kind.channels)));
     for (const auto& mode : kModes) {
@@ -100,7 +101,8 @@ TEST(OfficialLpips, MatchesThePackageOnPictures) {
   auto tensors = read_safetensors(path).tensors;
   const auto images = tensors.at("images"), references = tensors.at("references");
   int compared = 0;
-  for (const auto& kind : feature_net_kinds()) {
+  for (const auto& name : lpips_net_names()) {
+    const auto& kind = feature_net_kind(name);
     if (!tensors.contains(kind.name)) continue;
     const auto expected = tensors.at(kind.name);
     const auto ours = make_lpips(kind.name, at::kCPU)->forward(images, references);

@@ -118,7 +118,8 @@ TEST_F(FeatureExtractors, FidIsOfOfficialValuesAlone) {
 
 TEST_F(FeatureExtractors, RefuseImagesTooSmallForThem) {
   store_feature_nets();
-  for (const auto& kind : feature_net_kinds()) {
+  for (const auto& name : lpips_net_names()) {
+    const auto& kind = feature_net_kind(name);
     const auto extractor = make_feature_extractor("fd-" + kind.weights, torch::kCPU);
     const auto least = kind.least_size;
     EXPECT_NO_THROW(extractor.features(torch::zeros({1, 3, least, least})));

@@ -37,7 +37,7 @@ class EveryMetric : public testing::TestWithParam<MetricKind> {
   static void SetUpTestSuite() {
     torch::manual_seed(4);
     store_ = std::make_unique<WeightsStore>();
-    for (const auto& kind : feature_net_kinds()) store_->add_lpips(kind.name);
+    for (const auto& name : lpips_net_names()) store_->add_lpips(name);
     store_->add("inception", Inception());
   }
   static void TearDownTestSuite() { store_.reset(); }

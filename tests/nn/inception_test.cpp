@@ -4,13 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/nn/feature_net.h"
-#include "tests/losses/random_lpips.h"
+#include "tests/nn/formula_weights.h"
 
 namespace nsvq {
 namespace {
@@ -22,43 +21,11 @@ json read_inception_golden() {
   return json::parse(file);
 }
 
-/// As `fill` in the Python.
-std::map<std::string, torch::Tensor> formula_weights(const Inception& net) {
-  std::map<std::string, torch::Tensor> tensors;
-  for (const auto& item : net.named_parameters()) {
-    const auto& name = item.key();
-    auto values = draw(name, item.value().sizes());
-    if (values.dim() > 1) {
-      values = values * std::sqrt(6.0 / static_cast<double>(values[0].numel()));
-    } else if (name.ends_with("bn.weight") || name.ends_with("running_var")) {
-      values = values / 2 + 1;
-    } else {
-      values = values / 4;
-    }
-    tensors[name] = values.to(torch::kFloat);
-  }
-  return tensors;
-}
-
 Inception make_net(Inception::Variant variant, torch::ScalarType type) {
   Inception net(variant);
   load_parameters(net, formula_weights(net), "formula");
   net.to(type);
   return net;
-}
-
-void expect_matches(const torch::Tensor& actual, const json& golden, double tolerance) {
-  const auto flat = actual.to(torch::kDouble).contiguous().flatten();
-  const auto norm = golden.at("norm").get<double>();
-  EXPECT_NEAR(flat.norm().item<double>(), norm, tolerance * norm);
-  const auto samples = golden.at("samples").get<std::vector<double>>();
-  const auto count = static_cast<int64_t>(samples.size());
-  ASSERT_GE(count, 16);
-  const double size = norm / std::sqrt(static_cast<double>(flat.numel()));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto value = flat[i * flat.numel() / count].item<double>();
-    EXPECT_NEAR(value, samples[i], tolerance * (size + std::abs(samples[i]))) << "sample " << i;
-  }
 }
 
 void check_steps(Inception::Variant variant, const std::string& key) {

@@ -2,13 +2,12 @@
 
     python inception.py        needs torch, torchvision, numpy and pytorch-fid==0.3.0; downloads nothing
 
-Parameters and statistics follow from their names (see `draw` of autoencoder.py). "fid" and
+Parameters and statistics follow from their names (see random_statistics.py). "fid" and
 "torchvision" have every layer for one input of odd size, "features" what pytorch-fid makes of images
 in [0, 1]. fp64 from values rounded to fp32.
 """
 
 import json
-import math
 import pathlib
 from unittest import mock
 
@@ -17,29 +16,14 @@ from pytorch_fid import inception as fid
 from torch import nn
 from torchvision.models.inception import inception_v3
 
-from autoencoder import draw, draw_tensor, summary
+from autoencoder import draw_tensor, summary
+from random_statistics import fill
 
 INPUT = [2, 3, 139, 171]
 # Smaller than 299, larger in one direction, and one pixel.
 IMAGES = [[2, 3, 61, 47], [1, 3, 33, 331], [1, 3, 1, 1]]
 STEM = ["Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "maxpool1", "Conv2d_3b_1x1", "Conv2d_4a_3x3", "maxpool2"]
 BLOCKS = ["5b", "5c", "5d", "6a", "6b", "6c", "6d", "6e", "7a", "7b", "7c"]
-
-
-def fill(model):
-    """Convolutions keep the scale of what they are given; statistics near those of 0 and 1."""
-    for name, tensor in model.state_dict().items():
-        if not tensor.is_floating_point():
-            continue
-        values = torch.from_numpy(draw(name, tensor.numel())).reshape(tensor.shape)
-        if tensor.dim() > 1:
-            values = values * math.sqrt(6 / tensor[0].numel())
-        elif name.endswith(("bn.weight", "running_var")):
-            values = values / 2 + 1
-        else:
-            values = values / 4
-        tensor.copy_(values.float())
-    return model.double().eval()
 
 
 def layers(model):
