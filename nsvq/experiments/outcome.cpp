@@ -9,6 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/outcome_charts.h"
+#include "nsvq/experiments/outcome_claims.h"
 #include "nsvq/experiments/run_figures.h"
 #include "nsvq/experiments/seed_statistics.h"
 
@@ -75,8 +76,8 @@ class Gatherer {
     }
     for (const auto& row : planned_.rows) outcome_.rows.push_back(row_of(row));
     for (const auto& figure : experiment.figures) make_relative(figure);
-    add_agreements();
-    add_claims();
+    add_agreements(outcome_);
+    add_claims(outcome_);
     add_charts(plan_, outcome_);
     return std::move(outcome_);
   }
@@ -171,63 +172,6 @@ class Gatherer {
       if (!std::isfinite(reference) || reference == 0) {
         cell = {{}, fmt::format("{} has no figure to compare with", figure.relative_to)};
       }
-    }
-  }
-
-  void add_agreements() {
-    for (size_t i = 0; i < outcome_.columns.size(); ++i) {
-      std::vector<double> ours, theirs;
-      for (const auto& row : outcome_.rows) {
-        const auto& cell = row.cells[i];
-        if (!cell.paper || !std::isfinite(cell.mean())) continue;
-        ours.push_back(cell.mean());
-        theirs.push_back(*cell.paper);
-      }
-      if (const auto correlation = rank_correlation(ours, theirs)) {
-        outcome_.agreements.push_back(
-            {outcome_.columns[i].display.title, *correlation, ours.size()});
-      }
-    }
-  }
-
-  SeedFigures figure(const std::string& run, const std::string& column) const {
-    const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), column);
-    if (at == planned_.columns.end()) return {{}, "not measured at this scale"};
-    for (const auto& row : outcome_.rows) {
-      if (row.name == run)
-        return row.cells[static_cast<size_t>(at - planned_.columns.begin())].figures;
-    }
-    return {{}, "not run at this scale"};
-  }
-
-  void add_claims() {
-    const auto& experiment = *planned_.experiment;
-    RowNames names;
-    for (const auto& row : planned_.rows) {
-      names.all.push_back(row.name);
-      names.titles[row.name] = row.title;
-      if (!row.spec->extra) names.with_star.push_back(row.name);
-    }
-    for (const auto& claim : experiment.claims) {
-      ClaimOutcome result{claim.text, "", Verdict::holds};
-      const auto& scales = claim.scales;
-      if (!scales.empty() && std::find(scales.begin(), scales.end(), plan_.scale) == scales.end()) {
-        outcome_.claims.push_back({claim.text,
-                                   fmt::format("tested at scale {}", fmt::join(scales, ", ")),
-                                   Verdict::untested});
-        continue;
-      }
-      for (const auto& text : claim.holds) {
-        const auto comparison = parse_comparison(text, experiment.file.string());
-        const auto one = compare_figures(
-            comparison, names,
-            [&](const auto& run, const auto& column) { return figure(run, column); });
-        if (!result.why.empty()) result.why += "; ";
-        result.why += fmt::format("{}: {}", text, one.why);
-        if (one.verdict == Verdict::holds) continue;
-        if (result.verdict != Verdict::fails) result.verdict = one.verdict;
-      }
-      outcome_.claims.push_back(std::move(result));
     }
   }
 
