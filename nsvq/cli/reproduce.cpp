@@ -162,6 +162,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
     fmt::print("{}\n", printable(line));
     flush_stdout();
   };
+  for (const auto& line : notes_of(plan)) schedule.say(line);
   const auto result = reproduce(plan, options.out, schedule);
   const auto page = experiments.size() > 1 ? "index.html" : experiments.front().name + ".html";
   fmt::print("{}\n", printable((fs::path(arguments.out) / page).string()));

@@ -30,6 +30,12 @@ void check_figures(const Experiment& experiment) {
     if (!other.row) {
       throw wrong_key(experiment, key + ".relative_to", "{} is no row of the table", other.name);
     }
+    for (const auto& run : experiment.runs) {
+      if (!run.row || other.vary.empty() || run.vary == other.vary) continue;
+      throw wrong_key(experiment, key + ".relative_to",
+                      "{} varies {} and {} does not, so there is no figure to divide by",
+                      other.name, other.vary, run.name);
+    }
   }
 }
 

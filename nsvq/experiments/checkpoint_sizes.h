@@ -11,7 +11,7 @@ namespace nsvq {
 /// without an average. Of equal models one is made.
 class CheckpointSizes {
  public:
-  /// 0 of a run that only makes a file.
+  /// 0 for a run that is not trained, but only makes a file.
   double of(const Plan& plan, const PlannedRun& run);
 
  private:

@@ -75,10 +75,11 @@ std::string bytes_in_words(double bytes) {
 std::vector<RunEstimate> estimate(const Plan& plan) {
   ImageCounts images;
   CheckpointSizes sizes;
-  std::map<std::string, std::vector<double>> speeds;  // seconds of a pixel, by kind
+  // Seconds of a pixel, by kind and number of GPUs.
+  std::map<std::pair<std::string, int>, std::vector<double>> speeds;
   for (const auto& run : plan.runs) {
     if (const auto step = measured_step(run)) {
-      speeds[run.kind].push_back(*step / pixels_of_a_step(run));
+      speeds[{run.kind, run.gpus}].push_back(*step / pixels_of_a_step(run));
     }
   }
   std::vector<RunEstimate> estimates;
@@ -93,7 +94,7 @@ std::vector<RunEstimate> estimate(const Plan& plan) {
     one.steps = steps ? std::optional(std::max<int64_t>(*steps - done, 0)) : std::nullopt;
     if (one.state == "finished") one.steps = 0;
     const auto own = measured_step(run);
-    const auto& others = speeds[run.kind];
+    const auto& others = speeds[{run.kind, run.gpus}];
     if (one.steps && (own || !others.empty())) {
       const double step = own ? *own : mean_of(others) * pixels_of_a_step(run);
       one.seconds = static_cast<double>(*one.steps) * step;
@@ -145,6 +146,7 @@ std::string describe_plan(const Plan& plan) {
       "Disk: four copies of a tokenizer's or U-Net's weights and three of a discriminator's a "
       "checkpoint;\n"
       "files of codes are not counted.\n";
+  for (const auto& line : notes_of(plan)) text += line + "\n";
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -52,9 +53,10 @@ class Scheduler {
  private:
   struct State {
     bool running = false;
-    bool left = false;                    ///< not to be begun: not wanted, or no time
-    int attempts = 0;                     ///< of the present command
-    std::vector<std::string> last_words;  ///< of the command before
+    bool left = false;                             ///< not to be begun: not wanted, or no time
+    int attempts = 0;                              ///< of the present command
+    std::vector<std::string> last_words;           ///< of the command before
+    std::optional<std::vector<std::string>> next;  ///< a command that has not been started
   };
 
   bool is_over(size_t job) const {
@@ -88,31 +90,35 @@ class Scheduler {
   void start_what_can() {
     for (size_t job = 0; job < jobs_.size() && !free_.empty(); ++job) {
       if (!is_ready(job)) continue;
-      if (is_alone_running() || (jobs_[job].gpus > 1 && !children_.empty())) return;
       try {
-        advance(job);
+        find_command(job);
+        if (!states_[job].next) continue;
+        if (must_wait(job)) return;
+        advance(job, *std::exchange(states_[job].next, std::nullopt));
       } catch (const std::exception& error) {
         results_[job].problem = error.what();
       }
     }
   }
 
-  bool is_alone_running() const {
-    return children_.size() == 1 && jobs_[children_.front().job].gpus > 1;
+  /// Whether a job that runs, or this one, is to be alone.
+  bool must_wait(size_t job) const {
+    return !children_.empty() && (jobs_[job].alone || jobs_[children_.front().job].alone);
   }
 
-  /// Starts the job's next command, or notes that there is none.
-  void advance(size_t job) {
-    auto words = jobs_[job].next();
+  /// Finds the job's next command, or notes that there is none to start.
+  void find_command(size_t job) {
     auto& state = states_[job];
-    if (words.empty()) {
-      results_[job].finished = true;
-      return;
-    }
-    if (state.last_words.empty() && (out_of_time() || !jobs_[job].wanted)) {
-      state.left = true;
-      return;
-    }
+    if (!state.next) state.next = jobs_[job].next();
+    const bool finished = state.next->empty();
+    const bool begins = state.last_words.empty();
+    results_[job].finished = finished;
+    state.left = !finished && begins && (out_of_time() || !jobs_[job].wanted);
+    if (finished || state.left) state.next.reset();
+  }
+
+  void advance(size_t job, const std::vector<std::string>& words) {
+    auto& state = states_[job];
     if (words != state.last_words) {
       state.attempts = 0;
     } else if (state.attempts >= kMostAttempts) {

@@ -17,7 +17,8 @@ struct Job {
   /// The arguments of the next command of this program; empty once all is done. May throw.
   std::function<std::vector<std::string>()> next;
   bool wanted = true;  ///< false: what is done of it counts, but nothing is begun
-  int gpus = 1;        ///< with more than one its commands have the machine to themselves
+  int gpus = 1;        ///< that its commands use
+  bool alone = false;  ///< nothing else runs beside its commands
 };
 
 /// Neither finished nor with a problem: it is not wanted now, or there was no time to begin it.
@@ -37,7 +38,7 @@ struct ScheduleOptions {
 };
 
 /// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. One
-/// that takes several GPUs waits until no other runs, and those behind it wait for it. A
+/// that is to be alone waits until no other runs, and those behind it wait for it. A
 /// command that fails is run once more, unless its arguments or settings were refused (exit code
 /// 2). A job whose need failed, or all of its tries, fails too; all others go on. A job that has
 /// begun may end later than `minutes`. When this process is asked to stop (core/interrupt.h), so

@@ -91,8 +91,9 @@ class Gatherer {
     for (const auto& column : planned_.columns) {
       Cell cell;
       const auto& paper = planned.spec->paper;
-      const bool whole = planned.value.empty() || planned.spec->vary == kGpus;
-      if (const auto found = paper.find(column); found != paper.end() && whole) {
+      const bool plain =
+          planned.value.empty() || (planned.spec->vary == kGpus && planned.value == "1");
+      if (const auto found = paper.find(column); found != paper.end() && plain) {
         cell.paper = found->second;
       }
       cell.seeds = planned.runs.size();

@@ -116,7 +116,7 @@ void share_axis(std::span<Chart> charts) {
   }
 }
 
-/// A line for each run that varies a setting; none of single points.
+/// A line for each run that varies a setting. With one value each there is nothing to draw.
 Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
   const auto& columns = outcome.planned->columns;
   const auto at = std::find(columns.begin(), columns.end(), part.y);

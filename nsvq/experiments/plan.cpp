@@ -16,7 +16,6 @@
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/nn/feature_net.h"
 
 namespace nsvq {
 
@@ -36,17 +35,12 @@ std::string missing_weights(const std::vector<std::string>& names) {
   return "";
 }
 
-/// The same of the networks whose features a run needs, itself or by way of others; `known` are
-/// those that were looked at.
+/// What missing_weights says of the networks whose features a run needs, itself or by way of other
+/// runs; `known` are those that were looked at.
 std::string missing_networks(const Experiment& experiment, const RunSettings& settings,
                              const RunSpec& spec, std::set<const RunSpec*>& known) {
   if (!known.insert(&spec).second) return "";
-  if (spec.kind == "features") {
-    const auto options = settings.options_of(spec, 0);
-    const auto found = std::find(options.begin(), options.end(), "--net");
-    const auto net = found == options.end() ? kUsualFeatureNet : *std::next(found);
-    return missing_weights({feature_net_kind(net).weights});
-  }
+  if (spec.kind == "features") return missing_weights({settings.network_of(spec).weights});
   for (const auto& [setting, name] : spec.needs) {
     auto missing = missing_networks(experiment, settings, *experiment.find_run(name), known);
     if (!missing.empty()) return missing;
@@ -92,7 +86,8 @@ std::string row_title(const RunSpec& spec, const std::string& value) {
 void leave_out_gpus(int gpus, std::vector<std::string>& values, PlannedExperiment& planned) {
   const auto is_more = [&](const auto& value) { return number_of(value) > std::max(gpus, 1); };
   if (std::erase_if(values, is_more) == 0) return;
-  auto note = fmt::format("this machine has {}; rows of more are left out", count_of(gpus, "GPU"));
+  auto note = fmt::format("this machine has {}; rows of {} or more are left out",
+                          count_of(gpus, "GPU"), std::max(gpus, 1) + 1);
   auto& notes = planned.notes;
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
 }
@@ -105,13 +100,10 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
     return;
   }
   const auto& here = planner.settings().at_scale(spec);
-  auto why = here.skip;
-  std::set<const RunSpec*> known;
-  if (why.empty()) why = missing_networks(*planned.experiment, planner.settings(), spec, known);
-  if (!why.empty()) {
+  const auto leave_out = [&](const std::string& why) {
     planned.notes.push_back(spec.title + kLeftOut + why);
-    return;
-  }
+  };
+  if (!here.skip.empty()) return leave_out(here.skip);
   std::vector<std::string> values = here.values.empty() ? spec.values : here.values;
   if (spec.vary.empty()) values = {""};
   if (spec.vary == kGpus) leave_out_gpus(options.gpus, values, planned);
@@ -125,6 +117,9 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
     for (const int64_t seed : planner.settings().seeds_of(spec)) {
       row.runs.push_back(planner.add(spec, value, seed));
     }
+    std::set<const RunSpec*> known;
+    const auto missing = missing_networks(*planned.experiment, planner.settings(), spec, known);
+    if (!missing.empty() && planner.give_up_unfinished(row.runs)) return leave_out(missing);
     planned.rows.push_back(std::move(row));
   }
 }
@@ -138,6 +133,10 @@ PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOption
   for (const auto& spec : experiment.runs) {
     if (spec.row) add_rows(spec, options, planner, planned);
   }
+  if (planned.rows.empty()) {
+    throw UserError("{}: no row is left at scale {} ({})", experiment.file.string(), options.scale,
+                    fmt::join(planned.notes, "; "));
+  }
   return planned;
 }
 
@@ -147,24 +146,34 @@ void want(Plan& plan, size_t run) {
   for (const size_t need : plan.runs[run].needs) want(plan, need);
 }
 
-/// Throws if the experiment has such a row, but not at this scale.
+/// Throws if the experiment has such a row, but not at this scale or on this machine.
 void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
                      const std::string& scale) {
   const auto* spec = planned.experiment->find_run(name.substr(0, name.find('@')));
   if (!spec) return;
   if (!spec->row) throw UserError("--rows: {} is no row, but a run that rows need", spec->name);
-  if (!spec->vary.empty() && name == spec->name) {
-    throw UserError("--rows: {} is several rows, such as {}@{}", name, name, spec->values.front());
-  }
   for (const auto& note : planned.notes) {
     if (note.starts_with(spec->title + kLeftOut)) throw UserError("--rows: {}", note);
   }
-  if (name == spec->name || !spec->only.empty()) {
+  std::vector<std::string> here;
+  for (const auto& row : planned.rows) {
+    if (row.spec == spec) here.push_back(row.name);
+  }
+  if (here.empty() && spec->vary != kGpus) {
     throw UserError("--rows: {} is not part of scale {}", spec->name, scale);
   }
-  if (spec->vary == kGpus) {
+  if (spec->vary.empty()) return;
+  const auto rows = fmt::format("{}", fmt::join(here, ", "));
+  if (name == spec->name && !here.empty()) {
+    throw UserError("--rows: {} is several rows: {}", name, rows);
+  }
+  const auto& values = spec->values;
+  const auto value = name.substr(std::min(name.find('@'), name.size() - 1) + 1);
+  const bool known = std::find(values.begin(), values.end(), value) != values.end();
+  if (spec->vary == kGpus && (known || here.empty())) {
     throw UserError("--rows: {} needs more GPUs than this machine has", name);
   }
+  throw UserError("--rows: {} is not one of the rows {}", name, rows);
 }
 
 /// Of all runs those of some rows, and what these need, are wanted.
@@ -197,6 +206,16 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
     for (auto* sources : {&run.train, &run.val}) sources->pipes_allowed |= options.allow_pipe;
   }
   return plan;
+}
+
+std::vector<std::string> notes_of(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const auto& planned : plan.experiments) {
+    for (const auto& note : planned.notes) {
+      lines.push_back(fmt::format("{}: {}", planned.experiment->name, note));
+    }
+  }
+  return lines;
 }
 
 void require_images(const Plan& plan) {

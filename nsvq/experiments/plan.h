@@ -39,7 +39,8 @@ struct PlannedRun {
   std::string kind;   ///< of run_kinds()
   std::string value;  ///< of the setting that is varied
   int64_t seed = 0;
-  int gpus = 1;  ///< that training takes, a process each
+  int gpus = 1;        ///< that training takes, a process each
+  bool alone = false;  ///< nothing runs beside it: its time is measured
   std::filesystem::path folder;
   std::string recipe;                ///< all settings, as YAML; empty without a recipe; with pilots
                                      ///< that of their first value (pilots.h has the chosen one)
@@ -82,6 +83,9 @@ struct Plan {
 
 /// The experiments live at least as long as the plan. Throws UserError for what cannot be run.
 Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options);
+
+/// What is left out of the experiments, and why, a line each.
+std::vector<std::string> notes_of(const Plan& plan);
 
 /// Throws UserError for images that are not there and that unfinished runs need, before anything
 /// is run.

@@ -48,7 +48,7 @@ std::vector<std::pair<double, double>> RunFigures::curve(const std::string& of,
     if (found != evaluated_.end()) points.emplace_back(0, found->second);
     return points;
   }
-  for (const auto* record : log_.whole(kind)) {
+  for (const auto* record : log_.of_kind_for(kind, key)) {
     if (!phase.empty() && record->phase != phase) continue;
     const auto found = record->values.find(key);
     if (found != record->values.end()) points.emplace_back(record->step, found->second);

@@ -153,7 +153,8 @@ Job job_of(const Plan& plan, size_t run, int threads) {
             return words;
           },
           planned.wanted,
-          planned.gpus};
+          planned.gpus,
+          planned.alone};
 }
 
 bool is_done(const Plan& plan, size_t run) {

@@ -8,9 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/folder_entries.h"
 #include "nsvq/experiments/comparison.h"
+#include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/run_kind.h"
+#include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -39,6 +42,17 @@ std::string hash_of(const fs::path& folder) {
   return name.substr(name.rfind('-') + 1);
 }
 
+/// Which weights are stored, if they are not the official ones, for the hash of what is made by
+/// them.
+std::string other_values(const std::string& weights) {
+  try {
+    const auto origin = weights_origin(weights);
+    return origin.official ? "" : weights + " " + origin.sha256 + "\n";
+  } catch (const UserError&) {  // missing
+    return "";
+  }
+}
+
 }  // namespace
 
 RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options,
@@ -64,13 +78,24 @@ size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t se
   return place;
 }
 
+bool RunPlanner::give_up_unfinished(const std::vector<size_t>& runs) {
+  const auto done = [&](size_t run) { return is_done(plan_, run); };
+  if (std::all_of(runs.begin(), runs.end(), done)) return false;
+  for (const size_t run : runs) {
+    plan_.runs[run].wanted = false;
+    for (const size_t need : plan_.runs[run].needs) plan_.runs[need].wanted = false;
+  }
+  return true;
+}
+
 PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int64_t seed) const {
   PlannedRun run;
   run.name = value.empty() ? spec.name : spec.name + "@" + value;
   run.kind = spec.kind;
   run.value = value;
   run.seed = seed;
-  if (spec.vary == kGpus) run.gpus = static_cast<int>(number_of(value).value_or(1));
+  run.alone = spec.vary == kGpus;
+  if (run.alone) run.gpus = static_cast<int>(number_of(value).value_or(1));
   if (spec.row) run.metrics = metrics_;
   run.samples = settings_.scale().samples;
   return run;
@@ -153,6 +178,10 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   run.size = settings.run.data.size;
   run.batch =
       train.global_batch > 0 ? train.global_batch : run.gpus * train.batch_size * train.accumulate;
+  if (train.global_batch % (run.gpus * train.accumulate) != 0) {
+    throw UserError("{}: train.global_batch: {} images cannot be dealt evenly to {} GPUs",
+                    settings_.where("runs." + run.name), train.global_batch, run.gpus);
+  }
   if (run.kind == "diffusion") {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
   }
@@ -175,6 +204,7 @@ size_t RunPlanner::add_file(const RunSpec& spec, int64_t seed, Sources images) {
   if (images.items.empty()) images = settings_.images_of_scale();
   run.train = images;
   run.options = settings_.options_of(spec, seed);
+  if (spec.kind == "features") needs += other_values(settings_.network_of(spec).weights);
   const auto hashed =
       fmt::format("{}\n{}\n{}{}", spec.kind, images.text(), needs, fmt::join(run.options, " "));
   run.folder = out_ / "runs" / folder_name(run.name, short_hash(hashed));

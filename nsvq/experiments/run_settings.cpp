@@ -7,6 +7,7 @@
 #include <map>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {
@@ -139,6 +140,14 @@ Words RunSettings::options_of(const RunSpec& spec, int64_t seed) const {
   }
   options.insert(options.end(), {"--seed", fmt::format("{}", seed)});
   return options;
+}
+
+const FeatureNetKind& RunSettings::network_of(const RunSpec& spec) const {
+  const auto options = options_of(spec, 0);
+  const auto found = std::find(options.begin(), options.end(), "--net");
+  const auto name = found == options.end() ? kUsualFeatureNet : *std::next(found);
+  return find_named(feature_net_kinds(), "feature network", name,
+                    where("runs." + spec.name + ".set"));
 }
 
 Sources images_of(const std::string& kind, const RunLayers& layers) {

@@ -8,6 +8,7 @@
 #include "nsvq/experiments/experiment.h"
 #include "nsvq/experiments/plan.h"
 #include "nsvq/experiments/resolve.h"
+#include "nsvq/nn/feature_net.h"
 
 namespace nsvq {
 
@@ -38,6 +39,9 @@ class RunSettings {
   Sources images_of_scale() const;
   /// Of the command that makes a file: the words --option value.
   std::vector<std::string> options_of(const RunSpec& spec, int64_t seed) const;
+
+  /// The network of a run of kind features.
+  const FeatureNetKind& network_of(const RunSpec& spec) const;
 
   /// A key of the experiment's file, and one of its scale, as messages name it.
   std::string where(const std::string& key) const;

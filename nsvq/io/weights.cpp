@@ -68,7 +68,7 @@ const std::vector<WeightsKind>& weights_kinds() {
        "276812cc7430109e87ad2847e4409809bf867956c8a5e9621ae88a1bfcb08e76", ""},
       {"squeezenet1_1", "torchvision's SqueezeNet 1.1, convolutions",
        "nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1", "", "b8a52dc0"},
-      {"resnet50", "torchvision's ResNet-50, convolutions",
+      {"resnet50", "torchvision's ResNet-50, no classifier",
        "nsvq weights import resnet50-0676ba61.pth --as resnet50", "", "0676ba61"},
       {"lpips-vgg", "LPIPS 0.1, heads on VGG16", "nsvq weights get lpips-vgg",
        "9153a2043dccf3b525d4f13db916e93ef040548ea923b6f2100de5ebac141a78", ""},

@@ -16,7 +16,7 @@ namespace nsvq {
 namespace {
 
 std::set<std::pair<std::string, std::string>> known_keys() {
-  std::set<std::pair<std::string, std::string>> known = {{"epoch", "seconds"}};
+  std::set<std::pair<std::string, std::string>> known = {{"epoch", "seconds"}, {"epoch", "cut"}};
   for (const CurveTopic& topic : known_curves())
     for (const Curve& curve : topic.curves)
       for (const CurveLine& line : curve.lines) known.emplace(line.kind, line.key);
@@ -77,7 +77,7 @@ bool worth_drawing(const Series& series, bool decades) {
 Series series_of(const RunLog& log, const CurveLine& line) {
   Series series{line.name, {}, {}};
   bool gap = false;
-  for (const Record* record : log.whole(line.kind)) {
+  for (const Record* record : log.of_kind_for(line.kind, line.key)) {
     const auto found = record->values.find(line.key);
     if (found == record->values.end()) {
       gap = !series.x.empty();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "nsvq/core/error.h"
@@ -105,13 +106,13 @@ std::vector<const Record*> RunLog::of_kind(const std::string& kind) const {
   return out;
 }
 
-std::vector<const Record*> RunLog::whole(const std::string& kind) const {
+std::vector<const Record*> RunLog::of_kind_for(const std::string& kind,
+                                               const std::string& key) const {
+  static const std::set<std::string> counted = {"utilisation", "perplexity", "replaced", "seconds"};
   auto out = of_kind(kind);
-  const auto count = out.size();
-  if (kind != "epoch" || count < 2) return out;
-  const double before = count > 2 ? out[count - 3]->step : 0;
-  const double steps = out[count - 2]->step - before;
-  if (out[count - 1]->step - out[count - 2]->step < steps) out.pop_back();
+  if (kind != "epoch" || !counted.contains(key)) return out;
+  const auto is_cut = [](const Record* record) { return record->values.contains("cut"); };
+  if (!std::all_of(out.begin(), out.end(), is_cut)) std::erase_if(out, is_cut);
   return out;
 }
 

@@ -29,9 +29,10 @@ struct RunLog {
   std::vector<std::pair<double, double>> values(const std::string& kind,
                                                 const std::string& key) const;
   std::vector<const Record*> of_kind(const std::string& kind) const;
-  /// The same without an epoch at the end that the budget cut short: what it counts is of fewer
-  /// images.
-  std::vector<const Record*> whole(const std::string& kind) const;
+  /// Those for a curve or a figure of a key. What is counted over an epoch (its codes, its seconds)
+  /// is of fewer images in one that the budget cut short: such records are left out, unless there
+  /// are no others.
+  std::vector<const Record*> of_kind_for(const std::string& kind, const std::string& key) const;
   /// Where each phase began. A run that noted only the later ones has its first added from the
   /// records.
   std::vector<Record> phases() const;

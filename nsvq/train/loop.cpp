@@ -146,6 +146,7 @@ void Loop::finish_epoch() {
   state_.batch = state_.used = 0;
   ++state_.epoch;
   state_.finished = state_.step >= total_steps();
+  epoch_is_whole_ = whole;
   task_.end_epoch(*this, whole);
   state_.evaluation_pending = true;
   evaluate_epoch();

@@ -128,6 +128,7 @@ class Loop {
   std::chrono::steady_clock::time_point start_;  ///< of the first step here
   std::string note_;                             ///< behind the progress bar
   Place saved_;                                  ///< of the newest checkpoint
+  bool epoch_is_whole_ = true;                   ///< of the one that ended last
   bool disk_full_ = false;                       ///< when something could not be written last
   Group::Traffic traffic_;                       ///< at the last line of a step
   int64_t traffic_step_ = 0;                     ///< of that line

@@ -128,6 +128,7 @@ void Loop::log_epoch(std::map<std::string, double> values, const std::string& te
   values["loss"] = means.contains("loss") ? means.at("loss") : NAN;
   values["skipped"] = static_cast<double>(state_.skipped);
   values["seconds"] = steps_.epoch_meter().seconds();
+  if (!epoch_is_whole_) values["cut"] = 1;
   record("epoch", values);
   log("epoch {:>3} {:7} loss {:.4f}{}", state_.epoch, task_.phase(), values["loss"], text);
 }

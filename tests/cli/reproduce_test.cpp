@@ -165,7 +165,7 @@ TEST(Reproduce, RunsOfTwoProcesses) {
   EXPECT_EQ(two.at("figures").at("time-ratio").at("mean"), 1.0);
   expect_contains(read_text(plan.runs[plan.experiments[0].rows[3].runs[0]].folder / "log.txt"),
                   {"2 processes"});
-  EXPECT_EQ(charts_with_lines(options.out / "cost.html"), 2u);
+  EXPECT_EQ(charts_with_lines(options.out / "cost.html"), 3u);
 }
 
 TEST(Reproduce, WrongArgumentsAreOneLine) {
@@ -181,7 +181,7 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
   expect_failure(run({"reproduce", "table1", "--rows", "vqgan-lc", "--scale", "test"}), 2,
                  {"VQGAN-LC is left out: it needs features of a pretrained network"});
   expect_failure(run({"reproduce", "stress", "--rows", "protected"}), 2,
-                 {"protected is several rows, such as protected@0.1"});
+                 {"protected is several rows: protected@0.1, protected@0.5"});
   expect_failure(run({"reproduce", "kmeans-fixed-point", "--rows", "autoencoder"}), 2,
                  {"autoencoder is no row"});
   expect_failure(run({"reproduce", "components", "--data", "imagenet=/nope"}), 2,

@@ -109,6 +109,7 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq]}}", "pictures.p.runs", "two"},
       {"runs: [sweep]}", "runs: [sweep]}\npictures: {p: {runs: [vq, sweep]}}", "not one row"},
       {"take: mean", "take: mean, relative_to: swep", "figures.drift.relative_to", "swep"},
+      {"take: mean", "take: mean, relative_to: sweep", "figures.drift.relative_to", "vq does not"},
       {"quantizer.tau, values: [0.1, 1]", "gpus, values: [1, 0.5]", "runs.sweep.values", "'0.5'"},
       {"set: [quantizer.alpha=0.2]", "cpu.values: [1]", "runs.nsvq.cpu.values", "varies nothing"},
   };
@@ -179,13 +180,22 @@ TEST_F(PlanTest, NumbersOfGpusAreThoseOfTheMachine) {
   const auto& of = plan.experiments[0].rows;
   EXPECT_EQ(of[2].title, "sweep");
   EXPECT_EQ(of[3].title, "sweep, 2 GPUs");
-  expect_contains(plan.experiments[0].notes.at(0), {"this machine has 3 GPUs"});
+  expect_contains(plan.experiments[0].notes.at(0), {"this machine has 3 GPUs; rows of 4 or more"});
   const auto &one = plan.runs[of[2].runs[0]], &two = plan.runs[of[3].runs[0]];
   EXPECT_EQ(one.recipe, two.recipe);
   EXPECT_NE(one.folder, two.folder);
   EXPECT_EQ(two.batch, 2 * one.batch);
+  EXPECT_TRUE(job_of(plan, of[2].runs[0]).alone);
   const auto words = job_of(plan, of[3].runs[0]).next();
   EXPECT_EQ(std::vector(words.end() - 2, words.end()), (Names{"--gpus", "2"}));
+  const auto only_more = with("vary: quantizer.tau, values: [0.1, 1]", "vary: gpus, values: [4]");
+  options_.rows = {"sweep@4"};
+  expect_contains(error_of([&] { this->plan(only_more); }), {"needs more GPUs"});
+  options_.rows.clear();
+  auto uneven = with("quantizer.tau, values: [0.1, 1]", "gpus, values: [1, 2]");
+  uneven.replace(uneven.find("test: {over"), 11, "test: {set: [train.global_batch=5], over");
+  expect_contains(error_of([&] { this->plan(uneven); }),
+                  {"x.yaml: runs.sweep@2: train.global_batch: 5", "2 GPUs"});
   // One GPU is what a run without the key has.
   const auto chart =
       std::string(", values: [0.1, 1]}\ncharts:\n  tau: {kind: sweep, y: [psnr], runs: [sweep]}");
@@ -205,6 +215,10 @@ TEST_F(PlanTest, RowsOfNetworksThatAreNotThereAreLeftOut) {
   expect_contains(without.experiments[0].notes.at(0), {"VQ is left out: no weights resnet50"});
   options_.rows = {"vq"};
   expect_contains(error_of([&] { plan(text); }), {"--rows: VQ is left out", "weights import"});
+  options_.rows = {"vq@3"};
+  expect_contains(error_of([&] { plan(text); }), {"--rows: VQ is left out"});
+  options_.rows = {"sweep@7"};
+  expect_contains(error_of([&] { plan(text); }), {"sweep@7 is not one of the rows sweep@0.1"});
   options_.rows.clear();
   store.add("resnet50", ResNet50());
   EXPECT_EQ(plan(text).experiments[0].rows.front().name, "vq");

@@ -160,7 +160,7 @@ TEST_F(JobTest, ASlotsVariableIsSet) {
   EXPECT_EQ(text("slot", "done"), "one; two");
 }
 
-TEST_F(JobTest, SeveralGpusAreTheWholeMachine) {
+TEST_F(JobTest, WhatIsToBeAloneIs) {
   options_.environments = {"CUDA_VISIBLE_DEVICES=a", "CUDA_VISIBLE_DEVICES=b"};
   options_.gpus = {"a", "b", "c"};
   const std::string others = "ls -d ../*/busy 2> /dev/null | grep -v \"$(basename $PWD)\" > seen; ";
@@ -169,11 +169,27 @@ TEST_F(JobTest, SeveralGpusAreTheWholeMachine) {
   add("first", script);
   add("wide", script);
   jobs_.back().gpus = 2;
+  jobs_.back().alone = true;
   add("last", script);
   for (const auto& result : run()) EXPECT_TRUE(result.finished);
   EXPECT_EQ(text("wide", "done"), "a,b");
   EXPECT_EQ(text("last", "done").size(), 1u);
   for (const auto* name : {"first", "wide", "last"}) EXPECT_EQ(text(name, "seen"), "") << name;
+}
+
+TEST_F(JobTest, WhatIsToBeAloneAndDoneHoldsNobodyUp) {
+  const std::string meet =
+      "touch here; for i in $(seq 500); do test -e ../OTHER/here && touch done "
+      "&& exit; sleep 0.02; done; exit 3";
+  const auto meets = [&](std::string other) {
+    return std::string(meet).replace(meet.find("OTHER"), 5, other);
+  };
+  add("first", meets("last"));
+  write_text(folder_ / "old" / "done", "");
+  add("old", "touch again");
+  jobs_.back().alone = true;
+  add("last", meets("first"));
+  for (const auto& result : run()) EXPECT_TRUE(result.finished) << result.problem;
 }
 
 TEST_F(JobTest, NoJobBeginsAfterTheMinutes) {

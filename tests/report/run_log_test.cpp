@@ -244,19 +244,15 @@ TEST(Curves, ALineIsBrokenWhereNothingWasMeasured) {
   ADD_FAILURE() << "no such chart";
 }
 
-TEST(RunLog, AnEpochThatTheBudgetCutShortIsNotWhole) {
-  const auto epochs = [](const std::vector<int>& ends) {
-    std::string text;
-    for (const int step : ends)
-      text += "{\"kind\":\"epoch\",\"step\":" + std::to_string(step) + ",\"utilisation\":0.5}\n";
-    return parse_run_log(text);
-  };
-  EXPECT_EQ(epochs({10}).whole("epoch").size(), 1u);
-  EXPECT_EQ(epochs({10, 20, 30}).whole("epoch").size(), 3u);
-  EXPECT_EQ(epochs({10, 20, 29}).whole("epoch").size(), 2u);
-  EXPECT_EQ(epochs({10, 19}).whole("epoch").size(), 1u);
-  EXPECT_EQ(epochs({10, 15, 20}).whole("epoch").size(), 3u);  // of more processes
-  EXPECT_EQ(epochs({10, 20, 29}).of_kind("epoch").size(), 3u);
+TEST(RunLog, WhatACutEpochCountsIsLeftOut) {
+  const std::string whole = R"({"kind":"epoch","step":10,"utilisation":0.5,"loss":1})"
+                            "\n",
+                    cut = R"({"kind":"epoch","step":13,"utilisation":0.2,"loss":2,"cut":1})"
+                          "\n";
+  const auto log = parse_run_log(whole + cut);
+  EXPECT_EQ(log.of_kind_for("epoch", "utilisation").size(), 1u);
+  EXPECT_EQ(log.of_kind_for("epoch", "loss").size(), 2u);
+  EXPECT_EQ(parse_run_log(cut).of_kind_for("epoch", "utilisation").size(), 1u);
 }
 
 TEST(Curves, MetricsOfOneChartShareIt) {
