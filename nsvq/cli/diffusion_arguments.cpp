@@ -67,11 +67,11 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   app.add_option("--spacing", arguments.spacing,
                  "which times are visited: trailing, leading or compvis (default: the model's "
                  "sample.spacing)")
-      ->check(CLI::IsMember({"trailing", "leading", "compvis"}));
+      ->check(CLI::IsMember(kSpacings));
   app.add_option("--last", arguments.last,
                  "after the last step no noise is left (one), or that of the first time (first) "
                  "(default: the model's sample.last)")
-      ->check(CLI::IsMember({"one", "first"}));
+      ->check(CLI::IsMember(kLasts));
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
       ->check(check_number(Range::between(0, 1)));
   app.add_option("--class", arguments.label,

@@ -41,10 +41,10 @@ std::vector<Option> sample_options(SampleConfig& config) {
        no_effect},
       {"sample.spacing", &config.spacing,
        "which times are visited: trailing up to the last one, leading from 0 on, compvis from 1 on",
-       Range::one_of({"trailing", "leading", "compvis"}), no_effect},
+       Range::one_of(kSpacings), no_effect},
       {"sample.last", &config.last,
        "after the last step no noise is left (one), or that of the first time (first)",
-       Range::one_of({"one", "first"}), no_effect},
+       Range::one_of(kLasts), no_effect},
   };
 }
 

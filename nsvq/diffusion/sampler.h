@@ -18,6 +18,10 @@ struct SampleConfig {
   std::string last = "one";
 };
 
+/// Values of sample.spacing and of sample.last.
+inline const std::vector<std::string> kSpacings = {"trailing", "leading", "compvis"};
+inline const std::vector<std::string> kLasts = {"one", "first"};
+
 /// Rows sample.sampler, sample.steps and so on.
 std::vector<Option> sample_options(SampleConfig& config);
 
