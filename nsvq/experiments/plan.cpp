@@ -9,9 +9,9 @@
 
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/lookup.h"
 #include "nsvq/data/source.h"
 #include "nsvq/experiments/comparison.h"
+#include "nsvq/experiments/row_choice.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/experiments/run_planner.h"
 #include "nsvq/io/weights.h"
@@ -20,8 +20,6 @@
 namespace nsvq {
 
 namespace {
-
-constexpr auto kLeftOut = " is left out: ";
 
 /// Which of the weights are not in the store, and what brings them; empty if all are.
 std::string missing_weights(const std::vector<std::string>& names) {
@@ -119,7 +117,7 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
     }
     std::set<const RunSpec*> known;
     const auto missing = missing_networks(*planned.experiment, planner.settings(), spec, known);
-    if (!missing.empty() && planner.give_up_unfinished(row.runs)) return leave_out(missing);
+    if (!missing.empty() && !planner.are_done(row.runs)) return leave_out(missing);
     planned.rows.push_back(std::move(row));
   }
 }
@@ -140,60 +138,6 @@ PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOption
   return planned;
 }
 
-void want(Plan& plan, size_t run) {
-  if (plan.runs[run].wanted) return;
-  plan.runs[run].wanted = true;
-  for (const size_t need : plan.runs[run].needs) want(plan, need);
-}
-
-/// Throws if the experiment has such a row, but not at this scale or on this machine.
-void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
-                     const std::string& scale) {
-  const auto* spec = planned.experiment->find_run(name.substr(0, name.find('@')));
-  if (!spec) return;
-  if (!spec->row) throw UserError("--rows: {} is no row, but a run that rows need", spec->name);
-  for (const auto& note : planned.notes) {
-    if (note.starts_with(spec->title + kLeftOut)) throw UserError("--rows: {}", note);
-  }
-  std::vector<std::string> here;
-  for (const auto& row : planned.rows) {
-    if (row.spec == spec) here.push_back(row.name);
-  }
-  if (here.empty() && spec->vary != kGpus) {
-    throw UserError("--rows: {} is not part of scale {}", spec->name, scale);
-  }
-  if (spec->vary.empty()) return;
-  const auto rows = fmt::format("{}", fmt::join(here, ", "));
-  if (name == spec->name && !here.empty()) {
-    throw UserError("--rows: {} is several rows: {}", name, rows);
-  }
-  const auto& values = spec->values;
-  const auto value = name.substr(std::min(name.find('@'), name.size() - 1) + 1);
-  const bool known = std::find(values.begin(), values.end(), value) != values.end();
-  if (spec->vary == kGpus && (known || here.empty())) {
-    throw UserError("--rows: {} needs more GPUs than this machine has", name);
-  }
-  throw UserError("--rows: {} is not one of the rows {}", name, rows);
-}
-
-/// Of all runs those of some rows, and what these need, are wanted.
-void choose_rows(const std::vector<std::string>& names, Plan& plan) {
-  for (auto& run : plan.runs) run.wanted = false;
-  std::vector<std::string> known;
-  for (const auto& planned : plan.experiments) {
-    for (const auto& row : planned.rows) {
-      known.push_back(row.name);
-      if (std::find(names.begin(), names.end(), row.name) == names.end()) continue;
-      for (const size_t run : row.runs) want(plan, run);
-    }
-  }
-  for (const auto& name : names) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    for (const auto& planned : plan.experiments) refuse_left_out(planned, name, plan.scale);
-    throw unknown_name("row", name, known);
-  }
-}
-
 }  // namespace
 
 Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options) {
@@ -201,7 +145,7 @@ Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& op
   for (const auto& experiment : experiments) {
     plan.experiments.push_back(plan_experiment(experiment, options, plan));
   }
-  if (!options.rows.empty()) choose_rows(options.rows, plan);
+  choose_rows(options.rows, plan);
   for (auto& run : plan.runs) {
     for (auto* sources : {&run.train, &run.val}) sources->pipes_allowed |= options.allow_pipe;
   }

@@ -78,14 +78,8 @@ size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t se
   return place;
 }
 
-bool RunPlanner::give_up_unfinished(const std::vector<size_t>& runs) {
-  const auto done = [&](size_t run) { return is_done(plan_, run); };
-  if (std::all_of(runs.begin(), runs.end(), done)) return false;
-  for (const size_t run : runs) {
-    plan_.runs[run].wanted = false;
-    for (const size_t need : plan_.runs[run].needs) plan_.runs[need].wanted = false;
-  }
-  return true;
+bool RunPlanner::are_done(const std::vector<size_t>& runs) const {
+  return std::all_of(runs.begin(), runs.end(), [&](size_t run) { return is_done(plan_, run); });
 }
 
 PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int64_t seed) const {

@@ -25,9 +25,8 @@ class RunPlanner {
   /// plan, which may have it already.
   size_t add(const RunSpec& spec, const std::string& value, int64_t seed);
 
-  /// Of runs that cannot be made here: if not all of them are finished, none is begun, nor what
-  /// they need. Returns whether that is so.
-  bool give_up_unfinished(const std::vector<size_t>& runs);
+  /// Whether nothing is left to do for any of these runs.
+  bool are_done(const std::vector<size_t>& runs) const;
 
  private:
   PlannedRun begin(const RunSpec& spec, const std::string& value, int64_t seed) const;
