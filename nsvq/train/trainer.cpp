@@ -7,6 +7,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/seeds.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/tokenizer/loader_options.h"
@@ -22,14 +23,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Says what a run that goes on makes of settings that may change.
+void note_changes(const Config& here, const Config& there) {
+  const auto falls_to_the_end = [](const LrScheduleConfig& schedule) {
+    const bool falls = schedule.shape != "constant" && schedule.shape != "same";
+    return falls && schedule.steps == 0;
+  };
+  const bool same_budget = here.train.steps == there.train.steps &&
+                           (here.train.steps > 0 || here.train.epochs == there.train.epochs);
+  if (!same_budget && (falls_to_the_end(here.optimizer.schedule) ||
+                       falls_to_the_end(here.optimizer.discriminator_schedule))) {
+    log("the budget is another one than before, and learning rates that fall to its end change "
+        "with it (optimizer.schedule.steps keeps them)");
+  }
+  if (with_absolute_paths(here).train.init_from != with_absolute_paths(there).train.init_from) {
+    log("train.init_from has no effect on a run that goes on");
+  }
+}
+
 void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
                          const std::string& from) {
   const auto text = checkpoint.model.metadata.find("nsvq.config");
   if (text == checkpoint.model.metadata.end()) {
     throw UserError("{}: carries no configuration (metadata 'nsvq.config')", from);
   }
-  const auto differences = essential_differences(config, parse_config(text->second, from));
-  if (differences.empty()) return;
+  const auto there = parse_config(text->second, from);
+  const auto differences = essential_differences(config, there);
+  if (differences.empty()) return note_changes(config, there);
   throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
                   fmt::join(differences, ", "));
 }

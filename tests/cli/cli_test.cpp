@@ -77,6 +77,25 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   EXPECT_NE(info.out.find("step         6"), std::string::npos) << info.out;
 }
 
+TEST_F(Cli, WhatARunThatGoesOnMakesOfChangesIsSaid) {
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", recipe_, "optimizer.schedule.shape=cosine", "--run",
+                                      run_};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.error;
+    return result.error;
+  };
+  const std::string moved = "the budget is another one", start = "train.init_from has no effect";
+  train({"train.steps=2"});
+  const auto longer = train({"train.steps=3", "--resume"});
+  expect_contains(longer, {moved});
+  EXPECT_EQ(longer.find(start), std::string::npos);
+  const auto again = train({"train.steps=3", "--resume", "train.init_from=" + run_});
+  expect_contains(again, {start});
+  EXPECT_EQ(again.find(moved), std::string::npos);
+}
+
 TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
   const auto printed = run({"config", recipe_, "train.epochs=7"});
   EXPECT_EQ(printed.code, 0);
