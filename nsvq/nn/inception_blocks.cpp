@@ -1,7 +1,5 @@
 #include "nsvq/nn/inception_blocks.h"
 
-#include <cmath>
-
 namespace nsvq {
 
 namespace {
@@ -34,25 +32,11 @@ torch::Tensor pool3x3(const torch::Tensor& x, Pool pool) {
 }
 
 InceptionConv::InceptionConv(int64_t inputs, const InceptionConvShape& shape)
-    : stride_(shape.stride) {
-  const auto [height, width] = shape.kernel;
-  padding_ = shape.padded ? Kernel{height / 2, width / 2} : Kernel{0, 0};
-  const auto conv = register_module("conv", std::make_shared<torch::nn::Module>());
-  const auto norm = register_module("bn", std::make_shared<torch::nn::Module>());
-  const double bound = std::sqrt(6.0 / static_cast<double>(inputs * height * width));
-  const auto random = at::empty({shape.outputs, inputs, height, width}).uniform_(-bound, bound);
-  kernel_ = conv->register_parameter("weight", random, /*requires_grad=*/false);
-  scale_ = norm->register_parameter("weight", at::ones({shape.outputs}), false);
-  bias_ = norm->register_parameter("bias", at::zeros({shape.outputs}), false);
-  mean_ = norm->register_parameter("running_mean", at::zeros({shape.outputs}), false);
-  variance_ = norm->register_parameter("running_var", at::ones({shape.outputs}), false);
-}
+    : layer_(*this, "conv", "bn", {inputs, shape.outputs, shape.kernel, shape.stride, shape.padded},
+             kEpsilon) {}
 
 torch::Tensor InceptionConv::forward(const torch::Tensor& x) const {
-  const auto y = at::conv2d(x, kernel_, {}, stride_, padding_);
-  return at::batch_norm(y, scale_, bias_, mean_, variance_, /*training=*/false, /*momentum=*/0,
-                        kEpsilon, /*cudnn_enabled=*/true)
-      .relu_();
+  return layer_.forward(x).relu_();
 }
 
 InceptionBlock::InceptionBlock(int64_t inputs, const std::vector<InceptionBranch>& branches) {

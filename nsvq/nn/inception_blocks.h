@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/nn/conv_norm.h"
+
 namespace nsvq {
 
 /// A 3x3 pool. Pools of stride 1 are padded, so that they keep the size.
@@ -31,16 +33,14 @@ struct InceptionConvShape {
 };
 
 /// torchvision's BasicConv2d in evaluation mode: convolution, batch norm by its running statistics,
-/// ReLU. The statistics are parameters here, so that load_parameters fills them.
+/// ReLU.
 class InceptionConv : public torch::nn::Module {
  public:
   InceptionConv(int64_t inputs, const InceptionConvShape& shape);
   torch::Tensor forward(const torch::Tensor& x) const;
 
  private:
-  int64_t stride_;
-  std::array<int64_t, 2> padding_;
-  torch::Tensor kernel_, scale_, bias_, mean_, variance_;
+  ConvNorm layer_;
 };
 
 /// A pool, a chain of convolutions, then optionally a fork: parallel convolutions whose outputs are

@@ -1,7 +1,8 @@
 #include "nsvq/nn/resnet50.h"
 
 #include <array>
-#include <cmath>
+#include <memory>
+#include <string>
 
 namespace nsvq {
 
@@ -11,31 +12,20 @@ constexpr double kEpsilon = 1e-5;  // of the batch norm
 constexpr int64_t kExpansion = 4;  // a bottleneck's output channels for each of its width
 constexpr std::array<int64_t, 4> kBottlenecks = {3, 4, 6, 3};  // of each layer
 
+struct SquareConv {
+  int64_t inputs, outputs, kernel, stride;
+};
+
+ConvNorm add_conv_norm(torch::nn::Module& parent, const std::string& conv, const std::string& norm,
+                       const SquareConv& shape) {
+  return {parent,
+          conv,
+          norm,
+          {shape.inputs, shape.outputs, {shape.kernel, shape.kernel}, shape.stride},
+          kEpsilon};
+}
+
 }  // namespace
-
-ResNet50::ConvNorm ResNet50::add_conv_norm(torch::nn::Module& parent, const std::string& conv,
-                                           const std::string& norm, const ConvNormShape& shape) {
-  const auto [inputs, outputs, kernel, stride] = shape;
-  const auto kernels = parent.register_module(conv, std::make_shared<torch::nn::Module>());
-  const auto numbers = parent.register_module(norm, std::make_shared<torch::nn::Module>());
-  const double bound = std::sqrt(6.0 / static_cast<double>(inputs * kernel * kernel));
-  const auto random = at::empty({outputs, inputs, kernel, kernel}).uniform_(-bound, bound);
-  const auto add = [&](const char* name, const torch::Tensor& value) {
-    return numbers->register_parameter(name, value, /*requires_grad=*/false);
-  };
-  return {kernels->register_parameter("weight", random, /*requires_grad=*/false),
-          add("weight", at::ones({outputs})),
-          add("bias", at::zeros({outputs})),
-          add("running_mean", at::zeros({outputs})),
-          add("running_var", at::ones({outputs})),
-          stride};
-}
-
-torch::Tensor ResNet50::ConvNorm::forward(const torch::Tensor& x) const {
-  const auto y = at::conv2d(x, kernel, {}, stride, kernel.size(2) / 2);
-  return at::batch_norm(y, scale, bias, mean, variance, /*training=*/false, /*momentum=*/0,
-                        kEpsilon, /*cudnn_enabled=*/true);
-}
 
 ResNet50::Bottleneck ResNet50::make_bottleneck(torch::nn::Module& parent, int64_t inputs,
                                                int64_t width, int64_t stride) {

@@ -5,11 +5,10 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/losses/random_lpips.h"
+#include "tests/nn/golden.h"
 
 namespace nsvq {
 
@@ -17,34 +16,30 @@ namespace nsvq {
 inline std::map<std::string, torch::Tensor> formula_weights(const torch::nn::Module& net) {
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& item : net.named_parameters()) {
-    const auto& name = item.key();
-    auto values = draw(name, item.value().sizes());
-    if (values.dim() > 1) {
-      values = values * std::sqrt(6.0 / static_cast<double>(values[0].numel()));
-    } else if (name.ends_with("weight") || name.ends_with("running_var")) {
-      values = values / 2 + 1;
-    } else {
-      values = values / 4;
-    }
-    tensors[name] = values.to(torch::kFloat);
+    const auto& [name, value] = item.pair();
+    const bool about_one = name.ends_with("weight") || name.ends_with("running_var");
+    tensors[name] = value.dim() > 1
+                        ? draw_golden(name, value.sizes(),
+                                      std::sqrt(6.0 / static_cast<double>(value[0].numel())))
+                    : about_one ? draw_golden(name, value.sizes(), 0.5, 1)
+                                : draw_golden(name, value.sizes(), 0.25);
   }
   return tensors;
 }
 
-/// Compares a tensor with `summary` of golden/autoencoder.py.
-inline void expect_matches(const torch::Tensor& actual, const nlohmann::json& golden,
-                           double tolerance) {
-  const auto flat = actual.to(torch::kDouble).contiguous().flatten();
-  const auto norm = golden.at("norm").get<double>();
-  EXPECT_NEAR(flat.norm().item<double>(), norm, tolerance * norm);
-  const auto samples = golden.at("samples").get<std::vector<double>>();
-  const auto count = static_cast<int64_t>(samples.size());
-  ASSERT_GE(count, 16);
-  const double size = norm / std::sqrt(static_cast<double>(flat.numel()));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto value = flat[i * flat.numel() / count].item<double>();
-    EXPECT_NEAR(value, samples[i], tolerance * (size + std::abs(samples[i]))) << "sample " << i;
+/// A pretrained network's tensors: of so many convolutions, with the four tensors of a batch norm
+/// each, and so many numbers without running statistics; some of their names.
+inline void expect_conv_norms(const torch::nn::Module& net, size_t convolutions, int64_t numbers,
+                              const std::vector<std::string>& names) {
+  const auto parameters = net.named_parameters();
+  EXPECT_EQ(parameters.size(), 5 * convolutions);
+  int64_t found = 0;
+  for (const auto& item : parameters) {
+    EXPECT_FALSE(item.value().requires_grad()) << item.key();
+    if (item.key().find("running") == std::string::npos) found += item.value().numel();
   }
+  EXPECT_EQ(found, numbers);
+  for (const auto& name : names) EXPECT_NE(parameters.find(name), nullptr) << name;
 }
 
 }  // namespace nsvq
