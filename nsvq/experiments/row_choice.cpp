@@ -40,8 +40,9 @@ void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
     throw UserError("--rows: {} is several rows: {}", name, rows);
   }
   const auto& values = spec->values;
-  const auto value = name.substr(std::min(name.find('@'), name.size() - 1) + 1);
-  const bool known = std::find(values.begin(), values.end(), value) != values.end();
+  const bool known = std::any_of(values.begin(), values.end(), [&](const auto& value) {
+    return name == spec->name + "@" + value;
+  });
   if (spec->vary == kGpus && (known || here.empty())) {
     throw UserError("--rows: {} needs more GPUs than this machine has", name);
   }

@@ -15,6 +15,7 @@
 #include "nsvq/experiments/run_kind.h"
 #include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/train/trainer.h"
 
 namespace nsvq {
 
@@ -170,11 +171,10 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   run.steps = train.steps;
   run.epochs = train.epochs;
   run.size = settings.run.data.size;
-  run.batch =
-      train.global_batch > 0 ? train.global_batch : run.gpus * train.batch_size * train.accumulate;
-  if (train.global_batch % (run.gpus * train.accumulate) != 0) {
-    throw UserError("{}: train.global_batch: {} images cannot be dealt evenly to {} GPUs",
-                    settings_.where("runs." + run.name), train.global_batch, run.gpus);
+  try {
+    run.batch = run.gpus * rank_batch(train, run.gpus);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", settings_.where("runs." + run.name), error.what());
   }
   if (run.kind == "diffusion") {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });

@@ -64,18 +64,17 @@ LoopOptions loop_options(const Config& config, c10::Device device) {
           gradients,    summarize_settings(config)};
 }
 
-/// Images of one rank in a step.
-int64_t rank_batch(const TrainConfig& train, const Group& group) {
+}  // namespace
+
+int64_t rank_batch(const TrainConfig& train, int64_t ranks) {
   if (train.global_batch == 0) return train.batch_size * train.accumulate;
-  const int64_t parts = group.size() * train.accumulate;
-  if (train.global_batch % parts == 0) return train.global_batch / group.size();
+  const int64_t parts = ranks * train.accumulate;
+  if (train.global_batch % parts == 0) return train.global_batch / ranks;
   throw UserError(
       "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
       "{}; use a multiple of {}",
-      train.global_batch, group.size(), train.accumulate, parts);
+      train.global_batch, ranks, train.accumulate, parts);
 }
-
-}  // namespace
 
 TorchSettings training_torch_settings(const Config& config, c10::Device device) {
   return {.threads = config.threads,
@@ -89,7 +88,7 @@ LoaderOptions training_loader_options(const Config& config, const Group& group,
   options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
   options.transform.flip = config.data.flip;
   options.shuffle = true;
-  options.batch_size = rank_batch(config.train, group);
+  options.batch_size = rank_batch(config.train, group.size());
   options.seed = seed_for(config.seed, Draw::batches);
   options.rank = group.rank();
   options.world = group.size();

@@ -14,6 +14,9 @@
 
 namespace nsvq {
 
+/// Images of one rank in a step. Throws UserError if train.global_batch cannot be dealt evenly.
+int64_t rank_batch(const TrainConfig& train, int64_t ranks);
+
 /// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
 /// `device`.
 LoaderOptions training_loader_options(const Config& config, const Group& group,

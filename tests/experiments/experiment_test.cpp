@@ -195,7 +195,7 @@ TEST_F(PlanTest, NumbersOfGpusAreThoseOfTheMachine) {
   auto uneven = with("quantizer.tau, values: [0.1, 1]", "gpus, values: [1, 2]");
   uneven.replace(uneven.find("test: {over"), 11, "test: {set: [train.global_batch=5], over");
   expect_contains(error_of([&] { this->plan(uneven); }),
-                  {"x.yaml: runs.sweep@2: train.global_batch: 5", "2 GPUs"});
+                  {"x.yaml: runs.sweep@2: train.global_batch: 5", "2 processes"});
   // One GPU is what a run without the key has.
   const auto chart =
       std::string(", values: [0.1, 1]}\ncharts:\n  tau: {kind: sweep, y: [psnr], runs: [sweep]}");
