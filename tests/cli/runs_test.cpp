@@ -8,6 +8,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/file.h"
+#include "nsvq/report/run_log.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/recipe.h"
 #include "nsvq/train/checkpoint.h"
@@ -147,6 +148,12 @@ TEST_F(RunsCommand, TheTotalAfterAnEpochThatWasCutIsThatOfTraining) {
   const auto run_folder = (folder_ / "run").string();
   ASSERT_EQ(run({"train", recipe_.string(), "train.steps=4", "--run", run_folder}).code, 0);
   expect_contains(run({"runs", run_folder}).out, {"4 of 4"});
+  std::vector<bool> cut;
+  const auto log = read_run_log(fs::path(run_folder) / "metrics.jsonl");
+  for (const auto* epoch : log.of_kind("epoch")) {
+    cut.push_back(epoch->values.contains("cut"));
+  }
+  EXPECT_EQ(cut, (std::vector<bool>{false, true}));
   const auto longer = run({"train", run_folder, "--resume", "train.steps=0", "train.epochs=4",
                            "checkpoint.every_steps=1", "checkpoint.keep=100"});
   ASSERT_EQ(longer.code, 0) << longer.error;
