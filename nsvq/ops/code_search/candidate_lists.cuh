@@ -1,10 +1,11 @@
 // What the four threads of a quad keep of a latent during the first pass: the list of its
 // candidates, and sums over all other codes.
 //
-// As a rule a tile has no candidate for a thread or one, which is found in its registers. Where
-// some thread has several, or a closed list is to be opened, the scores go through shared memory,
-// where a loop can reach them, 64 codes at a time, and the warp takes its latents one after the
-// other, two codes to a lane: so much code for each register would not fit the instruction cache.
+// As a rule a tile has no candidate for a thread or one, which is found in its registers
+// (few_candidates.cuh). Where some thread has several, or a closed list is to be opened, the scores
+// go through shared memory, where a loop can reach them, 64 codes at a time, and the warp takes its
+// latents one after the other, two codes to a lane: so much code for each register would not fit
+// the instruction cache.
 #pragma once
 
 #include "nsvq/ops/code_search/tile_ring.cuh"
@@ -180,59 +181,6 @@ __device__ void attend(Board& board, bool calls, const Bounds& bounds, int first
     collect_several<kSums>(board, __ffs(owners) - 1, bounds, first_code, lists, offset, state);
   }
   __syncwarp();
-}
-
-/// Takes candidates out of a latent's scores, every second pair of `scores` from kFirst on, if no
-/// lane has more than a few of them, or than one where the tile's bound is not that of its codes;
-/// `top` is the lane's highest. False: some lane has, and nothing is done.
-template <bool kSums, int kFirst, int kCount>
-__device__ bool collect_few(float (&scores)[kCount], float top, const Header& header,
-                            int first_code, const Lists& lists, int offset, State& state) {
-  const int lane = threadIdx.x % 32, place = lane % 4;
-  const int few = is_uneven(header) ? 1 : 4;
-  const float slack = state.slack.of(header), highest = quad_max(top);
-  const bool woken = state.closed() && highest >= state.call(header);
-  const float risen = state.closed() ? state.floor : fmaxf(state.floor, highest - slack);
-  const float limit = state.closed() ? -kNothing : fmaxf(risen - slack, kLeast);
-  uint32_t bits = 0, written = 0;
-#pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) {
-    if (scores[kFirst + i / 2 * 4 + i % 2] >= limit) bits |= 1u << i;
-  }
-  if (__any_sync(~0u, woken || __popc(bits) > few)) return false;
-  if constexpr (kSums) raise_floor(state, risen);
-  state.floor = risen;
-  const SearchPass& pass = *lists.pass;
-  const int latent = lists.row + offset, room = lists.room_of(latent);
-  Candidate* list = pass.candidates + (int64_t{latent} * pass.splits + lists.split) * pass.capacity;
-  const bool several = __any_sync(~0u, __popc(bits) > 1);
-  int count = state.places;
-#pragma unroll 1
-  do {
-    const uint32_t quad = __ballot_sync(~0u, bits > 0) >> (lane - place) & 0xfu;
-    const int at = count + __popc(quad & ((1u << place) - 1)), i = __ffs(bits) - 1;
-    float score = top;
-    if (several) {
-#pragma unroll
-      for (int k = 0; k < kCount / 2; ++k) {
-        if (i == k) score = scores[kFirst + k / 2 * 4 + k % 2];
-      }
-    }
-    if (bits && at < room) {
-      list[at] = {first_code + place * 2 + i / 2 * 8 + i % 2, score};
-      written |= 1u << i;
-    }
-    count += __popc(quad);
-    bits &= bits - 1;
-  } while (several && __any_sync(~0u, bits > 0));
-  if constexpr (kSums) {
-#pragma unroll
-    for (int k = 0; k < kCount / 2; ++k) {
-      if (written >> k & 1) scores[kFirst + k / 2 * 4 + k % 2] = kNothing;
-    }
-  }
-  if (!state.closed()) state.places = count > room ? ~room : count;
-  return true;
 }
 
 }  // namespace nsvq::sm90

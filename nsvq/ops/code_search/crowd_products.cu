@@ -59,17 +59,21 @@ struct Centres {
   }
 };
 
-/// Of up to 32 crowds from `first` on those for which a code is marked, or that have no marks.
+/// Of 32 crowds from `first` on, a multiple of 32, those for which a code is marked, or that have
+/// no marks.
 __device__ uint32_t marked_for(const Crowds& crowds, int64_t code, int first, uint32_t near) {
-  const int64_t word = code / 8 / 32, last = crowds.marked - first;
-  const auto bit = static_cast<int>(code / 8 % 32);
-#pragma unroll 8
-  for (int i = 0; i < kCentres; ++i) {
-    if ((near >> i & 1) == 0 || i >= last) continue;
-    const uint32_t marks = __ldcg(crowds.marks + int64_t{first + i} * crowds.words + word);
-    if ((marks >> bit & 1) == 0) near &= ~(1u << i);
+  if (first >= crowds.marked) return near;
+  const auto* words =
+      reinterpret_cast<const uint4*>(crowds.marks + code / 32 * crowds.marked + first);
+  const auto bit = static_cast<int>(code % 32);
+  uint32_t bits = 0;
+#pragma unroll
+  for (int i = 0; i < kCentres; i += 4) {
+    const uint4 four = __ldcg(words + i / 4);
+    bits |= (four.x >> bit & 1) << i | (four.y >> bit & 1) << (i + 1) |
+            (four.z >> bit & 1) << (i + 2) | (four.w >> bit & 1) << (i + 3);
   }
-  return near;
+  return near & bits;
 }
 
 /// Whether a code belongs to a crowd. An equal of the centre with a higher index cannot win.

@@ -32,7 +32,7 @@ namespace nsvq {
 
 constexpr int kMostHits = 128;
 /// Memory for marks, about: of crowds beyond it all codes count as marked.
-constexpr int64_t kMarkBytes = int64_t{8} << 20;
+constexpr int64_t kMarkBytes = int64_t{16} << 20;
 /// Crowds that the products take at a time. With no more of them marks cost more than they spare.
 constexpr int kCentres = 32;
 
@@ -53,7 +53,7 @@ struct Crowds {
   int32_t* places;     ///< [K] where a centre is in `centres`
   int32_t* centre_of;  ///< [N] -1: in no crowd
   float* scores;       ///< [N] lower bounds of the best score in the first pass
-  uint32_t* marks;     ///< [marked, words] a bit for 8 codes, of the first crowds
+  uint32_t* marks;     ///< [words, marked] a bit for a code, of the first crowds
   int32_t marked, words;
   CrowdMember* members;             ///< [latents] as they joined
   int32_t* latents;                 ///< [latents] crowd by crowd

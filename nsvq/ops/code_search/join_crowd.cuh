@@ -88,8 +88,9 @@ __device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> ca
   }
   place = __shfl_sync(~0u, place, 0);
   if (place < 0 || place >= crowds.marked) return;
-  uint32_t* marks = crowds.marks + int64_t{place} * crowds.words;
-  for (int i = threadIdx.x % 32; i < crowds.words; i += 32) marks[i] = 0;
+  for (int i = threadIdx.x % 32; i < crowds.words; i += 32) {
+    crowds.marks[int64_t{i} * crowds.marked + place] = 0;
+  }
 }
 
 }  // namespace nsvq::crowds

@@ -1,6 +1,6 @@
 // The codes that latents in crowds may be nearest to (crowds.h): the products of the first pass
-// once more, now that its best score is known, and groups of 8 codes of which one comes within
-// the error bounds of it are marked.
+// once more, now that its best score is known, and the codes that come within the error bounds of
+// it are marked.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/code_search/crowds.h"
@@ -21,13 +21,11 @@ using namespace sm90;
 struct Marker {
   float floor = 1e38f;
   Slack slack{0, 0};
-  uint32_t* marks = nullptr;
+  uint32_t* marks = nullptr;  ///< those of its crowd, of the first 32 codes
 
-  /// The groups of 8 codes that begin at `first`, one a bit. As a rule another latent of the crowd
-  /// has marked them.
-  __device__ void add(int first, uint32_t bits) const {
-    uint32_t* word = marks + first / 32;
-    bits <<= first % 32;
+  /// As a rule another latent of the crowd has marked them.
+  __device__ void add(int64_t offset, uint32_t bits) const {
+    uint32_t* word = marks + offset;
     if (bits & ~__ldcg(word)) atomicOr(word, bits);
   }
 };
@@ -39,14 +37,15 @@ __device__ Marker marker_of(const Problem& problem, int64_t latent, float rate) 
   const int32_t centre = crowds.centre_of[latent];
   if (centre < 0 || crowds.places[centre] >= crowds.marked) return {};
   return {crowds.scores[latent], slack_of<kPanels>(problem.pass.rows[latent], rate),
-          crowds.marks + int64_t{crowds.places[centre]} * crowds.words};
+          crowds.marks + crowds.places[centre]};
 }
 
-/// Marks what a tile has for the thread's two latents, 8 rows apart.
+/// Marks what a tile has for the thread's two latents, 8 rows apart. Each lane of a quad has a word
+/// of its marks.
 template <int kPanels, int kCount>
 __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float twice_rate, int t,
-                          const Marker (&markers)[2]) {
-  constexpr int kEights = kCount / 4;
+                          const Marker (&markers)[2], int marked) {
+  constexpr int kWords = tile_rows(kPanels) / 32;
   const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
   const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
   float top[2];
@@ -54,17 +53,25 @@ __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float tw
   const float limits[2] = {markers[0].floor - markers[0].slack.of(header),
                            markers[1].floor - markers[1].slack.of(header)};
   if (!__any_sync(~0u, top[0] >= limits[0] || top[1] >= limits[1])) return;
+  const int place = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    uint32_t bits = 0;
+    uint32_t own = 0;
 #pragma unroll
-    for (int i = 0; i < kEights; ++i) {
-      const float higher = fmaxf(scores[4 * i + 2 * r], scores[4 * i + 2 * r + 1]);
-      if (higher >= limits[r]) bits |= 1u << i;
+    for (int w = 0; w < kWords; ++w) {
+      uint32_t bits = 0;  // of the lane's two codes in each eight
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (scores[16 * w + i / 2 * 4 + 2 * r + i % 2] >= limits[r]) {
+          bits |= 1u << (i / 2 * 8 + i % 2);
+        }
+      }
+      bits <<= 2 * place;
+      bits |= __shfl_xor_sync(~0u, bits, 1);
+      bits |= __shfl_xor_sync(~0u, bits, 2);
+      if (place == w) own = bits;
     }
-    bits |= __shfl_xor_sync(~0u, bits, 1);
-    bits |= __shfl_xor_sync(~0u, bits, 2);
-    if (threadIdx.x % 4 == 0 && bits && markers[r].marks) markers[r].add(t * kEights, bits);
+    if (own && markers[r].marks) markers[r].add((int64_t{t} * kWords + place) * marked, own);
   }
 }
 
@@ -78,10 +85,10 @@ __device__ void mark(const Problem& problem, Barriers<kStages>& barriers, const 
     markers[i / 2][i % 2] =
         marker_of<kPanels>(problem, first_latent() + i / 2 * 64 + i % 2 * 8, rate);
   }
-  sweep_tiles<kPanels>(barriers, resident, range,
-                       [&](auto& products, const uint8_t* tile, int t, auto half) {
-                         mark_tile<kPanels>(products, tile, 2 * rate, t, markers[half]);
-                       });
+  sweep_tiles<kPanels>(
+      barriers, resident, range, [&](auto& products, const uint8_t* tile, int t, auto half) {
+        mark_tile<kPanels>(products, tile, 2 * rate, t, markers[half], problem.crowds.marked);
+      });
 }
 
 /// Whether a latent of the block is in a crowd.

@@ -60,6 +60,7 @@ __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanel
   atomicMax(reinterpret_cast<int*>(&widest->norm), __float_as_int(reach * norm));
   atomicMax(reinterpret_cast<int*>(&widest->residual), __float_as_int(reach * residual));
   atomicMax(reinterpret_cast<int*>(&widest->gamma), __float_as_int(reach * gamma));
+  if (is_uneven(*header)) widest->least = 1;
 }
 
 /// Blocks from 0 on pack tiles of codes, the others latents. Their weights are not known yet.

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "nsvq/ops/code_search/candidate_lists.cuh"
+#include "nsvq/ops/code_search/few_candidates.cuh"
 
 namespace nsvq::sm90 {
 
@@ -127,8 +127,9 @@ __device__ void judge_calls(const float (&scores)[kCount], const Header& header,
   for (int r = 0; r < 2; ++r) calls[r] = calls[r] && reach[r] + slack[r].base >= states[r].floor;
 }
 
-/// Reads the products of a tile: candidates to their lists, all other scores to the sums.
-template <int kPanels, bool kSums, int kCount>
+/// Reads the products of a tile: candidates to their lists, all other scores to the sums. kUneven:
+/// norms in the tile may differ much.
+template <int kPanels, bool kSums, bool kUneven, int kCount>
 __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
                                 int first_code, const Lists& lists, int offset, Board& board,
                                 State (&states)[2]) {
@@ -139,14 +140,16 @@ __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, fl
   bool calls[2] = {top[0] >= states[0].call(header), top[1] >= states[1].call(header)};
   if (__any_sync(~0u, calls[0] || calls[1])) {
     const float rate = 0.5f * twice_rate;
-    if (is_uneven(header)) judge_calls(scores, header, rate, states, calls);
+    if (kUneven && is_uneven(header)) judge_calls(scores, header, rate, states, calls);
     uint32_t left = 0;
     if (__any_sync(~0u, calls[0]) &&
-        !collect_few<kSums, 0>(scores, top[0], header, first_code, lists, offset, states[0])) {
+        !collect_few<kSums, kUneven, 0>(scores, top[0], calls[0], header, rate, first_code, lists,
+                                        offset, states[0])) {
       left = 1;
     }
     if (__any_sync(~0u, calls[1]) &&
-        !collect_few<kSums, 2>(scores, top[1], header, first_code, lists, offset + 8, states[1])) {
+        !collect_few<kSums, kUneven, 2>(scores, top[1], calls[1], header, rate, first_code, lists,
+                                        offset + 8, states[1])) {
       left |= 2;
     }
     if (left) {

@@ -33,8 +33,8 @@ __device__ void write_partial(const State& state, const SearchPass& pass, int64_
   }
 }
 
-/// The part of a warpgroup.
-template <int kPanels, bool kSums, int kStages>
+/// The part of a warpgroup. kUneven: some tile of codes is uneven.
+template <int kPanels, bool kSums, bool kUneven, int kStages>
 __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, const uint8_t* resident,
                        Board* boards, const TileRange& range) {
   Lists lists{&pass, first_latent(), static_cast<int>(blockIdx.y)};
@@ -50,8 +50,8 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, cons
   sweep_tiles<kPanels>(
       barriers, resident, range, [&](auto& products, const uint8_t* tile, int t, auto half) {
         if (half == 0) lists.grow(t - range.first);
-        search_epilogue<kPanels, kSums>(products, tile, 2 * rate, t * tile_rows(kPanels), lists,
-                                        half * 64, board, states[half]);
+        search_epilogue<kPanels, kSums, kUneven>(products, tile, 2 * rate, t * tile_rows(kPanels),
+                                                 lists, half * 64, board, states[half]);
       });
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -75,7 +75,12 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
   if (threadIdx.x < kReaders) {
     take_registers();
     auto* boards = reinterpret_cast<Board*>(resident + sweep_bytes(kPanels) - 1024);
-    search<kPanels, kSums>(pass, barriers, resident, boards, range);
+    // Apart, so that a search without uneven tiles has none of the code for these in its loop.
+    if (pass.widest->least > 0) {
+      search<kPanels, kSums, true>(pass, barriers, resident, boards, range);
+    } else {
+      search<kPanels, kSums, false>(pass, barriers, resident, boards, range);
+    }
   } else {
     give_registers();
     if (threadIdx.x == kReaders) copy_tiles<kPanels>(pass, barriers, resident, range);

@@ -54,8 +54,8 @@ struct CrowdRoom {
       : n(in.z.size(0)),
         k(in.c.size(0)),
         row(int64_t{panels_for(in.dimension)} * kPanelColumns),
-        words((k + 255) / 256),
-        marked(std::min(n, kMarkBytes / (words * 4))),
+        words((k + 127) / 128 * 4),  // of whole tiles
+        marked(std::min(n, kMarkBytes / (words * 4)) / 32 * 32),
         bytes(in.room<uint8_t>(n * (2 * row + sizeof(crowds::Difference) +
                                     kMostHits * sizeof(Candidate) + sizeof(CrowdMember) +
                                     6 * sizeof(int32_t)) +

@@ -116,7 +116,8 @@ struct Results {
 
 /// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
 /// latents, a multiple of 256 of them, and their rows [N]. `widest` (zero on entry) gets the
-/// largest of each number in the tiles' headers, but for the least norm, times the tile's reach.
+/// largest of each number in the tiles' headers, times the tile's reach; in place of the least norm
+/// 1 if some tile is uneven.
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
                        uint8_t* latent_tiles, Row* rows, Header* widest, cudaStream_t stream);
