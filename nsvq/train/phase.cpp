@@ -86,15 +86,24 @@ std::vector<double> compared(const ScheduleConfig& schedule, std::vector<double>
   return commitment;
 }
 
+/// Names what was compared, so that the log tells why the encoder was frozen.
+std::string plateau_reason(const ScheduleConfig& schedule, const std::vector<double>& values) {
+  const auto split = values.end() - schedule.patience;
+  return fmt::format("{}{}commitment loss has not decreased for {} (lowest {:.6g}, before {:.6g})",
+                     schedule.smoothing > 0 ? "smoothed " : "",
+                     schedule.commitment == "validation" ? "validation " : "",
+                     count_of(schedule.patience, "epoch"), least(split, values.end()),
+                     least(values.begin(), split));
+}
+
 }  // namespace
 
 std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
                                          const std::vector<double>& commitment) {
   const auto epoch = static_cast<int64_t>(commitment.size());
-  if (schedule.freeze == "plateau" &&
-      on_plateau(compared(schedule, commitment), schedule.patience)) {
-    return fmt::format("commitment loss has not decreased for {}",
-                       count_of(schedule.patience, "epoch"));
+  if (schedule.freeze == "plateau") {
+    const auto values = compared(schedule, commitment);
+    if (on_plateau(values, schedule.patience)) return plateau_reason(schedule, values);
   }
   if (schedule.freeze == "epoch" && epoch >= schedule.freeze_epoch) {
     return fmt::format("schedule.freeze_epoch is {}", schedule.freeze_epoch);

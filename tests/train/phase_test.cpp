@@ -32,7 +32,13 @@ TEST(Freeze, EachRuleGivesItsReason) {
   ScheduleConfig schedule;
   schedule.patience = 2;
   EXPECT_EQ(freeze_reason(schedule, {3, 2, 1}), std::nullopt);
-  EXPECT_EQ(freeze_reason(schedule, {1, 2, 3}), "commitment loss has not decreased for 2 epochs");
+  EXPECT_EQ(freeze_reason(schedule, {1, 2, 3}),
+            "commitment loss has not decreased for 2 epochs (lowest 2, before 1)");
+  schedule.commitment = "validation";
+  schedule.smoothing = 0.5;
+  EXPECT_EQ(
+      freeze_reason(schedule, {1, 2, 3}),
+      "smoothed validation commitment loss has not decreased for 2 epochs (lowest 1.5, before 1)");
   schedule.latest_epoch = 3;
   EXPECT_EQ(freeze_reason(schedule, {3, 2, 1}), "schedule.latest_epoch is 3");
   schedule.freeze = "never";
