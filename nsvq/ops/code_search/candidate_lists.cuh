@@ -2,8 +2,8 @@
 // candidates, and sums over all other codes.
 //
 // As a rule a tile has no candidate for a thread or one, which is found in its registers
-// (few_candidates.cuh). Where some thread has several, or a closed list is to be opened, the scores
-// go through shared memory, where a loop can reach them, 64 codes at a time, and the warp takes its
+// (few_candidates.cuh). Where some thread has many, or a closed list is to be opened, the scores go
+// through shared memory, where a loop can reach them, 64 codes at a time, and the warp takes its
 // latents one after the other, two codes to a lane: so much code for each register would not fit
 // the instruction cache.
 #pragma once

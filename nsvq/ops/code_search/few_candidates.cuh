@@ -17,7 +17,7 @@ struct Few {
   __device__ bool too_many() const { return __any_sync(~0u, __popc(bits) > kMost); }
 };
 
-/// Calls visit(score, its place in `scores`, its error bound) for the codes of a lane.
+/// Calls visit(score, number, error bound) for the codes of a lane, which are numbered from 0 on.
 template <int kFirst, int kCount, typename Visit>
 __device__ void each_bound(const float (&scores)[kCount], const Header& header,
                            const CodeSlack& slack, Visit visit) {
@@ -39,7 +39,9 @@ __device__ void judge_each(const float (&scores)[kCount], bool calls, const Head
                      [&](float score, int, float off) { sure = fmaxf(sure, score - off); });
   sure = quad_max(sure);
   few.risen = state.closed() ? state.floor : fmaxf(few.risen, sure);
-  const float limit = state.closed() || !calls ? -kNothing : fmaxf(few.risen, kLeast);
+  // NaN: no score comes up to it, however large its bound is.
+  const float limit =
+      state.closed() || !calls ? __int_as_float(0x7fc00000) : fmaxf(few.risen, kLeast);
   few.bits = 0;
   each_bound<kFirst>(scores, header, own, [&](float score, int i, float off) {
     if (score + off >= limit) few.bits |= 1u << i;

@@ -23,7 +23,7 @@ struct Marker {
   Slack slack{0, 0};
   uint32_t* marks = nullptr;  ///< those of its crowd, of the first 32 codes
 
-  /// As a rule another latent of the crowd has marked them.
+  /// 32 codes, `offset` words further. As a rule another latent of the crowd has marked them.
   __device__ void add(int64_t offset, uint32_t bits) const {
     uint32_t* word = marks + offset;
     if (bits & ~__ldcg(word)) atomicOr(word, bits);
@@ -41,7 +41,7 @@ __device__ Marker marker_of(const Problem& problem, int64_t latent, float rate) 
 }
 
 /// Marks what a tile has for the thread's two latents, 8 rows apart. Each lane of a quad has a word
-/// of its marks.
+/// of its marks (of a tile of 64 rows the first two).
 template <int kPanels, int kCount>
 __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float twice_rate, int t,
                           const Marker (&markers)[2], int marked) {
