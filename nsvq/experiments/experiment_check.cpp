@@ -26,8 +26,8 @@ void check_gpus(const Experiment& experiment, const RunSpec& run, const std::str
     throw wrong_key(experiment, key, "a run of kind {} is not trained", run.kind);
   }
   for (const auto& value : values) {
-    const bool digits = value.find_first_not_of("0123456789") == std::string::npos;
-    if (digits && !value.empty() && value.size() < 4 && value.front() != '0') continue;
+    const auto number = parse_decimal(value);
+    if (number && *number >= 1 && *number <= 999 && value.front() != '0') continue;
     throw wrong_key(experiment, key, "expected a number of GPUs (1 to 999), got {}", quote(value));
   }
 }

@@ -99,7 +99,8 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
   }
   const auto& here = planner.settings().at_scale(spec);
   const auto leave_out = [&](const std::string& why) {
-    planned.notes.push_back(spec.title + kLeftOut + why);
+    planned.notes.push_back(fmt::format("{} is left out: {}", spec.title, why));
+    planned.left_out[spec.name] = planned.notes.back();
   };
   if (!here.skip.empty()) return leave_out(here.skip);
   std::vector<std::string> values = here.values.empty() ? spec.values : here.values;

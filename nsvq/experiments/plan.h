@@ -71,7 +71,8 @@ struct PlannedRow {
 struct PlannedExperiment {
   const Experiment* experiment = nullptr;
   std::vector<std::string> columns;
-  std::vector<std::string> notes;  ///< what is left out, and why
+  std::vector<std::string> notes;               ///< what is left out, and why
+  std::map<std::string, std::string> left_out;  ///< of them those about runs, by name
   std::vector<PlannedRow> rows;
 };
 

@@ -24,8 +24,8 @@ void refuse_left_out(const PlannedExperiment& planned, const std::string& name,
   const auto* spec = planned.experiment->find_run(name.substr(0, name.find('@')));
   if (!spec) return;
   if (!spec->row) throw UserError("--rows: {} is no row, but a run that rows need", spec->name);
-  for (const auto& note : planned.notes) {
-    if (note.starts_with(spec->title + kLeftOut)) throw UserError("--rows: {}", note);
+  if (const auto found = planned.left_out.find(spec->name); found != planned.left_out.end()) {
+    throw UserError("--rows: {}", found->second);
   }
   std::vector<std::string> here;
   for (const auto& row : planned.rows) {
