@@ -72,6 +72,7 @@ TEST(CrowdedCodes, FarAwayOnTheGpu) {
     expect_right(2600, 65537, dimension, 1, at::kCUDA, family);
   }
   expect_right(2600, 400000, 16, 1, at::kCUDA, family);
+  expect_right(48, 20000, 64, 1, at::kCUDA, family);  // more crowds than have marks
 }
 
 /// The same for a sanitizer.
@@ -106,16 +107,67 @@ TEST(CrowdedCodes, EqualCodesOnTheGpu) {
   }
 }
 
-/// Twice the same, though the order in which latents come into crowds is not.
+/// Codes of very different norms, over many tiles: judged by their own error bounds.
+TEST(CrowdedCodes, UnevenTilesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const Tf32Guard as_bench_ops(Tf32Work::products, true);
+  for (const int64_t dimension : {64, 128, 256}) {
+    for (const char* family : {"few moved codes", "uneven norms"}) {
+      expect_right(600, 65537, dimension, 1, at::kCUDA, family);
+    }
+  }
+}
+
+/// Crowds of which some latents are far from codes of which a few have moved: closed lists, uneven
+/// tiles and marks at once.
+TEST(CrowdedCodes, FarAwayInUnevenTilesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const std::string family = "crowded copies far away";
+  for (const int64_t dimension : {64, 256}) {
+    auto drawn = draw({family, 2600, 40000, dimension, family}, 9, at::kCUDA);
+    drawn.codebook.slice(0, 0, 40000, 97).mul_(20);
+    const auto expected =
+        std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook)).to(at::kCUDA);
+    const auto found = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
+    EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << dimension;
+    EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << dimension;
+  }
+}
+
+/// Values so near the end of fp32 that centring overflows and no error is bounded.
+TEST(CrowdedCodes, LargestValuesOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const std::string family = "random";
+  for (const int64_t dimension : {64, 256}) {
+    auto drawn = draw({family, 70, 9001, dimension, family}, 10, at::kCUDA);
+    drawn.codebook.mul_(1e36);
+    drawn.codebook.slice(0, 0, 9001, 50).abs_().clamp_(1e34, 1e36).add_(2e38);
+    drawn.latents.slice(0, 0, 70, 2).fill_(-3.2e38);
+    const auto expected =
+        std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook)).to(at::kCUDA);
+    for (const auto& place : places_on(at::kCUDA)) {
+      const Environment path("NSVQ_GPU_PATH", place.path);
+      const auto found = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
+      EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0)
+          << place.name << ", d = " << dimension;
+    }
+  }
+}
+
+/// Many times the same, though the order in which latents come into crowds is not, nor, where codes
+/// are equal by the hundred, the number of hits.
 TEST(CrowdedCodes, RepeatThemselvesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const std::string family = "crowded copies";
-  const auto drawn = draw({family, 2600, 40000, 96, family}, 7, at::kCUDA);
-  const auto first = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
-  for (int i = 0; i < 3; ++i) {
-    const auto again = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
-    EXPECT_TRUE(at::equal(again.indices, first.indices));
-    EXPECT_TRUE(at::equal(again.loss, first.loss));
+  for (const std::string family : {"crowded copies", "crowded copies far away", "duplicates"}) {
+    const auto drawn = draw({family, 2600, 40000, 96, family}, 7, at::kCUDA);
+    const auto codebook =
+        family == "duplicates" ? drawn.codebook.slice(0, 0, 100).repeat({400, 1}) : drawn.codebook;
+    const auto first = ns_quantize(drawn.latents, codebook, kTauOfTest);
+    for (int i = 0; i < 5; ++i) {
+      const auto again = ns_quantize(drawn.latents, codebook, kTauOfTest);
+      EXPECT_TRUE(at::equal(again.indices, first.indices)) << family;
+      EXPECT_TRUE(at::equal(again.loss, first.loss)) << family;
+    }
   }
 }
 

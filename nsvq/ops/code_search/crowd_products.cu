@@ -60,8 +60,9 @@ struct Centres {
 };
 
 /// Of 32 crowds from `first` on, a multiple of 32, those for which a code is marked, or that have
-/// no marks.
+/// no marks. Past the last crowd marks are not set, and `near` is 0.
 __device__ uint32_t marked_for(const Crowds& crowds, int64_t code, int first, uint32_t near) {
+  static_assert(kCentres == 32, "a bit of a word each");
   if (first >= crowds.marked) return near;
   const auto* words =
       reinterpret_cast<const uint4*>(crowds.marks + code / 32 * crowds.marked + first);

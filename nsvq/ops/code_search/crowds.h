@@ -25,16 +25,23 @@
 // Sums for the NS loss are those of the first pass: list and sums together hold every code once.
 #pragma once
 
+#include <algorithm>
+
 #include "nsvq/ops/code_search/crowd_bound.h"
 #include "nsvq/ops/code_search/tile_layout.h"
 
 namespace nsvq {
 
 constexpr int kMostHits = 128;
-/// Memory for marks, about: of crowds beyond it all codes count as marked.
-constexpr int64_t kMarkBytes = int64_t{16} << 20;
 /// Crowds that the products take at a time. With no more of them marks cost more than they spare.
 constexpr int kCentres = 32;
+
+/// Crowds that have marks, a bit a code; of others all codes count as marked. Memory for 512 of
+/// them is half of what the tiles of codes take.
+inline int64_t marked_crowds(int64_t latents, int64_t words) {
+  const int64_t most = std::max<int64_t>((int64_t{16} << 20) / (words * 4), 512);
+  return std::min(latents, most) / kCentres * kCentres;
+}
 
 /// A latent as it joins a crowd: the rank is its place among the crowd's latents.
 struct CrowdMember {

@@ -51,11 +51,16 @@ struct CodeSlack {
   __device__ float of(float norm) const { return fminf(most, fmaf(slope, norm, base)); }
 };
 
+/// Where centring overflowed there is no bound. Scores are below 2^100 (values are scaled to 2^15,
+/// the rate is at most 2^60), so this one says as much, and leaves rows without a code (kNothing)
+/// below kLeast.
+constexpr float kMostSlack = 5e37f;
+
 /// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
 struct Slack {
   float alpha, beta;
   __device__ float of(const Header& codes) const {
-    return fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma));
+    return fminf(fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma)), kMostSlack);
   }
   __device__ CodeSlack each(const Header& codes, float rate) const {
     constexpr float kGamma = 24.5f * 0x1p-24f;

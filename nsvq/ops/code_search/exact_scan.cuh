@@ -186,20 +186,4 @@ __device__ inline void write_sums(const Sums& all, const Results& results, int64
   results.denominators[row] = static_cast<float>(none ? nan : 1 + all.weights);
 }
 
-/// Everything for the latents of a block, [kRows, d] in shared memory: exact indices and distances,
-/// losses and denominators where there is room for them.
-__device__ inline void scan(const Scan& scan, const Group& group, float rate,
-                            const ValueRange* range, const Results& results, float* shared) {
-  __shared__ Nearest nearest[kRows];
-  __shared__ Sums sums[kRows];
-  const auto r = static_cast<int>(threadIdx.x);
-  group.load(scan, shared);
-  find_nearest(scan, shared, group.rows, nearest);
-  if (r < group.rows) write_nearest(nearest[r], range, results, group.latents[r]);
-  if (!results.losses) return;
-  __syncthreads();
-  find_sums(scan, group, shared, rate, results, sums);
-  if (r < group.rows) write_sums(sums[r], results, group.latents[r]);
-}
-
 }  // namespace nsvq::scans

@@ -34,17 +34,12 @@ __device__ Nearest nearest_hit(const Problem& problem, int64_t latent) {
   return nearest_of_warp(best);
 }
 
-/// Results of a latent by its hits, by a warp. False: not found.
+/// Loss and denominator of a latent by the sums of the first pass, by a warp. False: these do not
+/// give them.
 template <int kPanels>
-__device__ bool finish(const Problem& problem, int64_t latent) {
-  const SearchPass& pass = problem.pass;
-  const Nearest winner = nearest_hit(problem, latent);
+__device__ bool complete(const Problem& problem, int64_t latent, const Nearest& winner) {
   if (winner.code < 0) return false;
-  if (threadIdx.x % 32 == 0) {
-    problem.results.indices[latent] = winner.code;
-    problem.results.distances[latent] = static_cast<float>(winner.distance);
-  }
-  if (!problem.results.losses) return true;
+  const SearchPass& pass = problem.pass;
   const Unit unit = unit_of(pass.range, pass.tau);
   const Row row = pass.rows[latent];
   const Candidates<kPanels> candidates{pass, latent, slack_of<kPanels>(row, unit.rate), 0,
@@ -52,30 +47,68 @@ __device__ bool finish(const Problem& problem, int64_t latent) {
   return candidates.reach() <= kMostReach && complete_sums(problem, candidates, winner, row, unit);
 }
 
-/// As a rule there are no latents in crowds. What hits do not decide is compared with every code.
+/// Latents of a block, one a warp, that are to be compared with every code.
+struct Left {
+  int32_t latents[kRows];
+  int warps[kRows];
+  int count;
+
+  __device__ void clear() {
+    __syncthreads();
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+  }
+  /// Called by every thread: whether there are any.
+  __device__ bool collect(bool own, int32_t latent) {
+    if (own && threadIdx.x % 32 == 0) {
+      const int place = atomicAdd(&count, 1);
+      latents[place] = latent;
+      warps[place] = static_cast<int>(threadIdx.x / 32);
+    }
+    __syncthreads();
+    return count > 0;
+  }
+  __device__ scans::Group group() const { return {latents, count}; }
+};
+
+/// As a rule there are no latents in crowds. How many hits a latent has depends on which blocks
+/// came first, so what is done without them must give the same: the nearest code does, and sums are
+/// those of the first pass wherever these give them.
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads, 4)
     finish_kernel(const __grid_constant__ Problem problem, float rate) {
-  extern __shared__ __align__(16) float latents[];
-  __shared__ int32_t left[kRows];
-  __shared__ int left_count;
+  extern __shared__ __align__(16) float values[];
+  __shared__ Left left;
+  __shared__ Nearest winners[kWarps], nearest[kRows];
+  __shared__ scans::Sums sums[kRows];
+  const scans::Scan scan{problem.latents, problem.codes, problem.dimension};
+  const Results& results = problem.results;
+  const int warp = static_cast<int>(threadIdx.x) / 32, r = static_cast<int>(threadIdx.x);
   const int count = problem.crowds.counts[0];
   for (int64_t first = int64_t{blockIdx.x} * kWarps; first < count;
        first += int64_t{gridDim.x} * kWarps) {
-    __syncthreads();
-    if (threadIdx.x == 0) left_count = 0;
-    __syncthreads();
-    const int64_t place = first + threadIdx.x / 32;
-    if (place < count) {
-      const int32_t latent = problem.crowds.latents[place];
-      const bool done = finish<kPanels>(problem, latent);
-      if (!done && threadIdx.x % 32 == 0) left[atomicAdd(&left_count, 1)] = latent;
+    const bool there = first + warp < count;
+    const int32_t latent = there ? problem.crowds.latents[first + warp] : 0;
+    Nearest winner{0, -1};
+    if (there) winner = nearest_hit(problem, latent);
+    left.clear();
+    if (left.collect(there && winner.code < 0, latent)) {
+      left.group().load(scan, values);
+      scans::find_nearest(scan, values, left.count, nearest);
+      if (r < left.count) winners[left.warps[r]] = nearest[r];
+      __syncthreads();
+      if (there && winner.code < 0) winner = winners[warp];
     }
-    __syncthreads();
-    if (left_count == 0) continue;
-    const scans::Group group{left, left_count};
-    scans::scan({problem.latents, problem.codes, problem.dimension}, group, rate,
-                problem.pass.range, problem.results, latents);
+    if (there && threadIdx.x % 32 == 0) {
+      scans::write_nearest(winner, problem.pass.range, results, latent);
+    }
+    if (!results.losses) continue;
+    left.clear();
+    if (left.collect(there && !complete<kPanels>(problem, latent, winner), latent)) {
+      left.group().load(scan, values);
+      scans::find_sums(scan, left.group(), values, rate, results, sums);
+      if (r < left.count) scans::write_sums(sums[r], results, left.latents[r]);
+    }
   }
 }
 

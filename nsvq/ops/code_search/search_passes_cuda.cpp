@@ -3,8 +3,6 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
-
 #include "nsvq/ops/code_search/blocked_passes.h"
 #include "nsvq/ops/code_search/gpu_path.h"
 
@@ -55,7 +53,7 @@ struct CrowdRoom {
         k(in.c.size(0)),
         row(int64_t{panels_for(in.dimension)} * kPanelColumns),
         words((k + 127) / 128 * 4),  // of whole tiles
-        marked(std::min(n, kMarkBytes / (words * 4)) / 32 * 32),
+        marked(marked_crowds(n, words)),
         bytes(in.room<uint8_t>(n * (2 * row + sizeof(crowds::Difference) +
                                     kMostHits * sizeof(Candidate) + sizeof(CrowdMember) +
                                     6 * sizeof(int32_t)) +
