@@ -41,6 +41,8 @@ __device__ inline const uint32_t* norms_of(const Header& header) {
 }
 __device__ inline float low_norm(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_norm(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+/// At most 1 % more, for bounds: the low norm stays in its last bits.
+__device__ inline float high_norm_or_more(uint32_t pair) { return __uint_as_float(pair); }
 
 /// The error bounds of a tile's codes for a latent, each by the code's own norm: where norms in a
 /// tile are very different, the largest says little of the others. fp16 is off by 2^-11 of a value,

@@ -17,35 +17,42 @@ struct Few {
   __device__ bool too_many() const { return __any_sync(~0u, __popc(bits) > kMost); }
 };
 
-/// Calls visit(score, number, error bound) for the codes of a lane, which are numbered from 0 on.
-template <int kFirst, int kCount, typename Visit>
-__device__ void each_bound(const float (&scores)[kCount], const Header& header,
-                           const CodeSlack& slack, Visit visit) {
+/// Calls visit(number of the first, its place in `scores` before that of the latent, both norms)
+/// for the codes of a lane, two at a time.
+template <int kCount, typename Visit>
+__device__ void each_pair(const Header& header, Visit visit) {
 #pragma unroll
   for (int i = 0; i < kCount / 2; i += 2) {
-    const uint32_t pair = norms_of(header)[threadIdx.x % 4 + i / 2 * 4];
-    visit(scores[kFirst + 2 * i], i, slack.of(low_norm(pair)));
-    visit(scores[kFirst + 2 * i + 1], i + 1, slack.of(high_norm(pair)));
+    const uint32_t pair = norms_of(header)[threadIdx.x % 4 + 2 * i];
+    visit(i, 2 * i, low_norm(pair), high_norm_or_more(pair));
   }
 }
 
-/// Candidates of an uneven tile by the bounds of its codes.
+/// The highest of `scores` + slope times the code's norm.
 template <int kFirst, int kCount>
-__device__ void judge_each(const float (&scores)[kCount], bool calls, const Header& header,
-                           float rate, const State& state, Few& few) {
-  const CodeSlack own = state.slack.each(header, rate);
-  float sure = kNothing;
-  each_bound<kFirst>(scores, header, own,
-                     [&](float score, int, float off) { sure = fmaxf(sure, score - off); });
-  sure = quad_max(sure);
-  few.risen = state.closed() ? state.floor : fmaxf(few.risen, sure);
-  // NaN: no score comes up to it, however large its bound is.
-  const float limit =
-      state.closed() || !calls ? __int_as_float(0x7fc00000) : fmaxf(few.risen, kLeast);
-  few.bits = 0;
-  each_bound<kFirst>(scores, header, own, [&](float score, int i, float off) {
-    if (score + off >= limit) few.bits |= 1u << i;
+__device__ float highest_with(const float (&scores)[kCount], const Header& header, float slope) {
+  float highest = kNothing;
+  each_pair<kCount>(header, [&](int, int place, float low, float high) {
+    highest = fmaxf(highest, fmaxf(fmaf(slope, low, scores[place + kFirst]),
+                                   fmaf(slope, high, scores[place + kFirst + 1])));
   });
+  return highest;
+}
+
+/// Of the candidates by an uneven tile's bound those that are it by the bounds of its codes.
+template <int kFirst, int kCount>
+__device__ void judge_each(const float (&scores)[kCount], const Header& header, float rate,
+                           const State& state, Few& few) {
+  const CodeSlack own = state.slack.each(header, rate);
+  const float sure = quad_max(highest_with<kFirst>(scores, header, -own.slope)) - own.base;
+  if (!state.closed()) few.risen = fmaxf(few.risen, sure);
+  const float limit = few.risen - own.base;
+  uint32_t bits = 0;
+  each_pair<kCount>(header, [&](int i, int place, float low, float high) {
+    if (fmaf(own.slope, low, scores[place + kFirst]) >= limit) bits |= 1u << i;
+    if (fmaf(own.slope, high, scores[place + kFirst + 1]) >= limit) bits |= 2u << i;
+  });
+  few.bits &= bits;
   few.several = true;
 }
 
@@ -106,7 +113,7 @@ __device__ bool collect_few(float (&scores)[kCount], float top, bool calls, cons
   if (few.too_many()) {
     // The vote tells the compiler that all lanes go one way.
     if (!kUneven || !__any_sync(~0u, is_uneven(header))) return false;
-    judge_each<kFirst>(scores, calls, header, rate, state, few);
+    judge_each<kFirst>(scores, header, rate, state, few);
     if (few.too_many()) return false;
   }
   if constexpr (kSums) raise_floor(state, few.risen);

@@ -112,17 +112,8 @@ __device__ void judge_calls(const float (&scores)[kCount], const Header& header,
                             const State (&states)[2], bool (&calls)[2]) {
   const CodeSlack slack[2] = {states[0].slack.each(header, rate),
                               states[1].slack.each(header, rate)};
-  float reach[2] = {kNothing, kNothing};
-#pragma unroll
-  for (int i = 0; i < kCount; i += 4) {
-    const uint32_t pair = norms_of(header)[threadIdx.x % 4 + i];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float low = fmaf(slack[r].slope, low_norm(pair), scores[i + 2 * r]);
-      const float high = fmaf(slack[r].slope, high_norm(pair), scores[i + 2 * r + 1]);
-      reach[r] = fmaxf(reach[r], fmaxf(low, high));
-    }
-  }
+  const float reach[2] = {highest_with<0>(scores, header, slack[0].slope),
+                          highest_with<2>(scores, header, slack[1].slope)};
 #pragma unroll
   for (int r = 0; r < 2; ++r) calls[r] = calls[r] && reach[r] + slack[r].base >= states[r].floor;
 }
