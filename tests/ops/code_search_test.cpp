@@ -22,6 +22,17 @@ TEST(NearestCodes, NonContiguousInputAndAnyNumberOfThreads) {
   }
 }
 
+/// Codes so small that fp64 distances are equal, or in another order, by their rounding.
+TEST(NearestCodes, TinyCodesAsFp64DistancesHaveThem) {
+  torch::manual_seed(6);
+  for (const double size : {1e-9, 1e-13, 1e-15, 1e-17, 1e-30}) {
+    const auto latents = at::randn({64, 64}), codebook = at::randn({3000, 64}) * size;
+    EXPECT_TRUE(at::equal(std::get<0>(nearest_codes(latents, codebook)),
+                          std::get<0>(nearest_codes_fp64(latents, codebook))))
+        << size;
+  }
+}
+
 TEST(NearestCodes, TakesFp64OnACpu) {
   torch::manual_seed(4);
   const auto latents = at::randn({50, 16}, at::kDouble),

@@ -3,23 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nsvq/ops/code_search/exact_distance_cpu.h"
 #include "nsvq/ops/code_search/tile_products_cpu.h"
 #include "nsvq/ops/common/vectors_cpu.h"
 
 namespace nsvq {
-
-namespace {
-
-double exact_distance(const float* z, const float* code, int64_t dimension) {
-  double sum = 0;
-  for (int64_t k = 0; k < dimension; ++k) {
-    const double difference = static_cast<double>(z[k]) - code[k];
-    sum += difference * difference;
-  }
-  return sum;
-}
-
-}  // namespace
 
 float& RowWeights::of(int64_t code) const { return first[code / kPanel * stride + code % kPanel]; }
 

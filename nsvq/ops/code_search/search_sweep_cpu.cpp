@@ -5,12 +5,15 @@
 //   difference)
 //
 // slightly enlarged, since u counts as u / (1 - d u), and with an absolute term for products that
-// underflow. If w is the true winner and b the code of least score, then
+// underflow. The fp64 distances that decide are rounded too, by at most (d + 2) 2^-53 (|z| + C)^2.
+// Of this the part of |z|^2, which exceeds E where codes are tiny beside latents, is added to E,
+// and the rest is covered by its enlargement; D_j below is such a distance less |z|^2. If w is the
+// winner and b the code of least score, then
 //   s_w <= D_w + E <= D_b + E <= s_b + 2 E,
-// where D_j is the exact score, so every code within 2 E of the least score may be the winner. Of
-// these, with E_j the bound for the code's own norm, s_w - E_w <= D_w <= D_k <= s_k + E_k for every
-// k, so those whose s_j - E_j is above the least s_k + E_k are not, and the others are measured by
-// their differences in fp64, in the order of indices, and the least of these distances wins.
+// so every code within 2 E of the least score may be the winner. Of these, with E_j the bound for
+// the code's own norm, s_w - E_w <= D_w <= D_k <= s_k + E_k for every k, so those whose s_j - E_j
+// is above the least s_k + E_k are not, and the others are measured by their differences in fp64,
+// in the order of indices, and the least of these distances wins.
 // So the result depends on neither tiles nor threads.
 
 #include "nsvq/ops/code_search/search_sweep_cpu.h"
@@ -25,7 +28,9 @@ namespace {
 ScoreErrors errors_for(double latent, int64_t dimension) {
   const double u = std::ldexp(1.0, -24), d = static_cast<double>(dimension);
   const double enlarged = (1 + 2 * d * u) * 1.001;
-  return {3 * u * enlarged, 2 * (d + 3) * u * latent * enlarged, 2 * d * 1.2e-38};
+  const double of_distances = (d + 2) * std::ldexp(1.0, -53) * latent * latent;
+  return {3 * u * enlarged, 2 * (d + 3) * u * latent * enlarged,
+          2 * d * 1.2e-38 + 1.001 * of_distances};
 }
 
 }  // namespace
