@@ -28,7 +28,11 @@ void check_as_training(const Config& config) {
   make_replacement(config, *quantizer);
   check_freeze(config);
   check_dist(config);
-  if (config.adversarial.weight > 0) Adversary(config, at::kCPU);
+  if (config.adversarial.weight > 0) {
+    auto anywhere = config;
+    anywhere.train.precision = "auto";  // whether the device has it is not asked here
+    Adversary(anywhere, at::kCPU);
+  }
   if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
 }
 

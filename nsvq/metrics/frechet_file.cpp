@@ -28,6 +28,16 @@ int64_t number_in(const std::filesystem::path& path, const TensorMap& arrays, co
   throw UserError("{}: '{}' is not one whole number", path.string(), name);
 }
 
+/// Symmetric, and no element above what the variances allow: |s_ij|^2 <= s_ii s_jj.
+bool may_be_covariance(const torch::Tensor& sigma) {
+  const auto variances = sigma.diagonal();
+  if (variances.lt(0).any().item<bool>()) return false;
+  const double rounding = 1e-6 * variances.max().item<double>();
+  const auto most = (variances.unsqueeze(0) * variances.unsqueeze(1)).sqrt() + rounding;
+  return (sigma - sigma.t()).abs().le(rounding).all().item<bool>() &&
+         sigma.abs().le(most).all().item<bool>();
+}
+
 }  // namespace
 
 void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian) {
@@ -52,6 +62,10 @@ Gaussian read_gaussian(const std::filesystem::path& path) {
   for (const auto& [name, array] : arrays) {
     if (array.isfinite().all().item<bool>()) continue;
     throw UserError("{}: '{}' holds numbers that are not finite", path.string(), name);
+  }
+  if (!may_be_covariance(gaussian.covariance)) {
+    throw UserError("{}: 'sigma' is not a covariance (symmetric, variances on its diagonal)",
+                    path.string());
   }
   return gaussian;
 }

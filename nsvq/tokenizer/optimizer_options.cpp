@@ -25,8 +25,8 @@ std::vector<Option> lr_schedule_options(const std::string& section, const std::s
 
 std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
   const auto scale = [](const std::string& part, double* field, const std::string& instead_of_0) {
-    auto range = Range::above(0);
-    range.text = fmt::format("> 0 ({})", instead_of_0);
+    auto range = Range::between(1e-6, 1e6);
+    range.text = fmt::format("1e-06 to 1e+06; not 0: {}", instead_of_0);
     return Option{"optimizer.scale." + part, field, "factor on the learning rate of the " + part,
                   range};
   };
@@ -40,18 +40,19 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
        Range::above(0)},
       {"optimizer.weight_decay", &optimizer.weight_decay,
        "AdamW: share of every parameter that a step of rate 1 takes away; 0: Adam",
-       Range::at_least(0)},
+       Range::between(0, 1000)},
       {"optimizer.clip_norm", &optimizer.clip_norm,
        "largest L2 norm of all gradients of the generator, and of the discriminator; 0: no limit",
        Range::between(0, 1e30)},
       {"optimizer.ema_decay", &optimizer.ema_decay, "decay of the averaged weights; 0: no average",
        Range::from_to_below(0, 1)},
       scale("encoder", &optimizer.scale.encoder,
-            "schedule.freeze and schedule.phases freeze the encoder"),
-      scale("decoder", &optimizer.scale.decoder, "a decoder is always trained"),
-      scale("quantizer", &optimizer.scale.quantizer, "a quantizer is always trained"),
+            "schedule.freeze and schedule.phases freeze an encoder"),
+      scale("decoder", &optimizer.scale.decoder, "a decoder cannot be frozen"),
+      scale("quantizer", &optimizer.scale.quantizer,
+            "a codebook cannot be frozen; fsq and lfq have fixed codes"),
       scale("discriminator", &optimizer.scale.discriminator,
-            "adversarial.weight=0 is without a discriminator"),
+            "a discriminator cannot be frozen; adversarial.weight=0 is without one"),
   };
   for (auto& row : lr_schedule_options("optimizer.schedule", "generator", optimizer.schedule,
                                        {"constant", "linear", "cosine"})) {

@@ -103,6 +103,10 @@ TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
   expected.train.epochs = 7;
   EXPECT_EQ(printed.out, to_yaml(expected));
   EXPECT_NE(run({"config", "--reference"}).out.find("checkpoint.every_steps"), std::string::npos);
+  // Settings for another machine: whether this one's device has the precision is not asked.
+  const auto elsewhere = run({"config", recipe_, "train.precision=tf32", "adversarial.weight=0.1",
+                              "adversarial.layers=1"});
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.error;
 }
 
 TEST_F(Cli, MistakesGetOneLine) {

@@ -208,6 +208,12 @@ TEST(FrechetFile, RefusesOtherContents) {
   refused({{"mu", torch::zeros({3, 1})}, {"sigma", torch::zeros({3, 3})}}, "[3, 1]");
   refused({{"mu", torch::zeros({0})}, {"sigma", torch::zeros({0, 0})}}, "[0]");
   refused({{"mu", torch::full({1}, NAN)}, {"sigma", torch::ones({1, 1})}}, "'mu'");
+  const auto sigma = [](double upper, double lower, double variance) {
+    return torch::tensor({1.0, upper, lower, variance}, torch::kDouble).reshape({2, 2});
+  };
+  for (const auto& wrong : {sigma(0, 0, -1), sigma(0.5, 0, 1), sigma(2, 2, 1)}) {
+    refused({{"mu", torch::zeros({2})}, {"sigma", wrong}}, "'sigma' is not a covariance");
+  }
   for (const auto& number : {torch::full({1}, -1.0), torch::full({1}, 2.5), torch::ones({2}),
                              torch::full({1}, NAN), torch::full({1}, 1e30)}) {
     for (const std::string name : {"image_count", "image_size"}) {

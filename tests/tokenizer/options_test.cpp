@@ -215,7 +215,7 @@ TEST(Check, ContradictionsAreExplained) {
                                "train.metrics=[perplexity]"});
             }).find("quantizer none has no tokens"),
             std::string::npos);
-  has("optimizer.scale.discriminator=0", "adversarial.weight=0 is without a discriminator");
+  has("optimizer.scale.discriminator=0", "adversarial.weight=0 is without one");
   has("schedule.phases=[stage2, warmup]", "warmup is not reached; set schedule.stage2_epochs");
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=never", "schedule.stage2_epochs=2",
                                    "schedule.phases=[stage2, warmup]"}));
