@@ -5,9 +5,9 @@
 #include "nsvq/cli/command.h"
 #include "nsvq/cli/flush_stdout.h"
 #include "nsvq/core/error.h"
+#include "nsvq/nn/discriminator.h"
 #include "nsvq/quantizers/replacement.h"
 #include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/adversary.h"
 #include "nsvq/train/operator_check.h"
 #include "nsvq/train/run_config.h"
 #include "nsvq/train/tokenizer_task.h"
@@ -29,9 +29,7 @@ void check_as_training(const Config& config) {
   check_freeze(config);
   check_dist(config);
   if (config.adversarial.weight > 0) {
-    auto anywhere = config;
-    anywhere.train.precision = "auto";  // whether the device has it is not asked here
-    Adversary(anywhere, at::kCPU);
+    Discriminator(config.adversarial)->check_image_size(config.data.size, config.data.size);
   }
   if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
 }
