@@ -123,6 +123,20 @@ DrawnCodes draw_moved(Draws& draws, const Sizes& sizes) {
           at::where(moved, large, small)};
 }
 
+/// Codes so small that fp64 distances are equal, or in another order, by their rounding.
+DrawnCodes draw_tiny_codes(Draws& draws, const Sizes& sizes) {
+  auto [latents, codebook] = draw_random(draws, sizes);
+  return {latents, codebook * 1e-14};
+}
+
+/// A fifth of the codes lie together where no latent is.
+DrawnCodes draw_distant(Draws& draws, const Sizes& sizes) {
+  auto [latents, codebook] = draw_random(draws, sizes);
+  const auto shift = draws.normal({sizes.codes}).gt(0.84).to(at::kFloat) * 100;
+  codebook.select(1, 0).add_(shift);
+  return {latents, codebook};
+}
+
 /// Values whose products leave the normal range of fp32.
 DrawnCodes draw_tiny(Draws& draws, const Sizes& sizes) {
   const auto drawn = draw_random(draws, sizes);
@@ -152,6 +166,8 @@ const std::vector<Family>& families() {
       {"few moved codes", draw_moved},
       {"crowded copies", draw_crowded},
       {"crowded copies far away", draw_far_crowds},
+      {"tiny codes", draw_tiny_codes},
+      {"distant codes", draw_distant},
       {"tiny values", draw_tiny},
       {"huge values", draw_huge},
   };

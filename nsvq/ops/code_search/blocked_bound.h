@@ -20,6 +20,8 @@
 // - Values whose products or squares leave the normal range of fp32: the scale puts the largest
 //   value at 2^13 or above (denormal ones at 2^-39), so absolute terms of 1e-16 for norms and 1e-27
 //   for scores cover them. Nothing overflows: values are below 2^15.
+// - The fp64 distances that decide are rounded too, by up to (d + 2) 2^-53 |A|^2 more than the
+//   terms above have room for. Below, S is such a distance less |A|^2.
 //
 // So |s - S| <= E (score_error). If w is the nearest code, then for every code k
 //   s_w - E_w <= S_w <= S_k <= s_k + E_k,
@@ -69,7 +71,8 @@ C10_HOST_DEVICE inline float score_error(const RowNorms& latent, const RowNorms&
                                          float product_error) {
   const float inputs = latent.residual * code.norm + latent.norm * code.residual;
   const float sums = product_error * code.norm * (2 * latent.norm + code.norm);
-  return 1.001f * (2 * inputs + sums) + 1e-27f;
+  const float distances = product_error * 0x1p-31f * latent.norm * latent.norm;
+  return 1.001f * (2 * inputs + sums + distances) + 1e-27f;
 }
 
 }  // namespace nsvq::blocked

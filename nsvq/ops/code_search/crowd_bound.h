@@ -12,8 +12,10 @@
 //   pass (tile_layout.h). The row's powers of two are taken out exactly, but for products below the
 //   range of fp32: then both rows are below 2^-60, and 1e-30 covers them.
 // - |Y|^2, summed up by 32 lanes, and the last rounding: 24 2^-24 |Y|^2, as there.
-// In all |error| <= 2 (|x| + kappa |X|) |Y| + 2 |X| |y| + 24 2^-24 |Y|^2 + 1e-30, norms being upper
-// bounds of rows before and after rounding.
+// - The fp64 distances that decide, of a code and of the centre, whose score counts as 0:
+//   2 (d + 2) 2^-53 |X|^2, less than kappa 2^-29 |X|^2.
+// In all |error| <= 2 (|x| + kappa |X|) |Y| + 2 |X| |y| + 24 2^-24 |Y|^2 + kappa 2^-29 |X|^2 +
+// 1e-30, norms being upper bounds of rows before and after rounding.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -49,15 +51,16 @@ C10_HOST_DEVICE inline Difference unknown_difference() { return {0, 1e15f, 1e15f
 
 /// The part of the bound that a latent has, slightly enlarged for the rounding of the bound itself.
 struct Slopes {
-  float norm, error;
+  float norm, error, of_distances;
 };
 C10_HOST_DEVICE inline Slopes slopes_of(const Difference& latent, float kappa) {
-  return {2.002f * (latent.error + kappa * latent.norm), 2.002f * latent.norm};
+  return {2.002f * (latent.error + kappa * latent.norm), 2.002f * latent.norm,
+          0x1.01p-29f * kappa * latent.norm * latent.norm};
 }
 
 C10_HOST_DEVICE inline float score_error(const Slopes& latent, const Difference& code) {
   const float squares = 24.5f * 0x1p-24f * code.norm * code.norm + 1e-30f;
-  return latent.norm * code.norm + (latent.error * code.error + squares);
+  return latent.norm * code.norm + (latent.error * code.error + (squares + latent.of_distances));
 }
 
 }  // namespace nsvq::crowds

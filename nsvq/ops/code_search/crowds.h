@@ -22,7 +22,8 @@
 // highest score less its error. Codes within their bound of the floor are the latent's hits, of
 // which fp64 differences find the nearest.
 //
-// Sums for the NS loss are those of the first pass: list and sums together hold every code once.
+// Sums for the NS loss are those of the first pass, since list and sums together hold every code
+// once; where these do not give them (complete_sums) every code is measured.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ constexpr int kMostHits = 128;
 constexpr int kCentres = 32;
 
 /// Crowds that have marks, a bit a code; of others all codes count as marked. Memory for 512 of
-/// them is half of what the tiles of codes take.
+/// them is at most half of what the tiles of codes take.
 inline int64_t marked_crowds(int64_t latents, int64_t words) {
   const int64_t most = std::max<int64_t>((int64_t{16} << 20) / (words * 4), 512);
   return std::min(latents, most) / kCentres * kCentres;

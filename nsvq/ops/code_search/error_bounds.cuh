@@ -14,7 +14,7 @@ __device__ inline Unit unit_of(const ValueRange* range, double tau) {
   const int exponent = largest > 0 ? ilogbf(largest) : 0;
   const float scale = scalbnf(1.0f, min(13 - exponent, 110));
   if (tau <= 0) return {scale, 1.0f, finite};
-  // Beyond these limits weights are equal, or one has it all, whatever the rate.
+  // Beyond these limits the weights of codes as large as the largest are equal, or one has it all.
   const double rate = 1.4426950408889634 / (tau * scale * scale);
   return {scale, static_cast<float>(fmin(fmax(rate, 0x1p-60), 0x1p60)), finite};
 }
@@ -54,14 +54,14 @@ struct CodeSlack {
 };
 
 /// Where centring overflowed there is no bound. Scores are below 2^100 (values are scaled to 2^15,
-/// the rate is at most 2^60), so this one says as much, and leaves rows without a code (kNothing)
-/// below kLeast.
+/// the rate is at most 2^60), so by this one every code is a candidate, and a row without a code
+/// (kNothing) is none.
 constexpr float kMostSlack = 5e37f;
 
 /// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
 struct Slack {
   float alpha, beta;
-  __device__ float of(const Header& codes) const {
+  __device__ float of(const CodeBounds& codes) const {
     return fminf(fmaf(alpha, codes.norm, fmaf(beta, codes.residual, codes.gamma)), kMostSlack);
   }
   __device__ CodeSlack each(const Header& codes, float rate) const {
@@ -92,7 +92,7 @@ __device__ inline Slack slack_of(const Row& row, float rate) {
 }
 
 /// Weights in closed lists are relative to a floor that scores exceed by up to their tile's reach;
-/// fp32 holds them as long as that is no more than this, in powers of two.
+/// fp32 does not overflow as long as that is no more than this, in powers of two.
 constexpr float kMostReach = 64;
 
 }  // namespace nsvq

@@ -42,7 +42,7 @@ __device__ inline float first_floor(double to_centre, double to_best, float scal
 /// Whether the codes within twice a latent's distance |z - m| of its centre may be most of all
 /// codes: 2 |z - m| > 0.2 widest.norm. That norm is the largest of a centred code times its tile's
 /// reach of 2.0 to 2.5, so the limit is 0.4 to 0.5 of the largest norm.
-__device__ inline bool is_far(float limit, float scale, const Header& widest) {
+__device__ inline bool is_far(float limit, float scale, const WidestBounds& widest) {
   return limit * scale * scale > 0.04f * widest.norm * widest.norm;
 }
 

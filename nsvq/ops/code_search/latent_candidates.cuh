@@ -86,7 +86,7 @@ __device__ bool complete_sums(const Problem& problem, const Candidates<kPanels>&
   const auto score = static_cast<float>(unit.rate * (row.square - winner.distance * square));
   double sum = 0, moment = 0;
   const auto add = [&](float x, float weight, float weighted) {
-    x = fminf(x, 0.0f);  // above it by rounding alone
+    x = fminf(x, 0.0f);  // above it by errors of scores alone
     const float e = exp2f(x);
     if (!(e > 0 && weight > 0)) return;
     sum += static_cast<double>(e) * weight;

@@ -16,8 +16,7 @@ namespace {
 
 using namespace sm90;
 
-/// A latent of the thread: its floor, above all scores if there is nothing to mark (but for error
-/// bounds that overflow, so `marks` is looked at too).
+/// A latent of the thread: its floor, above all scores if there is nothing to mark.
 struct Marker {
   float floor = 1e38f;
   Slack slack{0, 0};

@@ -77,8 +77,9 @@ __device__ Row pack_row(const Lane<kPanels>& row, const Lane<kPanels>& centre, b
   }
   square = warp_sum(square);
   const float length = sqrtf(square) * 1.0001f + 1e-15f;
-  // 2^-24 of the length for centring; the sum holds for A as for A rounded.
-  const float residual = sqrtf(warp_sum(error)) * 1.0001f + 0x1p-23f * length;
+  // 2^-24 of the length for centring; the sum holds for A as for A rounded; 2^-25 for the fp64
+  // distances (tile_layout.h).
+  const float residual = sqrtf(warp_sum(error)) * 1.0001f + 0x1p-23f * length + 0x1p-25f;
   return {square, length + residual, residual, finite};
 }
 

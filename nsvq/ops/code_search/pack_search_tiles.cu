@@ -12,7 +12,8 @@ constexpr int kBatch = 4;  ///< codes that a warp loads at a time
 /// A tile of codes, by a block.
 template <int kPanels>
 __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanels>& centre,
-                               const Unit& unit, int64_t tile, uint8_t* tiles, Header* widest) {
+                               const Unit& unit, int64_t tile, uint8_t* tiles,
+                               WidestBounds* widest) {
   constexpr int kRows = tile_rows(kPanels);
   __shared__ float norms[kWarps], residuals[kWarps], leasts[kWarps];
   const int warp = threadIdx.x / 32;
@@ -54,13 +55,13 @@ __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanel
     least = fminf(least, leasts[i]);
   }
   const float gamma = unit.rate * (24.1f * 0x1p-24f * norm * norm + 1e-30f);
-  *header = {norm, residual, gamma, least};
+  *header = {{norm, residual, gamma}, least};
   const float reach = reach_of(*header);
   // Of numbers above zero the bits have their order.
   atomicMax(reinterpret_cast<int*>(&widest->norm), __float_as_int(reach * norm));
   atomicMax(reinterpret_cast<int*>(&widest->residual), __float_as_int(reach * residual));
   atomicMax(reinterpret_cast<int*>(&widest->gamma), __float_as_int(reach * gamma));
-  if (is_uneven(*header)) widest->least = 1;
+  if (is_uneven(*header)) widest->uneven = 1;
 }
 
 /// Blocks from 0 on pack tiles of codes, the others latents. Their weights are not known yet.
@@ -68,7 +69,7 @@ template <int kPanels>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(Matrix codes, Matrix latents, int64_t d, const float* centre_values,
                 const ValueRange* range, double tau, unsigned code_blocks, uint8_t* code_tiles,
-                uint8_t* latent_tiles, Row* rows, Header* widest) {
+                uint8_t* latent_tiles, Row* rows, WidestBounds* widest) {
   const Unit unit = unit_of(range, tau);
   Lane<kPanels> centre;
   centre.load(centre_values, d);
@@ -93,7 +94,8 @@ unsigned code_blocks_for(const Matrix& codes, int panels) {
 
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
-                       uint8_t* latent_tiles, Row* rows, Header* widest, cudaStream_t stream) {
+                       uint8_t* latent_tiles, Row* rows, WidestBounds* widest,
+                       cudaStream_t stream) {
   for_panels(dimension, [&](auto panels) {
     const unsigned blocks = code_blocks_for(codes, panels);
     pack_kernel<panels><<<blocks + latent_blocks_for(latents), kThreads, 0, stream>>>(

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
     take_registers();
     auto* boards = reinterpret_cast<Board*>(resident + sweep_bytes(kPanels) - 1024);
     // Apart, so that a search without uneven tiles has none of the code for these in its loop.
-    if (pass.widest->least > 0) {
+    if (pass.widest->uneven) {
       search<kPanels, kSums, true>(pass, barriers, resident, boards, range);
     } else {
       search<kPanels, kSums, false>(pass, barriers, resident, boards, range);

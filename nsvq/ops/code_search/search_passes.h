@@ -18,8 +18,10 @@ struct Inputs {
   Matrix codes() const { return {c.const_data_ptr<float>(), c.size(0)}; }
   const float* centre_values() const { return centre.const_data_ptr<float>(); }
   ValueRange* range() const { return reinterpret_cast<ValueRange*>(counters.data_ptr<int>()); }
-  /// The widest header (tile_layout.h), and what Crowds wants to be zero: counts, then [2, K] ints.
-  Header* widest() const { return reinterpret_cast<Header*>(counters.data_ptr<int>() + 4); }
+  /// Bounds of all tiles, and what Crowds wants to be zero: counts, then [2, K] ints.
+  WidestBounds* widest() const {
+    return reinterpret_cast<WidestBounds*>(counters.data_ptr<int>() + 4);
+  }
   int* crowd_counts() const { return counters.data_ptr<int>() + 8; }
   /// Room for so many values of a type.
   template <typename T>

@@ -10,9 +10,10 @@
 //   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
 //   add_parts.cu              sum of its parts, where latents were split
 //
-// Values are centred on (a sample of) the codes, which leaves distances alone, scaled by a power of
-// two common to latents and codes, and rounded to fp16. A tile holds some rows as panels of 64
-// columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk copy brings it:
+// Values are centred, as a rule on (a sample of) the codes, which leaves distances alone, scaled by
+// a power of two common to latents and codes, and rounded to fp16. A tile holds some rows as panels
+// of 64 columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk copy brings
+// it:
 //   of codes:    bias [rows] fp32, a Header, norm [rows] bf16 (rounded up)
 //   of latents:  bias [rows] fp32, winner [rows] int32 (for the second pass alone)
 //
@@ -31,8 +32,11 @@
 //   |error of y| <= alpha_i |B| + beta_i |b| + gamma,
 //   alpha = 2 rate (|a| + kappa |A|),  beta = 2 rate |A|,  gamma = rate (24 2^-24 |B|^2 + 1e-30),
 //   kappa = (20 d / 16 + 4) 2^-23,
-// the norms being upper bounds. Those of a tile of codes, the largest (Header), tell whether it may
-// hold a candidate; those of a code, by its norm, whether it is one.
+// the norms being upper bounds. The fp64 distances that decide are rounded too, by up to
+// (d + 2) 2^-53 |A|^2 more than the above has room for: |A| is below 2^19, so beta 2^-25 covers it,
+// and |b| is taken to be 2^-25 larger; so much is also above the rounding of scores at the lowest
+// rates. Bounds of a tile, by the largest norms of its codes (Header), tell whether it may hold a
+// candidate; bounds of a code, by its norm, whether it is one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,8 +47,8 @@ namespace nsvq {
 
 constexpr int kPanelColumns = 64;
 constexpr int kExtraBytes = 1024;
-constexpr float kNothing = -3e38f;  ///< a score that no code has
-constexpr float kLeast = -2e38f;    ///< and one that all codes exceed
+constexpr float kNothing = -3e38f;  ///< the score of a row without a code
+constexpr float kLeast = -2e38f;    ///< scores of codes are above it
 
 __host__ __device__ constexpr int panels_for(int64_t dimension) {
   return dimension <= 64 ? 1 : dimension <= 128 ? 2 : 4;
@@ -57,9 +61,20 @@ __host__ __device__ constexpr int tile_bytes(int panels) {
   return body_bytes(panels) + kExtraBytes;
 }
 
-/// Largest norm and rounding error of a tile's codes, gamma, and their least norm.
-struct alignas(16) Header {
-  float norm, residual, gamma, least;
+/// Largest norm and rounding error of some codes, and gamma.
+struct CodeBounds {
+  float norm, residual, gamma;
+};
+
+/// Of a tile of codes: bounds, and the least norm.
+struct alignas(16) Header : CodeBounds {
+  float least;
+};
+
+/// Of all tiles: the largest of their bounds, each times the tile's reach, and whether any is
+/// uneven.
+struct alignas(16) WidestBounds : CodeBounds {
+  int uneven;
 };
 
 /// What is known of a latent: |A|^2, upper bounds of the norms of A and of its rounding error.
@@ -102,7 +117,8 @@ struct Unit {
   bool finite;
 };
 
-/// Centre [d] of the codes, and the range (zero on entry) of latents and codes.
+/// Centre [d]: of the codes as a rule (value_range.cu); and the range (zero on entry) of latents
+/// and codes.
 void measure_values(Matrix latents, Matrix codes, int64_t dimension, float* centre,
                     ValueRange* range, int processors, cudaStream_t stream);
 
@@ -115,12 +131,10 @@ struct Results {
 };
 
 /// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
-/// latents, a multiple of 256 of them, and their rows [N]. `widest` (zero on entry) gets the
-/// largest of each number in the tiles' headers, times the tile's reach; in place of the least norm
-/// 1 if some tile is uneven.
+/// latents, a multiple of 256 of them, and their rows [N]. `widest` is zero on entry.
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
-                       uint8_t* latent_tiles, Row* rows, Header* widest, cudaStream_t stream);
+                       uint8_t* latent_tiles, Row* rows, WidestBounds* widest, cudaStream_t stream);
 
 /// Tiles of latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
 void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
@@ -146,7 +160,7 @@ struct SearchPass {
   const uint8_t* codes;
   const Row* rows;
   const ValueRange* range;
-  const Header* widest;
+  const WidestBounds* widest;
   double tau;
   int64_t count;  ///< latents
   int code_tiles, splits, capacity;

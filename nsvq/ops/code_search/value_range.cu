@@ -11,13 +11,12 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kSample = 1024;           ///< codes that decide the centre
+constexpr int kSampledCodes = 1024, kSampledLatents = 256;  ///< that decide the centre
 constexpr int kBatch = 32, kLoads = 4;  ///< loads at a time, since each takes long
 constexpr int kBlocks = 4;              ///< of each multiprocessor
 
 /// A mean, rounded towards zero to a quarter or less of its column's standard deviation. So rounded
-/// it centres as well; values with few digits, such as whole numbers, keep to few; and a few large
-/// codes do not move the many small ones.
+/// it centres as well; and values with few digits, such as whole numbers, keep to few.
 __device__ float rounded_centre(float mean, float mean_square) {
   const float variance = mean_square - mean * mean;
   if (!(variance > 0.0f) || isinf(variance)) return mean;
@@ -26,38 +25,64 @@ __device__ float rounded_centre(float mean, float mean_square) {
   return isfinite(steps) ? steps * step : mean;
 }
 
-/// The mean of 32 columns over a sample of the codes: the warps share the rows.
-__device__ void centre_of(Matrix codes, int64_t d, int64_t column, float* centre) {
-  __shared__ float2 parts[kWarps][32];
+struct Moments {
+  float mean, square;
+};
+
+/// Of a sample of the rows, which the warps share: the warp's part of the mean and mean square of
+/// 32 columns, one a lane, the latter divided by the sample's size once more. Values that are not
+/// finite count as 0 where these are to be left out.
+__device__ Moments part_of_moments(Matrix matrix, int64_t d, int64_t column, int sample,
+                                   bool finite_only) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const auto sample = static_cast<int>(min(codes.rows, int64_t{kSample}));
-  const int64_t step = codes.rows / sample * d;
+  Moments own{0, 0};
+  if (column + lane >= d || sample == 0) return own;
+  const int64_t step = matrix.rows / sample * d;
   const float share = 1.0f / static_cast<float>(sample);  // of each, since a sum can overflow
-  float sum = 0, squares = 0;
-  if (column + lane < d) {
-    const float* values = codes.values + column + lane;
-    for (int first = warp; first < sample; first += kBatch * kWarps) {
-      float batch[kBatch];
+  const float* values = matrix.values + column + lane;
+  for (int first = warp; first < sample; first += kBatch * kWarps) {
+    float batch[kBatch];
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int row = first + i * kWarps;
-        batch[i] = values[(row < sample ? row : 0) * step] * (row < sample ? share : 0.0f);
-      }
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = first + i * kWarps;
+      batch[i] = values[(row < sample ? row : 0) * step] * (row < sample ? share : 0.0f);
+    }
 #pragma unroll
-      for (const float value : batch) {
-        sum += value;
-        squares += value * value;
-      }
+    for (const float value : batch) {
+      const float counted = finite_only && !isfinite(value) ? 0.0f : value;
+      own.mean += counted;
+      own.square += counted * counted;
     }
   }
-  parts[warp][lane] = {sum, squares};
+  return own;
+}
+
+/// The centre of 32 columns: the rounded mean of the codes, or 0 where latents are nearer to 0 than
+/// to that mean and so are many codes. A group of codes far away would otherwise move latents about
+/// 0 and the codes near them off 0, and scores of fp16 values would lose digits.
+__device__ void centre_of(Matrix latents, Matrix codes, int64_t d, int64_t column, float* centre) {
+  __shared__ Moments parts[kWarps][32];
+  __shared__ float latent_means[kWarps][32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto sample = static_cast<int>(min(codes.rows, int64_t{kSampledCodes}));
+  const auto few = static_cast<int>(min(latents.rows, int64_t{kSampledLatents}));
+  latent_means[warp][lane] = part_of_moments(latents, d, column, few, true).mean;
+  parts[warp][lane] = part_of_moments(codes, d, column, sample, false);
   __syncthreads();
   if (warp > 0 || column + lane >= d) return;
+  Moments code = parts[0][lane];
+  float latent = latent_means[0][lane];
   for (int i = 1; i < kWarps; ++i) {
-    sum += parts[i][lane].x;
-    squares += parts[i][lane].y;
+    code.mean += parts[i][lane].mean;
+    code.square += parts[i][lane].square;
+    latent += latent_means[i][lane];
   }
-  centre[column + lane] = rounded_centre(sum, squares * static_cast<float>(sample));
+  code.square *= static_cast<float>(sample);
+  const float own = rounded_centre(code.mean, code.square);
+  const float variance = code.square - code.mean * code.mean;
+  const bool apart = fabsf(latent - own) > fabsf(latent);
+  const bool spread = own * own <= 16 * variance;
+  centre[column + lane] = apart && spread ? 0.0f : own;
 }
 
 /// Bits of |value|; 0 for what is not finite where that is to be left out.
@@ -90,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
     value_range_kernel(Matrix latents, Matrix codes, int64_t d, float* centre, ValueRange* range) {
   const int centre_blocks = static_cast<int>((d + 31) / 32);
   if (static_cast<int>(blockIdx.x) < centre_blocks) {
-    centre_of(codes, d, blockIdx.x * 32, centre);
+    centre_of(latents, codes, d, blockIdx.x * 32, centre);
     return;
   }
   const int64_t first = static_cast<int64_t>(blockIdx.x - centre_blocks) * kThreads + threadIdx.x;
