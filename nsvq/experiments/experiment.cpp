@@ -86,6 +86,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
               {{key + "title", &run.title, "name in tables", kText},
                {key + "kind", &run.kind, "what is run", Range::one_of(names_of(run_kinds()))},
                {key + "recipe", &run.recipe, "recipe", kText},
+               {key + "over", &run.over, "recipes over it and the scale's", texts("paths")},
                {key + "set", &run.set, "settings of this run", texts("key=value")},
                {key + "vary", &run.vary, "a setting that takes each of values", kText},
                {key + "values", &run.values, "its values", texts("values")},

@@ -42,6 +42,9 @@ void check_runs(const Experiment& experiment) {
     if (!trained && !run.recipe.empty()) {
       throw wrong_key(experiment, key, "recipe: a run of kind {} has none", run.kind);
     }
+    if (!trained && !run.over.empty()) {
+      throw wrong_key(experiment, key, "over: a run of kind {} has no recipe", run.kind);
+    }
     if (run.vary.empty() != run.values.empty()) {
       throw wrong_key(experiment, key, "vary and values belong together");
     }
@@ -137,6 +140,7 @@ void complete(Experiment& experiment) {
   for (auto& run : experiment.runs) {
     if (run.title.empty()) run.title = run.name;
     locate(run.recipe);
+    for (auto& path : run.over) locate(path);
     for (auto& [name, scale] : run.scales) locate(scale.recipe);
   }
   for (auto& [name, scale] : experiment.scales) {
@@ -158,6 +162,7 @@ void require_recipes(const Experiment& experiment) {
   for (const auto& run : experiment.runs) {
     const auto key = "runs." + run.name;
     require(key + ".recipe", run.recipe);
+    for (const auto& path : run.over) require(key + ".over", path);
     for (const auto& [name, scale] : run.scales)
       require(key + "." + name + ".recipe", scale.recipe);
   }

@@ -126,7 +126,8 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
 PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOptions& options,
                                   Plan& plan) {
   const auto& scale = scale_of(experiment, options.scale);
-  PlannedExperiment planned{&experiment, {}, {}, {}};
+  PlannedExperiment planned;
+  planned.experiment = &experiment;
   const auto metrics = choose_columns(scale, planned);
   RunPlanner planner(experiment, options, metrics, plan);
   for (const auto& spec : experiment.runs) {

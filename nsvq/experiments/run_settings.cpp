@@ -81,6 +81,7 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
     recipes.insert(recipes.end(), scale_.over.begin(), scale_.over.end());
     layers.add(scale_key("set"), scale_.set);
   }
+  recipes.insert(recipes.end(), spec.over.begin(), spec.over.end());
   layers.real.recipes = layers.hashed.recipes = recipes;
   layers.real.name = layers.hashed.name =
       fmt::format("{} ({})", where("runs." + spec.name), recipes.front());

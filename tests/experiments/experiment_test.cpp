@@ -44,6 +44,7 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"runs: [sweep]", "runs: [vq]", "varies nothing"},
       {"  cpu: {set", "  cup: {set", "cup", "did you mean 'cpu'"},
       {"recipe: vq.yaml", "row: true", "recipe is missing"},
+      {"recipe: vq.yaml", "kind: features, over: [tiny.yaml]", "runs.vq", "over: a run of kind"},
       {"vary: quantizer.tau, ", "", "vary and values"},
       {"of: drift.drift", "of: drift", "KIND.KEY"},
       {"take: mean", "take: average", "take"},

@@ -156,6 +156,14 @@ TEST_F(PlanTest, EqualRunsAreOne) {
   EXPECT_EQ(plan.runs.size(), 6u);
 }
 
+TEST_F(PlanTest, RecipesOverARunLieOverTheScalesToo) {
+  write_text(folder_ / "long.yaml", "train.epochs: 5\nquantizer.alpha: 0.2\n");
+  const auto first = [&](const std::string& text) { return plan(text).runs[0].folder; };
+  EXPECT_EQ(first(with("recipe: vq.yaml", "recipe: vq.yaml, over: [long.yaml]")),
+            first(with("recipe: vq.yaml",
+                       "recipe: vq.yaml, set: [train.epochs=5, quantizer.alpha=0.2]")));
+}
+
 TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
   const auto text = with("set: [quantizer.alpha=0.2]", "needs: {train.init_from: vq}");
   const auto plan = this->plan(text);
