@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "nsvq/core/error.h"
 #include "nsvq/diffusion/config.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/nn/unet.h"
@@ -38,9 +39,14 @@ std::string settings_of(const OptionTable& table,
 
 }  // namespace
 
+/// Networks are made here for the first time, so what does not fit together in a run shows here.
 double CheckpointSizes::of(const Plan& plan, const PlannedRun& run) {
-  if (run.kind == "tokenizer") return of_tokenizer(run);
-  return run.kind == "diffusion" ? of_diffusion(plan, run) : 0;
+  try {
+    if (run.kind == "tokenizer") return of_tokenizer(run);
+    return run.kind == "diffusion" ? of_diffusion(plan, run) : 0;
+  } catch (const UserError& error) {
+    throw UserError("run {}: {}", run.name, error.what());
+  }
 }
 
 double CheckpointSizes::of_tokenizer(const PlannedRun& run) {

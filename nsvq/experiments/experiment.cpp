@@ -68,13 +68,13 @@ void add_scale(std::vector<Option>& rows, const std::string& name, ScaleSpec& sc
   const auto key = "scales." + name + ".";
   rows.insert(
       rows.end(),
-      {{key + "over", &scale.over, "recipes over each run's", texts("paths")},
+      {{key + "over", &scale.over, "recipes over each run's", texts("a path")},
        {key + "set", &scale.set, "settings of all runs", texts("key=value")},
        {key + "seeds", &scale.seeds, "seeds", kSeeds},
-       {key + "columns", &scale.columns, "columns", texts("columns")},
+       {key + "columns", &scale.columns, "columns", texts("a column")},
        {key + "samples", &scale.samples, "images sampled for an evaluation", Range::at_least(2)},
        {key + "pilot.key", &scale.pilot.key, "a setting that pilots decide", kText},
-       {key + "pilot.values", &scale.pilot.values, "its values", texts("values")},
+       {key + "pilot.values", &scale.pilot.values, "its values", texts("a value")},
        {key + "pilot.set", &scale.pilot.set, "settings of pilots", texts("key=value")},
        {key + "pilot.metric", &scale.pilot.metric, "what decides", Range::not_empty()},
        {key + "about", &scale.about, "what the scale is", kText}});
@@ -86,10 +86,10 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
               {{key + "title", &run.title, "name in tables", kText},
                {key + "kind", &run.kind, "what is run", Range::one_of(names_of(run_kinds()))},
                {key + "recipe", &run.recipe, "recipe", kText},
-               {key + "over", &run.over, "recipes over it and the scale's", texts("paths")},
+               {key + "over", &run.over, "recipes over it and the scale", texts("a path")},
                {key + "set", &run.set, "settings of this run", texts("key=value")},
                {key + "vary", &run.vary, "a setting that takes each of values", kText},
-               {key + "values", &run.values, "its values", texts("values")},
+               {key + "values", &run.values, "its values", texts("a value")},
                {key + "row", &run.row, "whether it is a row of the table", Range::yes_no()},
                {key + "extra", &run.extra, "a row that * leaves out", Range::yes_no()},
                {key + "only", &run.only, "scales that it is part of", some_scales()}});
@@ -104,7 +104,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
     const auto at = key + name + ".";
     rows.insert(rows.end(),
                 {{at + "set", &scale.set, "settings at this scale", texts("key=value")},
-                 {at + "values", &scale.values, "values at this scale", texts("values")},
+                 {at + "values", &scale.values, "values at this scale", texts("a value")},
                  {at + "seeds", &scale.seeds, "seeds at this scale", kSeeds},
                  {at + "recipe", &scale.recipe, "recipe at this scale", kText},
                  {at + "skip", &scale.skip, "why it is left out", kText}});
@@ -131,8 +131,8 @@ void add_chart(std::vector<Option>& rows, ChartSpec& chart) {
   rows.insert(rows.end(), {{key + "title", &chart.title, "title", kText},
                            {key + "kind", &chart.kind, "", Range::one_of({"curves", "sweep"})},
                            {key + "y", &chart.y, "KIND.KEY, of a sweep columns",
-                            Range::list(1, 100, Range::any_text("columns"))},
-                           {key + "runs", &chart.runs, "runs", texts("runs")},
+                            Range::list(1, 100, Range::any_text("a column"))},
+                           {key + "runs", &chart.runs, "runs", texts("a run")},
                            {key + "apart", &chart.apart, "a chart for each run", Range::yes_no()},
                            {key + "x_label", &chart.x_label, "below the x axis", kText},
                            {key + "y_label", &chart.y_label, "beside the y axis", kText},
@@ -149,7 +149,7 @@ OptionTable experiment_options(Experiment& experiment) {
           {"data", &experiment.data, "name of the image set", Range::not_empty()},
           {"validation", &experiment.validation, "images to validate on",
            Range::one_of({"own", "training"})},
-          {"columns", &experiment.columns, "columns of the table", texts("columns")}};
+          {"columns", &experiment.columns, "columns of the table", texts("a column")}};
   for (auto& [name, scale] : experiment.scales) add_scale(rows, name, scale);
   for (auto& run : experiment.runs) add_run(rows, run);
   for (auto& figure : experiment.figures) add_figure(rows, figure);

@@ -56,8 +56,8 @@ struct RunSpec {
   std::string name, title;
   std::string kind = "tokenizer";            ///< a member of run_kinds()
   std::string recipe;                        ///< a path
-  std::vector<std::string> over;             ///< recipes laid over it and the scale's, in order
-  std::vector<std::string> set;              ///< key=value over the scale's; options of a codebook
+  std::vector<std::string> over;             ///< recipes laid over it and the scale, in order
+  std::vector<std::string> set;              ///< key=value over all of them; options of a codebook
   std::map<std::string, std::string> needs;  ///< setting -> the run whose folder is its value
   std::string vary;                          ///< a setting, or kGpus
   std::vector<std::string> values;           ///< of that setting

@@ -159,15 +159,21 @@ void require_recipes(const Experiment& experiment) {
     if (path.empty() || fs::exists(path, ignored)) return;
     throw wrong_key(experiment, key, "there is no file {}", path);
   };
+  const auto require_all = [&](const std::string& key, const std::vector<std::string>& paths) {
+    for (const auto& path : paths) {
+      if (path.empty()) throw wrong_key(experiment, key, "a path is empty");
+      require(key, path);
+    }
+  };
   for (const auto& run : experiment.runs) {
     const auto key = "runs." + run.name;
     require(key + ".recipe", run.recipe);
-    for (const auto& path : run.over) require(key + ".over", path);
+    require_all(key + ".over", run.over);
     for (const auto& [name, scale] : run.scales)
       require(key + "." + name + ".recipe", scale.recipe);
   }
   for (const auto& [name, scale] : experiment.scales) {
-    for (const auto& path : scale.over) require("scales." + name + ".over", path);
+    require_all("scales." + name + ".over", scale.over);
   }
 }
 

@@ -32,18 +32,23 @@ constexpr std::array<std::string_view, 17> kOutsideOfHash = {
 
 void read_layers(const OptionTable& table, const SettingsLayers& layers) {
   SettingsReader reader(table);
-  for (const auto& recipe : layers.recipes) reader.read_file(recipe);
-  for (const auto& [where, overrides] : layers.overrides) reader.read_overrides(overrides, where);
+  for (const auto& [recipe, where, words] : layers.all) {
+    if (recipe.empty()) {
+      reader.read_overrides(words, where);
+    } else {
+      reader.read_file(recipe);
+    }
+  }
   reader.finish(layers.name.empty() ? "" : layers.name + ": ");
 }
 
 /// Commands (pipe:) of a run's stored settings are not the user's own, as nsvq train has it.
 void allow_pipes_of(const SettingsLayers& layers, DataConfig& data) {
-  const bool stored = std::any_of(layers.recipes.begin(), layers.recipes.end(),
-                                  [](const auto& recipe) { return comes_from_a_run(recipe); });
+  bool stored = false;
   std::vector<std::string> words;
-  for (const auto& [where, part] : layers.overrides) {
-    words.insert(words.end(), part.begin(), part.end());
+  for (const auto& layer : layers.all) {
+    stored |= !layer.recipe.empty() && comes_from_a_run(layer.recipe);
+    words.insert(words.end(), layer.words.begin(), layer.words.end());
   }
   allow_pipes(data, stored, words);
 }
@@ -61,6 +66,14 @@ std::string essence_of(const OptionTable& table, const OptionTable& defaults) {
 }
 
 }  // namespace
+
+void SettingsLayers::add_recipes(const std::vector<std::string>& paths) {
+  for (const auto& path : paths) all.push_back({path, "", {}});
+}
+
+void SettingsLayers::add(const std::string& where, const std::vector<std::string>& words) {
+  all.push_back({"", where, words});
+}
 
 bool is_essential(std::string_view key) {
   return std::find(kOutsideOfHash.begin(), kOutsideOfHash.end(), key) == kOutsideOfHash.end();

@@ -2,19 +2,24 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "nsvq/core/config.h"
 
 namespace nsvq {
 
-/// Settings that lie over each other: recipes, then lists of key=value with the place they are
-/// from.
+/// A recipe, or a list of key=value with the place it is from.
+struct SettingsLayer {
+  std::string recipe, where;
+  std::vector<std::string> words;
+};
+
+/// Settings that lie over each other, in their order.
 struct SettingsLayers {
   std::string name;  ///< for messages about all of them together
-  std::vector<std::string> recipes;
-  std::vector<std::pair<std::string, std::vector<std::string>>> overrides;  ///< where, key=value
+  std::vector<SettingsLayer> all;
+  void add_recipes(const std::vector<std::string>& paths);
+  void add(const std::string& where, const std::vector<std::string>& words);
 };
 
 /// What a run's settings come to.

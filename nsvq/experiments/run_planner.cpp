@@ -112,8 +112,8 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& laye
                              : add(needed, "", run.seed));
     const auto& other = plan_.runs[run.needs.back()];
     const auto path = fs::absolute(file ? other.file() : other.run()).lexically_normal();
-    layers.real.overrides.push_back({where, {setting + "=" + path.string()}});
-    layers.hashed.overrides.push_back({where, {setting + "=/" + other.folder.filename().string()}});
+    layers.real.add(where, {setting + "=" + path.string()});
+    layers.hashed.add(where, {setting + "=/" + other.folder.filename().string()});
   }
 }
 

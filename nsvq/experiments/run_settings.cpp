@@ -41,9 +41,14 @@ void add_options(const Words& words, const std::string& where, Words& options) {
 
 }  // namespace
 
+void RunLayers::add_recipes(const Words& paths) {
+  real.add_recipes(paths);
+  hashed.add_recipes(paths);
+}
+
 void RunLayers::add(const std::string& where, const Words& words) {
-  real.overrides.emplace_back(where, words);
-  hashed.overrides.emplace_back(where, words);
+  real.add(where, words);
+  hashed.add(where, words);
 }
 
 RunSettings::RunSettings(const Experiment& experiment, const PlanOptions& options)
@@ -75,16 +80,16 @@ std::string RunSettings::scale_key(const std::string& key) const {
 RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
                                  int64_t seed) const {
   const auto& here = at_scale(spec);
+  const auto& recipe = here.recipe.empty() ? spec.recipe : here.recipe;
   RunLayers layers;
-  Words recipes = {here.recipe.empty() ? spec.recipe : here.recipe};
+  layers.real.name = layers.hashed.name =
+      fmt::format("{} ({})", where("runs." + spec.name), recipe);
+  layers.add_recipes({recipe});
   if (spec.kind == "tokenizer") {
-    recipes.insert(recipes.end(), scale_.over.begin(), scale_.over.end());
+    layers.add_recipes(scale_.over);
     layers.add(scale_key("set"), scale_.set);
   }
-  recipes.insert(recipes.end(), spec.over.begin(), spec.over.end());
-  layers.real.recipes = layers.hashed.recipes = recipes;
-  layers.real.name = layers.hashed.name =
-      fmt::format("{} ({})", where("runs." + spec.name), recipes.front());
+  layers.add_recipes(spec.over);
   layers.add(where("runs." + spec.name + ".set"), spec.set);
   layers.add(where("runs." + spec.name + "." + options_.scale + ".set"), here.set);
   if (!value.empty() && spec.vary != kGpus) {
@@ -128,7 +133,7 @@ void RunSettings::add_images(RunLayers& layers) const {
 Sources RunSettings::images_of_scale() const {
   if (scale_.over.empty()) return {};
   RunLayers layers;
-  layers.real.recipes = scale_.over;
+  layers.add_recipes(scale_.over);
   layers.add(scale_key("set"), scale_.set);
   add_images(layers);
   return images_of("tokenizer", layers);

@@ -16,6 +16,7 @@ namespace nsvq {
 /// names in place of paths.
 struct RunLayers {
   SettingsLayers real, hashed;
+  void add_recipes(const std::vector<std::string>& paths);
   void add(const std::string& where, const std::vector<std::string>& words);
 };
 

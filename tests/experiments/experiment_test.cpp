@@ -44,6 +44,7 @@ TEST(Experiment, WhatIsWrongIsSaidInOneLine) {
       {"runs: [sweep]", "runs: [vq]", "varies nothing"},
       {"  cpu: {set", "  cup: {set", "cup", "did you mean 'cpu'"},
       {"recipe: vq.yaml", "row: true", "recipe is missing"},
+      {"recipe: vq.yaml", "recipe: vq.yaml, over: tiny.yaml", "runs.vq.over", "[tiny.yaml]"},
       {"recipe: vq.yaml", "kind: features, over: [tiny.yaml]", "runs.vq", "over: a run of kind"},
       {"vary: quantizer.tau, ", "", "vary and values"},
       {"of: drift.drift", "of: drift", "KIND.KEY"},
@@ -100,6 +101,10 @@ TEST(Experiment, ARecipeThatIsNotThereIsNamedWithItsKey) {
   write_text(folder / "x.yaml", kSmall);
   expect_contains(error_of([&] { read_experiment(folder / "x.yaml"); }),
                   {"x.yaml: runs.vq.recipe: there is no file", "vq.yaml"});
+  write_text(folder / "vq.yaml", "");
+  write_text(folder / "x.yaml", with("recipe: vq.yaml", "recipe: vq.yaml, over: ['']"));
+  expect_contains(error_of([&] { read_experiment(folder / "x.yaml"); }),
+                  {"x.yaml: runs.vq.over: a path is empty"});
 }
 
 TEST(Experiments, TheRecipeOfTheGpuScaleIsThisBudget) {
@@ -107,8 +112,8 @@ TEST(Experiments, TheRecipeOfTheGpuScaleIsThisBudget) {
   const auto settings = [&](const std::vector<std::string>& recipes,
                             const std::vector<std::string>& set) {
     SettingsLayers layers;
-    for (const auto& name : recipes) layers.recipes.push_back(table1 + "/" + name);
-    layers.overrides = {{"test", set}};
+    for (const auto& name : recipes) layers.add_recipes({table1 + "/" + name});
+    layers.add("test", set);
     return resolve_settings("tokenizer", layers).yaml;
   };
   for (const std::string row : {"simvq.yaml", "nsvq.yaml", "fvq.yaml", "nsvq-tracking.yaml"}) {

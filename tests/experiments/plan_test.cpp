@@ -156,12 +156,23 @@ TEST_F(PlanTest, EqualRunsAreOne) {
   EXPECT_EQ(plan.runs.size(), 6u);
 }
 
-TEST_F(PlanTest, RecipesOverARunLieOverTheScalesToo) {
+/// Over the scale's recipes and settings, below the run's own settings.
+TEST_F(PlanTest, RecipesOverARunLieOverTheScale) {
   write_text(folder_ / "long.yaml", "train.epochs: 5\nquantizer.alpha: 0.2\n");
-  const auto first = [&](const std::string& text) { return plan(text).runs[0].folder; };
-  EXPECT_EQ(first(with("recipe: vq.yaml", "recipe: vq.yaml, over: [long.yaml]")),
-            first(with("recipe: vq.yaml",
-                       "recipe: vq.yaml, set: [train.epochs=5, quantizer.alpha=0.2]")));
+  const auto epochs = [&](const std::string& scale, const std::string& run) {
+    auto text = with("recipe: vq.yaml", "recipe: vq.yaml" + run);
+    text.replace(text.find("test: {over: [tiny.yaml]"), 24, "test: {" + scale);
+    return plan(text).runs[0].epochs;
+  };
+  for (const std::string scale : {"over: [tiny.yaml]", "set: [train.epochs=4]"}) {
+    EXPECT_EQ(epochs(scale, ", over: [long.yaml]"), 5) << scale;
+    EXPECT_EQ(epochs(scale, ", over: [long.yaml], set: [train.epochs=6]"), 6) << scale;
+  }
+  EXPECT_EQ(
+      plan(with("recipe: vq.yaml", "recipe: vq.yaml, over: [long.yaml]")).runs[0].folder,
+      plan(with("recipe: vq.yaml", "recipe: vq.yaml, set: [train.epochs=5, quantizer.alpha=0.2]"))
+          .runs[0]
+          .folder);
 }
 
 TEST_F(PlanTest, NeededRunsComeBeforeAndCountInTheHash) {
