@@ -75,11 +75,15 @@ std::vector<double> smoothed(std::vector<double> values, double decay) {
   return values;
 }
 
+std::vector<double> watched(const ScheduleConfig& schedule, std::vector<double> commitment) {
+  return schedule.smoothing > 0 ? smoothed(std::move(commitment), schedule.smoothing) : commitment;
+}
+
 namespace {
 
-/// What the plateau is looked for in: early epochs, in which latents still grow, do not count.
+/// Early epochs, in which latents still grow, do not count.
 std::vector<double> compared(const ScheduleConfig& schedule, std::vector<double> commitment) {
-  if (schedule.smoothing > 0) commitment = smoothed(std::move(commitment), schedule.smoothing);
+  commitment = watched(schedule, std::move(commitment));
   const int64_t ignored = std::max<int64_t>(0, schedule.earliest_epoch - schedule.patience - 1);
   commitment.erase(commitment.begin(),
                    commitment.begin() + std::min(ignored, std::ssize(commitment)));

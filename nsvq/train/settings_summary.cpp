@@ -54,6 +54,14 @@ std::string unused_by_choice(const std::string& key, const Config& config) {
   if (key == "adversarial.most_ratio" && !config.adversarial.adaptive) {
     return "adversarial.adaptive is false";
   }
+  const auto& type = config.quantizer.type;
+  const bool of_codes = key.starts_with("quantizer.") && key != "quantizer.type";
+  if (type == "none" && (of_codes || key == "optimizer.scale.quantizer")) {
+    return "quantizer.type is none";
+  }
+  if (key == "quantizer.alpha" && !is_one_of(type, {"nsvq", "simvq_ns"})) {
+    return fmt::format("of nsvq, simvq_ns: {} makes no use of it", type);
+  }
   if (key == "quantizer.init_scale" && config.quantizer.init != "normal") {
     return fmt::format("quantizer.init is {}", config.quantizer.init);
   }

@@ -119,6 +119,7 @@ class TokenizerTask : public Task {
   void forget_replaced(const torch::Tensor& rows);
   void replace_unused(Loop& loop, const torch::Tensor& usage);
   void advance_schedule(Loop& loop, double commitment);
+  void record_plateau(Loop& loop) const;
   void enter_due_phase(Loop& loop);
   Phase phase_of_next_step() const;
   std::optional<std::string> reason_to_leave_phase() const;

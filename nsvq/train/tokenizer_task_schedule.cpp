@@ -19,7 +19,17 @@ void TokenizerTask::start_next_epoch(Loop& loop) {
 void TokenizerTask::advance_schedule(Loop& loop, double commitment) {
   const bool validation = config_.schedule.commitment == "validation";
   state_.commitment.push_back(validation ? drift_->commitment(model_) : commitment);
+  record_plateau(loop);
   if (loop.state().step < loop.total_steps()) enter_due_phase(loop);
+}
+
+/// What the plateau is looked for in, where that is not the `commitment` of the epoch's own line.
+void TokenizerTask::record_plateau(Loop& loop) const {
+  const auto& schedule = config_.schedule;
+  const bool in_epoch_lines =
+      schedule.commitment == "train" && schedule.smoothing == 0 && schedule.epoch_steps == 0;
+  if (schedule.freeze != "plateau" || !phase_.train_encoder || in_epoch_lines) return;
+  loop.record("plateau", {{"commitment", watched(schedule, state_.commitment).back()}});
 }
 
 /// A phase that was due where the budget ended begins when the run is extended.

@@ -93,6 +93,13 @@ TEST_F(ScheduleTest, ThePlateauMayBeOfValidationImages) {
   config.drift.images = 4;
   train(config, run_);
   const auto drifts = lines_of_kind(run_, "drift");  // of the start, then of each epoch
+  const auto plateau = lines_of_kind(run_, "plateau");
+  ASSERT_FALSE(plateau.empty());
+  for (size_t epoch = 1; epoch <= plateau.size(); ++epoch) {
+    const double error = drifts.at(epoch).at("quantization_error");
+    EXPECT_NEAR(plateau[epoch - 1].at("commitment"), error * error, 1e-5 * error * error);
+    EXPECT_EQ(plateau[epoch - 1].at("epoch"), epoch);
+  }
   int64_t frozen = -1;
   double least = INFINITY;
   for (size_t epoch = 1; epoch < drifts.size() && frozen < 0; ++epoch) {
@@ -101,6 +108,7 @@ TEST_F(ScheduleTest, ThePlateauMayBeOfValidationImages) {
     least = std::min(least, error);
   }
   const auto phases = phases_of(run_);
+  EXPECT_EQ(std::ssize(plateau), frozen < 0 ? 6 : frozen);
   if (frozen < 0 || frozen == 6) {
     EXPECT_EQ(phases.size(), 1u);
   } else {

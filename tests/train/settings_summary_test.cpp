@@ -39,6 +39,14 @@ TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
             "  quantizer.features.file: x.npy  (of vqgan_lc: nsvq makes no use of it)");
   config = load_config("", {given, "quantizer.type=vqgan_lc"});
   EXPECT_EQ(line_of(key, config), "  quantizer.features.file: x.npy");
+  config = load_config("", {"quantizer.type=vq", "quantizer.alpha=9"});
+  EXPECT_EQ(line_of("quantizer.alpha", config),
+            "  quantizer.alpha: 9  (of nsvq, simvq_ns: vq makes no use of it)");
+  config = load_config("", {"quantizer.type=simvq_ns", "quantizer.alpha=9"});
+  EXPECT_EQ(line_of("quantizer.alpha", config), "  quantizer.alpha: 9");
+  config = load_config("", {"quantizer.type=none", "optimizer.scale.quantizer=10"});
+  EXPECT_EQ(line_of("optimizer.scale.quantizer", config),
+            "  optimizer.scale.quantizer: 10  (quantizer.type is none)");
   config = load_config("", {"quantizer.tau=0.5"});
   EXPECT_EQ(line_of("quantizer.tau", config), "  quantizer.tau: 0.5");
 }
