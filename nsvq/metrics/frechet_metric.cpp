@@ -1,5 +1,7 @@
 #include "nsvq/metrics/frechet_metric.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -38,13 +40,19 @@ void FrechetMetric::add(const EvalBatch& batch) {
 }
 
 void FrechetMetric::note_other_size(const torch::Tensor& reconstructions) {
-  if (noted_ || reference_->size == 0 || !holds_images(reconstructions)) return;
+  if (noted_ || !holds_images(reconstructions)) return;
   const int64_t size = reference_->size;
-  if (reconstructions.size(2) == size && reconstructions.size(3) == size) return;
+  const int64_t height = reconstructions.size(2), width = reconstructions.size(3);
+  if (height == size && width == size) return;
   noted_ = true;
-  log("{}: the reference statistics are of images of {}x{}, but these are of {}x{}, so the value "
-      "is also that of the resizing; `nsvq statistics --size` makes statistics of another size",
-      extractor_.name, size, size, reconstructions.size(3), reconstructions.size(2));
+  const auto reference =
+      size > 0
+          ? fmt::format("are of images of {}x{}, but these are of {}x{}, so", size, size, width,
+                        height)
+          : fmt::format("do not name one size of their images; if it is not {}x{},", width, height);
+  log("{}: the reference statistics {} the value is also that of the resizing; "
+      "`nsvq statistics --size` makes statistics of another size",
+      extractor_.name, reference);
 }
 
 void FrechetMetric::add(const torch::Tensor& images, FrechetStatistics& to) {
