@@ -25,13 +25,14 @@ __device__ float rounded_centre(float mean, float mean_square) {
   return isfinite(steps) ? steps * step : mean;
 }
 
+/// Sums over some rows of a sample of n: of values / n, a part of their mean, and of (values /
+/// n)^2, which times n is a part of their mean square.
 struct Moments {
   float mean, square;
 };
 
-/// Of a sample of the rows, which the warps share: the warp's part of the mean and mean square of
-/// 32 columns, one a lane, the latter divided by the sample's size once more. Values that are not
-/// finite count as 0 where these are to be left out.
+/// A warp's part of the moments of 32 columns, one a lane, over a sample of the rows, which the
+/// warps share. Values that are not finite count as 0 where these are to be left out.
 __device__ Moments part_of_moments(Matrix matrix, int64_t d, int64_t column, int sample,
                                    bool finite_only) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -57,9 +58,10 @@ __device__ Moments part_of_moments(Matrix matrix, int64_t d, int64_t column, int
   return own;
 }
 
-/// The centre of 32 columns: the rounded mean of the codes, or 0 where latents are nearer to 0 than
-/// to that mean and so are many codes. A group of codes far away would otherwise move latents about
-/// 0 and the codes near them off 0, and scores of fp16 values would lose digits.
+/// The centre of 32 columns: the rounded mean of the codes, or 0 where the latents' mean is nearer
+/// to 0 than to it and it is within 4 standard deviations of 0, so that codes lie about 0 too. A
+/// group of codes far away would otherwise move latents about 0 and the codes near them off 0, and
+/// scores of fp16 values would lose digits.
 __device__ void centre_of(Matrix latents, Matrix codes, int64_t d, int64_t column, float* centre) {
   __shared__ Moments parts[kWarps][32];
   __shared__ float latent_means[kWarps][32];
@@ -81,7 +83,7 @@ __device__ void centre_of(Matrix latents, Matrix codes, int64_t d, int64_t colum
   const float own = rounded_centre(code.mean, code.square);
   const float variance = code.square - code.mean * code.mean;
   const bool apart = fabsf(latent - own) > fabsf(latent);
-  const bool spread = own * own <= 16 * variance;
+  const bool spread = own * own <= 4 * 4 * variance;
   centre[column + lane] = apart && spread ? 0.0f : own;
 }
 
