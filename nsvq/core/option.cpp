@@ -143,8 +143,9 @@ std::string Option::assign(const YamlValue& value) const {
     if (!range.choices.empty() && !range.contains(scalar.text) && hint.empty())
       hint = did_you_mean(scalar.text, range.choices);
   const bool list = type() == "integers" || type() == "names";
-  if (list && value.kind == YamlValue::Kind::kScalar && hint.empty()) {
-    hint = fmt::format("; a list of one is [{}]", value.scalars.front().text);
+  if (type() == "names" && value.kind == YamlValue::Kind::kScalar) {
+    const auto& name = value.scalars.front().text;
+    if (!name.empty() && range.contains(name)) hint = fmt::format("; a list of one is [{}]", name);
   }
   return fmt::format("expected {}{} ({}), got {}{}", list ? "a list of " : "", type(), range.text,
                      value.shown(), hint);

@@ -194,6 +194,9 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
   EXPECT_EQ(
       error_of_text("model:\n  multipliers: 4\n"),
       "a.yaml:2: model.multipliers: expected a list of integers (1 to 8, each 1..64), got '4'");
+  EXPECT_EQ(error_of_text("schedule.phases: stage1\n"),
+            "a.yaml:1: schedule.phases: expected a list of names (1 to 3, each "
+            "stage1|warmup|stage2), got 'stage1'; a list of one is [stage1]");
   EXPECT_EQ(error_of_text("seed: 1\ntrain.epochs: 1\nseed: 2\n"),
             "a.yaml:3: key 'seed' appears twice");
   EXPECT_EQ(error_of_text("loss.l1: 1\nloss:\n  l1: 1\n"), "a.yaml:3: key 'loss.l1' appears twice");
