@@ -171,19 +171,15 @@ TEST(Image, ImpossibleJpegSizes) {
 }
 
 /// A PNG header with a valid checksum, and nothing after it.
-std::vector<std::byte> png_header(const char* ihdr_and_checksum) {
-  return to_bytes(std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16) +
-                  std::string(ihdr_and_checksum, 17));
+std::string png_header(const char* ihdr_and_checksum) {
+  return std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16) + std::string(ihdr_and_checksum, 17);
 }
 
 TEST(Image, ImpossiblePngSizes) {
   // Checksums from Python: zlib.crc32(b"IHDR" + struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)).
   const std::string idat("\0\0\0\0IDAT\x35\xaf\x06\x1e\0\0\0\0IEND\xae\x42\x60\x82", 24);
   const auto decode = [&](const char* header) {
-    auto bytes = png_header(header);
-    const auto tail = to_bytes(idat);
-    bytes.insert(bytes.end(), tail.begin(), tail.end());
-    return decoding_error(bytes);
+    return decoding_error(to_bytes(png_header(header) + idat));
   };
   EXPECT_NE(decode("\0\1\0\0\0\1\0\0\x08\2\0\0\0\xe3\xe6\xa7\xb4").find("more than the limit"),
             std::string::npos);
