@@ -75,7 +75,8 @@ std::vector<double> smoothed(std::vector<double> values, double decay) {
   return values;
 }
 
-std::vector<double> watched(const ScheduleConfig& schedule, std::vector<double> commitment) {
+std::vector<double> watched_commitment(const ScheduleConfig& schedule,
+                                       std::vector<double> commitment) {
   return schedule.smoothing > 0 ? smoothed(std::move(commitment), schedule.smoothing) : commitment;
 }
 
@@ -83,7 +84,7 @@ namespace {
 
 /// Early epochs, in which latents still grow, do not count.
 std::vector<double> compared(const ScheduleConfig& schedule, std::vector<double> commitment) {
-  commitment = watched(schedule, std::move(commitment));
+  commitment = watched_commitment(schedule, std::move(commitment));
   const int64_t ignored = std::max<int64_t>(0, schedule.earliest_epoch - schedule.patience - 1);
   commitment.erase(commitment.begin(),
                    commitment.begin() + std::min(ignored, std::ssize(commitment)));

@@ -43,7 +43,8 @@ std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
 bool on_plateau(const std::vector<double>& commitment, int64_t patience);
 
 /// What the plateau is looked for in: the values, or their running means by schedule.smoothing.
-std::vector<double> watched(const ScheduleConfig& schedule, std::vector<double> commitment);
+std::vector<double> watched_commitment(const ScheduleConfig& schedule,
+                                       std::vector<double> commitment);
 
 /// Running means m <- decay * m + (1 - decay) * value; NaN leaves the mean as it is.
 std::vector<double> smoothed(std::vector<double> values, double decay);

@@ -29,7 +29,7 @@ void TokenizerTask::record_plateau(Loop& loop) const {
   const bool in_epoch_lines =
       schedule.commitment == "train" && schedule.smoothing == 0 && schedule.epoch_steps == 0;
   if (schedule.freeze != "plateau" || !phase_.train_encoder || in_epoch_lines) return;
-  loop.record("plateau", {{"commitment", watched(schedule, state_.commitment).back()}});
+  loop.record("plateau", {{"commitment", watched_commitment(schedule, state_.commitment).back()}});
 }
 
 /// A phase that was due where the budget ended begins when the run is extended.

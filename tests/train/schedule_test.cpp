@@ -117,6 +117,23 @@ TEST_F(ScheduleTest, ThePlateauMayBeOfValidationImages) {
   }
 }
 
+TEST_F(ScheduleTest, WhatThePlateauGoesByIsLoggedWhereTheEpochsLineHasAnother) {
+  auto config = tiny_config();
+  config.schedule.freeze = "plateau";
+  config.schedule.patience = 6;  // as many epochs as there are: not frozen
+  train(config, folder_.path() / "plain");
+  EXPECT_TRUE(lines_of_kind(folder_.path() / "plain", "plateau").empty());
+  config.schedule.smoothing = 0.5;
+  train(config, run_);
+  const auto epochs = lines_of_kind(run_, "epoch"), plateau = lines_of_kind(run_, "plateau");
+  ASSERT_EQ(plateau.size(), epochs.size());
+  double mean = epochs[0].at("commitment");
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    mean = 0.5 * mean + 0.5 * epochs[i].at("commitment").get<double>();
+    EXPECT_DOUBLE_EQ(plateau[i].at("commitment"), mean) << i;
+  }
+}
+
 TEST_F(ScheduleTest, CodesAreReplacedWithinEpochs) {
   auto config = tiny_config();
   config.quantizer.codes = 512;  // more than the latents of two steps, so that some are unused
