@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/estimate.h"
 #include "nsvq/experiments/experiment.h"
 #include "nsvq/experiments/run_job.h"
 #include "nsvq/io/file.h"
@@ -120,6 +121,12 @@ TEST_F(PlanTest, ValidationOnTrainingImagesIsOnThoseOfTheCommandLineToo) {
 TEST_F(PlanTest, SettingsThatDoNotFitNameTheRun) {
   const auto error = error_of([&] { plan(with("quantizer.alpha=0.2", "data.size=33")); });
   expect_contains(error, {"x.yaml: runs.nsvq (", "nsvq.yaml", "data.size"});
+}
+
+TEST_F(PlanTest, NetworksThatDoNotFitNameTheRun) {
+  const auto plan = this->plan(
+      with("recipe: vq.yaml", "recipe: vq.yaml, set: [quantizer.type=lfq, quantizer.lfq.bits=3]"));
+  expect_contains(error_of([&] { estimate(plan); }), {"run vq: quantizer.lfq.bits is 3"});
 }
 
 TEST_F(PlanTest, HasARunForEachValueAndSeed) {

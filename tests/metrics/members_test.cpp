@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -127,6 +129,27 @@ TEST(FrechetMetric, ComparesSetsOfAnySize) {
   metric.add({{}, column({0.5, 0.75}), {}});
   const double spread = std::sqrt(0.5) - 0.25;
   EXPECT_NEAR(*metric.value(), 0.25 + spread * spread, 1e-9);
+}
+
+TEST(FrechetMetric, SaysOnceThatTheReferenceIsOfAnotherSizeOrNamesNone) {
+  const auto first_channel = [](const torch::Tensor& images) {
+    return images.select(1, 0).flatten(1);
+  };
+  const auto logged = [&](int64_t size) {
+    const auto reference =
+        std::make_shared<Gaussian>(Gaussian{torch::zeros({1}), torch::eye(1), 9, size});
+    FrechetMetric metric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded, reference);
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) metric.add({{}, torch::zeros({1, 3, 1, 1}), {}});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(logged(1), "");
+  for (const auto& [size, text] : {std::pair{2, "are of images of 2x2, but these are of 1x1"},
+                                   {0, "do not name one size of their images; if it is not 1x1"}}) {
+    const auto line = logged(size);
+    EXPECT_NE(line.find(text), std::string::npos) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  }
 }
 
 TEST(Usage, CountsCodesAndTheirEntropy) {
