@@ -15,10 +15,10 @@
 #include <string>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/dead_leaves.h"
-#include "nsvq/data/loader.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/jpeg.h"
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/data/sources/dead_leaves.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/jpeg.h"
 
 namespace {
 

@@ -1,13 +1,40 @@
-# nsvq_folder(NAME [LINK libraries...]): the sources of nsvq/NAME as library nsvq_NAME, on top of the
-# folders named before it. CUDA sources (*.cu, *_cuda.cpp) are built with CUDA, *_no_cuda.cpp without.
-set(NSVQ_BELOW "")
+# nsvq_folders(): a library nsvq_FOLDER of the sources of each folder in cmake/folders.txt, linked with the folders that
+# it may include. What a library needs besides stands in nsvq/FOLDER/library.cmake. CUDA sources (*.cu, *_cuda.cpp) are
+# built with CUDA, *_no_cuda.cpp without.
+set(NSVQ_FOLDER_TABLE "${PROJECT_SOURCE_DIR}/cmake/folders.txt")
 
-function(nsvq_folder name)
-  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+macro(nsvq_folders)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${NSVQ_FOLDER_TABLE}")
+  file(STRINGS "${NSVQ_FOLDER_TABLE}" rows REGEX "^[a-z]")
+  foreach(row IN LISTS rows)
+    if(NOT row MATCHES "^([a-z/]+):(.*)$")
+      message(FATAL_ERROR "nsvq: ${NSVQ_FOLDER_TABLE}: '${row}' is not FOLDER: FOLDER...")
+    endif()
+    set(folder "${CMAKE_MATCH_1}")
+    string(REGEX MATCHALL "[a-z/]+" below "${CMAKE_MATCH_2}")
+    nsvq_folder("${folder}" "${below}" "${rows}")
+    include("${PROJECT_SOURCE_DIR}/nsvq/${folder}/library.cmake" OPTIONAL)
+  endforeach()
+endmacro()
+
+# nsvq_library(VARIABLE FOLDER): its library's name.
+function(nsvq_library variable folder)
+  string(REPLACE "/" "_" name "${folder}")
+  set(${variable} nsvq_${name} PARENT_SCOPE)
+endfunction()
+
+function(nsvq_folder name below rows)
   set(folder "${PROJECT_SOURCE_DIR}/nsvq/${name}")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
   file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${folder}/*.cu" "${folder}/*_cuda.cpp")
   file(GLOB_RECURSE no_cuda_sources CONFIGURE_DEPENDS "${folder}/*_no_cuda.cpp")
+  foreach(row IN LISTS rows)  # subfolders that are libraries of their own
+    if(row MATCHES "^(${name}/[a-z/]+):")
+      foreach(list sources cuda_sources no_cuda_sources)
+        list(FILTER ${list} EXCLUDE REGEX "/nsvq/${CMAKE_MATCH_1}/")
+      endforeach()
+    endif()
+  endforeach()
   list(REMOVE_ITEM cuda_sources ${no_cuda_sources} "")
   list(REMOVE_ITEM sources ${cuda_sources} ${no_cuda_sources} "${folder}/main.cpp")
   # Outside the unity build, so that the other files are compiled alike with and without CUDA: NSVQ_CUDA can be
@@ -22,22 +49,19 @@ function(nsvq_folder name)
     list(APPEND sources ${no_cuda_sources})
   endif()
 
-  add_library(nsvq_${name} STATIC ${sources})
-  target_include_directories(nsvq_${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
-  target_compile_options(nsvq_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>)
-  target_link_libraries(nsvq_${name} PUBLIC ${arg_LINK})
-  if(NSVQ_BELOW STREQUAL "ops")
-    # Whole: operators register themselves, so nothing refers to their kernels by symbol.
-    target_link_libraries(nsvq_${name} PUBLIC $<LINK_LIBRARY:WHOLE_ARCHIVE,nsvq_ops>)
-  elseif(NSVQ_BELOW)
-    target_link_libraries(nsvq_${name} PUBLIC nsvq_${NSVQ_BELOW})
-  endif()
-  nsvq_precompile(nsvq_${name})
-  if(name STREQUAL "ops")
-    # Kernels are compiled one by one: what one includes for its instruction set stays its own.
-    set_target_properties(nsvq_ops PROPERTIES UNITY_BUILD OFF)
-  endif()
-  set(NSVQ_BELOW ${name} PARENT_SCOPE)
+  nsvq_library(library "${name}")
+  add_library(${library} STATIC ${sources})
+  target_include_directories(${library} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
+  target_compile_options(${library} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>)
+  foreach(other IN LISTS below)
+    nsvq_library(linked "${other}")
+    if(other STREQUAL "ops")
+      # Whole: operators register themselves, so nothing refers to their kernels by symbol.
+      set(linked $<LINK_LIBRARY:WHOLE_ARCHIVE,nsvq_ops>)
+    endif()
+    target_link_libraries(${library} PUBLIC ${linked})
+  endforeach()
+  nsvq_precompile(${library})
 endfunction()
 
 # Parsing torch/types.h takes some 10 s, loading a precompiled copy 2 s. The copy is made with core and

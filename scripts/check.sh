@@ -16,24 +16,6 @@ elif ! complaints=$("$clang_format" --dry-run --Werror "${sources[@]}" 2>&1); th
   grep -oE '^[^:]+:[0-9]+' <<<"$complaints" | head -n 20 >&2
 fi
 
-# A folder includes only itself and folders above it in nsvq/README.md.
-folders=$(sed -n 's/^- `\([a-z]*\)\/`.*/\1/p' nsvq/README.md)
-allowed=" "
-for folder in $folders; do
-  allowed="$allowed$folder "
-  while IFS=: read -r file _ line; do
-    used=$(sed -E 's|.*"nsvq/([a-z]+)/.*|\1|' <<<"$line")
-    case "$allowed" in
-      *" $used "*) ;;
-      *) echo "check: $file includes nsvq/$used, which stands below $folder in nsvq/README.md" >&2; failed=1 ;;
-    esac
-  done < <(grep -rnE '#include "nsvq/[a-z]+/' "nsvq/$folder")
-done
-for folder in nsvq/*/; do
-  case "$allowed" in
-    *" $(basename "$folder") "*) ;;
-    *) echo "check: $folder is not in nsvq/README.md" >&2; failed=1 ;;
-  esac
-done
+scripts/check_folders.py || failed=1
 [ $failed = 0 ] && echo "check: formatting and folders are in order"
 exit $failed

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "nsvq/io/descriptor.h"
+#include "nsvq/io/files/descriptor.h"
 
 namespace nsvq {
 

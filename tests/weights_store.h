@@ -8,8 +8,8 @@
 #include <string>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
+#include "nsvq/nn/weights.h"
 #include "tests/environment.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/cli/program.h"
+#include "nsvq/cli/program/program.h"
 
 int main(int argc, char** argv) {
   nsvq::open_standard_streams();

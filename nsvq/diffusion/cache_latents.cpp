@@ -9,9 +9,9 @@
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/first_readable.h"
-#include "nsvq/io/resumable_folder.h"
-#include "nsvq/io/sha256.h"
+#include "nsvq/data/sources/first_readable.h"
+#include "nsvq/io/files/resumable_folder.h"
+#include "nsvq/io/files/sha256.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {

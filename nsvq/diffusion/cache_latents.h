@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/tokenizer/inference_session.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/paths.h"
-#include "nsvq/train/run_config.h"
-#include "nsvq/train/settings_summary.h"
+#include "nsvq/data/sources/paths.h"
+#include "nsvq/recipe/settings_summary.h"
+#include "nsvq/runs/run_config.h"
 
 namespace nsvq {
 

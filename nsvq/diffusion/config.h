@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/config.h"
-#include "nsvq/core/option_table.h"
 #include "nsvq/diffusion/noise_schedule.h"
 #include "nsvq/diffusion/sampler.h"
 #include "nsvq/diffusion/weighting.h"
 #include "nsvq/nn/unet.h"
+#include "nsvq/settings/config.h"
+#include "nsvq/settings/option_table.h"
 
 namespace nsvq {
 
@@ -40,7 +40,7 @@ struct DiffusionConfig {
 /// The table of all settings, bound to the fields of `config`.
 OptionTable diffusion_options(DiffusionConfig& config);
 
-/// As their namesakes of a tokenizer's settings (nsvq/tokenizer/recipe.h).
+/// As their namesakes of a tokenizer's settings (nsvq/recipe/recipe.h).
 DiffusionConfig load_diffusion_config(const std::string& path,
                                       const std::vector<std::string>& overrides = {});
 DiffusionConfig parse_diffusion_config(const std::string& text, const std::string& source);

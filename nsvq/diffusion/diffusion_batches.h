@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/diffusion/config.h"
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/dist/group.h"

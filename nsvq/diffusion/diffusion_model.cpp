@@ -6,7 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/seed_guard.h"
 #include "nsvq/core/version.h"
-#include "nsvq/io/contents_hash.h"
+#include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "nsvq/diffusion/config.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/nn/unet.h"
 

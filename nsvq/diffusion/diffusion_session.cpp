@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/weights.h"
+#include "nsvq/nn/weights.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/tokenizer.h"
 

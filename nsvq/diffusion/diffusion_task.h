@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/diffusion/denoising_loss.h"
 #include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/diffusion_model.h"

@@ -6,10 +6,10 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/io/input_file.h"
+#include "nsvq/io/files/input_file.h"
+#include "nsvq/runs/run_folder.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/run_folder.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
 

@@ -7,13 +7,13 @@
 
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/diffusion_task.h"
+#include "nsvq/runs/run_choice.h"
 #include "nsvq/train/loop.h"
-#include "nsvq/train/run_choice.h"
 #include "nsvq/train/run_setup.h"
 
 namespace nsvq {
 
-/// A run that trains latent diffusion, as Trainer (nsvq/train/trainer.h) is one of a tokenizer.
+/// A run that trains latent diffusion, as Trainer (nsvq/train/vq/trainer.h) is one of a tokenizer.
 class DiffusionTrainer {
  public:
   DiffusionTrainer(const DiffusionConfig& config, const std::filesystem::path& run,

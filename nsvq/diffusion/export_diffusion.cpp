@@ -5,11 +5,11 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/diffusion/diffusion_session.h"
-#include "nsvq/io/atomic_file.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/export_model.h"
 #include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

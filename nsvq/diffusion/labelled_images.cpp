@@ -5,10 +5,10 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/named_classes.h"
+#include "nsvq/data/sources/named_classes.h"
 #include "nsvq/diffusion/resident_batches.h"
 #include "nsvq/tokenizer/loader_options.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
 

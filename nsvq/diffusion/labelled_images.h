@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/diffusion/diffusion_batches.h"
 
 namespace nsvq {

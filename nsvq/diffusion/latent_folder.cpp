@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/contents_hash.h"
-#include "nsvq/io/json.h"
-#include "nsvq/io/safetensors.h"
-#include "nsvq/io/token_shard.h"
+#include "nsvq/io/formats/contents_hash.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/tokens/token_shard.h"
 
 namespace nsvq {
 

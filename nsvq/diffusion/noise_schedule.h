@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/option.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "nsvq/diffusion/config.h"
-#include "nsvq/tokenizer/optimizer_options.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/recipe/optimizer_options.h"
+#include "nsvq/recipe/recipe.h"
 
 namespace nsvq {
 

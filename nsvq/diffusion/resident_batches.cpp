@@ -5,8 +5,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/latent_folder.h"
-#include "nsvq/io/token_check.h"
-#include "nsvq/tokenizer/detokenize.h"
+#include "nsvq/tokens/detokenize.h"
+#include "nsvq/tokens/token_check.h"
 
 namespace nsvq {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/sampler.h"
+#include "nsvq/data/loader/sampler.h"
 #include "nsvq/diffusion/diffusion_batches.h"
 
 namespace nsvq {

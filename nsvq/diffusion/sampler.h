@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/option.h"
 #include "nsvq/diffusion/noise_schedule.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/member_settings.h"
-#include "nsvq/core/option.h"
 #include "nsvq/diffusion/prediction.h"
+#include "nsvq/settings/member_settings.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/config.h"
-#include "nsvq/core/option.h"
+#include "nsvq/settings/config.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 

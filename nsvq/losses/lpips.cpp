@@ -2,8 +2,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/io/weights.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/nn/weights.h"
 #include "nsvq/ops/images/feature_distance.h"
 
 namespace nsvq {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/nn/feature_net.h"
+#include "nsvq/nn/features/feature_net.h"
 
 namespace nsvq {
 
@@ -29,7 +29,7 @@ class Lpips : public torch::nn::Module {
   /// `net`: vgg, alex or squeeze.
   explicit Lpips(const std::string& net);
 
-  /// Tensors by the names that pretrained weights have (nsvq/io/weights.h).
+  /// Tensors by the names that pretrained weights have (nsvq/nn/weights.h).
   void load(const std::map<std::string, torch::Tensor>& net,
             const std::map<std::string, torch::Tensor>& heads);
 

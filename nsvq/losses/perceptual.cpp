@@ -1,6 +1,6 @@
 #include "nsvq/losses/perceptual.h"
 
-#include "nsvq/io/weights.h"
+#include "nsvq/nn/weights.h"
 
 namespace nsvq {
 

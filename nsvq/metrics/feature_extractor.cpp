@@ -5,9 +5,9 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/io/weights.h"
-#include "nsvq/nn/feature_net.h"
-#include "nsvq/nn/inception.h"
+#include "nsvq/nn/features/feature_net.h"
+#include "nsvq/nn/features/inception.h"
+#include "nsvq/nn/weights.h"
 
 namespace nsvq {
 

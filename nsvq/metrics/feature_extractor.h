@@ -24,7 +24,7 @@ struct FeatureExtractorKind {
   std::string name;  ///< of the distance: "fid" for the network of FID alone
   std::string summary;
   int64_t channels;
-  std::string weights;  ///< the file in the store of weights (nsvq/io/weights.h)
+  std::string weights;  ///< the file in the store of weights (nsvq/nn/weights.h)
 };
 
 const std::vector<FeatureExtractorKind>& feature_extractor_kinds();

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/npz.h"
+#include "nsvq/io/formats/npz.h"
 
 namespace nsvq {
 

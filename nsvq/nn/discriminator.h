@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/nn/sync_batch_norm.h"
+#include "nsvq/settings/config.h"
 
 // Forward declarations, because torch/nn/modules/*.h are slow to parse.
 namespace torch::nn {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "nsvq/core/config.h"
-#include "nsvq/core/option.h"
+#include "nsvq/settings/config.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 

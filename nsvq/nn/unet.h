@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "nsvq/core/option.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/unet_blocks.h"
+#include "nsvq/settings/option.h"
 
 namespace torch::nn {
 class EmbeddingImpl;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "nsvq/ops/code_statistics/code_sums.h"
-#include "nsvq/quantizers/kmeans.h"
+#include "nsvq/quantizers/replacement/kmeans.h"
 
 namespace nsvq {
 

@@ -3,8 +3,8 @@
 #include "nsvq/ops/code_statistics/code_sums.h"
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

@@ -2,8 +2,8 @@
 
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

@@ -1,8 +1,8 @@
 #include "nsvq/quantizers/fsq.h"
 
 #include "nsvq/core/error.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

@@ -4,9 +4,9 @@
 #include <numbers>
 
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

@@ -2,9 +2,9 @@
 
 #include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

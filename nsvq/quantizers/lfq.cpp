@@ -3,8 +3,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/ops/soft_assignment/lfq_entropy.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

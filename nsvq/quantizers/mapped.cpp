@@ -3,8 +3,8 @@
 #include <ATen/autocast_mode.h>
 
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq_terms.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/nsvq.h"
 
-#include "nsvq/quantizers/vq_terms.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 
 namespace nsvq {
 

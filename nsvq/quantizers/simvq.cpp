@@ -1,7 +1,7 @@
 #include "nsvq/quantizers/simvq.h"
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/vq_terms.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 
 namespace nsvq {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 
 namespace nsvq {
 

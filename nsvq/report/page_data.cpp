@@ -9,13 +9,13 @@
 #include <system_error>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/yaml.h"
-#include "nsvq/io/input_file.h"
+#include "nsvq/io/files/input_file.h"
 #include "nsvq/report/curve_table.h"
 #include "nsvq/report/html.h"
 #include "nsvq/report/page_log.h"
-#include "nsvq/report/run_log.h"
 #include "nsvq/report/samples.h"
+#include "nsvq/runs/run_log.h"
+#include "nsvq/settings/yaml.h"
 
 namespace nsvq {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/report/chart.h"
-#include "nsvq/report/run_log.h"
+#include "nsvq/runs/run_log.h"
 
 namespace nsvq {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/report/page.h"
 
 namespace nsvq {

@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "nsvq/core/folder_entries.h"
-#include "nsvq/io/byte_order.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/byte_order.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

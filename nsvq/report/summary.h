@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/report/run_log.h"
+#include "nsvq/runs/run_log.h"
 
 namespace nsvq {
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/images/grid.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/metrics/metric_set.h"
-#include "nsvq/report/grid.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {

@@ -5,9 +5,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 
-#include "nsvq/core/option_table.h"
+#include "nsvq/settings/option_table.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nsvq/core/torch_flags.h"
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "nsvq/core/config.h"
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/settings/config.h"
 
 namespace nsvq {
 

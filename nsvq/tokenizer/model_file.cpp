@@ -4,10 +4,10 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
-#include "nsvq/core/yaml.h"
-#include "nsvq/io/contents_hash.h"
-#include "nsvq/io/weights.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/io/formats/contents_hash.h"
+#include "nsvq/nn/weights.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/settings/yaml.h"
 
 namespace nsvq {
 

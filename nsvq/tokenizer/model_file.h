@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "nsvq/core/config.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/settings/config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -17,7 +17,7 @@ constexpr int kModelFormat = 2;
 inline constexpr auto kModelConfigKey = "nsvq.config";
 
 /// A model as its file holds it: weights with the configuration that describes them and a hash of
-/// both (nsvq/io/contents_hash.h). `metadata` is added to the file's own.
+/// both (nsvq/io/formats/contents_hash.h). `metadata` is added to the file's own.
 TensorFile model_contents(const TensorMap& tensors, const Config& config,
                           const std::map<std::string, std::string>& metadata = {});
 void write_model(const std::filesystem::path& file, const TensorMap& tensors, const Config& config,

@@ -7,12 +7,12 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/seed_guard.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/contents_hash.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/folder_checksums.h"
-#include "nsvq/io/input_file.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/folder_checksums.h"
+#include "nsvq/io/files/input_file.h"
+#include "nsvq/io/formats/contents_hash.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/core/tensor_budget.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/settings/config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {

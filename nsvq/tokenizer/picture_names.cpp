@@ -11,7 +11,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/resumable_folder.h"
+#include "nsvq/io/files/resumable_folder.h"
 
 namespace nsvq {
 

@@ -1,10 +1,10 @@
 #include "nsvq/tokenizer/picture_output.h"
 
 #include "nsvq/core/parallel.h"
-#include "nsvq/data/image_names.h"
-#include "nsvq/io/jpeg.h"
-#include "nsvq/io/tar_writer.h"
-#include "nsvq/report/grid.h"
+#include "nsvq/data/images/grid.h"
+#include "nsvq/data/sources/image_names.h"
+#include "nsvq/io/formats/tar_writer.h"
+#include "nsvq/io/images/jpeg.h"
 
 namespace nsvq {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nsvq/io/resumable_folder.h"
+#include "nsvq/io/files/resumable_folder.h"
 
 namespace nsvq {
 

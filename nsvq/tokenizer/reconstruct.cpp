@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "nsvq/data/transform.h"
-#include "nsvq/report/grid.h"
+#include "nsvq/data/images/grid.h"
+#include "nsvq/data/images/transform.h"
 
 namespace nsvq {
 

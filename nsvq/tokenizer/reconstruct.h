@@ -1,7 +1,7 @@
 #pragma once
 
-#include "nsvq/data/fit_to_stride.h"
-#include "nsvq/io/image.h"
+#include "nsvq/data/images/fit_to_stride.h"
+#include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/inference_session.h"
 
 namespace nsvq {

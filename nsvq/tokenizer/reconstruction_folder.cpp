@@ -6,7 +6,7 @@
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/data/first_readable.h"
+#include "nsvq/data/sources/first_readable.h"
 #include "nsvq/tokenizer/picture_names.h"
 
 namespace nsvq {

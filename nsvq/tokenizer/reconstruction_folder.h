@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/source.h"
-#include "nsvq/io/resumable_folder.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/resumable_folder.h"
 #include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {

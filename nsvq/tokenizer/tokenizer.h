@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "nsvq/core/config.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/autoencoder.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/settings/config.h"
 
 namespace nsvq {
 

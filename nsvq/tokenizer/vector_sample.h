@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 
 namespace nsvq {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/nn/named_tensors.h"
+#include "nsvq/settings/config.h"
 #include "nsvq/train/weight_average.h"
 
 namespace nsvq {

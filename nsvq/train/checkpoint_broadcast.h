@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "nsvq/dist/group.h"
-#include "nsvq/train/checkpoint.h"
+#include "nsvq/runs/checkpoint.h"
 
 namespace nsvq {
 

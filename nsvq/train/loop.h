@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "nsvq/core/config.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/train/checkpoint.h"
+#include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/run_directory.h"
+#include "nsvq/settings/config.h"
 #include "nsvq/train/epoch_times.h"
-#include "nsvq/train/run_directory.h"
 #include "nsvq/train/step_runner.h"
 #include "nsvq/train/task.h"
 

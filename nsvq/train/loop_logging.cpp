@@ -7,7 +7,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/io/no_room.h"
+#include "nsvq/io/files/no_room.h"
 #include "nsvq/train/loop.h"
 
 namespace nsvq {

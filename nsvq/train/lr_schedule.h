@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "nsvq/core/config.h"
+#include "nsvq/settings/config.h"
 
 namespace nsvq {
 

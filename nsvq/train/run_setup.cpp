@@ -6,8 +6,8 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/runs/run_folder.h"
 #include "nsvq/train/checkpoint_broadcast.h"
-#include "nsvq/train/run_folder.h"
 
 namespace nsvq {
 

@@ -8,14 +8,13 @@
 
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/run_directory.h"
+#include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/run_choice.h"
+#include "nsvq/runs/run_directory.h"
 
 namespace nsvq {
 
 // What a run of any task does before its first step.
-
-enum class Start { fresh, resume };
 
 /// `settings` for one of several processes that share a machine's cores.
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group);

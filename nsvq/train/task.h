@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/io/image.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/runs/run_state.h"
 #include "nsvq/train/adam.h"
-#include "nsvq/train/run_state.h"
 #include "nsvq/train/step_runner.h"
 
 namespace nsvq {

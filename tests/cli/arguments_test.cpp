@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
-#include "nsvq/io/token_manifest.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/tokens/token_manifest.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 

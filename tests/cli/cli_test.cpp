@@ -3,12 +3,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "nsvq/cli/command.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/json.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

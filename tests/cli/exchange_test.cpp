@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

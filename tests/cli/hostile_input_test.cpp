@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
-#include "nsvq/io/tar.h"
-#include "nsvq/io/tar_writer.h"
-#include "nsvq/io/token_manifest.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/tar.h"
+#include "nsvq/io/formats/tar_writer.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/tokens/token_manifest.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"

@@ -1,11 +1,11 @@
-#include "nsvq/cli/kernel_profile.h"
+#include "nsvq/cli/bench/kernel_profile.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <regex>
 
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "nsvq/core/random.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/cli/folder_watch.h"
 #include "tests/reset_signals.h"
 

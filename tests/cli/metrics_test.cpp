@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
-#include "nsvq/io/npz.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/npz.h"
+#include "nsvq/io/images/image.h"
 #include "nsvq/metrics/metric_set.h"
 #include "tests/cli/run.h"
 #include "tests/weights_store.h"

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "nsvq/io/safetensors.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {

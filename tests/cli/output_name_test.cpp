@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/cli/output_fixture.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "nsvq/cli/command.h"
-#include "nsvq/cli/memory_advice.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/memory_advice.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
 #include "tests/cli/output_fixture.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/image.h"
+#include "nsvq/io/images/image.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"

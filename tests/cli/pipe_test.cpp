@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/io/file.h"
-#include "nsvq/io/token_manifest.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/tokens/token_manifest.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"

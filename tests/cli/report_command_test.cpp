@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/train/run_folder.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/runs/run_folder.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
 #include "tests/error_of.h"

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/reproduce.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/json.h"
+#include "nsvq/experiments/run/reproduce.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/processes.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/cli/program.h"
+#include "nsvq/cli/program/program.h"
 #include "tests/expect_contains.h"
 
 namespace nsvq {

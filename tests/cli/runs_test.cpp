@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/report/run_log.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/run_log.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/run_folder.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

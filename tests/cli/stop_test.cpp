@@ -5,16 +5,16 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "nsvq/cli/flush_stdout.h"
+#include "nsvq/cli/output/flush_stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/printable.h"
 #include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/run_config.h"
+#include "nsvq/runs/run_folder.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/run_config.h"
-#include "nsvq/train/run_folder.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/train/run_traces.h"

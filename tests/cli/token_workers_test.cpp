@@ -7,11 +7,11 @@
 #include <set>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/token_shard.h"
-#include "nsvq/io/token_work.h"
+#include "nsvq/tokens/token_shard.h"
+#include "nsvq/tokens/token_work.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
-#include "tests/io/small_tokens.h"
+#include "tests/tokens/small_tokens.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

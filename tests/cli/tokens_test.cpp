@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
-#include "nsvq/io/token_shard.h"
-#include "nsvq/io/token_work.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/tokens/token_shard.h"
+#include "nsvq/tokens/token_work.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"

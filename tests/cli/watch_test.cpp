@@ -13,10 +13,10 @@
 #include <optional>
 #include <thread>
 
-#include "nsvq/cli/page_requests.h"
-#include "nsvq/cli/page_server.h"
+#include "nsvq/cli/program/page_requests.h"
+#include "nsvq/cli/program/page_server.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"

@@ -1,18 +1,18 @@
 // `nsvq weights` without network and Python: shell scripts stand for the latter. What needs Python
 // is in tests/python/weights_command.py.
-#include "nsvq/io/weights.h"
+#include "nsvq/nn/weights.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "nsvq/cli/weights_files.h"
+#include "nsvq/cli/commands/weights_files.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/losses/lpips.h"
-#include "nsvq/nn/feature_net.h"
-#include "nsvq/nn/inception.h"
+#include "nsvq/nn/features/feature_net.h"
+#include "nsvq/nn/features/inception.h"
 #include "tests/cli/run.h"
 #include "tests/environment.h"
 

@@ -1,4 +1,4 @@
-#include "nsvq/data/dead_leaves.h"
+#include "nsvq/data/sources/dead_leaves.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 #include "tests/data/files.h"
 
 // Images for tests of the loader, and what reads them.

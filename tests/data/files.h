@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
 
 namespace nsvq::testing_files {
 

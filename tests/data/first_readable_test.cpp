@@ -1,4 +1,4 @@
-#include "nsvq/data/first_readable.h"
+#include "nsvq/data/sources/first_readable.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "nsvq/data/fit_to_stride.h"
+#include "nsvq/data/images/fit_to_stride.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/limited_source.h"
-#include "nsvq/data/transform.h"
+#include "nsvq/data/images/transform.h"
+#include "nsvq/data/sources/limited_source.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/data/folder_source.h"
+#include "nsvq/data/sources/folder_source.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 #include "tests/data/files.h"
 #include "tests/data/open_errors.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/limited_source.h"
-#include "nsvq/data/sampler.h"
+#include "nsvq/data/loader/sampler.h"
+#include "nsvq/data/sources/limited_source.h"
 #include "tests/data/fake_source.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/data/loader.h"
+#include "nsvq/data/loader/loader.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/sampler.h"
+#include "nsvq/data/loader/sampler.h"
 #include "tests/data/fake_source.h"
 
 namespace nsvq {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 

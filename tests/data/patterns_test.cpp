@@ -1,4 +1,4 @@
-#include "nsvq/data/patterns.h"
+#include "nsvq/data/sources/patterns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/data/pipe_source.h"
+#include "nsvq/data/streams/pipe_source.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/pipe_commands.h"
-#include "nsvq/data/tar_source.h"
-#include "nsvq/io/index_cache.h"
-#include "nsvq/io/packed.h"
+#include "nsvq/data/sources/tar_source.h"
+#include "nsvq/data/streams/pipe_commands.h"
+#include "nsvq/io/files/index_cache.h"
+#include "nsvq/io/formats/packed.h"
 #include "tests/data/piped_tars.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

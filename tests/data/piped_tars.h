@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/data/dead_leaves.h"
-#include "nsvq/data/pipe_index.h"
-#include "nsvq/data/pipe_source.h"
+#include "nsvq/data/sources/dead_leaves.h"
+#include "nsvq/data/streams/pipe_index.h"
+#include "nsvq/data/streams/pipe_source.h"
 #include "tests/data/files.h"
 #include "tests/environment.h"
 

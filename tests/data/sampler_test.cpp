@@ -1,4 +1,4 @@
-#include "nsvq/data/sampler.h"
+#include "nsvq/data/loader/sampler.h"
 
 #include <gtest/gtest.h>
 

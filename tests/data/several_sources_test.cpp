@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/limited_source.h"
-#include "nsvq/data/named_classes.h"
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/data/sources/source.h"
 #include "tests/data/files.h"
 
 namespace nsvq {

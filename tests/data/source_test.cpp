@@ -1,4 +1,4 @@
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/limited_source.h"
-#include "nsvq/data/loader.h"
-#include "nsvq/data/stream_plan.h"
-#include "nsvq/data/tar_source.h"
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/tar_source.h"
+#include "nsvq/data/streams/stream_plan.h"
 #include "tests/data/fake_source.h"
 #include "tests/data/piped_tars.h"
 #include "tests/held_pipe.h"

@@ -1,4 +1,4 @@
-#include "nsvq/io/tar_index.h"
+#include "nsvq/io/formats/tar_index.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "nsvq/data/tar_source.h"
-#include "nsvq/io/index_cache.h"
-#include "nsvq/io/packed.h"
+#include "nsvq/data/sources/tar_source.h"
+#include "nsvq/io/files/index_cache.h"
+#include "nsvq/io/formats/packed.h"
 #include "tests/data/files.h"
 #include "tests/environment.h"
 

@@ -1,4 +1,4 @@
-#include "nsvq/data/tar_source.h"
+#include "nsvq/data/sources/tar_source.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 #include "tests/data/files.h"
 #include "tests/data/open_errors.h"
 

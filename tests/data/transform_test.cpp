@@ -1,4 +1,4 @@
-#include "nsvq/data/transform.h"
+#include "nsvq/data/images/transform.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/source.h"
-#include "nsvq/io/image.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/io/images/image.h"
 
 namespace nsvq {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/recipe.h"
 
 namespace nsvq {
 

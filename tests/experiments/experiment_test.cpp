@@ -1,15 +1,15 @@
 // Experiments as files: what they may say, and what is refused.
 
-#include "nsvq/experiments/experiment.h"
+#include "nsvq/experiments/spec/experiment.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/plan.h"
-#include "nsvq/experiments/resolve.h"
-#include "nsvq/io/file.h"
+#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/resolve.h"
+#include "nsvq/io/files/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/experiments/small_experiment.h"

@@ -1,6 +1,6 @@
 // Runs as processes: order, retries, failures, stops.
 
-#include "nsvq/experiments/job.h"
+#include "nsvq/experiments/run/job.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/slots.h"
-#include "nsvq/io/file.h"
+#include "nsvq/experiments/run/slots.h"
+#include "nsvq/io/files/file.h"
 #include "tests/reset_signals.h"
 
 namespace nsvq {

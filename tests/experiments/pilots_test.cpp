@@ -1,16 +1,16 @@
 // Settings that short runs decide.
 
-#include "nsvq/experiments/pilots.h"
+#include "nsvq/experiments/plan/pilots.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/run_figures.h"
-#include "nsvq/experiments/run_job.h"
-#include "nsvq/io/file.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/experiments/outcome/run_figures.h"
+#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/recipe/recipe.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 

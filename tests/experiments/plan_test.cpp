@@ -1,17 +1,17 @@
 // Plans of experiments: which runs there are, in which order and folders, and what is refused.
 
-#include "nsvq/experiments/plan.h"
+#include "nsvq/experiments/plan/plan.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/estimate.h"
-#include "nsvq/experiments/experiment.h"
-#include "nsvq/experiments/run_job.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/folder_checksums.h"
-#include "nsvq/nn/resnet50.h"
-#include "nsvq/train/run_state.h"
+#include "nsvq/experiments/plan/estimate.h"
+#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/experiments/spec/experiment.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/folder_checksums.h"
+#include "nsvq/nn/features/resnet50.h"
+#include "nsvq/runs/run_state.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/experiments/small_experiment.h"

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/plan.h"
+#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/nn/features/resnet50.h"
+#include "nsvq/nn/features/vgg16.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/nn/resnet50.h"
-#include "nsvq/nn/vgg16.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "tests/weights_store.h"
 

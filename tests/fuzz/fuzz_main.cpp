@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "nsvq/core/terminal.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/fuzz/target.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);

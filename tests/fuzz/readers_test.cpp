@@ -5,7 +5,7 @@
 #include <random>
 
 #include "nsvq/core/terminal.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/fuzz/target.h"
 
 namespace nsvq {

@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/npz.h"
-#include "nsvq/io/tar.h"
-#include "nsvq/io/tar_block.h"
-#include "nsvq/io/tar_headers.h"
-#include "nsvq/io/tar_writer.h"
+#include "nsvq/io/formats/npz.h"
+#include "nsvq/io/formats/tar.h"
+#include "nsvq/io/formats/tar_block.h"
+#include "nsvq/io/formats/tar_headers.h"
+#include "nsvq/io/formats/tar_writer.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
 

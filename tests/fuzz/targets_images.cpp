@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "nsvq/io/exif.h"
-#include "nsvq/io/image.h"
-#include "nsvq/io/jpeg.h"
-#include "nsvq/io/webp.h"
+#include "nsvq/io/images/exif.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/io/images/jpeg.h"
+#include "nsvq/io/images/webp.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
 

@@ -7,14 +7,14 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/pipe_index.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/index_cache.h"
-#include "nsvq/io/packed.h"
-#include "nsvq/io/sha256.h"
-#include "nsvq/io/tar.h"
-#include "nsvq/io/tar_index.h"
-#include "nsvq/io/tar_writer.h"
+#include "nsvq/data/streams/pipe_index.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/index_cache.h"
+#include "nsvq/io/files/sha256.h"
+#include "nsvq/io/formats/packed.h"
+#include "nsvq/io/formats/tar.h"
+#include "nsvq/io/formats/tar_index.h"
+#include "nsvq/io/formats/tar_writer.h"
 #include "tests/fuzz/target.h"
 
 namespace nsvq {

@@ -1,8 +1,8 @@
 #include <stdexcept>
 
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "tests/fuzz/target.h"
 

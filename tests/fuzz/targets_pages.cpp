@@ -5,12 +5,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "nsvq/cli/page_requests.h"
+#include "nsvq/cli/program/page_requests.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
-#include "nsvq/train/run_catalog.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/report/run_catalog.h"
 #include "tests/fuzz/target.h"
 
 namespace nsvq {

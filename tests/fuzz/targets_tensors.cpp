@@ -4,10 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "nsvq/io/npy.h"
-#include "nsvq/io/safetensors.h"
-#include "nsvq/io/safetensors_header.h"
-#include "nsvq/io/token_shard.h"
+#include "nsvq/io/formats/npy.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/io/formats/safetensors_header.h"
+#include "nsvq/tokens/token_shard.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
 

@@ -1,11 +1,11 @@
-#include "nsvq/io/append_file.h"
+#include "nsvq/io/files/append_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

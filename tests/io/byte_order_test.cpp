@@ -1,4 +1,4 @@
-#include "nsvq/io/byte_order.h"
+#include "nsvq/io/files/byte_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/io/command_output.h"
+#include "nsvq/io/processes/command_output.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/atomic_file.h"
-#include "nsvq/io/file_calls.h"
-#include "nsvq/io/input_file.h"
-#include "nsvq/io/no_room.h"
-#include "nsvq/io/stream.h"
+#include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/files/input_file.h"
+#include "nsvq/io/files/no_room.h"
+#include "nsvq/io/processes/stream.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

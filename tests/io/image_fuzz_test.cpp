@@ -6,9 +6,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
-#include "nsvq/io/exif.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/exif.h"
+#include "nsvq/io/images/image.h"
 
 // Broken files must decode to a whole image or throw UserError. The sanitizer builds make these
 // tests strict.

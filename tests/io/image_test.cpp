@@ -1,4 +1,4 @@
-#include "nsvq/io/image.h"
+#include "nsvq/io/images/image.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/io/json.h"
+#include "nsvq/io/formats/json.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,10 +8,10 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/folder_checksums.h"
-#include "nsvq/io/line_reader.h"
-#include "nsvq/io/token_manifest.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/folder_checksums.h"
+#include "nsvq/io/files/line_reader.h"
+#include "nsvq/tokens/token_manifest.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

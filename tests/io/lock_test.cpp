@@ -1,10 +1,10 @@
-#include "nsvq/io/lock.h"
+#include "nsvq/io/files/lock.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

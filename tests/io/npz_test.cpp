@@ -1,5 +1,5 @@
 // Files that numpy wrote, and those of our own read by numpy, are in tests/python/npz.py.
-#include "nsvq/io/npz.h"
+#include "nsvq/io/formats/npz.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/npy.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/npy.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/io/resumable_folder.h"
+#include "nsvq/io/files/resumable_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 

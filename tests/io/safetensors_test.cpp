@@ -1,4 +1,4 @@
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/io/sha256.h"
+#include "nsvq/io/files/sha256.h"
 
 #include <gtest/gtest.h>
 

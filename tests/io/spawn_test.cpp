@@ -1,6 +1,6 @@
 // Programs that are started by lists of arguments.
 
-#include "nsvq/io/spawn.h"
+#include "nsvq/io/processes/spawn.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <cstdlib>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/descriptor.h"
-#include "nsvq/io/exec_words.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/descriptor.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/processes/exec_words.h"
 
 namespace nsvq {
 namespace {

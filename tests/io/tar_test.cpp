@@ -1,4 +1,4 @@
-#include "nsvq/io/tar.h"
+#include "nsvq/io/formats/tar.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/io/tar_writer.h"
+#include "nsvq/io/formats/tar_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/tar.h"
+#include "nsvq/io/formats/tar.h"
 
 namespace nsvq {
 namespace {

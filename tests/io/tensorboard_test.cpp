@@ -1,4 +1,4 @@
-#include "nsvq/io/tensorboard.h"
+#include "nsvq/io/formats/tensorboard.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/crc32c.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/crc32c.h"
+#include "nsvq/io/files/file.h"
 
 // What TensorBoard itself reads from such files is tested in tests/python/read_back.py.
 

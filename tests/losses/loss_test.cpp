@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/core/option_table.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/weights.h"
 #include "nsvq/losses/lpips.h"
+#include "nsvq/nn/weights.h"
+#include "nsvq/settings/option_table.h"
 #include "tests/environment.h"
 #include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/losses/lpips.h"
 #include "tests/losses/random_lpips.h"
 

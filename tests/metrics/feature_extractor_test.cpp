@@ -7,9 +7,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/weights.h"
-#include "nsvq/nn/feature_net.h"
-#include "nsvq/nn/inception.h"
+#include "nsvq/nn/features/feature_net.h"
+#include "nsvq/nn/features/inception.h"
+#include "nsvq/nn/weights.h"
 #include "tests/environment.h"
 #include "tests/losses/random_lpips.h"
 

@@ -9,7 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/npz.h"
+#include "nsvq/io/formats/npz.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"

@@ -11,7 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_weights.h"
-#include "nsvq/nn/inception.h"
+#include "nsvq/nn/features/inception.h"
 #include "tests/weights_store.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/nn/feature_net.h"
+#include "nsvq/nn/features/feature_net.h"
 
 #include <gtest/gtest.h>
 

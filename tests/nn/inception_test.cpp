@@ -1,6 +1,6 @@
 // Parity with pytorch-fid's InceptionV3 and with torchvision's: golden/inception.py made
 // golden/inception.json.
-#include "nsvq/nn/inception.h"
+#include "nsvq/nn/features/inception.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
-#include "nsvq/nn/feature_net.h"
+#include "nsvq/nn/features/feature_net.h"
 #include "tests/nn/formula_weights.h"
 
 namespace nsvq {

@@ -1,5 +1,5 @@
 // Parity with torchvision's ResNet-50: golden/resnet50.py made golden/resnet50.json.
-#include "nsvq/nn/resnet50.h"
+#include "nsvq/nn/features/resnet50.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The error bound of the blocked search, which needs no GPU, and the choice of kernels.
 
-#include "nsvq/ops/code_search/blocked_bound.h"
+#include "nsvq/ops/code_search/blocked/blocked_bound.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The error bound of latents in crowds, which needs no GPU.
 
-#include "nsvq/ops/code_search/crowd_bound.h"
+#include "nsvq/ops/code_search/crowds/crowd_bound.h"
 
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/io/npz.h"
-#include "nsvq/io/safetensors.h"
-#include "nsvq/io/tensorboard.h"
+#include "nsvq/io/formats/npz.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/io/formats/tensorboard.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/kmeans.h"
+#include "nsvq/quantizers/replacement/kmeans.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Quantizers whose codes a network makes: fvq and vqgan_lc.
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/code_bridge.h"
 #include "nsvq/quantizers/codebook.h"

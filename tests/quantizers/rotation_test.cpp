@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nsvq/quantizers/vq_terms.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "tests/error_of.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"

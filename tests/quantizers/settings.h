@@ -1,8 +1,8 @@
 #pragma once
 
-#include "nsvq/core/option_table.h"
 #include "nsvq/nn/options.h"
-#include "nsvq/quantizers/replacement.h"
+#include "nsvq/quantizers/replacement/replacement.h"
+#include "nsvq/settings/option_table.h"
 
 namespace nsvq {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/replacement.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 

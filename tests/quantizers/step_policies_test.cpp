@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/cvq.h"
-#include "nsvq/quantizers/restart_replacement.h"
-#include "nsvq/quantizers/sample_rows.h"
+#include "nsvq/quantizers/replacement/anchor_replacement.h"
+#include "nsvq/quantizers/replacement/restart_replacement.h"
+#include "nsvq/quantizers/replacement/sample_rows.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 #include "tests/two_ranks.h"

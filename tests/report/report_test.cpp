@@ -13,8 +13,8 @@
 
 #include "markup.h"
 #include "nsvq/core/error.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/image.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/images/image.h"
 #include "nsvq/report/html.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/samples.h"

@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "nsvq/core/interrupt.h"
-#include "nsvq/data/source.h"
+#include "nsvq/data/sources/source.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "tests/reset_signals.h"
 #include "tests/train/tiny.h"

@@ -1,4 +1,4 @@
-#include "nsvq/train/adversary.h"
+#include "nsvq/train/vq/adversary.h"
 
 #include <gtest/gtest.h>
 

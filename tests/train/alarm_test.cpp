@@ -1,11 +1,11 @@
-#include "nsvq/train/alarm.h"
+#include "nsvq/train/vq/alarm.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <regex>
 
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/recipe/recipe.h"
 
 namespace nsvq {
 namespace {

@@ -11,7 +11,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/dist/nccl_group.h"
 #include "nsvq/losses/pixel.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/run_traces.h"
 

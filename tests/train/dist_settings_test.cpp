@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nsvq/train/tokenizer_task.h"
+#include "nsvq/train/vq/tokenizer_task.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
 

@@ -1,4 +1,4 @@
-#include "nsvq/train/drift.h"
+#include "nsvq/train/vq/drift.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/vqgan_lc.h"
 #include "tests/train/tiny.h"

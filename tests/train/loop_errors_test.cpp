@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/no_room.h"
+#include "nsvq/io/files/no_room.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/train/regression.h"

@@ -11,10 +11,10 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/terminal.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/expect_contains.h"
 #include "tests/train/tiny.h"
 #include "tests/train/trainer_fixture.h"

@@ -1,4 +1,4 @@
-#include "nsvq/train/operator_check.h"
+#include "nsvq/train/vq/operator_check.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/train/drift.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/drift.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

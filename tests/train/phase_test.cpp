@@ -1,4 +1,4 @@
-#include "nsvq/train/phase.h"
+#include "nsvq/train/vq/phase.h"
 
 #include <gtest/gtest.h>
 

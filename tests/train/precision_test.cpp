@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
 

@@ -15,13 +15,13 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/terminal.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/losses/pixel.h"
-#include "nsvq/quantizers/anchor_replacement.h"
 #include "nsvq/quantizers/lfq.h"
+#include "nsvq/quantizers/replacement/anchor_replacement.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/train/checkpoint.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/train/every_quantizer.h"
 
 namespace nsvq {

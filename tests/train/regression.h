@@ -10,9 +10,9 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/seeds.h"
+#include "nsvq/runs/run_folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/loop.h"
-#include "nsvq/train/run_folder.h"
 #include "nsvq/train/weight_average.h"
 
 namespace nsvq {

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/file.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/report/curve_table.h"
 #include "nsvq/report/curves.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/train/checkpoint.h"
 
 namespace nsvq {
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "nsvq/quantizers/copy_replacement.h"
-#include "nsvq/tokenizer/recipe.h"
+#include "nsvq/quantizers/replacement/copy_replacement.h"
+#include "nsvq/recipe/recipe.h"
 
 namespace nsvq {
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/io/file.h"
-#include "nsvq/nn/inception.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/nn/features/inception.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

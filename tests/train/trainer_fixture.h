@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
 

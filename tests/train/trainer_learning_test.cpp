@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/tokenizer/recipe.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 #include "tests/train/trainer_fixture.h"

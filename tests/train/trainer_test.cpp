@@ -1,10 +1,10 @@
-#include "nsvq/train/trainer.h"
+#include "nsvq/train/vq/trainer.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/file.h"
-#include "nsvq/io/safetensors.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/losses/pixel.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/train/run_traces.h"

@@ -15,8 +15,8 @@
 
 #include <tuple>
 
-#include "nsvq/ops/code_search/blocked_bound.h"
-#include "nsvq/ops/code_search/search_passes.h"
+#include "nsvq/ops/code_search/blocked/blocked_bound.h"
+#include "nsvq/ops/code_search/hopper/search_passes.h"
 #include "nsvq/ops/common/check_codes.h"
 
 namespace nsvq::code_search_cuda {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/ops/code_search/tile_layout.h"
+#include "nsvq/ops/code_search/hopper/tile_layout.h"
 
 namespace nsvq {
 

@@ -9,7 +9,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/gpu_path.h"
-#include "nsvq/ops/code_search/tile_layout.h"
+#include "nsvq/ops/code_search/hopper/tile_layout.h"
 
 namespace nsvq {
 

@@ -1,0 +1,52 @@
+#include "nsvq/cli/arguments/metric_arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/metric_weights.h"
+
+namespace nsvq {
+
+void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measured measured) {
+  std::string names;
+  for (const auto& kind : metric_kinds()) {
+    if (kind.input == MetricInput::tokens && measured == Measured::images) continue;
+    names += (names.empty() ? "" : ", ") + kind.name;
+  }
+  app.add_option("--metrics", arguments.metrics,
+                 "which, separated by commas (default: those that need no weights): " + names);
+  app.add_option("--as", arguments.as, "conventions: nsvq, simvq or llamagen (docs/evaluation.md)")
+      ->capture_default_str();
+  app.add_option("--pixels", arguments.pixels,
+                 "values compared: rounded or truncated to 8 bits, or float (default: as --as has "
+                 "it)");
+  declare_json_argument(app, arguments.json);
+}
+
+void declare_statistics_argument(CLI::App& app, MetricArguments& arguments) {
+  app.add_option("--statistics", arguments.statistics,
+                 "FILE.npz: what Fréchet distances compare reconstructions with, in place of the "
+                 "images of --data (nsvq statistics, or pytorch-fid's)");
+}
+
+void print_weights(const std::vector<std::string>& metrics) {
+  for (const auto& line : describe_weights(metrics)) fmt::print("  weights {}\n", line);
+}
+
+void print_origins(const MetricArguments& arguments, const MetricChoice& choice) {
+  print_weights(choice.names);
+  if (arguments.statistics.empty()) return;
+  fmt::print("  Fréchet distances are from the statistics in {}\n", arguments.statistics);
+}
+
+void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
+                 const MetricChoice& choice) {
+  if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
+  if (auto weights = weights_as_json(choice.names); !weights.empty()) json["weights"] = weights;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,264 @@
+#include "nsvq/cli/bench/bench_tokenize.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/arguments/model_arguments.h"
+#include "nsvq/cli/arguments/number_argument.h"
+#include "nsvq/cli/bench/bench_timer.h"
+#include "nsvq/cli/bench/flop_counter.h"
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/core/count_of.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/host_copy.h"
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/tokens/token_check.h"
+#include "nsvq/tokens/token_shard.h"
+#include "nsvq/tokens/token_stream.h"
+#include "nsvq/tokens/tokenize.h"
+
+namespace nsvq {
+
+namespace {
+
+using BenchJson = nlohmann::ordered_json;
+
+struct BenchTokenizeArguments {
+  Sources data;
+  std::string model, json, device = "auto";
+  std::vector<std::string> overrides;
+  int64_t batch_size = 0, limit = 0;
+  int rounds = 10;
+  double peak_tflops = 0;
+};
+
+/// The model to time, and the loader's options.
+struct Subject {
+  explicit Subject(const BenchTokenizeArguments& arguments);
+
+  InferenceSession session;
+  LoaderOptions loader;
+};
+
+/// A trained model, or one with random weights from a recipe.
+LoadedModel subject_model(const BenchTokenizeArguments& arguments, c10::Device device) {
+  const bool recipe = arguments.model.ends_with(".yaml") || arguments.model.ends_with(".yml");
+  if (recipe) {
+    LoadedModel model{load_config(arguments.model, arguments.overrides), nullptr, {}};
+    model.tokenizer = make_tokenizer(model.config, device);
+    return model;
+  }
+  if (!arguments.overrides.empty()) {
+    throw UserError("{}: settings such as {} need a recipe; a trained model has its own",
+                    arguments.model, arguments.overrides.front());
+  }
+  return load_model_for_inference(arguments.model);
+}
+
+Subject::Subject(const BenchTokenizeArguments& arguments)
+    : session(subject_model(arguments, choose_device(arguments.device)),
+              choose_device(arguments.device)),
+      loader(session.loader_options()) {
+  loader.batch_size =
+      arguments.batch_size > 0 ? arguments.batch_size : session.batch_size(loader.transform);
+}
+
+/// Prints results as rows of a table and keeps them for a JSON file.
+class Figures {
+ public:
+  Figures(const Subject& subject, BenchJson& json)
+      : batch_(subject.loader.batch_size), json_(json) {
+    fmt::print("| part, alone | images/s | ms a batch |\n|---|---|---|\n");
+  }
+
+  void add(const std::string& name, double images_per_second, const std::string& note = "") {
+    fmt::print("| {}{} | {:.1f} | {:.3f} |\n", name, note, images_per_second,
+               1e3 * static_cast<double>(batch_) / images_per_second);
+    json_["parts"][name] = images_per_second;
+  }
+
+  /// Times work on one batch.
+  void time(const std::string& name, const Work& work, c10::Device device, int rounds) {
+    const auto taken = time_work(work, device, rounds);
+    if (taken) add(name, 1e3 * static_cast<double>(batch_) / taken->milliseconds);
+  }
+
+ private:
+  int64_t batch_;
+  BenchJson& json_;
+};
+
+/// Times encoding of images that are already on the device: the upper limit for `tokenize`.
+torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
+                             BenchJson& json) {
+  const int64_t batch = subject.loader.batch_size;
+  const auto images =
+      random_images(batch, subject.session.config().data.size, subject.session.device());
+  const auto work = [&] { HostCopy(subject.session.tokenizer()->encode_without_waiting(images)); };
+  for (int i = 0; i < 3; ++i) work();
+  const double flops = convolution_flops(work);
+  const auto taken = time_work(work, subject.session.device(), arguments.rounds);
+  if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
+  const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
+  const double tflops = flops / taken->milliseconds / 1e9;
+  const auto reserved = peak_reserved_memory(subject.session.device());
+  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most{}\n",
+             describe(subject.session.device()), name_of(subject.session.tokenizer()->precision),
+             batch, rate, peak_memory(subject.session.device()),
+             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
+  fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
+             flops / static_cast<double>(batch) / 1e9, tflops,
+             share_of_peak(tflops, arguments.peak_tflops));
+  json["images_per_second"] = rate;
+  json["milliseconds"] = taken->milliseconds;
+  json["peak_gib"] = peak_memory(subject.session.device());
+  if (reserved) json["peak_reserved_gib"] = *reserved;
+  json["convolution_flop"] = flops;
+  if (arguments.peak_tflops > 0) json["share_of_peak"] = tflops / arguments.peak_tflops;
+  return images;
+}
+
+/// Images per second of `pass`, which goes through a source and returns its number of images.
+double rate_of(const std::function<int64_t()>& pass) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto images = static_cast<double>(pass());
+  return images / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Images per second when writing shards of random tokens as `tokenize` does.
+double writing_rate(Subject& subject, int64_t shard_size) {
+  const int64_t side = subject.session.config().data.size / subject.session.stride();
+  const int64_t codes = subject.session.tokenizer()->quantizer->codes();
+  const TokenShard shard{at::randint(codes, {shard_size, side, side}, at::kLong),
+                         std::vector<int64_t>(shard_size, -1),
+                         std::vector<std::string>(shard_size, "folder/image-00000000.jpg")};
+  const TemporaryFolder folder;
+  constexpr int shards = 4;
+  return rate_of([&] {
+    for (int i = 0; i < shards; ++i) {
+      const auto path = folder / token_shard_name(i);
+      write_token_shard(path, shard, codes);
+      describe_shard(path);
+    }
+    return shards * shard_size;
+  });
+}
+
+/// The number of images in what `next` of a loader or a stream of tokens gives.
+template <typename Batches>
+int64_t count_images(Batches& batches) {
+  int64_t images = 0;
+  while (const auto batch = batches.next()) images += std::ssize(batch->indices);
+  return images;
+}
+
+/// Times `tokenize` from beginning to end.
+double tokenizing_rate(Subject& subject, const std::shared_ptr<const Source>& source,
+                       TokenizeOptions options) {
+  const TemporaryFolder folder;
+  options.out = folder / "tokens";
+  return rate_of([&] {
+    int64_t images = 0;
+    for (const auto& shard : tokenize(subject.session, source, options).shards) {
+      images += shard.images;
+    }
+    return images;
+  });
+}
+
+/// Times the parts that `tokenize` runs concurrently, then `tokenize` itself.
+void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
+                BenchJson& json) {
+  std::shared_ptr<const Source> source = open_source(arguments.data);
+  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
+  Loader loader(source, subject.loader);
+  const auto load = [&] {
+    loader.start(0);
+    return count_images(loader);
+  };
+  load();  // fills the page cache
+  const double loaded = rate_of(load);
+  figures.add("loader", loaded,
+              fmt::format(" ({:.1f} images/s a thread)", loaded / subject.loader.threads));
+  figures.add("loader and encoder", rate_of([&] {
+                TokenStream stream(subject.session.tokenizer(), source, subject.loader);
+                return count_images(stream);
+              }));
+  TokenizeOptions options;
+  options.source = arguments.data.text();
+  options.loader = subject.loader;
+  figures.add("writing", writing_rate(subject, options.shard_size));
+  const double rate = tokenizing_rate(subject, source, options);
+  fmt::print("\n{} of {}, tokenize from beginning to end: {:.1f} images/s\n",
+             count_of(source->size(), "image"), arguments.data.text(), rate);
+  json["data"] = {{"source", arguments.data.text()},
+                  {"images", source->size()},
+                  {"threads", subject.loader.threads},
+                  {"loader_per_thread", loaded / subject.loader.threads},
+                  {"images_per_second", rate}};
+}
+
+void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
+  JsonOutput output(arguments.json);
+  const torch::NoGradGuard no_grad;
+  Subject subject(arguments);
+  subject.session.require_tokens();
+  BenchJson json = {{"device", describe(subject.session.device())},
+                    {"precision", name_of(subject.session.tokenizer()->precision)},
+                    {"batch_size", subject.loader.batch_size}};
+  {
+    const AutocastCacheGuard cached_casts;
+    const auto images = bench_resident(subject, arguments, json);
+    Figures figures(subject, json);
+    const auto latents = subject.session.tokenizer()->to_latents(images);
+    figures.time(
+        "encoder", [&] { subject.session.tokenizer()->to_latents(images); },
+        subject.session.device(), arguments.rounds);
+    figures.time(
+        "search", [&] { subject.session.tokenizer()->quantizer->encode_without_waiting(latents); },
+        subject.session.device(), arguments.rounds);
+    if (!arguments.data.items.empty()) bench_data(subject, arguments, figures, json);
+  }
+  output.write(json);
+}
+
+}  // namespace
+
+void declare_bench_tokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<BenchTokenizeArguments>();
+  app.add_option("MODEL", arguments->model,
+                 "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
+      ->required();
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  arguments->data.pipes_allowed = true;
+  app.add_option("--data", arguments->data.items,
+                 "also time `tokenize` on these images (to a temporary folder): folders, tar "
+                 "shards or builtin");
+  app.add_option("--limit", arguments->limit, "use only the first N images of --data")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.add_option("--device", arguments->device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--batch-size", arguments->batch_size,
+                 "images per batch (default: as `nsvq tokenize` chooses)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--rounds", arguments->rounds,
+                 "measurements of work on resident images; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--peak-tflops", arguments->peak_tflops,
+                 "TFLOP/s of the device in matrix products; the convolutions' share of it is shown")
+      ->check(check_number(Range::above(0)));
+  declare_json_argument(app, arguments->json);
+  app.callback([arguments] { run_bench_tokenize(*arguments); });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,118 @@
+#include "nsvq/cli/bench/kernel_profile.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+
+#include "nsvq/core/device.h"
+
+namespace nsvq {
+
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+std::vector<KernelTime> longest_first(const std::map<std::string, KernelTime>& found) {
+  std::vector<KernelTime> times;
+  for (const auto& [name, time] : found) times.push_back(time);
+  std::sort(times.begin(), times.end(), [](const KernelTime& a, const KernelTime& b) {
+    return a.milliseconds > b.milliseconds;
+  });
+  return times;
+}
+
+void add(std::map<std::string, KernelTime>& times, const std::string& name, double milliseconds,
+         double launches) {
+  auto& time = times[name];
+  time.name = name;
+  time.milliseconds += milliseconds;
+  time.launches += launches;
+}
+
+struct Family {
+  const char* name;
+  const char* pattern;  ///< regular expression for its kernels' names
+};
+
+// A kernel belongs to the first family whose pattern matches its name.
+constexpr Family kFamilies[] = {
+    {"search and NS loss",
+     "nsvq.*(value_range|pack|pack_weighted|unit|search_pass|sweep|rerank|mark|crowd|finish|anchor|"
+     "weigh|codebook_grad|add_parts)_kernel|nsvq.*(code_sums|count_codes|add_rows)"},
+    {"group norm with SiLU", "group_norm"},
+    {"LPIPS distance", "nsvq.*(distances|gradients)<"},
+    {"bias and ReLU", "bias_relu"},
+    {"depth to space", "depth_to_space|space_to_depth"},
+    {"attention", "sdpa|flash|fmha"},  // before convolutions: cuDNN has some of its own
+    {"convolutions", "cudnn|xmma|conv|wgrad|dgrad|fprop|nchwToNhwc|nhwcToNchw"},
+    {"matrix products", "gemm|nvjet|cutlass"},
+    {"optimizer and average", "multi_tensor|fused_adam|[Aa]dam"},
+    {"batch norm", "batch_norm|batchnorm|bn_"},
+    {"pooling", "pool"},
+    {"copies and fills", "[Mm]emcpy|[Mm]emset|copy|fill|Fill"},
+    {"sums and means", "reduce"},
+    {"elementwise", "elementwise"},
+};
+
+std::string family_of(const std::string& kernel) {
+  for (const auto& family : kFamilies) {
+    if (std::regex_search(kernel, std::regex(family.pattern))) return family.name;
+  }
+  return "other";
+}
+
+}  // namespace
+
+std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::Device device,
+                                        int calls) {
+  if (!device.is_cuda()) return {};
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
+  profiler::prepareProfiler(config, {ActivityType::CUDA});
+  profiler::enableProfiler(config, {ActivityType::CUDA});
+  for (int i = 0; i < calls; ++i) work();
+  wait_for(device);
+  const auto result = profiler::disableProfiler();
+  std::map<std::string, KernelTime> times;
+  for (const auto& event : result->events()) {
+    if (event.deviceType() != c10::DeviceType::CUDA) continue;
+    add(times, event.name(), static_cast<double>(event.durationNs()) / 1e6 / calls, 1. / calls);
+  }
+  return longest_first(times);
+}
+
+std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels) {
+  std::map<std::string, KernelTime> families;
+  for (const auto& kernel : kernels) {
+    add(families, family_of(kernel.name), kernel.milliseconds, kernel.launches);
+  }
+  return longest_first(families);
+}
+
+nlohmann::ordered_json print_kernels(const std::string& title, const std::vector<KernelTime>& times,
+                                     int64_t most) {
+  auto json = nlohmann::ordered_json::array();
+  fmt::print("| {} | ms | launches |\n|---|---|---|\n", title);
+  for (const auto& time : times) {
+    if (std::ssize(json) >= most) break;
+    fmt::print("| {} | {:.3f} | {:.0f} |\n", time.name, time.milliseconds, time.launches);
+    json.push_back(
+        {{"name", time.name}, {"milliseconds", time.milliseconds}, {"launches", time.launches}});
+  }
+  fmt::print("\n");
+  return json;
+}
+
+nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,
+                                    int kernels) {
+  const auto all = profile_kernels(step, device, /*calls=*/3);
+  nlohmann::ordered_json json;
+  json["kind of kernel"] = print_kernels("kind of kernel", by_family(all), std::ssize(all));
+  json["kernel"] = print_kernels("kernel", all, kernels);
+  return json;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,66 @@
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/nn/discriminator.h"
+#include "nsvq/quantizers/replacement/replacement.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/runs/run_config.h"
+#include "nsvq/train/vq/operator_check.h"
+#include "nsvq/train/vq/tokenizer_task.h"
+
+namespace nsvq {
+
+namespace {
+
+struct ConfigArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool reference = false;
+};
+
+/// Throws UserError for what training would refuse at its start, but for data, devices and files.
+void check_as_training(const Config& config) {
+  const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
+  make_replacement(config, *quantizer);
+  check_freeze(config);
+  check_dist(config);
+  if (config.adversarial.weight > 0) {
+    Discriminator(config.adversarial)->check_image_size(config.data.size, config.data.size);
+  }
+  if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
+}
+
+void run_config(const ConfigArguments& arguments) {
+  if (arguments.reference) {
+    fmt::print("{}", config_reference());
+    return;
+  }
+  if (arguments.recipe.empty()) {
+    throw UserError("config: name a recipe, or ask for all keys with --reference");
+  }
+  const auto config = load_recipe_or_run(arguments.recipe, arguments.overrides);
+  check_as_training(config);
+  fmt::print("{}", to_yaml(config));
+  flush_stdout();
+  // Last: another machine, for which the settings are printed, may have them.
+  check_weights(config);
+  const bool starts = !std::filesystem::is_directory(arguments.recipe);  // a run has read its files
+  if (starts) check_files(with_home(config));
+}
+
+}  // namespace
+
+void declare_config(CLI::App& app) {
+  const auto arguments = std::make_shared<ConfigArguments>();
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), or a run's folder");
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_flag("--reference", arguments->reference,
+               "print every key with its type, default, range and meaning");
+  app.callback([arguments] { run_config(*arguments); });
+}
+
+}  // namespace nsvq

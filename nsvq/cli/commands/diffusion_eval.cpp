@@ -1,0 +1,157 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/arguments/metric_arguments.h"
+#include "nsvq/cli/commands/diffusion.h"
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/metric_table.h"
+#include "nsvq/tokenizer/loader_options.h"
+
+namespace nsvq {
+
+namespace {
+
+struct DiffusionEvalArguments : SampleArguments {
+  int64_t samples = 5000;
+  std::string reference;
+  MetricArguments metrics;
+};
+
+/// Distances of sets, of which each has its own number of images.
+MetricChoice choose_set_metrics(MetricArguments& metrics, const std::string& reference) {
+  if (metrics.metrics.empty()) metrics.metrics = "fid";
+  if (reference.ends_with(".npz")) metrics.statistics = reference;
+  const auto choice = choose_metrics(metrics, Measured::images);
+  for (const auto& name : choice.names) {
+    if (is_frechet(name)) continue;
+    throw UserError("--metrics: {} compares images one by one, and samples have no partners", name);
+  }
+  return choice;
+}
+
+std::string set_metrics() {
+  std::string names;
+  for (const auto& kind : metric_kinds()) {
+    if (is_frechet(kind.name)) names += (names.empty() ? "" : ", ") + kind.name;
+  }
+  return names;
+}
+
+/// The reference's images at the size of the samples, resized and cropped as for training; their
+/// number.
+int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSession& session,
+                      Group& group, MetricSet& metrics) {
+  Sources sources = arguments.reference;
+  sources.pipes_allowed = true;
+  const auto& config = session.config().run;
+  const auto source = std::shared_ptr<const Source>(open_source(
+      sources, {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries));
+  auto options = inference_loader_options(config, session.device());
+  options.batch_size = arguments.batch_size;
+  options.rank = group.rank();
+  options.world = group.size();
+  Loader loader(source, options);
+  loader.start(0);
+  Progress progress("reference", source->size(), "images");
+  int64_t count = 0;
+  while (const auto batch = loader.next()) {
+    metrics.add({batch->images, {}, {}});
+    count += batch->images.size(0);
+    progress.update(count * group.size());
+  }
+  progress.finish();
+  const auto all = at::tensor({count}, at::kLong);
+  group.sum({all});
+  return all.item<int64_t>();
+}
+
+/// Of batches that ranks take in turn.
+void add_samples(const DiffusionEvalArguments& arguments, DiffusionSession& session, Group& group,
+                 MetricSet& metrics) {
+  Progress progress("sample", arguments.samples, "images");
+  const int64_t batch = arguments.batch_size, stride = batch * group.size();
+  for (int64_t first = batch * group.rank(); first < arguments.samples; first += stride) {
+    const int64_t end = std::min(first + batch, arguments.samples);
+    metrics.add({{}, session.sample(request_images(session, arguments, first, end)), {}});
+    progress.update(std::min(first + stride, arguments.samples));
+  }
+  progress.finish();
+}
+
+void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, Group& group) {
+  if (!group.leads()) arguments.metrics.json = "";
+  const auto choice = choose_set_metrics(arguments.metrics, arguments.reference);
+  JsonOutput output(arguments.metrics.json);
+  auto session = open_diffusion(arguments, launch);
+  const torch::NoGradGuard no_grad;
+  MetricSet metrics(choice.names, {.conventions = choice.conventions,
+                                   .codes = 0,
+                                   .device = session.device(),
+                                   .reference = choice.reference});
+  const int64_t known = choice.reference ? choice.reference->count
+                                         : add_reference(arguments, session, group, metrics);
+  add_samples(arguments, session, group, metrics);
+  group.sum(metrics.sums());
+  if (!group.leads()) return;
+  auto values = metrics.values();
+  require_all(choice, values);
+  values["images"] = static_cast<double>(arguments.samples);
+  if (known > 0) values["reference_images"] = static_cast<double>(known);
+  warn_of_few_images(choice, values);
+  const auto& config = session.config();
+  const auto& sample = config.sample;
+  const auto classes =
+      config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
+                         : "";
+  fmt::print("{} samples of {} ({}, {} steps{}) against {}, as {}\n{}", arguments.samples,
+             session.model().file.string(), sample.sampler, sample.steps, classes,
+             arguments.reference, choice.conventions.name,
+             metric_table(values, choice.conventions));
+  print_origins(arguments.metrics, choice);
+  nlohmann::ordered_json json = {
+      {"model", session.model().file.string()},
+      {"reference", arguments.reference},
+      {"sampler", sample.sampler},
+      {"steps", sample.steps},
+      {"eta", sample.eta},
+      {"spacing", sample.spacing},
+      {"last", sample.last},
+      {"class",
+       config.classes > 0 ? nlohmann::ordered_json(arguments.label) : nlohmann::ordered_json()},
+      {"guidance", config.guidance},
+      {"seed", arguments.seed}};
+  add_figures(json, values);
+  add_origins(json, arguments.metrics, choice);
+  json["conventions"] = describe_choice(choice);
+  output.write(json);
+}
+
+}  // namespace
+
+void declare_diffusion_eval(CLI::App& app) {
+  const auto arguments = std::make_shared<DiffusionEvalArguments>();
+  declare_sample_arguments(app, *arguments);
+  app.add_option("--samples", arguments->samples, "images to sample")
+      ->check(CLI::Range(2, 100000000))
+      ->capture_default_str();
+  app.add_option("--reference", arguments->reference,
+                 "what to compare them with: images (a folder, tar shards), which are resized and "
+                 "cropped as in training, or statistics (.npz) of `nsvq statistics`")
+      ->required();
+  declare_metric_arguments(app, arguments->metrics, Measured::images);
+  app.get_option("--metrics")
+      ->description("Fréchet distances, separated by commas (default: fid): " + set_metrics());
+  app.callback([arguments] {
+    work_on_ranks(*arguments, [&](const Launch& launch, Group& group) {
+      evaluate_diffusion(*arguments, launch, group);
+    });
+  });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,68 @@
+#include <CLI/CLI.hpp>
+
+#include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/core/count_of.h"
+#include "nsvq/core/printable.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/model_file.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ImportArguments {
+  std::string file, recipe, out;
+  std::vector<std::string> overrides;
+  bool averaged = false;
+};
+
+void run_import(const ImportArguments& arguments) {
+  const bool file = arguments.out.ends_with(".safetensors");
+  if (!file) require_folder_name(arguments.out, "FILE.safetensors");
+  fs::path out = arguments.out;
+  if (!file) out /= "model.safetensors";
+  require_distinct({{"FILE", arguments.file}, {"--out", out}});
+  require_replaceable("--out", out, FileKind::model);
+  const auto config = load_config(arguments.recipe, arguments.overrides);
+  const auto imported =
+      import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
+  Tokenizer model(config);
+  check_all_placed(named_tensors(*model), imported.tensors, arguments.file);
+  load_tensors(*model, imported.tensors, arguments.file);
+
+  write_model(out, named_tensors(*model), config,
+              {{"nsvq.imported", printable(fs::path(arguments.file).filename().string())}});
+  fmt::print("{}: {}\n", out.string(), count_of(imported.tensors.size(), "tensor"));
+  for (const auto& [name, count] : imported.left_out) {
+    fmt::print("skipped {} of {}.*{}\n", count_of(count, "tensor"), name,
+               name == "model_ema" ? (arguments.averaged ? " (weights are taken from it)"
+                                                         : " (--ema takes the weights from it)")
+                                   : "");
+  }
+}
+
+}  // namespace
+
+void declare_import(CLI::App& app) {
+  const auto arguments = std::make_shared<ImportArguments>();
+  app.add_option(
+         "FILE", arguments->file,
+         "safetensors with the backbone of SimVQ or Open-MAGVIT2, under their names (the one "
+         "of taming-transformers is not supported)")
+      ->required();
+  app.add_option("--like", arguments->recipe, "recipe (YAML) that describes the model")->required();
+  app.add_option("--set", arguments->overrides,
+                 "key=value, overriding the recipe, such as model.width=128 (may be repeated)");
+  app.add_option("--out", arguments->out, "FILE.safetensors, or a folder for model.safetensors")
+      ->required();
+  app.add_flag("--ema", arguments->averaged,
+               "take the moving average of the weights (model_ema.*) instead of the last ones");
+  app.callback([arguments] { run_import(*arguments); });
+}
+
+}  // namespace nsvq

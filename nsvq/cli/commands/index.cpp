@@ -1,0 +1,61 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nsvq/cli/program/command.h"
+#include "nsvq/core/count_of.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/data/streams/pipe_commands.h"
+#include "nsvq/data/streams/pipe_index.h"
+
+namespace nsvq {
+
+namespace {
+
+struct IndexArguments {
+  Sources sources;
+  bool again = false;
+  int64_t jobs = 4, retries = 3;
+};
+
+void index_commands(const IndexArguments& arguments) {
+  const auto commands = commands_of(arguments.sources);
+  Progress progress("index", std::ssize(commands), "commands");
+  index_pipes(commands, {.again = arguments.again,
+                         .jobs = arguments.jobs,
+                         .retries = {.times = arguments.retries},
+                         .on_progress = [&](int64_t done) { progress.update(done); }});
+  progress.finish();
+}
+
+void run_index(const IndexArguments& arguments) {
+  if (any_pipe(arguments.sources)) index_commands(arguments);
+  const auto source = open_source(arguments.sources);
+  fmt::print("{}: {}\n", arguments.sources.text(), count_of(source->size(), "image"));
+}
+
+}  // namespace
+
+void declare_index(CLI::App& app) {
+  const auto arguments = std::make_shared<IndexArguments>();
+  arguments->sources.pipes_allowed = true;
+  app.add_option("SOURCE", arguments->sources.items,
+                 "images: 'pipe:COMMAND', whose commands are run and their images listed; tar "
+                 "shards, whose index is kept too")
+      ->required();
+  app.add_flag("--again", arguments->again, "also run commands whose images are listed already");
+  app.add_option("--jobs", arguments->jobs, "commands at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--retries", arguments->retries, "times that a failing command is run again")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app.footer(
+      "What was found is kept in $NSVQ_INDEX_CACHE, else in $XDG_CACHE_HOME/nsvq/index, else in\n"
+      "~/.cache/nsvq/index. Stopped and started again, it goes on where it was.");
+  app.callback([arguments] { run_index(*arguments); });
+}
+
+}  // namespace nsvq

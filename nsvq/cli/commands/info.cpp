@@ -1,0 +1,162 @@
+// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or of latents, or a shard
+// of tokens holds. Text and JSON are made from the same object.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "nsvq/cli/output/info_latents.h"
+#include "nsvq/cli/output/info_lines.h"
+#include "nsvq/cli/output/info_tokens.h"
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/diffusion/latent_folder.h"
+#include "nsvq/io/formats/contents_hash.h"
+#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_table.h"
+#include "nsvq/nn/weights.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/runs/checkpoint.h"
+#include "nsvq/tokenizer/export_model.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/open_model.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+using InfoJson = nlohmann::ordered_json;
+
+namespace {
+
+/// The settings without those of other quantizers.
+OptionTable settings_in_use(Config& config) {
+  auto table = tokenizer_options(config);
+  const auto own = quantizer_kind(config.quantizer.type).options;
+  std::vector<std::string> foreign;
+  for (const auto& kind : quantizer_kinds()) {
+    if (!kind.options || kind.options == own) continue;
+    for (const auto& row : kind.options(config.quantizer)) foreign.push_back(row.key);
+  }
+  std::erase_if(table.rows, [&](const Option& row) {
+    return std::find(foreign.begin(), foreign.end(), row.key) != foreign.end();
+  });
+  return table;
+}
+
+/// What the training state beside a model says. A model alone has none.
+void add_run_state(InfoJson& json, const fs::path& checkpoint) {
+  std::error_code ignored;
+  if (!fs::exists(checkpoint / "state.json", ignored)) return;
+  try {
+    const auto state = load_run_state(checkpoint);
+    json["finished"] = state.finished;
+    auto figures = InfoJson::object();
+    add_figures(figures, state.evaluation);
+    // Of a diffusion model, which no metric measures in training.
+    const auto loss = state.evaluation.find("loss");
+    if (loss != state.evaluation.end()) figures["loss"] = loss->second;
+    if (!figures.empty()) json["figures"] = figures;
+  } catch (const UserError& error) {
+    log("{}; the model beside it is whole", error.what());
+  }
+}
+
+void add_parameters(InfoJson& json, const TensorMap& tensors,
+                    const std::vector<std::string>& parts) {
+  for (const auto& part : parts) {
+    int64_t numbers = 0;
+    for (const auto& [name, tensor] : tensors) {
+      if (name.starts_with(part + ".")) numbers += tensor.numel();
+    }
+    json["parameters"][part] = numbers;
+  }
+}
+
+/// What the configuration says of images and tokens.
+void add_sizes(InfoJson& json, const Config& config) {
+  const int64_t size = config.data.size, stride = config.model.stride();
+  json["quantizer"] = config.quantizer.type;
+  json["codes"] = make_quantizer(config.quantizer, config.model.latent_dim)->codes();
+  json["image"] = {size, size};
+  json["stride"] = stride;
+  json["grid"] = {size / stride, size / stride};
+  json["latent_dim"] = config.model.latent_dim;
+}
+
+void show_model(const std::string& path, JsonOutput& output) {
+  const auto file = open_model_file(path);
+  const auto& metadata = file.contents.metadata;
+  InfoJson json = {{"file", file.path.string()}};
+  for (const std::string name : {"format", "version", "step", "epoch", "imported"}) {
+    const auto value = metadata.find("nsvq." + name);
+    if (value == metadata.end()) continue;
+    const auto number = parse_decimal(value->second);
+    json[name] = number ? InfoJson(*number) : InfoJson(value->second);
+  }
+  add_run_state(json, file.path.parent_path());
+  json["sha256"] = tensors_sha256(file.contents.tensors);
+  json["checked"] = has_contents_hash(metadata);
+  json["tensors"] = file.contents.tensors.size();
+  const bool diffusion = is_diffusion(file.contents);
+  const auto of_tokenizer = [](const auto& tensor) { return tensor.first.starts_with("encoder."); };
+  if (!diffusion && std::ranges::none_of(file.contents.tensors, of_tokenizer)) {
+    throw UserError("{}: neither a model nor a shard of tokens", file.path.string());
+  }
+  add_parameters(json, file.contents.tensors,
+                 diffusion ? std::vector<std::string>{"unet"}
+                           : std::vector<std::string>{"encoder", "quantizer", "decoder"});
+  std::string settings;
+  if (const auto text = metadata.find(kModelConfigKey); text != metadata.end()) {
+    auto config = parse_config(text->second, file.path.string());
+    const auto budget = budget_of(file);
+    add_sizes(json, config);
+    const auto table = settings_in_use(config);
+    settings = table.to_yaml();
+    json["settings"] = settings_to_json(table);
+  }
+  if (diffusion) {
+    auto [config, tokenizer] = diffusion_metadata(file.contents, file.path.string());
+    json["tokenizer"] = tokenizer.path;
+    json["tokenizer_sha256"] = tokenizer.sha256;
+    settings = to_yaml(config);
+    json["settings"] = settings_to_json(diffusion_options(config));
+  }
+  print_values(json);
+  for (const auto& [part, count] : json["parameters"].items()) {
+    fmt::print("{:12} {} parameters\n", part, count.get<int64_t>());
+  }
+  if (json.contains("figures")) {
+    const auto figures = json["figures"].get<std::map<std::string, double>>();
+    fmt::print("\nlast evaluation\n{}", metric_table(figures));
+  }
+  fmt::print("\n{}", settings);
+  output.write(json);
+}
+
+}  // namespace
+
+void declare_info(CLI::App& app) {
+  struct Arguments {
+    std::string path, json;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  app.add_option(
+         "PATH", arguments->path,
+         "a run's folder, a checkpoint folder, a model.safetensors, a folder of tokens, one "
+         "of its shards, or a folder of latents")
+      ->required();
+  declare_json_argument(app, arguments->json);
+  app.callback([arguments] {
+    JsonOutput output(arguments->json);
+    if (is_latent_folder(arguments->path)) return show_latents(arguments->path, output);
+    if (is_token_folder(arguments->path)) return show_tokens(arguments->path, output);
+    if (is_token_shard(arguments->path)) return show_shard(arguments->path, output);
+    show_model(arguments->path, output);
+  });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,216 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "nsvq/cli/arguments/model_arguments.h"
+#include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/progress.h"
+#include "nsvq/data/images/grid.h"
+#include "nsvq/data/sources/image_names.h"
+#include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/picture_output.h"
+#include "nsvq/tokenizer/reconstruct.h"
+#include "nsvq/tokenizer/reconstruction_folder.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ReconstructArguments {
+  ModelArguments model;
+  std::string out, fit;
+  bool pairs = false;
+  int64_t limit = 0;
+};
+
+const std::map<std::string, Fit> kFits = {
+    {"resize", Fit::resize}, {"crop", Fit::crop}, {"pad", Fit::pad}};
+
+bool names_image(const fs::path& path) {
+  const auto ending = plain_ending(path.string());
+  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+}
+
+/// One picture: images above their reconstructions.
+void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+  opened.options.batch_size = arguments.limit > 0 ? arguments.limit : 8;
+  Loader loader(opened.source, opened.options);
+  loader.start(0);
+  const auto batch = loader.next();
+  if (!batch) throw UserError("reconstruct: no usable image in the source");
+  write_image(arguments.out,
+              sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
+}
+
+/// What the pictures depend on: other batches or another device may change the last bit.
+ResumableFolder::Settings folder_settings(ModelOnData& opened,
+                                          const ReconstructArguments& arguments) {
+  const auto& transform = opened.options.transform;
+  return {{"command", arguments.pairs ? "reconstruct --pairs" : "reconstruct"},
+          {"model", model_sha256(opened.session.tokenizer())},
+          {"names of images", keys_sha256(*opened.source)},
+          {"size", fmt::format("{}x{}", transform.output_height(), transform.output_width())},
+          {"fit", arguments.fit.empty() ? "square" : arguments.fit},
+          {"limit", fmt::to_string(arguments.limit)},
+          {"batch size", fmt::to_string(opened.options.batch_size)},
+          {"precision", opened.session.config().train.precision},
+          {"device", opened.session.device().is_cpu() ? "cpu" : "cuda"}};
+}
+
+int64_t pictures_wanted(const ModelOnData& opened, int64_t limit) {
+  return limit > 0 ? std::min(limit, opened.source->size()) : opened.source->size();
+}
+
+void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
+  const torch::NoGradGuard no_grad;
+  const int64_t total = pictures_wanted(opened, arguments.limit);
+  const int64_t size = opened.options.batch_size;
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments),
+                              size, total);
+  if (folder.complete()) return folder.finish();
+  Progress progress("reconstruct", total, "images", 30, folder.pictures());
+  Loader loader(opened.source, opened.options);
+  loader.start(0, (folder.done() + size - 1) / size);
+  while (folder.pictures() < total) {
+    const auto batch = loader.next();
+    if (!batch) {  // the images that are left are broken
+      folder.advance(opened.source->size(), {});
+      break;
+    }
+    auto images = opened.session.reconstruct(batch->images);
+    if (arguments.pairs) images = at::cat({batch->images.to(images.device()), images}, 3);
+    const auto files = encode_pictures(images, ".png");
+    for (size_t i = 0; i < files.size() && folder.pictures() < total; ++i) {
+      folder.add(batch->indices[i], files[i]);
+    }
+    // Batches cover fixed places of the source, less the broken images.
+    const int64_t end = (batch->indices.front() / size + 1) * size;
+    folder.advance(std::min(end, opened.source->size()), batch->indices);
+    progress.update(folder.pictures());
+  }
+  folder.finish();
+  progress.update(total);  // counts broken images too
+  progress.finish();
+}
+
+/// Errors name the image.
+ReconstructedImage fitted(ModelOnData& opened, int64_t index, Fit fit) {
+  const auto image = opened.source->load(index);
+  try {
+    return reconstruct_image(opened.session, image, fit);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", opened.source->key(index), error.what());
+  }
+}
+
+/// The pair of an image; nothing, with a line in the log, if it is broken.
+std::optional<ReconstructedImage> try_fitted(ModelOnData& opened, int64_t index, Fit fit) {
+  try {
+    return fitted(opened, index, fit);
+  } catch (const UserError& error) {
+    if (opened.options.on_error == OnError::stop) throw;
+    opened.source->broken_log().report(index, error.what());
+    return std::nullopt;
+  }
+}
+
+/// Image and reconstruction side by side.
+Image beside(const ReconstructedImage& pair) {
+  const int width = pair.input.width, height = pair.input.height;
+  Image both{2 * width, height, {}};
+  for (int y = 0; y < height; ++y) {
+    for (const auto* image : {&pair.input, &pair.output}) {
+      const auto row = image->pixels.begin() + std::ptrdiff_t{3} * width * y;
+      both.pixels.insert(both.pixels.end(), row, row + std::ptrdiff_t{3} * width);
+    }
+  }
+  return both;
+}
+
+void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
+  const torch::NoGradGuard no_grad;
+  const int64_t total = pictures_wanted(opened, arguments.limit);
+  const auto require_fit = [&](const Image& image) {
+    fit_to_stride(image, kFits.at(arguments.fit), static_cast<int>(opened.session.stride()));
+  };
+  ReconstructionFolder folder(arguments.out, *opened.source, folder_settings(opened, arguments), 1,
+                              total, require_fit);
+  if (folder.complete()) return folder.finish();
+  Progress progress("reconstruct", total, "images", 30, folder.pictures());
+  for (int64_t i = folder.done(); i < opened.source->size() && folder.pictures() < total; ++i) {
+    const auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
+    if (pair) folder.add(i, encode_png(arguments.pairs ? beside(*pair) : pair->output));
+    folder.advance(i + 1, pair ? std::vector{i} : std::vector<int64_t>{});
+    progress.update(folder.pictures());
+  }
+  folder.finish();
+  progress.update(total);  // counts broken images too
+  progress.finish();
+}
+
+void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+  const torch::NoGradGuard no_grad;
+  const size_t total = pictures_wanted(opened, arguments.limit > 0 ? arguments.limit : 8);
+  std::vector<std::vector<Image>> rows(2);
+  for (int64_t i = 0; i < opened.source->size() && rows[0].size() < total; ++i) {
+    auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
+    if (!pair) continue;
+    rows[0].push_back(std::move(pair->input));
+    rows[1].push_back(std::move(pair->output));
+  }
+  if (rows[0].empty()) throw UserError("reconstruct: no usable image in the source");
+  write_image(arguments.out, make_grid(rows));
+}
+
+void run_reconstruct(const ReconstructArguments& arguments) {
+  const bool grid = names_image(arguments.out);
+  if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
+  for (const auto& source : arguments.model.data.items) {
+    if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
+  }
+  if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
+  if (grid) require_no_image("--out", arguments.out, arguments.model.data);
+  if (grid && arguments.pairs) {
+    throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
+                    arguments.out);
+  }
+  ModelOnData opened(arguments.model);
+  if (arguments.fit.empty()) {
+    (grid ? write_grid : write_folder)(opened, arguments);
+  } else {
+    (grid ? write_fitted_grid : write_fitted_folder)(opened, arguments);
+  }
+  fmt::print("{}\n", arguments.out);
+}
+
+}  // namespace
+
+void declare_reconstruct(CLI::App& app) {
+  const auto arguments = std::make_shared<ReconstructArguments>();
+  declare_model_arguments(app, arguments->model);
+  app.add_option("--out", arguments->out,
+                 "FILE.png or FILE.jpg: one grid, images above their reconstructions; "
+                 "anything else: a folder (new, empty, or of this same command) with a "
+                 "PNG for each image")
+      ->required();
+  app.add_option("--fit", arguments->fit,
+                 "keep each image's own size but for what the model's stride asks for: resize it, "
+                 "crop it, or pad it and cut the padding off again (default: resize and crop to "
+                 "the square of training)")
+      ->check(CLI::IsMember({"resize", "crop", "pad"}));
+  app.add_flag(
+      "--pairs", arguments->pairs,
+      "for a folder: each PNG shows the image on the left, its reconstruction on the right");
+  app.add_option("--limit", arguments->limit,
+                 "at most this many images (default: 8 in a grid, else all)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.callback([arguments] { run_reconstruct(*arguments); });
+}
+
+}  // namespace nsvq

@@ -1,0 +1,158 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "nsvq/cli/arguments/model_arguments.h"
+#include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/arguments/work_part.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/memory_advice.h"
+#include "nsvq/core/count_of.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/tokens/tokenize.h"
+
+namespace nsvq {
+
+namespace {
+
+struct TokenizeArguments {
+  ModelArguments model;
+  std::string out, crop, classes;
+  int64_t limit = 0;
+  int64_t shard_size = 4096;
+  bool shard_size_given = false;
+  std::string part;
+  int64_t claim_timeout = 300;
+};
+
+int parse_side(std::string_view text, std::string_view whole) {
+  int side = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), side);
+  if (error == std::errc() && end == text.data() + text.size() && side >= 1 && side <= 16384) {
+    return side;
+  }
+  throw UserError(
+      "--crop: {} is not of the form HEIGHTxWIDTH, such as 128x192 (or 128 for a square)",
+      quote(whole));
+}
+
+void set_crop(TransformOptions& transform, std::string_view text) {
+  const size_t times = text.find('x');
+  transform.height = parse_side(text.substr(0, times), text);
+  transform.width =
+      times == std::string_view::npos ? transform.height : parse_side(text.substr(times + 1), text);
+}
+
+void check_stride(const TransformOptions& transform, int64_t stride) {
+  for (const int side : {transform.output_height(), transform.output_width()}) {
+    if (side % stride == 0) continue;
+    throw UserError("--crop: {}x{} is not a multiple of the model's stride, which is {}",
+                    transform.output_height(), transform.output_width(), stride);
+  }
+}
+
+/// --batch-size if given, else the one of unfinished tokens in the folder, else the device's
+/// default, at most a shard.
+int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
+                          const TransformOptions& transform) {
+  if (arguments.model.batch_size > 0) return arguments.model.batch_size;
+  if (std::filesystem::exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
+    return read_token_manifest(arguments.out).settings.batch_size;
+  }
+  return std::min(opened.session.batch_size(transform), arguments.shard_size);
+}
+
+/// Shards hold whole batches.
+void tell_rounding(int64_t shard_size, int64_t batch) {
+  const int64_t whole = (shard_size + batch - 1) / batch * batch;
+  if (whole == shard_size) return;
+  log("--shard-size {}: shards hold {}, whole batches of {} (--batch-size)", shard_size,
+      count_of(whole, "image"), batch);
+}
+
+void run_tokenize(const TokenizeArguments& arguments) {
+  require_folder_name(arguments.out, "");
+  const auto part = choose_part(arguments.part);
+  ModelOnData opened(arguments.model);
+  opened.session.require_tokens();
+  TokenizeOptions options;
+  options.out = arguments.out;
+  options.source = arguments.model.data.text();
+  options.shard_size = arguments.shard_size;
+  options.part = part;
+  options.claim_timeout = std::chrono::seconds(arguments.claim_timeout);
+  options.loader = opened.options;
+  options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
+  if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
+  check_stride(options.loader.transform, opened.session.stride());
+  options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
+  note_batch_size("--batch-size ", options.loader.batch_size);
+  if (arguments.shard_size_given) tell_rounding(options.shard_size, options.loader.batch_size);
+  auto source = opened.source;
+  if (!arguments.classes.empty()) {
+    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
+                                            arguments.classes);
+  }
+  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
+
+  const auto manifest = tokenize(opened.session, source, options);
+  int64_t images = 0, broken = 0;
+  for (const auto& shard : manifest.shards) {
+    images += shard.images;
+    broken += std::ssize(shard.broken);
+  }
+  fmt::print("{}: {} of {}x{} tokens in {}\n", arguments.out, count_of(images, "image"),
+             manifest.settings.grid_height, manifest.settings.grid_width,
+             count_of(manifest.shards.size(), "shard"));
+  if (broken > 0) {
+    fmt::print("{} skipped (listed in manifest.json)\n", count_of(broken, "broken image"));
+  }
+}
+
+}  // namespace
+
+void declare_tokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<TokenizeArguments>();
+  declare_model_arguments(app, arguments->model);
+  app.add_option("--out", arguments->out,
+                 "folder for the shards; an interrupted `nsvq tokenize` is continued there, and "
+                 "several processes may fill it together")
+      ->required();
+  app.add_option("--limit", arguments->limit, "use only the first N images of the source")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  app.add_option("--classes", arguments->classes,
+                 "text file of class names, one a line: a folder's class number is its line, from "
+                 "0 (default: the sorted folders that are there)");
+  app.add_option("--crop", arguments->crop,
+                 "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
+                 "square the model was trained on)");
+  auto* shard_size =
+      app.add_option("--shard-size", arguments->shard_size,
+                     "images per shard, rounded up to whole batches; without --batch-size "
+                     "a batch is no larger than a shard")
+          ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
+          ->capture_default_str();
+  app.add_option("--part", arguments->part,
+                 "K/N, such as 3/64: of N processes that fill the folder together, this one begins "
+                 "with the K-th part of the shards and then helps with the others; auto: from "
+                 "torchrun's or SLURM's variables (default: 1/1, but as auto under torchrun)");
+  app.add_option("--claim-timeout", arguments->claim_timeout,
+                 "seconds without a sign of life after which a shard of a process on another "
+                 "machine is made by others")
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}))
+      ->capture_default_str();
+  app.callback([arguments, shard_size] {
+    arguments->shard_size_given = shard_size->count() > 0;
+    run_tokenize(*arguments);
+  });
+}
+
+}  // namespace nsvq

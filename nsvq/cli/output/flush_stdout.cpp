@@ -1,0 +1,63 @@
+#include "nsvq/cli/output/flush_stdout.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/files/descriptor.h"
+
+namespace nsvq {
+
+namespace {
+
+/// 0, or the reason why what was printed could not be written.
+int flush_error() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return 0;
+  const int reason = errno;  // none where an earlier write failed
+  std::clearerr(stdout);
+  return reason ? reason : EIO;
+}
+
+[[noreturn]] void fail_on_stdout(int reason) {
+  throw RunError("cannot write to standard output: {}", std::strerror(reason));
+}
+
+/// Whether nobody reads standard output any more: the pipe or the terminal was closed.
+bool is_reader_gone(int reason) {
+  if (reason == EPIPE) return true;
+  struct stat info {};
+  return reason == EIO && ::fstat(STDOUT_FILENO, &info) == 0 && S_ISCHR(info.st_mode);
+}
+
+/// What could not be written is kept, and would be tried again when the program ends.
+void drop_output() {
+  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (nowhere) ::dup2(nowhere.get(), STDOUT_FILENO);
+}
+
+}  // namespace
+
+void flush_stdout() {
+  if (const int reason = flush_error()) fail_on_stdout(reason);
+}
+
+void print_last_words(const std::string& text) {
+  flush_stdout();
+  // A text larger than the buffer is written here, and the reason is this call's.
+  errno = 0;
+  int reason = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : errno;
+  if (reason == 0) reason = flush_error();
+  if (reason == 0) return;
+  std::clearerr(stdout);
+  if (!is_reader_gone(reason)) fail_on_stdout(reason);
+  drop_output();
+}
+
+}  // namespace nsvq

@@ -1,0 +1,82 @@
+#include "nsvq/cli/output/json_output.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/core/error.h"
+#include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+void declare_json_argument(CLI::App& app, std::string& file) {
+  app.add_option("--json", file,
+                 "also write the figures to FILE as JSON; without FILE, or with -, JSON alone is "
+                 "printed on standard output and tables on standard error")
+      ->expected(0, 1)
+      ->type_name("[FILE]")
+      ->default_str("-");  // of the option without a value
+}
+
+namespace {
+
+/// A device or a pipe, whatever links lead to it, and what a descriptor has open (/dev/stdout,
+/// /dev/fd/3): written to, not replaced.
+bool is_stream(const fs::path& file) {
+  std::error_code ignored;
+  const auto type = fs::status(file, ignored).type();
+  if (type == fs::file_type::character || type == fs::file_type::fifo) return true;
+  return names_descriptor(file);
+}
+
+void write_to_stream(const std::string& file, const std::string& text) {
+  flush_stdout();  // may be the same stream
+  auto* stream = std::fopen(file.c_str(), "a");
+  if (stream == nullptr) throw RunError("cannot write {}: {}", file, std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  if (std::fclose(stream) != 0 || !written) {
+    throw RunError("cannot write {}: {}", file, std::strerror(errno));
+  }
+}
+
+/// A link's target is replaced, not the link.
+fs::path behind_links(const fs::path& file) {
+  std::error_code error;
+  const auto real = fs::canonical(file, error);
+  return error ? file : real;
+}
+
+}  // namespace
+
+JsonOutput::JsonOutput(std::string file) : file_(file == "/dev/stdout" ? "-" : std::move(file)) {
+  if (file_ != "-") {
+    if (file_.empty() || is_stream(file_)) return;
+    require_replaceable("--json", file_, FileKind::json);
+    require_writable(file_);
+    return;
+  }
+  stdout_.emplace("--json -");
+}
+
+void JsonOutput::write(const nlohmann::ordered_json& json) {
+  if (file_.empty()) return;
+  // Names of files need not be UTF-8; JSON must be.
+  const auto text =
+      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (file_ != "-" && is_stream(file_)) return write_to_stream(file_, text);
+  if (file_ != "-") return write_text(behind_links(file_), text);
+  stdout_->print(text);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,96 @@
+#include "nsvq/cli/program/training.h"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+
+#include "nsvq/cli/program/rank_process.h"
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/shell_word.h"
+#include "nsvq/data/streams/pipe_commands.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What runs of a recipe are called: photos for configs/photos.yaml, and for a run runs/photos/.
+std::string recipe_name(const fs::path& recipe) {
+  return (recipe.has_filename() ? recipe : recipe.parent_path()).stem().string();
+}
+
+}  // namespace
+
+void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std::string& example) {
+  app.add_option("CONFIG", arguments.recipe,
+                 "recipe (YAML), such as " + example + ", or a run's folder")
+      ->required();
+  app.add_option("SETTINGS", arguments.overrides,
+                 "key=value ..., overriding the recipe, such as train.epochs=10");
+  app.add_option(
+      "--run", arguments.request.folder,
+      "folder of the run (default: runs/NAME, NAME being the recipe's, then NAME-2, ...)");
+  app.add_flag("--resume", arguments.request.resume,
+               "resume the run from its newest complete checkpoint (from its beginning if it has "
+               "none), or fail if there is no run; without it, an "
+               "unfinished run with the same settings is resumed if there is one");
+  app.add_flag("--new", arguments.request.fresh,
+               "start a new run even if an unfinished one exists");
+  app.add_option("--gpus", arguments.gpus,
+                 "train on so many GPUs of this machine, a process each (docs/distributed.md)")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--allow-pipe", arguments.allow_pipe,
+               "run the commands (pipe:COMMAND) among the sources of a run's stored settings");
+  app.footer(
+      "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
+      "143;\n"
+      "a second Ctrl-C ends it at once. SIGUSR1 writes a checkpoint, and training goes on.");
+}
+
+RunRequest run_request(const TrainArguments& arguments) {
+  auto request = arguments.request;
+  const bool names_run = fs::is_directory(arguments.recipe);
+  if (names_run && request.folder.empty() && !request.fresh) request.folder = arguments.recipe;
+  request.name = recipe_name(arguments.recipe);
+  return request;
+}
+
+RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group) {
+  RunChoice choice = group.leads() ? choose_run(match, request) : RunChoice{};
+  // Not as JSON: a folder's name may be any bytes.
+  const auto resumes = choice.start == Start::resume ? "+" : "-";
+  const auto told = broadcast_text(group, resumes + choice.folder.string());
+  choice.folder = told.substr(1);
+  choice.start = told.front() == '+' ? Start::resume : Start::fresh;
+  if (choice.start == Start::resume && !request.resume) {
+    log("resuming the {}", request.folder.empty()
+                               ? fmt::format("unfinished run with these settings in {} (--new "
+                                             "starts another)",
+                                             choice.folder.string())
+                               : "run in " + choice.folder.string());
+  }
+  return choice;
+}
+
+std::string resume_command(const std::string& command, const fs::path& run,
+                           const DataConfig& data) {
+  auto folder = run.string();
+  if (folder.starts_with('-')) folder = "./" + folder;  // not an option
+  return fmt::format("{} {} {} --resume{}", shown_shell_word(program_invocation_name), command,
+                     shown_shell_word(folder),
+                     any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
+}
+
+std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,
+                                           const std::string& device) {
+  const GroupOptions options{.timeout = dist.timeout,
+                             .backend = dist.backend,
+                             .device = choose_device(device, launch.local_rank)};
+  return join_ranks(launch, options,
+                    "the same command goes on from the last checkpoint, or begins again where "
+                    "there is none yet");
+}
+
+}  // namespace nsvq

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nsvq/core/interrupt.h"
+#include "nsvq/dist/group.h"
+#include "nsvq/runs/run_choice.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nsvq {
+
+/// Arguments of every command that trains.
+struct TrainArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  RunRequest request;
+  int gpus = 0;
+  bool allow_pipe = false;
+};
+
+/// `example` is a recipe.
+void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std::string& example);
+
+/// What the command line asks for, with the recipe's name; a run's folder in the place of a recipe
+/// is the one to train in.
+RunRequest run_request(const TrainArguments& arguments);
+
+/// Rank 0's choice on every rank; it alone has the lock. A line in the log if it is a run that is
+/// resumed without being asked for.
+RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group);
+
+/// The command that resumes a run: the program as it was invoked, with the settings stored in the
+/// run's folder instead of the original recipe and overrides. `command` is "train".
+std::string resume_command(const std::string& command, const std::filesystem::path& run,
+                           const DataConfig& data);
+
+/// The processes that train together with this one (rank_process.h), by a recipe's settings.
+std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,
+                                           const std::string& device);
+
+}  // namespace nsvq

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+#include "nsvq/io/images/image.h"
+
+namespace nsvq {
+
+/// A procedural size x size picture with the statistics of photographs: 20 to 70 shaded ellipses
+/// and boxes of power-law size that occlude each other, with 1/f texture. A pure function of its
+/// arguments. It uses no libm function but sqrt, so machines agree except where a compiler fuses
+/// a*b+c (single values differ by one grey level; none with -ffp-contract=off).
+Image dead_leaves(uint64_t seed, int64_t index, int size);
+
+}  // namespace nsvq

@@ -1,0 +1,158 @@
+#include "nsvq/data/sources/source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/data/sources/builtin_source.h"
+#include "nsvq/data/sources/folder_source.h"
+#include "nsvq/data/sources/image_names.h"
+#include "nsvq/data/sources/joined_source.h"
+#include "nsvq/data/sources/patterns.h"
+#include "nsvq/data/sources/tar_source.h"
+#include "nsvq/data/streams/pipe_commands.h"
+#include "nsvq/data/streams/pipe_source.h"
+#include "nsvq/io/files/sha256.h"
+#include "nsvq/io/images/unread_image.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view builtin = "builtin:";
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+bool is_shard(const fs::path& path) { return is_shard_name(path.filename().string()); }
+
+bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
+
+/// The log of broken images of what `spec` names: one for all sources that are open at a time, such
+/// as the training and the validation images of a run on one folder. `first` tells whether there
+/// was none before.
+std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<BrokenLog>> logs;
+  const std::lock_guard lock(mutex);
+  std::erase_if(logs, [](const auto& entry) { return entry.second.expired(); });
+  auto log = logs[spec].lock();
+  first = !log;
+  if (!log) logs[spec] = log = std::make_shared<BrokenLog>();
+  return log;
+}
+
+void log_passed_over(const std::string& where, const PassedOver& others) {
+  if (others.text().empty()) return;
+  const auto advice = others.advice();
+  log("{}: passed over {} (only {} files are read){}", where, others.text(), kImageEndings,
+      advice.empty() ? "" : "; " + advice);
+}
+
+/// `announce` says which files are passed over.
+std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
+                                    bool announce) {
+  auto source = std::make_unique<FolderSource>(folder, limits);
+  if (announce) log_passed_over(folder.string(), source->passed_over());
+  return source;
+}
+
+std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std::string& spec,
+                                   const ImageLimits& limits, bool announce) {
+  const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
+  if (folder != paths.end()) {
+    throw UserError(
+        "{} is a folder, which cannot stand between commas; give folders as sources of their own",
+        folder->string());
+  }
+  if (std::all_of(paths.begin(), paths.end(), is_shard)) {
+    auto source = std::make_unique<TarSource>(paths, limits);
+    if (announce) log_passed_over(spec, source->passed_over());
+    return source;
+  }
+  if (std::all_of(paths.begin(), paths.end(), is_image)) {
+    return std::make_unique<FolderSource>(paths, limits);
+  }
+  const auto odd = std::find_if(paths.begin(), paths.end(), [](const fs::path& path) {
+    return !is_shard(path) && !is_image(path);
+  });
+  if (odd == paths.end()) throw UserError("{} mixes tar shards and images", quote(spec, 200));
+  if (const auto format = unread_format(odd->string()); !format.empty()) {
+    throw UserError("{}: {}", odd->string(), convert_advice(format, "it"));
+  }
+  throw UserError("{} is neither a folder nor a {} or {} file; convert it or name another",
+                  odd->string(), kImageEndings, kShardEndings);
+}
+
+/// `announce` says which files are passed over.
+std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& limits,
+                                 bool announce) {
+  if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
+  if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
+  const auto paths = expand_paths(spec);
+  if (paths.size() == 1 && is_folder(paths[0])) return open_folder(paths[0], limits, announce);
+  return open_files(paths, spec, limits, announce);
+}
+
+std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& limits,
+                                     bool announce) {
+  std::vector<JoinedSource::Part> parts;
+  std::map<std::string, int> folders;  // how often each name came so far
+  for (const auto& item : sources.items) {
+    std::string prefix;
+    if (is_folder(item)) {
+      const auto path = fs::absolute(item).lexically_normal();
+      prefix = (path.has_filename() ? path : path.parent_path()).filename().string();
+      const int times = ++folders[prefix];
+      prefix += times == 1 ? "/" : fmt::format("-{}/", times);
+    }
+    parts.push_back({open_one(item, limits, announce), prefix});
+  }
+  return std::make_unique<JoinedSource>(std::move(parts));
+}
+
+std::unique_ptr<Source> open_pipes(const Sources& sources, const ImageLimits& limits,
+                                   int64_t retries) {
+  return std::make_unique<PipeSource>(commands_of(sources), limits, Retries{.times = retries});
+}
+
+}  // namespace
+
+std::string keys_sha256(const Source& source) {
+  Sha256 hash;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const auto key = source.key(i);
+    hash.add(std::as_bytes(std::span(key.c_str(), key.size() + 1)));
+  }
+  return hash.hex();
+}
+
+std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits,
+                                    int64_t retries) {
+  bool first = false;
+  const auto broken = shared_log(sources.text(), first);
+  std::unique_ptr<Source> source;
+  if (any_pipe(sources)) {
+    source = open_pipes(sources, limits, retries);
+  } else if (sources.items.size() <= 1) {
+    source = open_one(sources.text(), limits, first);
+  } else {
+    source = open_several(sources, limits, first);
+  }
+  source->set_broken_log(broken);
+  return source;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nsvq/data/sources/broken_log.h"
+#include "nsvq/io/images/image.h"
+#include "nsvq/settings/sources.h"
+
+namespace nsvq {
+
+/// How to read a source that cannot seek: its images lie in shards, each of which is read from its
+/// beginning on. All methods are thread-safe.
+class SequentialShards {
+ public:
+  /// Takes the next image, encoded; false: no more are wanted.
+  using Take = std::function<bool(int64_t index, std::vector<std::byte> bytes)>;
+
+  virtual ~SequentialShards() = default;
+
+  /// The first image of each shard, and at the end the number of images.
+  virtual const std::vector<int64_t>& shard_starts() const = 0;
+  /// Hands over the images [first, end) of a shard in order, as often as it takes: failures are
+  /// tried again within. Returns early when asked to stop. Throws RunError.
+  virtual void read(int64_t shard, int64_t first, int64_t end, const Take& take,
+                    const std::stop_token& stop) const = 0;
+  /// Throws UserError naming the image if it cannot be decoded.
+  virtual Image decode(int64_t index, std::span<const std::byte> bytes) const = 0;
+};
+
+/// An indexed collection of images. All methods are thread-safe.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual int64_t size() const = 0;
+  /// Name of an image within the source, such as "cats/0001.jpg".
+  virtual std::string key(int64_t index) const = 0;
+  /// Class number (by sorted folder name), or -1 where there are no classes.
+  virtual int64_t label(int64_t index) const = 0;
+  /// Names of the classes, by number; empty where there are none.
+  virtual std::vector<std::string> classes() const { return {}; }
+  /// Throws UserError naming the image if it cannot be decoded.
+  virtual Image load(int64_t index) const = 0;
+  /// Not null where images are to be read in order, since `load` reads all before an image too.
+  virtual const SequentialShards* shards() const { return nullptr; }
+
+  /// Where whoever loads images reports those that cannot be decoded.
+  virtual BrokenLog& broken_log() const { return *broken_log_; }
+  /// To be shared by sources of the same images.
+  void set_broken_log(std::shared_ptr<BrokenLog> log) { broken_log_ = std::move(log); }
+
+ private:
+  std::shared_ptr<BrokenLog> broken_log_ = std::make_shared<BrokenLog>();
+};
+
+/// Opens images: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of JPEG, PNG and WebP
+/// files, one image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several separated
+/// by commas; also .tar.gz, .tgz and .tar.zst), or several of these, one after another; or
+/// `pipe:COMMAND`, tars that commands write (pipe_source.h). An image beyond the limits counts as
+/// broken. Throws UserError, saying what was looked for, if there are no images, and for commands
+/// unless sources.pipes_allowed. A command that fails is run again up to `retries` times.
+std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits = {},
+                                    int64_t retries = 3);
+
+/// SHA-256 of the names of all images, each followed by a zero byte.
+std::string keys_sha256(const Source& source);
+
+}  // namespace nsvq

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "nsvq/data/sources/image_names.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/data/streams/pipe_index.h"
+#include "nsvq/data/streams/retry.h"
+
+namespace nsvq {
+
+/// The images in tar archives that shell commands write, one archive a command, in the order of the
+/// commands. What is in them must have been listed before (`nsvq index`), so that their number and
+/// names are known; where a command writes others, reading ends by a RunError.
+///
+/// `load` runs a command up to the image, and keeps some of those that follow for the next calls.
+class PipeSource : public Source, public SequentialShards {
+ public:
+  explicit PipeSource(std::vector<std::string> commands, const ImageLimits& limits = {},
+                      const Retries& retries = {});
+
+  int64_t size() const override { return starts_.back(); }
+  std::string key(int64_t index) const override { return keys_.at(index); }
+  int64_t label(int64_t index) const override;
+  /// None if any image has a class number of its own.
+  std::vector<std::string> classes() const override;
+  Image load(int64_t index) const override;
+  const SequentialShards* shards() const override { return this; }
+
+  const std::vector<int64_t>& shard_starts() const override { return starts_; }
+  void read(int64_t shard, int64_t first, int64_t end, const Take& take,
+            const std::stop_token& stop) const override;
+  Image decode(int64_t index, std::span<const std::byte> bytes) const override;
+
+ private:
+  int64_t shard_of(int64_t index) const;
+  void read_once(int64_t shard, int64_t first, int64_t end, const Take& take,
+                 const std::stop_token& stop) const;
+  void require_listed(int64_t shard, int64_t index, const std::string& name, int64_t bytes) const;
+  void fill_recent(int64_t index) const;
+
+  std::vector<std::string> commands_;
+  std::vector<int64_t> starts_;     // the first image of each command, and the number of images
+  std::vector<PipedImage> images_;  // of all commands
+  std::vector<std::string> keys_;
+  FolderClasses classes_;
+  bool numbered_ = false;  // whether an image has a class number of its own
+  ImageLimits limits_;
+  Retries retries_;
+
+  mutable std::mutex mutex_;  // guards recent_
+  mutable std::map<int64_t, std::vector<std::byte>> recent_;
+};
+
+}  // namespace nsvq

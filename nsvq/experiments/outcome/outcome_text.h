@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "nsvq/experiments/outcome/outcome.h"
+
+namespace nsvq {
+
+/// An experiment's outcome as Markdown: table with the paper's figures, rank correlations, claims.
+std::string outcome_markdown(const ExperimentOutcome& outcome);
+
+/// The same as numbers, for programs.
+nlohmann::ordered_json outcome_json(const ExperimentOutcome& outcome);
+
+/// The same for the page (nsvq/report/page/experiments.js), with charts and pictures inside.
+nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome);
+
+}  // namespace nsvq

@@ -1,0 +1,184 @@
+#include "nsvq/experiments/plan/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "nsvq/core/count_of.h"
+#include "nsvq/core/error.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/experiments/outcome/comparison.h"
+#include "nsvq/experiments/plan/run_planner.h"
+#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/experiments/spec/row_choice.h"
+#include "nsvq/metrics/metric.h"
+#include "nsvq/nn/weights.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Which of the weights are not in the store, and what brings them; empty if all are.
+std::string missing_weights(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    try {
+      weights_origin(name);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  }
+  return "";
+}
+
+/// What missing_weights says of the networks whose features a run needs, itself or by way of other
+/// runs; `known` are those that were looked at.
+std::string missing_networks(const Experiment& experiment, const RunSettings& settings,
+                             const RunSpec& spec, std::set<const RunSpec*>& known) {
+  if (!known.insert(&spec).second) return "";
+  if (spec.kind == "features") return missing_weights({settings.network_of(spec).weights});
+  for (const auto& [setting, name] : spec.needs) {
+    auto missing = missing_networks(experiment, settings, *experiment.find_run(name), known);
+    if (!missing.empty()) return missing;
+  }
+  return "";
+}
+
+const ScaleSpec& scale_of(const Experiment& experiment, const std::string& name) {
+  const auto found = experiment.scales.find(name);
+  if (found != experiment.scales.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [scale, spec] : experiment.scales) names.push_back(scale);
+  throw UserError("{}: has no scale {} (there are: {})", experiment.file.string(), name,
+                  fmt::join(names, ", "));
+}
+
+/// Columns whose weights are stored; the others are left out with a note. Returns the metrics among
+/// them, which are to be measured.
+std::vector<std::string> choose_columns(const ScaleSpec& scale, PlannedExperiment& planned) {
+  const auto& experiment = *planned.experiment;
+  std::vector<std::string> metrics;
+  for (const auto& column : scale.columns.empty() ? experiment.columns : scale.columns) {
+    const auto* kind = experiment.find_figure(column) ? nullptr : find_metric_kind(column);
+    const auto missing = kind ? missing_weights(kind->weights) : "";
+    if (!missing.empty()) {
+      planned.notes.push_back(fmt::format("{} is not measured: {}", column, missing));
+      continue;
+    }
+    planned.columns.push_back(column);
+    if (kind) metrics.push_back(kind->name);
+  }
+  return metrics;
+}
+
+std::string row_title(const RunSpec& spec, const std::string& value) {
+  if (value.empty()) return spec.title;
+  if (spec.vary != kGpus) return fmt::format("{}, {}", spec.title, value);
+  return value == "1" ? spec.title : fmt::format("{}, {} GPUs", spec.title, value);
+}
+
+/// Of numbers of GPUs those that the machine has; without a GPU runs are on the CPU. The others are
+/// left out with a note, one for all runs.
+void leave_out_gpus(int gpus, std::vector<std::string>& values, PlannedExperiment& planned) {
+  const auto is_more = [&](const auto& value) { return number_of(value) > std::max(gpus, 1); };
+  if (std::erase_if(values, is_more) == 0) return;
+  auto note = fmt::format("this machine has {}; rows of {} or more are left out",
+                          count_of(gpus, "GPU"), std::max(gpus, 1) + 1);
+  auto& notes = planned.notes;
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+}
+
+/// The rows of a run: one, or one a value of what it varies.
+void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& planner,
+              PlannedExperiment& planned) {
+  if (!spec.only.empty() &&
+      std::find(spec.only.begin(), spec.only.end(), options.scale) == spec.only.end()) {
+    return;
+  }
+  const auto& here = planner.settings().at_scale(spec);
+  const auto leave_out = [&](const std::string& why) {
+    planned.notes.push_back(fmt::format("{} is left out: {}", spec.title, why));
+    planned.left_out[spec.name] = planned.notes.back();
+  };
+  if (!here.skip.empty()) return leave_out(here.skip);
+  std::vector<std::string> values = here.values.empty() ? spec.values : here.values;
+  if (spec.vary.empty()) values = {""};
+  if (spec.vary == kGpus) leave_out_gpus(options.gpus, values, planned);
+  for (const auto& value : values) {
+    PlannedRow row{value.empty() ? spec.name : spec.name + "@" + value,
+                   row_title(spec, value),
+                   spec.title,
+                   value,
+                   &spec,
+                   {}};
+    for (const int64_t seed : planner.settings().seeds_of(spec)) {
+      row.runs.push_back(planner.add(spec, value, seed));
+    }
+    std::set<const RunSpec*> known;
+    const auto missing = missing_networks(*planned.experiment, planner.settings(), spec, known);
+    if (!missing.empty() && !planner.are_done(row.runs)) return leave_out(missing);
+    planned.rows.push_back(std::move(row));
+  }
+}
+
+PlannedExperiment plan_experiment(const Experiment& experiment, const PlanOptions& options,
+                                  Plan& plan) {
+  const auto& scale = scale_of(experiment, options.scale);
+  PlannedExperiment planned;
+  planned.experiment = &experiment;
+  const auto metrics = choose_columns(scale, planned);
+  RunPlanner planner(experiment, options, metrics, plan);
+  for (const auto& spec : experiment.runs) {
+    if (spec.row) add_rows(spec, options, planner, planned);
+  }
+  if (planned.rows.empty()) {
+    throw UserError("{}: no row is left at scale {} ({})", experiment.file.string(), options.scale,
+                    fmt::join(planned.notes, "; "));
+  }
+  return planned;
+}
+
+}  // namespace
+
+Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options) {
+  Plan plan{options.scale, {}, {}};
+  for (const auto& experiment : experiments) {
+    plan.experiments.push_back(plan_experiment(experiment, options, plan));
+  }
+  choose_rows(options.rows, plan);
+  for (auto& run : plan.runs) {
+    for (auto* sources : {&run.train, &run.val}) sources->pipes_allowed |= options.allow_pipe;
+  }
+  return plan;
+}
+
+std::vector<std::string> notes_of(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const auto& planned : plan.experiments) {
+    for (const auto& note : planned.notes) {
+      lines.push_back(fmt::format("{}: {}", planned.experiment->name, note));
+    }
+  }
+  return lines;
+}
+
+void require_images(const Plan& plan) {
+  std::set<std::pair<std::string, bool>> known;
+  for (size_t i = 0; i < plan.runs.size(); ++i) {
+    const auto& run = plan.runs[i];
+    if (!run.wanted || is_done(plan, i)) continue;
+    for (const auto& sources : {run.train, run.val}) {
+      const auto key = std::pair(sources.text(), sources.pipes_allowed);
+      if (sources.items.empty() || !known.insert(key).second) continue;
+      try {
+        open_source(sources);
+      } catch (const UserError& error) {
+        throw UserError("{} (images of {}; --data and --val name yours)", error.what(), run.name);
+      }
+    }
+  }
+}
+
+}  // namespace nsvq

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nsvq/experiments/spec/experiment.h"
+#include "nsvq/settings/sources.h"
+
+namespace nsvq {
+
+/// What the command line says about runs.
+struct PlanOptions {
+  std::string scale = "cpu";
+  std::filesystem::path out = "reproduce";
+  /// By name of an image set; "" holds for those that are not named.
+  std::map<std::string, Sources> train, val;
+  std::vector<int64_t> seeds = {};     ///< in place of the scale's
+  std::vector<std::string> rows = {};  ///< to be run now; empty: all
+  int gpus = 0;                        ///< of this machine
+  bool allow_pipe = false;             ///< commands that settings of stored runs name, too
+};
+
+/// Short runs that decide about a setting of another one (PilotSpec).
+struct PlannedPilots {
+  std::string metric;
+  std::vector<std::string> values;   ///< of the setting
+  std::vector<size_t> runs;          ///< of the plan, one a value
+  std::vector<std::string> recipes;  ///< of the run that they decide about, one a value
+};
+
+/// A run with all its settings, in a folder whose name has a hash of them: equal runs of several
+/// experiments are one.
+struct PlannedRun {
+  std::string name;   ///< in its experiment: "nsvq", "protected@10"
+  std::string kind;   ///< of run_kinds()
+  std::string value;  ///< of the setting that is varied
+  int64_t seed = 0;
+  int gpus = 1;        ///< that training takes, a process each
+  bool alone = false;  ///< nothing runs beside it: its time is measured
+  std::filesystem::path folder;
+  std::string recipe;                ///< all settings, as YAML; empty without a recipe; with pilots
+                                     ///< that of their first value (pilots.h has the chosen one)
+  std::vector<std::string> options;  ///< of the command that makes a file
+  Sources train, val;
+  std::vector<std::string> metrics;  ///< to be measured at the end, in the registry's names
+  std::vector<size_t> needs;         ///< runs of the plan that come before, pilots too
+  PlannedPilots pilots;              ///< without runs: none
+  int64_t steps = 0;                 ///< of training
+  int64_t epochs = 0;                ///< in their place, where steps is 0
+  int64_t batch = 0;                 ///< images of a step
+  int64_t size = 0;                  ///< of an image's side
+  int64_t samples = 0;               ///< images of a diffusion model's evaluation
+  bool wanted = true;                ///< by PlanOptions::rows
+
+  std::filesystem::path run() const { return folder / "run"; }
+  std::filesystem::path figures() const { return folder / "eval.json"; }
+  std::filesystem::path file() const { return folder / "codebook.safetensors"; }
+};
+
+/// A row of an experiment's table.
+struct PlannedRow {
+  std::string name, title, group, value;
+  const RunSpec* spec = nullptr;
+  std::vector<size_t> runs;  ///< of the plan, one a seed
+};
+
+struct PlannedExperiment {
+  const Experiment* experiment = nullptr;
+  std::vector<std::string> columns;
+  std::vector<std::string> notes;               ///< what is left out, and why
+  std::map<std::string, std::string> left_out;  ///< of them those about runs, by name
+  std::vector<PlannedRow> rows;
+};
+
+struct Plan {
+  std::string scale;
+  std::vector<PlannedRun> runs;  ///< each after those that it needs
+  std::vector<PlannedExperiment> experiments;
+};
+
+/// The experiments live at least as long as the plan. Throws UserError for what cannot be run.
+Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options);
+
+/// What is left out of the experiments, and why, a line each.
+std::vector<std::string> notes_of(const Plan& plan);
+
+/// Throws UserError for images that are not there and that unfinished runs need, before anything
+/// is run.
+void require_images(const Plan& plan);
+
+}  // namespace nsvq

@@ -1,0 +1,239 @@
+#include "nsvq/io/files/resumable_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/formats/json.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+using RecordJson = nlohmann::ordered_json;
+
+namespace {
+
+constexpr auto kRecordName = ".nsvq-incomplete.json";
+constexpr auto kCompleteName = ".nsvq-complete.json";
+constexpr auto kTemporaryName = ".nsvq-incomplete.tmp";
+constexpr auto kRecordFormat = "nsvq-incomplete-folder";
+constexpr int kRecordVersion = 1;
+constexpr std::chrono::seconds kLongestUnrecorded{10};
+
+/// Whether the folder holds nothing but what a process killed right at its start leaves, or
+/// somebody who has removed all that is not hidden.
+bool holds_nothing(const fs::path& folder) {
+  return std::all_of(entries_of(folder), fs::directory_iterator(), [](const auto& entry) {
+    const auto name = entry.path().filename();
+    return (name == kTemporaryName || name == kCompleteName) &&
+           fs::is_regular_file(entry.symlink_status());
+  });
+}
+
+/// Throws UserError if a folder of `name` below `folder` is a link.
+void refuse_links(const fs::path& folder, const fs::path& name) {
+  auto below = folder;
+  for (const auto& part : name.parent_path()) {
+    below /= part;
+    std::error_code ignored;
+    if (!fs::is_symlink(below, ignored)) continue;
+    throw UserError("{}: a link, and nothing outside {} is written to; remove it", below.string(),
+                    folder.string());
+  }
+}
+
+/// The first setting that differs, as "format (png here, jpeg there)".
+std::optional<std::string> different_setting(const ResumableFolder::Settings& here,
+                                             const ResumableFolder::Settings& there) {
+  const auto value = [](const auto& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    if (found == settings.end()) return std::string("none");
+    constexpr size_t most = 40;  // a hash is longer, and its beginning tells it from others
+    return found->second.size() > most ? found->second.substr(0, 16) : found->second;
+  };
+  auto names = here;
+  names.insert(there.begin(), there.end());
+  for (const auto& [name, ignored] : names) {
+    const bool equal =
+        here.contains(name) && there.contains(name) && here.at(name) == there.at(name);
+    if (!equal) {
+      return fmt::format("{} ({} here, {} there)", name, value(here, name), value(there, name));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_record_name(std::string_view name) {
+  return name == kRecordName || name == kCompleteName || name == kTemporaryName;
+}
+
+void require_fillable(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return;
+  if (fs::is_directory(folder, error) &&
+      (fs::exists(folder / kRecordName, error) || fs::exists(folder / kCompleteName, error) ||
+       holds_nothing(folder))) {
+    return;
+  }
+  throw UserError("{}: exists and is not an empty folder; choose another", folder.string());
+}
+
+ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t files_per_record)
+    : folder_(folder.has_filename() ? folder : folder.parent_path()),  // "folder/"
+      record_(folder_ / kRecordName),
+      complete_record_(folder_ / kCompleteName),
+      temporary_(folder_ / kTemporaryName),
+      settings_(std::move(settings)),
+      files_per_record_(files_per_record) {
+  require_fillable(folder_);
+  std::error_code error;
+  made_here_ = fs::create_directories(folder_, error);
+  if (error) throw RunError("cannot create folder {}: {}", folder_.string(), error.message());
+  auto lock = FolderLock::try_take_folder(folder_);
+  if (!lock) throw UserError("{}: another process writes there", folder_.string());
+  lock_.emplace(std::move(*lock));
+  if (fs::exists(record_, error)) {
+    load_record();
+  } else if (fs::exists(complete_record_, error) && !holds_nothing(folder_)) {
+    complete_ = true;
+    load_record();
+  } else {
+    require_fillable(folder_);  // another process may have filled it
+    write_record();
+  }
+  recorded_ = std::chrono::steady_clock::now();
+}
+
+ResumableFolder::~ResumableFolder() {
+  if (complete_) return;
+  try {
+    // Files beyond the record of an earlier run may be there, and are nobody's without it.
+    if (done_ > 0 || files_since_record_ > 0 || begun_before_) {
+      write_record();
+      return;
+    }
+    std::error_code ignored;
+    fs::remove(temporary_, ignored);
+    fs::remove(record_, ignored);
+    if (made_here_) fs::remove(folder_, ignored);
+  } catch (const std::exception&) {
+    // The record that is there names an earlier position: more is written again, nothing is lost.
+  }
+}
+
+void ResumableFolder::load_record() {
+  Settings settings;
+  bool readable = false;
+  try {
+    const auto json = read_json(record());
+    readable = json.at("format") == kRecordFormat && json.at("version") == kRecordVersion;
+    if (readable) {
+      settings = json.at("settings").get<Settings>();
+      done_ = whole_number(json.at("done"), "done");
+      for (const auto& position : json.at("left_out")) {
+        const int64_t least = left_out_.empty() ? 0 : left_out_.back() + 1;
+        left_out_.push_back(whole_number(position, "left_out", least, done_ - 1));
+      }
+    }
+  } catch (const std::exception&) {
+    throw UserError("{}: is damaged; choose another folder, or remove this one", record().string());
+  }
+  if (!readable) throw UserError("{}: of another version of this program", record().string());
+  begun_before_ = true;
+  if (const auto other = different_setting(settings_, settings)) {
+    throw UserError("{}: was {} otherwise: {}; {}choose another folder", folder_.string(),
+                    complete_ ? "made" : "begun", *other,
+                    complete_ ? "" : "complete it by the command that began it, or ");
+  }
+}
+
+void ResumableFolder::require_done(const Plan& plan,
+                                   const std::function<std::string(int64_t)>& name_of) const {
+  const auto fail = [&](const std::string& why) {
+    throw UserError("{}: {}; remove the folder, or choose another", record().string(), why);
+  };
+  if (done_ > plan.positions || (done_ % plan.step != 0 && done_ != plan.positions) ||
+      (!plan.leaves_out && !left_out_.empty())) {
+    fail(fmt::format("records {} of {} as done, which this command cannot have left", done_,
+                     plan.positions));
+  }
+  auto next = left_out_.begin();
+  int64_t files = 0;
+  for (int64_t i = 0; i < done_ && files < plan.files; ++i) {
+    if (next != left_out_.end() && *next == i) {
+      ++next;
+      continue;
+    }
+    const auto name = name_of(i);
+    std::error_code ignored;
+    if (!fs::is_regular_file(fs::symlink_status(folder_ / name, ignored))) {
+      fail(fmt::format("records {} of {} as done, but {} is missing", done_, plan.positions,
+                       quote(name)));
+    }
+    ++files;
+  }
+  if (complete_ && done_ != plan.positions && files != plan.files) {
+    fail(fmt::format("is of {} images, but this command makes {}", done_, plan.positions));
+  }
+}
+
+void ResumableFolder::go_back(int64_t done, const std::string& image) {
+  log("{}: {} was skipped as broken before and can be read now; continuing from it",
+      folder_.string(), quote(image));
+  done_ = done;
+  std::erase_if(left_out_, [&](int64_t position) { return position >= done; });
+  write_record();  // before the one of a complete folder is gone
+  complete_ = false;
+  std::error_code ignored;
+  fs::remove(complete_record_, ignored);
+}
+
+void ResumableFolder::write_record() {
+  if (files_since_record_ > 0) sync_file_system(folder_);
+  const RecordJson json = {{"format", kRecordFormat},
+                           {"version", kRecordVersion},
+                           {"settings", settings_},
+                           {"done", done_},
+                           {"left_out", left_out_}};
+  const auto text = json.dump() + "\n";
+  replace_file(record_, temporary_, std::as_bytes(std::span(text)), Sync::yes);
+  files_since_record_ = 0;
+  recorded_ = std::chrono::steady_clock::now();
+}
+
+void ResumableFolder::write(const std::string& name, std::span<const std::byte> bytes) {
+  refuse_links(folder_, name);
+  ++files_since_record_;
+  replace_file(folder_ / name, temporary_, bytes, Sync::no);
+}
+
+void ResumableFolder::advance(int64_t done, const std::vector<int64_t>& left_out) {
+  done_ = done;
+  left_out_.insert(left_out_.end(), left_out.begin(), left_out.end());
+  const auto unrecorded = std::chrono::steady_clock::now() - recorded_;
+  if (files_since_record_ >= files_per_record_ || unrecorded >= kLongestUnrecorded) write_record();
+}
+
+void ResumableFolder::finish() {
+  if (complete_) {
+    log("{}: complete already, by the same command; if its input has changed since, remove the "
+        "folder to make it anew",
+        folder_.string());
+    return;
+  }
+  write_record();
+  if (rename_file(record_, complete_record_) != 0) fail_write(complete_record_, errno);
+  complete_ = true;
+}
+
+}  // namespace nsvq

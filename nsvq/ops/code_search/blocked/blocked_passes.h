@@ -1,0 +1,13 @@
+// The passes of the operators on a GPU by blocked matrix products (blocked.h).
+#pragma once
+
+#include "nsvq/ops/code_search/hopper/search_passes.h"
+
+namespace nsvq::blocked {
+
+/// As of search_passes.h.
+void search(const code_search_cuda::Inputs& in, double tau, const code_search_cuda::Found& found);
+at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau);
+
+}  // namespace nsvq::blocked

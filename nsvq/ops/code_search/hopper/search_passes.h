@@ -1,0 +1,57 @@
+// The steps of the operators on a GPU (code_search_cuda.cpp): inputs, results, and the passes over
+// all pairs of latents and codes, by the kernels for Hopper where these can be used (gpu_path.h),
+// else by blocked matrix products (blocked_passes.h).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include "nsvq/ops/code_search/crowds/crowds.h"
+
+namespace nsvq::code_search_cuda {
+
+/// Inputs on the GPU, their range of values, and the CUDA stream to work on.
+struct Inputs {
+  Inputs(const char* op, const at::Tensor& latents, const at::Tensor& codebook);
+
+  Matrix latents() const { return {z.const_data_ptr<float>(), z.size(0)}; }
+  Matrix codes() const { return {c.const_data_ptr<float>(), c.size(0)}; }
+  const float* centre_values() const { return centre.const_data_ptr<float>(); }
+  ValueRange* range() const { return reinterpret_cast<ValueRange*>(counters.data_ptr<int>()); }
+  /// Bounds of all tiles, and what Crowds wants to be zero: counts, then [2, K] ints.
+  WidestBounds* widest() const {
+    return reinterpret_cast<WidestBounds*>(counters.data_ptr<int>() + 4);
+  }
+  int* crowd_counts() const { return counters.data_ptr<int>() + 8; }
+  /// Room for so many values of a type.
+  template <typename T>
+  at::Tensor room(int64_t count) const {
+    return at::empty({count * static_cast<int64_t>(sizeof(T))}, z.options().dtype(at::kByte));
+  }
+
+  at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
+  int64_t dimension;
+  bool packed;  ///< whether the kernels for Hopper are used
+  cudaStream_t stream;
+  int processors;
+  at::Tensor centre, counters;
+};
+
+/// Tensors [N] for the results of a search, with or without the NS loss.
+struct Found {
+  Found(const at::Tensor& latents, bool with_loss);
+  Results results() const;
+  at::Tensor indices, distances, losses, denominators;
+};
+
+/// Indices and distances and, with tau > 0, losses and denominators.
+void search(const Inputs& in, double tau, const Found& found);
+
+/// The sum [K, d] of ns_codebook_grad for the results of a search.
+at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau);
+
+/// `search` and `codebook_grad`, with latents and codes packed once.
+at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found);
+
+}  // namespace nsvq::code_search_cuda

@@ -1,0 +1,84 @@
+#include "nsvq/quantizers/replacement/copy_replacement.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "nsvq/ops/random/seeded_random.h"
+
+namespace nsvq {
+
+namespace {
+
+/// An active row for each of `count` dead ones.
+torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& active, int64_t count,
+                           const std::string& source, const at::Generator& generator) {
+  if (source == "most_used") return usage.argmax().expand({count});
+  // By inverse transform: multinomial would refuse more than 2^24 codes.
+  const auto total = at::where(active, usage, at::zeros_like(usage)).to(at::kDouble).cumsum(0);
+  const auto draws = at::rand({count}, generator, at::kDouble) * total[-1];
+  return at::searchsorted(total, draws, /*out_int32=*/false, /*right=*/true);
+}
+
+/// [count, width] of N(0, 1), on the codebook's device: drawing those of 65,536 codes on the CPU
+/// would take a GPU as long as five training steps.
+torch::Tensor draw_noise(const torch::Tensor& codebook, int64_t count,
+                         const at::Generator& generator, uint64_t seed) {
+  const int64_t width = codebook.size(1);
+  if (codebook.is_cpu()) return at::randn({count, width}, generator);
+  const auto start = at::full({1}, static_cast<int64_t>(seed), codebook.options().dtype(at::kLong));
+  return normal_values(start, /*draw=*/0, count * width).view({count, width});
+}
+
+std::vector<Option> copy_options(ReplacementConfig& config) {
+  auto& copy = config.of<CopyReplacementConfig>();
+  return {
+      {"replacement.exempt_epochs", &copy.exempt_epochs,
+       "copy: first epochs, in which no code is replaced, if replacement.every_steps is 0",
+       Range::at_least(0)},
+      {"replacement.exempt_steps", &copy.exempt_steps,
+       "copy: first steps, in which no code is replaced, if replacement.every_steps is not 0",
+       Range::at_least(0)},
+      {"replacement.sigma", &copy.sigma, "copy: noise added to the copy of the source code",
+       Range::between(0, 1e9)},
+      {"replacement.source", &copy.source,
+       "copy: the code to copy, drawn in proportion to usage, or the most used",
+       Range::one_of({"usage", "most_used"})},
+  };
+}
+
+}  // namespace
+
+ReplacementKind copy_replacement_kind() {
+  return {.name = "copy",
+          .make =
+              [](const ReplacementConfig& config, const torch::Tensor& /*codebook*/) {
+                return std::make_unique<CopyReplacement>(config);
+              },
+          .options = copy_options};
+}
+
+bool CopyReplacement::exempt(const WindowEnd& end) const {
+  if (every_steps_ > 0) return end.step <= settings_.exempt_steps;
+  return end.epoch <= settings_.exempt_epochs;
+}
+
+torch::Tensor CopyReplacement::after_window(torch::Tensor codebook, const torch::Tensor& usage,
+                                            const WindowEnd& end, uint64_t seed) {
+  if (exempt(end)) return {};
+  const torch::NoGradGuard no_grad;
+  const auto counts = usage.to(at::kCPU);
+  // A code that nothing chose is no source, even where the threshold is 0.
+  const auto active = counts.ge(threshold_).logical_and(counts.gt(0));
+  const auto unused = counts.lt(threshold_);
+  const auto dead = unused.nonzero().flatten();
+  if (dead.numel() == 0 || !active.any().item<bool>()) return {};
+
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto sources = draw_sources(counts, active, dead.numel(), settings_.source, generator);
+  const auto noise = draw_noise(codebook, dead.numel(), generator, seed) * settings_.sigma;
+  const auto device = codebook.device();
+  codebook.index_copy_(0, dead.to(device),
+                       codebook.index_select(0, sources.to(device)) + noise.to(codebook));
+  return unused.to(device);
+}
+
+}  // namespace nsvq

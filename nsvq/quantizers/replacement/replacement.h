@@ -1,0 +1,70 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/settings/config.h"
+#include "nsvq/settings/option.h"
+
+namespace nsvq {
+
+/// Where a run is when a window of usage ends.
+struct WindowEnd {
+  int64_t step;   ///< steps done
+  int64_t epoch;  ///< epochs finished
+};
+
+/// What becomes of codes that (almost) nothing chooses, for any quantizer with a codebook. Policies
+/// act on the codebook [K, d] in place and return which rows they overwrote, [K] of booleans on its
+/// device, or nothing. Equal seeds give equal codes on every rank.
+class Replacement {
+ public:
+  virtual ~Replacement() = default;
+
+  /// After a step of a phase that replaces codes.
+  virtual torch::Tensor after_step(torch::Tensor /*codebook*/, const StepOutputs& /*step*/) {
+    return {};
+  }
+  /// Whether it acts after steps, on the codebook and on its own state.
+  virtual bool acts_after_steps() const { return false; }
+  /// After a window of such a phase: replacement.every_steps steps or, if that is 0, an epoch;
+  /// `usage` [K] counts it over all ranks.
+  virtual torch::Tensor after_window(torch::Tensor /*codebook*/, const torch::Tensor& /*usage*/,
+                                     const WindowEnd& /*end*/, uint64_t /*seed*/) {
+    return {};
+  }
+  /// The tensors a checkpoint keeps, to be read and overwritten.
+  virtual std::map<std::string, torch::Tensor> state() { return {}; }
+};
+
+/// A policy. Each file of a policy defines its kind; replacement.cpp lists them.
+struct ReplacementKind {
+  std::string name;  ///< in recipes, replacement.policy
+  std::function<std::unique_ptr<Replacement>(const ReplacementConfig&,
+                                             const torch::Tensor& codebook)>
+      make;
+  /// Rows of its own settings; null: it has none.
+  std::vector<Option> (*options)(ReplacementConfig&) = nullptr;
+};
+
+const std::vector<ReplacementKind>& replacement_kinds();
+
+/// All settings replacement.*: those that policies share and those of each policy.
+std::vector<Option> replacement_options(ReplacementConfig& config);
+
+/// The policy of a recipe: "auto" is that of its quantizer's kind.
+std::string replacement_policy(const Config& config);
+/// The policy that has the setting of a key for itself, if that is another one than `policy`.
+std::string other_policy_of(const std::string& key, const std::string& policy);
+
+/// The policy of a recipe for its quantizer, "auto" being that of its kind; a null pointer for
+/// "none". Throws UserError if the quantizer has no codebook to act on.
+std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer);
+
+}  // namespace nsvq

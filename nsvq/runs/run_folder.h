@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+
+#include "nsvq/io/files/lock.h"
+
+namespace nsvq {
+
+// What a run's folder holds, and whether a folder may become one.
+
+inline constexpr auto kSettingsFile = "config.yaml";
+inline constexpr auto kMetricsFile = "metrics.jsonl";
+/// Beside the folder of a run that `nsvq reproduce` has made: the recipe it was trained by.
+inline constexpr auto kReproducedRecipe = "recipe.yaml";
+
+/// Whether a folder holds a run, by what it holds: settings or checkpoints.
+bool holds_run(const std::filesystem::path& folder);
+
+/// Claims a run's folder for this process. Throws UserError if another process trains in it.
+FolderLock lock_run(const std::filesystem::path& run);
+
+/// Throws UserError for a file of a run that is a device or a pipe, or a link to one: it would be
+/// written to, not replaced.
+void refuse_device(const std::filesystem::path& file);
+
+/// Throws UserError if something in the folder that is about to be written to is a link or such a
+/// file.
+void refuse_links(const std::filesystem::path& run);
+
+/// Throws UserError if a folder holds files that are of no run, such as photos: a new run would mix
+/// with them.
+void refuse_other_files(const std::filesystem::path& folder);
+
+/// Makes a run's folder and those in it. Throws UserError, NoRoom where the disk is full.
+void make_run_folders(const std::filesystem::path& run);
+
+/// The newest picture in a run's samples/; empty if there is none.
+std::filesystem::path newest_samples(const std::filesystem::path& run);
+
+}  // namespace nsvq

@@ -1,0 +1,1 @@
+target_link_libraries(nsvq_settings PUBLIC yaml-cpp)

@@ -1,0 +1,162 @@
+#include "nsvq/settings/option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+
+namespace nsvq {
+
+namespace {
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
+
+template <typename T>
+std::optional<T> read_number(const YamlValue::Scalar& scalar) {
+  T number{};
+  const char* end = scalar.text.data() + scalar.text.size();
+  const auto result = std::from_chars(scalar.text.data(), end, number);
+  if (scalar.quoted || result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return number;
+}
+
+/// A scalar as a T within the range, or nothing.
+template <typename T>
+std::optional<T> read(const YamlValue::Scalar& scalar, const Range& range) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (scalar.quoted || !range.contains(scalar.text)) return std::nullopt;
+    return scalar.text == "true";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return range.contains(scalar.text) ? std::optional(scalar.text) : std::nullopt;
+  } else {
+    const auto number = read_number<T>(scalar);
+    if (!number || !std::isfinite(static_cast<double>(*number))) return std::nullopt;
+    return range.contains(static_cast<double>(*number)) ? number : std::nullopt;
+  }
+}
+
+template <typename T>
+bool assign_to(T& field, const YamlValue& value, const Range& range) {
+  if (value.kind != YamlValue::Kind::kScalar) return false;
+  const auto read_value = read<T>(value.scalars[0], range);
+  if (read_value) field = *read_value;
+  return read_value.has_value();
+}
+
+template <typename T>
+bool assign_to(std::vector<T>& field, const YamlValue& value, const Range& range) {
+  const size_t count = value.scalars.size();
+  if (value.kind != YamlValue::Kind::kList || count < range.fewest || count > range.most)
+    return false;
+  std::vector<T> entries;
+  for (const auto& scalar : value.scalars) {
+    const auto entry = read<T>(scalar, range);
+    if (!entry) return false;
+    entries.push_back(*entry);
+  }
+  field = std::move(entries);
+  return true;
+}
+
+/// One text is a list of one.
+bool assign_to(Sources& field, const YamlValue& value, const Range& range) {
+  if (value.kind == YamlValue::Kind::kScalar) {
+    std::string item;
+    if (!assign_to(item, value, range)) return false;
+    field = std::move(item);
+    return true;
+  }
+  return assign_to(field.items, value, range);
+}
+
+/// In a list a question mark is the sign of a key to yaml-cpp.
+std::string yaml_item(const std::string& name) {
+  const auto text = yaml_text(name);
+  const bool plain = !text.starts_with('"');
+  return plain && text.find('?') != std::string::npos ? '"' + text + '"' : text;
+}
+
+std::string yaml_list(const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  for (const auto& name : names) texts.push_back(yaml_item(name));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string Option::section() const {
+  const size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+std::string Option::name() const { return key.substr(key.rfind('.') + 1); }
+
+std::string Option::type() const {
+  return std::visit(Overloaded{
+                        [](const bool*) { return "boolean"; },
+                        [](const int64_t*) { return "integer"; },
+                        [](const double*) { return "number"; },
+                        [&](const std::string*) { return range.choices.empty() ? "text" : "name"; },
+                        [](const std::vector<int64_t>*) { return "integers"; },
+                        [](const std::vector<std::string>*) { return "names"; },
+                        [](const Sources*) { return "sources"; },
+                    },
+                    field);
+}
+
+std::string Option::value() const {
+  return std::visit(Overloaded{
+                        [](const std::string* text) { return yaml_text(*text); },
+                        [](const std::vector<std::string>* names) { return yaml_list(*names); },
+                        [](const Sources* sources) {
+                          const auto& items = sources->items;
+                          return items.size() == 1 ? yaml_text(items[0]) : yaml_list(items);
+                        },
+                        [](const std::vector<int64_t>* numbers) {
+                          return fmt::format("[{}]", fmt::join(*numbers, ", "));
+                        },
+                        // fmt writes the shortest number that reads back to the same double.
+                        [](const auto* number) { return fmt::format("{}", *number); },
+                    },
+                    field);
+}
+
+std::string Option::assign(const YamlValue& value) const {
+  const bool taken =
+      std::visit([&](auto* target) { return assign_to(*target, value, range); }, field);
+  if (taken) return "";
+  std::string hint;
+  for (const auto& scalar : value.scalars)
+    if (!range.choices.empty() && !range.contains(scalar.text) && hint.empty())
+      hint = did_you_mean(scalar.text, range.choices);
+  const bool list = type() == "integers" || type() == "names";
+  if (type() == "names" && value.kind == YamlValue::Kind::kScalar) {
+    const auto& name = value.scalars.front().text;
+    if (!name.empty() && range.contains(name)) hint = fmt::format("; a list of one is [{}]", name);
+  }
+  return fmt::format("expected {}{} ({}), got {}{}", list ? "a list of " : "", type(), range.text,
+                     value.shown(), hint);
+}
+
+void require_in_range(const std::vector<Option>& options) {
+  for (const auto& option : options) {
+    const auto settings = parse_yaml_value(option.key, option.value(), option.key);
+    const std::string problem = option.assign(settings.at(0).value);
+    if (!problem.empty()) throw UserError("{}: {}", option.key, problem);
+  }
+}
+
+}  // namespace nsvq

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "nsvq/settings/range.h"
+#include "nsvq/settings/sources.h"
+#include "nsvq/settings/yaml.h"
+
+namespace nsvq {
+
+using Field = std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*,
+                           std::vector<std::string>*, Sources*>;
+
+/// Whether another value of a setting gives another result. A checkpoint is continued only with
+/// equal values of the settings that do; paths, logs and the budget do not.
+enum class Effect { on_result, not_on_result };
+
+/// One setting: the key in recipes and the field it sets.
+struct Option {
+  std::string key;
+  Field field;
+  std::string help;
+  Range range;
+  Effect effect = Effect::on_result;
+
+  /// The key's part before the last dot, empty without one, and the part after it.
+  std::string section() const;
+  std::string name() const;
+  /// boolean, integer, number, text, name, integers, names or sources.
+  std::string type() const;
+  /// The field's value as YAML.
+  std::string value() const;
+  /// Sets the field, or leaves it and returns what was expected instead of `value`.
+  [[nodiscard]] std::string assign(const YamlValue& value) const;
+};
+
+/// Throws UserError, naming the key, if a field is out of its range: for settings that a program
+/// makes itself, where no recipe was read.
+void require_in_range(const std::vector<Option>& options);
+
+}  // namespace nsvq

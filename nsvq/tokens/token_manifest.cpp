@@ -1,0 +1,230 @@
+#include "nsvq/tokens/token_manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/tokens/token_shard.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Json = nlohmann::ordered_json;  // as written
+
+namespace {
+
+constexpr auto kFormat = "nsvq-tokens";
+constexpr int kVersion = 1;
+
+Json to_json(const ShardRecord& shard) {
+  return {{"file", shard.file},
+          {"images", shard.images},
+          {"bytes", shard.bytes},
+          {"sha256", shard.sha256},
+          {"broken", shard.broken}};
+}
+
+Json data_to_json(const TokenManifest& manifest) {
+  Json data = {{"source", manifest.source},
+               {"images", manifest.settings.images},
+               {"keys_sha256", manifest.settings.keys_sha256}};
+  for (const auto& part : manifest.joined) {
+    data["joined"].push_back(
+        {{"source", part.source}, {"images", part.images}, {"keys_sha256", part.keys_sha256}});
+  }
+  return data;
+}
+
+Json to_json(const TokenManifest& manifest) {
+  const auto& settings = manifest.settings;
+  int64_t images = 0, broken = 0;
+  Json shards = Json::array();
+  for (const auto& shard : manifest.shards) {
+    images += shard.images;
+    broken += std::ssize(shard.broken);
+    shards.push_back(to_json(shard));
+  }
+  Json all = {{"format", kFormat},
+              {"version", kVersion},
+              {"complete", manifest.complete},
+              {"images", images},
+              {"broken", broken},
+              {"dtype", token_type_name(settings.codes)},
+              {"grid", {settings.grid_height, settings.grid_width}},
+              {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
+              {"preprocessing",
+               {{"resize", "bilinear, antialiased, to cover"},
+                {"crop", "center"},
+                {"height", settings.image_height},
+                {"width", settings.image_width},
+                {"values", "x / 127.5 - 1"}}},
+              {"data", data_to_json(manifest)},
+              {"shard_size", settings.shard_size},
+              {"batch_size", settings.batch_size}};
+  if (!settings.classes.empty()) all["classes"] = settings.classes;
+  all["shards"] = shards;
+  return all;
+}
+
+/// A file beside the manifest: a name with a folder in it would lead elsewhere.
+std::string plain_name(const std::string& name) {
+  if (name.empty() || name == ".." || name == "." || name.find('/') != std::string::npos) {
+    throw UserError("{} is no name of a shard", quote(name));
+  }
+  return name;
+}
+
+ShardRecord shard_from_json(const json& shard) {
+  return {plain_name(shard.at("file")), whole_number(shard.at("images"), "images", 0, INT32_MAX),
+          static_cast<uint64_t>(whole_number(shard.at("bytes"), "bytes")), shard.at("sha256"),
+          shard.at("broken")};
+}
+
+/// What follows from the rest, and is there for other programs.
+void require_own_figures(const TokenManifest& manifest, const json& all) {
+  const json own = to_json(manifest);
+  for (const char* key : {"images", "broken", "dtype"}) {
+    if (!all.contains(key) || all.at(key) == own.at(key)) continue;
+    throw UserError("'{}' is {}, where its shards and codes make it {}", key,
+                    shown_json(all.at(key)), shown_json(own.at(key)));
+  }
+}
+
+TokenManifest from_json(const json& all) {
+  if (all.at("format") != kFormat) throw UserError("is no manifest of tokens");
+  if (all.at("version") != kVersion) {
+    throw UserError("is of format version {}; this program reads version {}",
+                    shown_json(all.at("version")), kVersion);
+  }
+  const auto &model = all.at("model"), &pictures = all.at("preprocessing");
+  const auto number = [](const json& object, const char* name, int64_t least = 1) {
+    return whole_number(object.at(name), name, least, INT32_MAX);
+  };
+  TokenManifest manifest;
+  manifest.settings = {.model_sha256 = model.at("sha256"),
+                       .codes = number(model, "codes"),
+                       .grid_height = whole_number(all.at("grid").at(0), "grid", 1, INT32_MAX),
+                       .grid_width = whole_number(all.at("grid").at(1), "grid", 1, INT32_MAX),
+                       .image_height = number(pictures, "height"),
+                       .image_width = number(pictures, "width"),
+                       .images = whole_number(all.at("data").at("images"), "images"),
+                       .keys_sha256 = all.at("data").at("keys_sha256"),
+                       .shard_size = whole_number(all.at("shard_size"), "shard_size", 1),
+                       .batch_size = number(all, "batch_size"),
+                       .classes = all.value("classes", std::vector<std::string>{})};
+  manifest.source = all.at("data").at("source");
+  manifest.complete = all.at("complete");
+  std::set<std::string> names;
+  for (const auto& shard : all.at("shards")) {
+    manifest.shards.push_back(shard_from_json(shard));
+    const auto& name = manifest.shards.back().file;
+    if (!names.insert(name).second) throw UserError("names the shard {} twice", quote(name));
+  }
+  int64_t left = manifest.settings.images;
+  for (const auto& part : all.at("data").value("joined", json::array())) {
+    // At most what is left of all: no sum is too large.
+    manifest.joined.push_back({part.at("source"),
+                               whole_number(part.at("images"), "images of data.joined", 0, left),
+                               part.at("keys_sha256")});
+    left -= manifest.joined.back().images;
+  }
+  if (!manifest.joined.empty() && left != 0) {
+    throw UserError("data.joined has {} images fewer than data.images says", left);
+  }
+  require_own_figures(manifest, all);
+  return manifest;
+}
+
+/// Manifests of earlier versions have no names, which says nothing about them.
+std::string compare_classes(const std::vector<std::string>& here,
+                            const std::vector<std::string>& there) {
+  if (here.empty() || there.empty() || here == there) return "";
+  const auto first = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first;
+  const auto name = [&](const auto& names) {
+    const size_t at = first - here.begin();
+    return at < names.size() ? quote(names[at]) : "none";
+  };
+  return fmt::format("names of classes (class {} is {} here, {} there)", first - here.begin(),
+                     name(here), name(there));
+}
+
+/// Names of files need not be UTF-8; JSON must be.
+std::string text_of(const Json& all) {
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// `read` of a file's JSON, with errors that name the file.
+template <typename Read>
+auto read_named(const fs::path& path, const Read& read) {
+  const auto all = read_json(path);
+  try {
+    return read(all);
+  } catch (const json::exception&) {
+    throw UserError("{}: cannot be read (damaged, or not a manifest of tokens)", path.string());
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace
+
+void write_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
+  write_text(folder / kTokenManifest, text_of(to_json(manifest)));
+}
+
+bool create_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
+  const auto text = text_of(to_json(manifest));
+  AtomicFile file(folder / kTokenManifest);
+  file.write(std::as_bytes(std::span(text)));
+  return file.commit_if_new();
+}
+
+void write_shard_record(const fs::path& path, const ShardRecord& record) {
+  write_text(path, text_of(to_json(record)));
+}
+
+ShardRecord read_shard_record(const fs::path& path) { return read_named(path, shard_from_json); }
+
+TokenManifest read_token_manifest(const fs::path& folder) {
+  const auto path = folder / kTokenManifest;
+  if (!fs::exists(folder)) throw UserError("{}: no such folder", folder.string());
+  if (!fs::exists(path)) {
+    throw UserError("{}: holds no {}; is it a folder of `nsvq tokenize`?", folder.string(),
+                    kTokenManifest);
+  }
+  return read_named(path, from_json);
+}
+
+std::optional<TokenDifference> difference(const TokenSettings& here, const TokenSettings& there) {
+  const auto compare = [](const char* name, const auto& a, const auto& b) -> TokenDifference {
+    return {a == b ? "" : fmt::format("{} ({} here, {} there)", name, a, b)};
+  };
+  const auto size = [](int64_t height, int64_t width) {
+    return fmt::format("{}x{}", height, width);
+  };
+  const std::vector<TokenDifference> found = {
+      compare("model", here.model_sha256.substr(0, 12), there.model_sha256.substr(0, 12)),
+      compare("codes", here.codes, there.codes),
+      compare("image size", size(here.image_height, here.image_width),
+              size(there.image_height, there.image_width)),
+      compare("grid", size(here.grid_height, here.grid_width),
+              size(there.grid_height, there.grid_width)),
+      compare("number of images", here.images, there.images),
+      compare("names of images", here.keys_sha256.substr(0, 12), there.keys_sha256.substr(0, 12)),
+      {.text = compare_classes(here.classes, there.classes), .of_classes = true},
+      compare("shard size", here.shard_size, there.shard_size),
+      compare("batch size", here.batch_size, there.batch_size)};
+  const auto first = std::find_if(found.begin(), found.end(),
+                                  [](const auto& setting) { return !setting.text.empty(); });
+  if (first == found.end()) return std::nullopt;
+  return *first;
+}
+
+}  // namespace nsvq

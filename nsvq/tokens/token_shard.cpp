@@ -1,0 +1,120 @@
+#include "nsvq/tokens/token_shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/io/formats/safetensors.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+torch::Tensor take(const TensorFile& file, const std::string& name, torch::ScalarType type,
+                   int64_t dimensions, const fs::path& path) {
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end()) {
+    throw UserError("{}: holds no tensor '{}'; is it a shard of tokens?", path.string(), name);
+  }
+  if (found->second.scalar_type() != type || found->second.dim() != dimensions) {
+    throw UserError("{}: tensor '{}' is of {} and {} dimensions, expected {} and {}", path.string(),
+                    name, torch::toString(found->second.scalar_type()), found->second.dim(),
+                    torch::toString(type), dimensions);
+  }
+  return found->second;
+}
+
+void check_range(const TokenShard& shard, int64_t codes, const fs::path& path) {
+  const auto wrong = shard.tokens.lt(0).logical_or(shard.tokens.ge(codes));
+  if (!wrong.any().item<bool>()) return;
+  const auto place = wrong.nonzero()[0];
+  const int64_t image = place[0].item<int64_t>();
+  throw UserError("{}: image {} ({}) has the index {}, but the codes are 0 to {}", path.string(),
+                  image, quote(shard.keys[image]),
+                  shard.tokens.index({place[0], place[1], place[2]}).item<int64_t>(), codes - 1);
+}
+
+}  // namespace
+
+torch::Tensor join_keys(const std::vector<std::string>& keys, const fs::path& path) {
+  std::string text;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].find('\0') != std::string::npos) {
+      throw UserError("cannot write {}: the image {} has a zero byte in its name", path.string(),
+                      quote(keys[i]));
+    }
+    if (i > 0) text += '\0';
+    text += keys[i];
+  }
+  auto bytes = torch::empty({std::ssize(text)}, torch::kUInt8);
+  if (!text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<std::string> split_keys(const torch::Tensor& bytes, int64_t images) {
+  std::vector<std::string> keys;
+  if (images == 0 && bytes.numel() == 0) return keys;
+  std::string_view text(static_cast<const char*>(bytes.data_ptr()), bytes.numel());
+  while (true) {
+    const size_t end = text.find('\0');
+    keys.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return keys;
+    text.remove_prefix(end + 1);
+  }
+}
+
+torch::ScalarType token_type(int64_t codes) {
+  if (codes <= 1 << 8) return torch::kUInt8;
+  return codes <= 1 << 16 ? torch::kUInt16 : torch::kInt32;
+}
+
+std::string token_type_name(int64_t codes) {
+  if (codes <= 1 << 8) return "uint8";
+  return codes <= 1 << 16 ? "uint16" : "int32";
+}
+
+std::string token_shard_name(int64_t number) {
+  return fmt::format("tokens-{:05}.safetensors", number);
+}
+
+std::optional<int64_t> token_shard_number(std::string_view name) {
+  const auto stem = name.substr(0, name.find('.'));
+  if (!stem.starts_with("tokens-")) return std::nullopt;
+  const auto number = parse_decimal(stem.substr(7));
+  if (!number || fs::path(token_shard_name(*number)).stem() != stem) return std::nullopt;
+  return number;
+}
+
+void write_token_shard(const fs::path& path, const TokenShard& shard, int64_t codes) {
+  const auto classes = torch::tensor(at::ArrayRef<int64_t>(shard.classes), torch::kInt64);
+  write_safetensors(path, {{{"tokens", shard.tokens.to(token_type(codes))},
+                            {"classes", classes},
+                            {"keys", join_keys(shard.keys, path)}},
+                           {}});
+}
+
+TokenShard read_token_shard(const fs::path& path, int64_t codes) {
+  const auto file = read_safetensors(path);
+  TokenShard shard;
+  shard.tokens = take(file, "tokens", token_type(codes), 3, path).to(torch::kInt64);
+  const int64_t images = shard.tokens.size(0);
+  const auto classes = take(file, "classes", torch::kInt64, 1, path);
+  shard.classes.assign(classes.data_ptr<int64_t>(), classes.data_ptr<int64_t>() + classes.numel());
+  shard.keys = split_keys(take(file, "keys", torch::kUInt8, 1, path), images);
+  if (std::ssize(shard.keys) != images || std::ssize(shard.classes) != images) {
+    throw UserError("{}: {} images have {} keys and {} classes", path.string(), images,
+                    shard.keys.size(), shard.classes.size());
+  }
+  const auto nameless = std::find(shard.keys.begin(), shard.keys.end(), "");
+  if (nameless != shard.keys.end()) {
+    throw UserError("{}: image {} has no key", path.string(), nameless - shard.keys.begin());
+  }
+  check_range(shard, codes, path);
+  return shard;
+}
+
+}  // namespace nsvq

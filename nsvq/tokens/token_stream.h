@@ -1,0 +1,46 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nsvq/core/host_copy.h"
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/tokenizer/tokenizer.h"
+
+namespace nsvq {
+
+struct TokenBatch {
+  torch::Tensor tokens;          ///< [B, h, w] int64, on the CPU
+  std::vector<int64_t> indices;  ///< position of each image in the source
+};
+
+/// Encodes a loader's batches to tokens, in order. On a GPU the next batches are enqueued before
+/// the host waits for the tokens of one.
+class TokenStream {
+ public:
+  /// Encodes on options.device, which must be the model's device.
+  TokenStream(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options);
+
+  /// Makes the next batch number `batch` of the source.
+  void start(int64_t batch);
+  /// Empty at the end of the source. Throws if the latents are non-finite.
+  std::optional<TokenBatch> next();
+
+ private:
+  struct Encoding {
+    std::vector<int64_t> indices;
+    HostCopy tokens;
+  };
+
+  Tokenizer& model_;
+  Loader loader_;
+  int64_t ahead_;  ///< batches enqueued before the host waits for the first one's tokens
+  std::deque<Encoding> encodings_;
+};
+
+}  // namespace nsvq

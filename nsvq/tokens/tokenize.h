@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "nsvq/data/loader/loader.h"
+#include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokens/token_folder.h"
+#include "nsvq/tokens/token_manifest.h"
+
+namespace nsvq {
+
+struct TokenizeOptions {
+  std::filesystem::path out;
+  std::string source;         ///< the source's specification, for the manifest
+  int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
+  LoaderOptions loader;       ///< images in order, delivered on the model's device
+  WorkPart part;              ///< of the shards that this worker begins with
+  std::chrono::seconds claim_timeout{300};  ///< after which a silent worker's shard is free
+};
+
+/// Writes the tokens of all images of a source to a folder of shards with a manifest. If an earlier
+/// call with equal settings was interrupted, the missing shards are added. Other processes may do
+/// the same in the same folder at the same time, each making some of the shards; all return when
+/// the folder is complete. It is then byte for byte that of one uninterrupted call. Loading,
+/// encoding and writing run concurrently. Throws UserError if the folder contains other tokens or
+/// other files.
+TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> source,
+                       const TokenizeOptions& options);
+
+}  // namespace nsvq

@@ -1,0 +1,105 @@
+#include "nsvq/train/vq/adversary.h"
+
+#include "nsvq/core/seed_guard.h"
+#include "nsvq/core/seeds.h"
+#include "nsvq/nn/layers.h"
+
+namespace nsvq {
+
+namespace {
+
+Discriminator make_discriminator(const Config& config, c10::Device device) {
+  const SeedGuard seeded(seed_for(config.seed, Draw::discriminator));
+  Discriminator discriminator(config.adversarial);
+  discriminator->check_image_size(config.data.size, config.data.size);
+  discriminator->to(device);
+  use_gpu_layout(*discriminator);
+  return discriminator;
+}
+
+/// The mean over ranks, as a tensor like `logits` with one element.
+torch::Tensor mean_over_ranks(const torch::Tensor& logits, Group* group) {
+  if (!group || group->alone()) return logits;
+  const auto mean = logits.detach().mean().reshape({1});
+  group->sum({mean});
+  return mean / group->size();
+}
+
+}  // namespace
+
+Adversary::Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group)
+    : config_(config.adversarial),
+      precision_(choose_precision(config.train.precision, device)),
+      device_(device),
+      discriminator_(make_discriminator(config, device)),
+      group_(std::move(group)),
+      lecam_(std::make_shared<Lecam>()),
+      optimizer_(named_parameters(*discriminator_, config.optimizer.scale.discriminator),
+                 config.optimizer) {
+  lecam_->to(device);
+  if (config.dist.batch_norm == "all" && group_ && group_->size() > 1) {
+    discriminator_->synchronize([ranks = group_](const auto& tensor) { ranks->sum({tensor}); });
+  }
+}
+
+torch::Tensor Adversary::judge(const torch::Tensor& images) {
+  const AutocastGuard autocast(precision_, device_);
+  return at_least_fp32(discriminator_->forward(images));
+}
+
+torch::Tensor Adversary::generator_term(const torch::Tensor& reconstructions) {
+  auto parameters = discriminator_->parameters();
+  for (auto& parameter : parameters) parameter.set_requires_grad(false);
+  const auto term = generator_loss(config_.generator_loss, judge(reconstructions));
+  for (auto& parameter : parameters) parameter.set_requires_grad(true);
+  return term;
+}
+
+torch::Tensor Adversary::weight(const torch::Tensor& share, const torch::Tensor& reconstruction,
+                                const torch::Tensor& term, const torch::Tensor& last_layer,
+                                const LossScale& scale) const {
+  const auto fixed = share * config_.weight;
+  if (!config_.adaptive) return fixed;
+  return fixed *
+         adaptive_weight(reconstruction, term, last_layer, config_.most_ratio, scale.factor());
+}
+
+torch::Tensor Adversary::objective(const torch::Tensor& images,
+                                   const torch::Tensor& reconstructions, Scalars& scalars) {
+  const auto real = judge(images);
+  const auto fake = judge(reconstructions.detach());
+  auto loss = discriminator_loss(config_.discriminator_loss, real, fake);
+  scalars["discriminator"] = loss.detach();
+  scalars["logits_real"] = real.detach().mean();
+  scalars["logits_fake"] = fake.detach().mean();
+  if (config_.lecam > 0) {
+    lecam_->update(mean_over_ranks(real, group_.get()), mean_over_ranks(fake, group_.get()));
+    const auto penalty = lecam_->penalty(real, fake);
+    scalars["lecam"] = penalty.detach();
+    loss = loss + config_.lecam * penalty;
+  }
+  return loss;
+}
+
+std::vector<torch::Tensor> Adversary::statistics() const {
+  auto statistics = discriminator_->buffers();
+  const auto running = lecam_->buffers();
+  statistics.insert(statistics.end(), running.begin(), running.end());
+  return statistics;
+}
+
+TensorMap Adversary::state() const {
+  TensorMap state;
+  add_prefixed(state, "model.", named_tensors(*discriminator_));
+  add_prefixed(state, "lecam.", named_tensors(*lecam_));
+  add_prefixed(state, "adam.", optimizer_.state());
+  return state;
+}
+
+void Adversary::load(const TensorMap& state, const std::string& from) {
+  load_tensors(*discriminator_, with_prefix(state, "model."), from);
+  load_tensors(*lecam_, with_prefix(state, "lecam."), from);
+  optimizer_.load(with_prefix(state, "adam."), from);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+#include "nsvq/dist/group.h"
+#include "nsvq/losses/adversarial.h"
+#include "nsvq/nn/discriminator.h"
+#include "nsvq/settings/config.h"
+#include "nsvq/train/adam.h"
+#include "nsvq/train/loss_scale.h"
+#include "nsvq/train/meter.h"
+
+namespace nsvq {
+
+/// The discriminator with its optimizer and regulariser. Neither side's gradients reach the other:
+/// the generator's term sees the discriminator's weights as constants, and in the discriminator's
+/// loss reconstructions are detached.
+class Adversary {
+ public:
+  /// Throws UserError if images of data.size are too small for one patch of the discriminator.
+  Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group = nullptr);
+
+  /// The generator's adversarial loss for reconstructions [B, 3, H, W].
+  torch::Tensor generator_term(const torch::Tensor& reconstructions);
+  /// Weight of the generator's adversarial loss, a scalar: fixed or adaptive (by gradient norms at
+  /// the decoder's last layer, nsvq/losses/adversarial.h), times the ramp factor `share`.
+  torch::Tensor weight(const torch::Tensor& share, const torch::Tensor& reconstruction,
+                       const torch::Tensor& term, const torch::Tensor& last_layer,
+                       const LossScale& scale) const;
+
+  /// The discriminator's loss on images and reconstructions [B, 3, H, W]; its terms are added to
+  /// `scalars`.
+  torch::Tensor objective(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                          Scalars& scalars);
+  /// Buffers that `objective` changes (batch norm and LeCAM statistics).
+  std::vector<torch::Tensor> statistics() const;
+
+  /// Weights, buffers and optimizer moments, for checkpoints.
+  TensorMap state() const;
+  /// Throws UserError if the state does not fit; `from` names its origin in the message.
+  void load(const TensorMap& state, const std::string& from);
+  const torch::nn::Module& module() const { return *discriminator_; }
+  Adam& optimizer() { return optimizer_; }
+
+ private:
+  /// Logits [B, 1, h, w] in fp32.
+  torch::Tensor judge(const torch::Tensor& images);
+
+  AdversarialConfig config_;
+  Precision precision_;
+  c10::Device device_;
+  Discriminator discriminator_;
+  std::shared_ptr<Group> group_;  ///< over which LeCAM's means are taken; null: this process alone
+  std::shared_ptr<Lecam> lecam_;
+  Adam optimizer_;
+};
+
+}  // namespace nsvq

@@ -1,0 +1,144 @@
+#include "nsvq/train/vq/drift.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "nsvq/core/error.h"
+#include "nsvq/ops/code_statistics/effective_neighbours.h"
+#include "nsvq/quantizers/codebook.h"
+#include "nsvq/quantizers/replacement/kmeans.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Number of latents whose effective neighbours are computed: all latents times all codes would
+/// cost several times as much as quantizing the images.
+constexpr int64_t kMostForNeighbours = 4096;
+
+double root_mean_square(const torch::Tensor& values) {
+  return values.to(at::kDouble).square().mean().sqrt().item<double>();
+}
+
+/// What the model makes of images.
+struct Assigned {
+  torch::Tensor latents;        // [n, d, h, w]
+  torch::Tensor indices;        // [n, h, w], empty of a model without tokens
+  torch::Tensor squared_error;  // of the latents against their codes, summed
+};
+
+/// Nothing if latents are non-finite: they have no nearest code.
+std::optional<Assigned> assign_images(Tokenizer& model, const torch::Tensor& images,
+                                      int64_t batch_size) {
+  std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
+  for (const auto& batch : images.split(batch_size)) {
+    const auto latents = model->to_latents(batch);
+    if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;
+    const auto assigned = model->quantizer->assign(latents);
+    const auto error = latents - assigned.latents;
+    latent_batches.push_back(latents);
+    index_batches.push_back(assigned.indices);
+    error_batches.push_back(error.to(at::kDouble).square().sum());
+  }
+  return Assigned{at::cat(latent_batches).contiguous(), at::cat(index_batches),
+                  at::stack(error_batches).sum()};
+}
+
+}  // namespace
+
+torch::Tensor spread_rows(const torch::Tensor& rows, int64_t most) {
+  const int64_t n = rows.size(0);
+  if (n <= most) return rows;
+  const int64_t stride = (n + most - 1) / most;
+  return rows.slice(0, 0, n, stride | 1);
+}
+
+DriftMeter::DriftMeter(torch::Tensor images, int64_t batch_size, double tau)
+    : images_(std::move(images)), batch_size_(batch_size), tau_(tau) {
+  TORCH_CHECK(images_.dim() == 4 && images_.size(0) > 0,
+              "drift: images must be [n, 3, H, W] with n > 0, but they are ", images_.sizes());
+  TORCH_CHECK(batch_size > 0, "drift: batch_size must be positive, but it is ", batch_size);
+}
+
+double DriftMeter::commitment(Tokenizer& model) const {
+  const torch::NoGradGuard no_grad;
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& images : images_.split(batch_size_)) {
+    const auto latents = model->to_latents(images);
+    if (!at::isfinite(latents).all().item<bool>()) return NAN;
+    const auto error = latents - model->quantizer->assign(latents).latents;
+    sum += error.to(at::kDouble).square().sum().item<double>();
+    count += latents.numel();
+  }
+  return sum / static_cast<double>(count);
+}
+
+std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
+  const torch::NoGradGuard no_grad;
+  const auto assigned = assign_images(model, images_, batch_size_);
+  if (!assigned) return {{"latent_norm", NAN}};  // the trainer decides how to react
+  const auto& [latents, indices, squared_error] = *assigned;
+  const auto rows = flatten_latents(latents);
+  const bool tokens = indices.numel() > 0;
+
+  std::map<std::string, double> values;
+  if (latents_.defined() && latents_.sizes() == latents.sizes() &&
+      indices_.sizes() == indices.sizes()) {
+    values["drift"] = root_mean_square(latents - latents_);
+    if (tokens) values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
+  }
+  values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
+  if (tokens) {
+    values["quantization_error"] = (squared_error / latents.numel()).sqrt().item<double>();
+  }
+  if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
+    values["centroid_distance"] = centroid_distance(rows, indices.flatten(), codes);
+    values["neighbours"] = effective_neighbours(spread_rows(rows, kMostForNeighbours), codes, tau_)
+                               .to(at::kDouble)
+                               .mean()
+                               .item<double>();
+  }
+  latents_ = latents;
+  indices_ = indices;
+  return values;
+}
+
+std::map<std::string, torch::Tensor> DriftMeter::state() const {
+  if (!latents_.defined()) return {};
+  return {{"indices", indices_}, {"latents", latents_}};
+}
+
+void DriftMeter::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+  const auto part = [&](const char* name) {
+    if (state.empty()) return torch::Tensor();
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      throw UserError("{}: training.safetensors: drift.{} is missing; is the checkpoint damaged?",
+                      from, name);
+    }
+    return found->second.to(images_.device());
+  };
+  const auto indices = part("indices"), latents = part("latents");
+  const auto require = [&](bool sound, const char* name, const torch::Tensor& tensor) {
+    if (sound) return;
+    throw UserError(
+        "{}: training.safetensors: drift.{} is of type {} and shape {}, which no "
+        "measurement has; is the checkpoint damaged?",
+        from, name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), "x"));
+  };
+  if (latents.defined()) {
+    require(latents.dim() == 4 && latents.is_floating_point(), "latents", latents);
+    const bool of_latents = indices.dim() == 3 && indices.size(0) == latents.size(0);
+    require(indices.numel() == 0 || (of_latents && indices.scalar_type() == at::kLong), "indices",
+            indices);
+  }
+  latents_ = latents;
+  indices_ = indices;
+}
+
+}  // namespace nsvq

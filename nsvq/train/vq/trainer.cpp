@@ -1,0 +1,136 @@
+#include "nsvq/train/vq/trainer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/seeds.h"
+#include "nsvq/metrics/metric.h"
+#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/settings_summary.h"
+#include "nsvq/runs/run_config.h"
+#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/train/run_setup.h"
+
+namespace nsvq {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Says what a run that goes on makes of settings that may change.
+void note_changes(const Config& here, const Config& there) {
+  const auto falls_to_the_end = [](const LrScheduleConfig& schedule) {
+    const bool falls = schedule.shape != "constant" && schedule.shape != "same";
+    return falls && schedule.steps == 0;
+  };
+  const bool same_budget = here.train.steps == there.train.steps &&
+                           (here.train.steps > 0 || here.train.epochs == there.train.epochs);
+  if (!same_budget && (falls_to_the_end(here.optimizer.schedule) ||
+                       falls_to_the_end(here.optimizer.discriminator_schedule))) {
+    log("the budget is another one than before, and learning rates that fall to its end change "
+        "with it (optimizer.schedule.steps keeps them)");
+  }
+  if (with_absolute_paths(here).train.init_from != with_absolute_paths(there).train.init_from) {
+    log("train.init_from has no effect on a run that goes on");
+  }
+}
+
+void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
+                         const std::string& from) {
+  const auto text = checkpoint.model.metadata.find("nsvq.config");
+  if (text == checkpoint.model.metadata.end()) {
+    throw UserError("{}: carries no configuration (metadata 'nsvq.config')", from);
+  }
+  const auto there = parse_config(text->second, from);
+  const auto differences = essential_differences(config, there);
+  if (differences.empty()) return note_changes(config, there);
+  throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
+                  fmt::join(differences, ", "));
+}
+
+LoopOptions loop_options(const Config& config, c10::Device device) {
+  auto checkpoint = config.checkpoint;
+  // Evaluations call metrics by their own names.
+  if (auto& best = checkpoint.keep_best; !best.empty()) best = metric_kind(best).name;
+  const auto gradients = config.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
+  return {config.train, checkpoint,
+          config.seed,  precision_on(config, device),
+          gradients,    summarize_settings(config)};
+}
+
+}  // namespace
+
+int64_t rank_batch(const TrainConfig& train, int64_t ranks) {
+  if (train.global_batch == 0) return train.batch_size * train.accumulate;
+  const int64_t parts = ranks * train.accumulate;
+  if (train.global_batch % parts == 0) return train.global_batch / ranks;
+  throw UserError(
+      "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
+      "{}; use a multiple of {}",
+      train.global_batch, ranks, train.accumulate, parts);
+}
+
+TorchSettings training_torch_settings(const Config& config, c10::Device device) {
+  return {.threads = config.threads,
+          .deterministic = config.train.deterministic,
+          .tf32_convolutions = precision_on(config, device) != Precision::fp32};
+}
+
+LoaderOptions training_loader_options(const Config& config, const Group& group,
+                                      c10::Device device) {
+  auto options = inference_loader_options(config, device, group.size());
+  options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
+  options.transform.flip = config.data.flip;
+  options.shuffle = true;
+  options.batch_size = rank_batch(config.train, group.size());
+  options.seed = seed_for(config.seed, Draw::batches);
+  options.rank = group.rank();
+  options.world = group.size();
+  return options;
+}
+
+std::optional<TensorBatch> ImageBatchSource::next() {
+  auto batch = loader_.next();
+  if (!batch) return std::nullopt;
+  return TensorBatch{std::move(batch->images)};
+}
+
+Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Group> group,
+                 Start start, std::optional<FolderLock> lock)
+    : lock_(lock_for(*group, start, run, std::move(lock))),
+      device_(choose_device(config.device, group->local_rank())),
+      flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
+      // Before anything is made by the recipe: one that is not the run's may ask for any size.
+      from_(checkpoint_to_resume(run, start, *group,
+                                 [&](Checkpoint& checkpoint, const fs::path& folder) {
+                                   convert_to_present_format(checkpoint.model,
+                                                             folder / "model.safetensors");
+                                   require_same_recipe(config, checkpoint, folder.string());
+                                 })),
+      batches_(open_source_of("data.train", config.data.train, config.data),
+               training_loader_options(config, *group, device_)),
+      task_(config, batches_, group, device_),
+      loop_(task_, batches_, loop_options(config, device_), group, device_) {
+  const auto from = std::exchange(from_, std::nullopt);
+  if (from) {
+    loop_.load(*from, run.string());
+  } else {
+    task_.start_fresh();
+  }
+  if (!group->leads()) return;
+  run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
+                            loop_.state(), from ? &*from : nullptr);
+  loop_.write_to(*run_);
+}
+
+void Trainer::step_for_benchmark(const torch::Tensor& images, int64_t phase) {
+  loop_.step_for_benchmark({images}, task_.state_for_benchmark(phase));
+}
+
+}  // namespace nsvq
