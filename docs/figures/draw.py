@@ -7,7 +7,7 @@ import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent
 COLOURS = ["#0072b2", "#d55e00", "#009e73"]
-LEFT, PANEL, GAP, ROW, TOP = 170, 190, 24, 17, 44
+PANEL, GAP, ROW, TOP = 190, 24, 17, 44
 
 
 def rows(name):
@@ -27,17 +27,18 @@ def line(x1, y1, x2, y2, colour="#e4e4e4"):
 def dot_plot(labels, panels, series=()):
     """SVG of one line a label and one panel a figure. `panels`: (title, ticks, points), where points are
     (line, value, series) and ticks span the axis."""
+    first = 24 + 6.2 * max(map(len, labels))
     height = TOP + ROW * len(labels) + 26 + (16 if series else 0)
-    width = LEFT + len(panels) * (PANEL + GAP)
+    width = round(first + len(panels) * (PANEL + GAP))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
            f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="11">',
            f'<rect width="{width}" height="{height}" fill="#fff"/>']
     bottom = TOP + ROW * len(labels)
     for i, label in enumerate(labels):
         y = TOP + ROW * (i + 0.5)
-        out += [text(LEFT - 10, y + 4, label, "end"), line(LEFT, y, width - GAP, y, "#f2f2f2")]
+        out += [text(first - 10, y + 4, label, "end"), line(first, y, width - GAP, y, "#f2f2f2")]
     for p, (title, ticks, points) in enumerate(panels):
-        left = LEFT + p * (PANEL + GAP)
+        left = first + p * (PANEL + GAP)
         x = lambda v: left + PANEL * (v - ticks[0]) / (ticks[-1] - ticks[0])
         out.append(text(left + PANEL / 2, 18, title, "middle", weight=600))
         for tick in ticks:
@@ -46,7 +47,7 @@ def dot_plot(labels, panels, series=()):
             out.append(f'<circle cx="{x(value):.1f}" cy="{TOP + ROW * (row + 0.5):.1f}" r="3.6" '
                        f'fill="{COLOURS[kind]}" fill-opacity="0.8"><title>{labels[row]}: {value:g}</title></circle>')
     for k, name in enumerate(series):
-        x = LEFT + 150 * k
+        x = first + 180 * k
         out += [f'<circle cx="{x}" cy="{bottom + 20}" r="3.6" fill="{COLOURS[k]}"/>', text(x + 9, bottom + 24, name)]
     return "\n".join(out + ["</svg>"]) + "\n"
 
