@@ -1,24 +1,35 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
 #   make quickstart   set-up, build, then train a small tokenizer by NSVQ and by plain VQ, and show both
-#   make test         set-up, build, every check and test
+#   make test         set-up, build, every check and every test of less than a minute
 # make install PREFIX=~/.local installs the program.
 # PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json), NSVQ_CUDA=ON|OFF decides about the CUDA kernels.
 
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test test-gpu fuzz check build install setup format bench clean
+.PHONY: quickstart test test-all test-build test-gpu cuda-check fuzz check build install setup format bench clean
 
 # The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
 quickstart: setup
 	@NSVQ_CUDA="$$(scripts/choose_cuda.sh $(PRESET))" scripts/build.sh $(PRESET) nsvq
 	@scripts/quickstart.sh "$(NSVQ)"
 
-test:
+# All that takes less than a minute each; without CUDA where no GPU is seen.
+test: test-build
+	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET) --label-exclude slow
+
+# What takes longer too (tests/slow.txt, each header by itself).
+test-all: test-build
+	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
+
+test-build:
 	@scripts/setup.sh test
 	@scripts/check.sh
-	@scripts/build.sh $(PRESET)
-	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET)
+	@NSVQ_CUDA="$$(scripts/choose_cuda.sh $(PRESET))" scripts/build.sh $(PRESET)
+
+# Every CUDA source compiles for one target; needs nvcc, no GPU.
+cuda-check: setup
+	@scripts/cuda_check.sh
 
 # Readers of files under libFuzzer for SECONDS in all (10 minutes).
 SECONDS ?= 600

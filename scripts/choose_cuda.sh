@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints what NSVQ_CUDA should be for `make quickstart` with a preset: choose_cuda.sh PRESET
+# Prints what NSVQ_CUDA should be for a preset: choose_cuda.sh PRESET
 # The kernels take nvcc most of the build time, so they are left out where no GPU is seen. What the caller set stays, and so does a
 # build folder that was configured with CUDA.
 set -u
@@ -11,6 +11,6 @@ if [ -n "${NSVQ_CUDA:-}" ]; then
 elif [ "$preset" = cuda ] || { [ -e "$cache" ] && ! grep -q '^NSVQ_CUDA:STRING=OFF' "$cache"; }; then
   exit 0  # as the preset says
 elif ! { compgen -G '/dev/nvidia[0-9]*' || nvidia-smi -L; } >/dev/null 2>&1; then
-  echo "quickstart: no NVIDIA GPU seen, building without CUDA; NSVQ_CUDA=ON make quickstart builds with it" >&2
+  echo "build: no NVIDIA GPU seen, so without CUDA (NSVQ_CUDA=ON builds with it)" >&2
   echo OFF
 fi
