@@ -1,0 +1,358 @@
+"""Whatever the documents name exists: docs.py NSVQ
+
+Reads docs/*.md, README.md, CONTRIBUTING.md and nsvq/README.md, and prints a line for each
+- path, in a link, in backticks or in a command, that is not in the tree,
+- setting that `nsvq config --reference` and `nsvq diffusion config --reference` do not have,
+- command or option that `--help` does not have, target of make or cmake, filter of tests,
+- line over 100 columns, table over ten rows, picture that is not drawn from its CSV.
+Exit code 1 if there are any. Needs Python alone.
+"""
+
+import functools
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS, ROWS = 100, 10
+
+# Files of the tree are recognised by these ends; others, as run.tar or metrics.jsonl, are a user's or a run's.
+SOURCE_ENDS = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".js", ".css", ".cmake", ".md", ".supp", ".svg"}
+DATA_ENDS = {".yaml", ".json", ".jsonl", ".csv", ".png", ".tar", ".npz", ".npy", ".safetensors", ".html", ".txt",
+             ".so", ".jpg", ".pth", ".pt", ".cls", ".gz", ".zst", ".ckpt", ".webp", ".toml"}
+# Tensors, keys of JSON and a misspelling whose names look like settings, and files of other programs.
+NOT_SETTINGS = {"quantizer.codebook", "train.epoch", "data.joined", "data.keys_sha256"}
+NOT_OURS = {"openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "improved_model.py", "torch/types.h",
+            "torch/torch.h"}
+FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
+                   "--max-restarts", "--gtest_filter", "--ntasks-per-node", "--nodes", "--preset", "--label",
+                   "--label-exclude", "--logdir", "--help", "--version"}
+BENCH_COMMANDS = {"ops", "step", "diffusion", "tokenize"}
+
+
+@functools.cache
+def tree():
+    """Paths of the tree, without build folders."""
+    paths = set()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [f for f in folders if f not in (".git", "build", "__pycache__", ".cache", "shared", "runs")]
+        below = Path(folder).relative_to(ROOT)
+        paths.update((below / name).as_posix() for name in folders + files)
+    return paths
+
+
+@functools.cache
+def sources(ends):
+    """The text of all files with one of these ends."""
+    return "\n".join((ROOT / path).read_text(errors="replace") for path in sorted(tree())
+                     if path.endswith(ends) and (ROOT / path).is_file())
+
+
+class Program:
+    """What `nsvq` says of itself."""
+
+    def __init__(self, path):
+        self.path = path
+        self.settings = self.reference("config") | self.reference("diffusion", "config")
+        self.sections = {key.split(".")[0] for key in self.settings if "." in key}
+
+    def run(self, *words):
+        done = subprocess.run([self.path, *words], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"docs.py: {self.path} {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def reference(self, *command):
+        """Keys of `--reference`, which is a recipe: sections by their depth."""
+        keys, above = set(), []
+        for line in self.run(*command, "--reference").splitlines():
+            found = re.match(r"^( *)([\w.]+):", line)
+            if not found:
+                continue
+            depth = len(found[1]) // 2
+            above[depth:] = [found[2]]
+            keys.add(".".join(above))
+        return keys
+
+    @functools.cache
+    def help(self, *command):
+        return self.run(*command, "--help")
+
+    @functools.cache
+    def commands(self, *command):
+        """Names of the commands below one."""
+        text = self.help(*command)
+        at = re.search(r"^\s*(?:SUB)?COMMANDS:?", text, re.M | re.I)
+        return set(re.findall(r"^ {2}([a-z][\w-]*)(?:,| {2}|$)", text[at.end():], re.M)) if at else set()
+
+    def options(self, *command):
+        return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", self.help(*command))) | {"--help"}
+
+    @functools.cache
+    def all_options(self):
+        names = set(FOREIGN_OPTIONS)
+        for first in self.commands():
+            names |= self.options(first)
+            for second in self.commands(first):
+                names |= self.options(first, second)
+        own = re.findall(r'"(?:-\w,)?(--[a-z][\w-]*)', sources((".py", ".cpp")))
+        return names | set(own)
+
+
+def braces(path):
+    """a{b,c}d as abd and acd; ranges, as {00..03}, become a star."""
+    path = re.sub(r"\{\w+\.\.\w+\}", "*", path)
+    found = re.search(r"\{([^{}]*)\}", path)
+    if not found:
+        return [path]
+    return list(itertools.chain(*(braces(path[:found.start()] + one + path[found.end():])
+                                  for one in found[1].split(","))))
+
+
+def in_tree(path, folder):
+    """Whether a path exists: from the root or the document's folder, or as the end of a path of the tree."""
+    path = path.rstrip("/")
+    if any((start / path).exists() for start in (ROOT, folder)):
+        return True
+    pattern = re.compile("(?:^|.*/)" + re.escape(path).replace(r"\*", "[^/]*") + "$")
+    return any(pattern.match(known) for known in tree())
+
+
+def is_path(word):
+    """Whether a word names a file or folder of the tree, not a user's."""
+    if not re.fullmatch(r"\.?[\w{},.*+-]+(?:/[\w{},.*+-]*)*", word) or re.search(r"\b[A-Z]+(?:_[A-Z]+)*\b", Path(word).stem):
+        return False
+    if word in NOT_OURS or word.startswith("build/"):
+        return False
+    top = word.split("/")[0]
+    end = Path(word).suffix
+    if "/" in word:
+        return top in {path for path in tree() if "/" not in path} or (end in SOURCE_ENDS and "*" not in word)
+    return end in SOURCE_ENDS and len(Path(word).stem) > 0
+
+
+def slug(title):
+    """The anchor that GitHub gives a title."""
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
+def anchors(path):
+    return {slug(line.lstrip("#")) for line in path.read_text().splitlines() if line.startswith("#")}
+
+
+class Document:
+    def __init__(self, path, program):
+        self.path, self.program = path, program
+        self.name = path.relative_to(ROOT).as_posix()
+        self.lines = path.read_text().splitlines()
+        self.findings = []
+
+    def report(self, number, words):
+        self.findings.append(f"{self.name}:{number}: {words}")
+
+    def check(self):
+        prose, blocks = self.split()
+        self.check_shape(blocks)
+        text = "\n".join(prose)
+        number = lambda at: text.count("\n", 0, at) + 1
+        for found in re.finditer(r"\]\(([^)\s]+)\)", text):
+            self.check_link(number(found.start()), found[1])
+        for found in re.finditer(r"`([^`]+)`", text):
+            self.check_span(number(found.start()), " ".join(found[1].split()))
+        for start, language, block in blocks:
+            self.check_block(start, language, block)
+        return self.findings
+
+    def split(self):
+        """The lines outside of code, with code left empty, and the blocks of code: (line, language, lines)."""
+        prose, blocks, block = [], [], None
+        for number, line in enumerate(self.lines, 1):
+            fence = re.match(r"^\s*```(\w*)", line)
+            if fence and block is None:
+                block = (number + 1, fence[1], [])
+                blocks.append(block)
+            elif fence:
+                block = None
+            elif block:
+                block[2].append(line)
+            prose.append("" if fence or block or line.startswith("    ") and not line.lstrip().startswith("-") else line)
+        return prose, blocks
+
+    def check_shape(self, blocks):
+        code = {start + i for start, _, block in blocks for i in range(len(block))}
+        rows = 0
+        for number, line in enumerate(self.lines + [""], 1):
+            if len(line) > COLUMNS and " " in line.strip():
+                self.report(number, f"{len(line)} columns")
+            if number not in code and line.lstrip().startswith("|"):
+                rows += 1
+                continue
+            if rows - 2 > ROWS:
+                self.report(number - rows, f"a table of {rows - 2} rows; put it into a CSV beside a picture")
+            rows = 0
+
+    def check_link(self, number, target):
+        if re.match(r"[a-z]+:", target):
+            return
+        name, _, anchor = target.partition("#")
+        path = (self.path.parent / name).resolve() if name else self.path
+        if not path.exists():
+            self.report(number, f"no such file {target}")
+        elif anchor and anchor not in anchors(path):
+            self.report(number, f"no such title {target}")
+
+    def check_span(self, number, span):
+        if re.match(r"(?:[\w.~$-]*/)*nsvq(?:_bench)? ", span + " ") or re.match(r"(?:make|cmake|ninja|python3?|ctest) ", span):
+            self.check_command(number, span)
+            return
+        words = span.split()
+        for word in words:
+            if word.startswith("--"):
+                self.check_option(number, word)
+        if len(words) == 1 or span.startswith(("scripts/", "tests/", "bench/", "build/", "NSVQ_")):
+            for word in words:
+                self.check_word(number, word)
+        for key in re.findall(r"(?<![\w./\"-])([a-z]\w*(?:\.\w+)+(?:\.\*)?)", span):
+            self.check_setting(number, key)
+
+    def check_word(self, number, word):
+        for path in braces(word.strip("'\"")):
+            if is_path(path) and not in_tree(path, self.path.parent):
+                self.report(number, f"no such file {path}")
+        built = re.fullmatch(r"build/\w+/(?:tests/)?(?:lib)?(\w+?)(?:\.so)?", word)
+        if built and not re.search(rf"\b{re.sub('^test_', '', built[1])}\b", sources(("CMakeLists.txt", ".cmake"))):
+            self.report(number, f"no such target {built[1]}")
+
+    def check_setting(self, number, key):
+        key = re.sub(r"\.\*$", "", key)
+        section = key.split(".")[0]
+        if section not in self.program.sections or key in NOT_SETTINGS:
+            return
+        if Path(key).suffix in SOURCE_ENDS | DATA_ENDS:
+            return
+        if not any(known == key or known.startswith(key + ".") for known in self.program.settings):
+            self.report(number, f"no such setting {key}")
+
+    def check_option(self, number, word):
+        name = re.split(r"[=\s,|\]]", word)[0].rstrip(".")
+        if name != "--" and name not in self.program.all_options():
+            self.report(number, f"no such option {name}")
+
+    def check_block(self, start, language, block):
+        if language in ("python", "json", "cpp", "cmake", "yaml"):
+            return
+        at = 0
+        while at < len(block):
+            first, line = at, block[at]
+            while line.rstrip().endswith("\\") and at + 1 < len(block):
+                at += 1
+                line = line.rstrip()[:-1] + " " + block[at].strip()
+            at += 1
+            if re.search(r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^\S*(?:scripts|bench|tests|build)/", line):
+                self.check_command(start + first, line)
+
+    def check_command(self, number, line):
+        try:
+            words = shlex.split(re.sub(r"[\[\]()]", " ", line), comments=True)
+        except ValueError:
+            words = line.split()
+        for part in self.simple_commands(words):
+            self.check_simple(number, part)
+
+    @staticmethod
+    def simple_commands(words):
+        """The commands that &&, |, ; and - for torchrun - -- join."""
+        part = []
+        for word in words:
+            if word in ("&&", "||", "|", ";", "--", "do", "done", "then"):
+                yield part
+                part = []
+            else:
+                part.append(word.rstrip(";"))
+        yield part
+
+    def check_simple(self, number, words):
+        at = next((i for i, word in enumerate(words) if Path(word).name in ("nsvq", "nsvq_bench")), None)
+        scripts = any(word.endswith((".py", ".sh")) for word in words[:at])
+        if at is not None and not scripts:
+            self.check_nsvq(number, Path(words[at]).name, words[at + 1:])
+        for word in words:
+            self.check_word(number, word)
+            if re.match(r"[a-z]\w*\.[\w.]+=", word) and word.split(".")[0] in self.program.sections:
+                self.check_setting(number, word.split("=")[0])
+            if word.startswith("--gtest_filter="):
+                self.check_filter(number, word.split("=", 1)[1])
+        if words[:1] == ["make"]:
+            for word in words[1:]:
+                if "=" not in word and not re.search(rf"^{re.escape(word)}:", (ROOT / "Makefile").read_text(), re.M):
+                    self.report(number, f"no such target of make: {word}")
+        if "--preset" in words:
+            presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+            name = words[words.index("--preset") + 1]
+            if name.islower() and name not in {preset["name"] for preset in presets}:
+                self.report(number, f"no such preset {name}")
+
+    def check_nsvq(self, number, name, words):
+        plain = [word for word in words if re.fullmatch(r"[a-z][\w-]*", word)]
+        if name == "nsvq_bench":
+            if words and words[0].islower() and words[0] not in BENCH_COMMANDS:
+                self.report(number, f"no such command nsvq_bench {words[0]}")
+            return
+        if words[:1] == ["help"]:
+            words = words[1:]
+        if not words or not re.fullmatch(r"[a-z][\w-]*", words[0]):
+            return
+        command = (words[0],)
+        if words[0] not in self.program.commands():
+            self.report(number, f"no such command nsvq {words[0]}")
+            return
+        below = self.program.commands(*command)
+        if below and len(words) > 1 and plain[1:2] == [words[1]]:
+            if words[1] not in below:
+                self.report(number, f"no such command nsvq {words[0]} {words[1]}")
+                return
+            command += (words[1],)
+        if "--rows" in words:
+            for row in words[words.index("--rows") + 1].split(","):
+                if not re.search(rf"^  {re.escape(row)}:$", sources((".yaml",)), re.M):
+                    self.report(number, f"no experiment has a row {row}")
+        known = self.program.options(*command)
+        for word in words:
+            option = re.split(r"[=,|]", word)[0]
+            if option.startswith("--") and option not in known:
+                self.report(number, f"nsvq {' '.join(command)} has no option {option}")
+
+    def check_filter(self, number, patterns):
+        for pattern in patterns.strip("'\"").split(":"):
+            suite = pattern.lstrip("-*/").split(".")[0].rstrip("*/")
+            if suite and not re.search(rf"\b(?:TEST\w*|INSTANTIATE\w*)\(\s*\w*{suite}", sources((".cpp",))):
+                self.report(number, f"no test of the name {pattern}")
+
+
+def stale_pictures():
+    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs/figures/draw.py")
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    return [f"docs/{name}:1: differs from its CSV; run python docs/figures/draw.py" for name in draw.stale()]
+
+
+def main(nsvq):
+    program = Program(str(Path(nsvq).resolve()))
+    assert len(program.settings) > 100 and len(program.commands()) > 15, "the program's help has a new form"
+    paths = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "nsvq/README.md"]
+    findings = [finding for path in paths for finding in Document(path, program).check()] + stale_pictures()
+    print("\n".join(findings) or f"docs: {len(paths)} documents, everything they name exists")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))
