@@ -1,4 +1,4 @@
-"""Latent diffusion in PyTorch by torch.compile: what `nsvq bench diffusion` stands beside.
+"""Latent diffusion in PyTorch by torch.compile: what `nsvq_bench diffusion` stands beside.
 
 diffusion_torch.py [--device cuda|cpu] [--batch 128] [--samples 256] [--steps 50] [--width 256] [--channels 128]
                    [--side 16] [--rounds 20] [--backend inductor] [--seconds 200] [--nsvq FILE.json]
@@ -8,7 +8,7 @@ channels-last, bf16 autocast, fused AdamW, weights averaged with decay min(0.999
 and on the device. A step draws times and noise, and its forward and backward pass are compiled; it is timed as
 PyTorch launches it and as one CUDA graph. Sampling is DDIM at eta 0 with weights cast to bf16 once, a compiled network
 per step, timed without CUDA graphs, and with its own one per step. The fastest of each stands in the
-last lines, with ratios to the figures of `nsvq bench diffusion --json FILE.json`. What does not fit into --seconds is
+last lines, with ratios to the figures of `nsvq_bench diffusion --json FILE.json`. What does not fit into --seconds is
 left out.
 """
 

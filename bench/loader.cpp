@@ -18,7 +18,7 @@
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/data/sources/dead_leaves.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/images/jpeg.h"
+#include "nsvq/io/images/codecs.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ expect() {  # WORD, then the line so far
 }
 expect train nsvq tr
 expect --resume nsvq train --re
-expect ops nsvq bench o
-expect --only nsvq bench ops --on
+expect step nsvq bench s
+expect --phase nsvq bench step --ph
 [ -s "$prefix/share/zsh/site-functions/_nsvq" ]
 if command -v zsh >/dev/null; then zsh -n "$prefix/share/zsh/site-functions/_nsvq"; fi

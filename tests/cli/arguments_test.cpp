@@ -16,7 +16,7 @@ namespace {
 TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
   EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
   EXPECT_EQ(run({"help", "train"}).out, run({"train", "--help"}).out);
-  EXPECT_EQ(run({"help", "bench", "ops"}).out, run({"bench", "ops", "--help"}).out);
+  EXPECT_EQ(run({"help", "bench", "step"}).out, run({"bench", "step", "--help"}).out);
   expect_failure(run({"help", "trian"}), 2, {"trian", "did you mean 'train'"});
   expect_failure(run({"train", "--foo"}), 2, {"unknown option --foo", "nsvq help train"});
   expect_failure(run({"train", "x.yaml", "--rum=a"}), 2,

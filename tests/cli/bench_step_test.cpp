@@ -5,7 +5,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
 
@@ -26,8 +26,6 @@ TEST(BenchStep, TimesTheStepAndItsParts) {
   std::ifstream file(out);
   const auto json = nlohmann::json::parse(file);
   EXPECT_GT(json.at("images_per_second").get<double>(), 0);
-  // One convolution of the encoder's first layer alone: 8 images of 16x16, 3 to 8 channels, 3x3.
-  EXPECT_GT(json.at("convolution_flop").get<double>(), 3 * 2. * 8 * 16 * 16 * 8 * 27);
   EXPECT_GT(json.at("parts").at("quantizer").get<double>(), 0);
 }
 

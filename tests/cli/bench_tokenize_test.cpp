@@ -5,7 +5,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
@@ -18,15 +18,12 @@ TEST(BenchTokenize, TimesAModelOnResidentImages) {
   const auto model = (folder / "model.safetensors").string(), out = (folder / "t.json").string();
   write_model_file(model, tiny_config());
   const auto result = run({"bench", "tokenize", model, "--device", "cpu", "--rounds", "1",
-                           "--peak-tflops", "0.1", "--json", out});
+                           "--json", out});
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"batch 8", "images/s", "% of 0.1", "| encoder |", "| search |"});
+  expect_contains(result.out, {"batch 8", "images/s", "| encoder |", "| search |"});
   std::ifstream file(out);
   const auto json = nlohmann::json::parse(file);
   EXPECT_GT(json.at("images_per_second").get<double>(), 0);
-  // The encoder's first convolution alone: 8 images of 16x16, 3 to 8 channels, 3x3.
-  EXPECT_GT(json.at("convolution_flop").get<double>(), 2. * 8 * 16 * 16 * 8 * 27);
-  EXPECT_GT(json.at("share_of_peak").get<double>(), 0);
   EXPECT_FALSE(json.contains("data"));
 }
 

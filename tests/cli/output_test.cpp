@@ -57,7 +57,6 @@ TEST_F(Output, JsonOnStandardOutputIsAlone) {
       {"info", model_},
       {"doctor"},
       {"codebook", "kmeans", model_, "--data", data_, "--codes", "4", "--out", out},
-      {"bench", "ops", "--only", "code_usage", "--rounds", "1", "--device", "cpu"},
   };
   for (auto words : commands) {
     SCOPED_TRACE(words[0]);
@@ -154,25 +153,6 @@ TEST_F(Output, OneIsNotSpokenOfAsMany) {
            "4", "--iterations", "1", "--out", folder_ / "codes.safetensors"});
   EXPECT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {", 1 image\n", "k-means      1 iteration on"});
-}
-
-TEST_F(Output, BenchNamesTheOperatorsThereAre) {
-  const auto result = run({"bench", "ops", "--only", "nosuch", "--rounds", "1", "--device", "cpu"});
-  expect_failure(result, 2, {"nosuch", "nearest_codes", "code_usage", "adam_step"});
-  EXPECT_EQ(result.out, "") << "nothing was measured";
-}
-
-TEST_F(Output, BenchMeasuresTheSizesAskedFor) {
-  const std::vector<std::string> command = {"bench",    "ops", "--only",   "code_sums",
-                                            "--rounds", "1",   "--device", "cpu"};
-  const auto with = [&](const std::string& option, const std::string& value) {
-    auto all = command;
-    all.insert(all.end(), {option, value});
-    return run(all);
-  };
-  expect_contains(with("--sizes", "d 128").out, {"| code_sums | N 8192, K 65536, d 128 |"});
-  expect_failure(with("--sizes", "d 129"), 2, {"--sizes d 129"});
-  expect_failure(with("--kernels", "3"), 2, {"--kernels", "GPU"});
 }
 
 TEST_F(Output, ProgressEndsAtAllOfTheImagesAlsoWithBrokenOnes) {

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "nsvq/core/error.h"
-#include "nsvq/ops/cases.h"
+#include "bench/cases.h"
 #include "nsvq/ops/code_search/gpu_path.h"
 #include "tests/environment.h"
 

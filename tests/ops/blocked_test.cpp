@@ -9,7 +9,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/ops/cases.h"
+#include "bench/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/common/dispatch.h"

@@ -1,7 +1,7 @@
-// Every operator over every small case of nsvq/ops/cases.h, on each device and by each path of the
+// Every operator over every small case of bench/cases.h, on each device and by each path of the
 // search there, against its reference.
 
-#include "nsvq/ops/cases.h"
+#include "bench/cases.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

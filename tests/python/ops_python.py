@@ -3,11 +3,9 @@
 Run by ctest: run.sh ops.py LIBRARY NSVQ, libnsvq_ops.so and the program.
 """
 
-import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -127,21 +125,14 @@ def check_documentation():
     assert f"```python\n{example}```" in (ROOT / "docs" / "kernels.md").read_text()
 
 
-def check_benchmarks(library, nsvq):
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "ops.json"
-        subprocess.run([nsvq, "bench", "ops", "--device", "cpu", "--rounds", "1", "--only", "group_norm_silu",
-                        "--json", path], check=True, capture_output=True)
-        rows = json.loads(path.read_text())["rows"]
-        assert rows and all(row["operator"].startswith("group_norm_silu") for row in rows)
-        assert all(row["nsvq"]["milliseconds"] > 0 and row["ratio"] > 0 for row in rows)
+def check_benchmark(library):
     printed = subprocess.run([sys.executable, ROOT / "bench" / "quantizer_torch.py", library, "--device", "cpu",
                               "--rounds", "1", "--backend", "aot_eager"],
                              check=True, capture_output=True, text=True).stdout
     assert printed.count("\n| NS forward") == 4 and printed.count("\n| group_norm_silu") == 2, printed
 
 
-def main(library, nsvq):
+def main(library):
     torch.ops.load_library(library)
     torch.manual_seed(0)
     for device, tolerance in [("cpu", 1e-4)] + [("cuda", 1e-2)] * torch.cuda.is_available():
@@ -150,7 +141,7 @@ def main(library, nsvq):
         check_group_norm(device)
         check_tracing(device)
     check_documentation()
-    check_benchmarks(library, nsvq)
+    check_benchmark(library)
 
 
 main(*sys.argv[1:])

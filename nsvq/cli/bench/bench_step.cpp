@@ -1,23 +1,16 @@
-#include "nsvq/cli/bench/bench_step.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
 
-#include "nsvq/cli/bench/bench_timer.h"
-#include "nsvq/cli/bench/flop_counter.h"
-#include "nsvq/cli/bench/kernel_profile.h"
+#include "nsvq/cli/bench/bench.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
@@ -28,43 +21,39 @@ using Json = nlohmann::ordered_json;
 
 struct BenchStepArguments {
   Sources data;
-  std::string recipe, json;
+  std::string recipe;
+  JsonArgument json;
   std::vector<std::string> overrides;
   std::string phase;
-  StepBenchArguments bench;
+  int rounds = 10;
   bool step_only = false;
+  SharedProbe probe;
 };
 
-/// A part of the step and its time when run alone.
-struct Part {
-  std::string name;
-  double milliseconds;
-};
+/// Times a module or loss of the step, run alone.
+using TimeAlone = std::function<void(const std::string& name, const Work& work)>;
 
-/// Times a part and keeps it.
-using TimePart = std::function<void(const std::string& name, const Work& work)>;
-
-void time_networks(Tokenizer& model, const torch::Tensor& images, const TimePart& take) {
+void time_networks(Tokenizer& model, const torch::Tensor& images, const TimeAlone& time) {
   const auto latents = model->to_latents(images).detach();
   QuantizerStep step;
   step.seed = at::zeros({}, images.options().dtype(at::kLong));
   const auto codes = model->quantizer->quantize(latents, step).latents.detach();
-  take("encoder", [&] { model->to_latents(images).sum().backward(); });
-  take("quantizer", [&] {
+  time("encoder", [&] { model->to_latents(images).sum().backward(); });
+  time("quantizer", [&] {
     const auto leaf = latents.detach().requires_grad_();
     const auto result = model->quantizer->quantize(leaf, step);
     (result.loss + result.latents.sum()).backward();
   });
-  take("decoder", [&] {
+  time("decoder", [&] {
     const auto leaf = codes.detach().requires_grad_();
     model->to_images(leaf).sum().backward();
   });
 }
 
-void time_discriminator(const Config& config, Precision precision, const torch::Tensor& images,
-                        const TimePart& take) {
+void time_discriminator(const TokenizerConfig& config, Precision precision,
+                        const torch::Tensor& images, const TimeAlone& time) {
   Adversary adversary(config, images.device());
-  take("discriminator", [&] {
+  time("discriminator", [&] {
     const auto leaf = images.detach().requires_grad_();
     adversary.generator_term(leaf).backward();
     Scalars scalars;
@@ -73,50 +62,43 @@ void time_discriminator(const Config& config, Precision precision, const torch::
   });
 }
 
-void time_optimizer(const Config& config, Tokenizer& model, c10::Device device,
-                    const TimePart& take) {
+void time_optimizer(const TokenizerConfig& config, Tokenizer& model, c10::Device device,
+                    const TimeAlone& time) {
   Tokenizer averaged(config);
   move_to_device(averaged, config, device);
   const WeightAverage average(model.ptr(), averaged.ptr(), config.optimizer.ema_decay);
   Adam optimizer(named_parameters(*model), config.optimizer, &average);
-  take("optimizer and average", [&] { optimizer.step(); });
+  time("optimizer and average", [&] { optimizer.step(); });
 }
 
-/// Times the parts of the generator's step, forward and backward, each alone on precomputed inputs.
-std::vector<Part> time_parts(const Config& config, c10::Device device, int rounds) {
+/// Prints a table of the modules and losses of the generator's step, forward and backward, each
+/// timed alone on precomputed inputs.
+Json show_parts(const TokenizerConfig& config, c10::Device device, int rounds) {
   const auto images = random_images(config.train.batch_size, config.data.size, device);
   auto model = make_tokenizer(config, device);
-  const auto losses = make_losses(config, device);
-  std::vector<Part> parts;
-  const auto take = [&](const std::string& name, const Work& work) {
-    if (const auto taken = time_work(work, device, rounds)) {
-      parts.push_back({name, taken->milliseconds});
-    }
+  const auto losses = make_losses(config.loss, config.data.size, device);
+  Json json;
+  fmt::print("| part, alone | ms |\n|---|---|\n");
+  const auto time = [&](const std::string& name, const Work& work) {
+    const auto taken = time_work(work, device, rounds);
+    if (!taken) return;
+    fmt::print("| {} | {:.3f} |\n", name, taken->milliseconds);
+    json[name] = taken->milliseconds;
   };
-  time_networks(model, images, take);
+  time_networks(model, images, time);
   for (const auto& term : losses) {
-    take(term.name, [&] {
+    time(term.name, [&] {
       const auto leaf = images.detach().requires_grad_();
       const AutocastGuard autocast(model->precision, device);
       (*term.loss)(leaf, images).backward();
     });
   }
-  if (config.adversarial.weight > 0) time_discriminator(config, model->precision, images, take);
-  time_optimizer(config, model, device, take);
-  return parts;
-}
-
-Json show_parts(const Config& config, c10::Device device, int rounds) {
-  Json json;
-  fmt::print("| part, alone | ms |\n|---|---|\n");
-  for (const auto& part : time_parts(config, device, rounds)) {
-    fmt::print("| {} | {:.3f} |\n", part.name, part.milliseconds);
-    json[part.name] = part.milliseconds;
-  }
+  if (config.adversarial.weight > 0) time_discriminator(config, model->precision, images, time);
+  time_optimizer(config, model, device, time);
   return json;
 }
 
-int64_t phase_number(const Config& config, const std::string& name) {
+int64_t phase_number(const TokenizerConfig& config, const std::string& name) {
   const auto& phases = config.schedule.phases;
   if (name.empty()) return 0;
   const auto found = std::find(phases.begin(), phases.end(), name);
@@ -127,8 +109,8 @@ int64_t phase_number(const Config& config, const std::string& name) {
 }
 
 /// Times the loader alone, and training steps on its batches.
-Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const Source> source,
-                  c10::Device device, int64_t phase) {
+Json show_loading(Trainer& trainer, const TokenizerConfig& config,
+                  std::shared_ptr<const Source> source, c10::Device device, int64_t phase) {
   constexpr int batches = 100;
   Loader loader(std::move(source), training_loader_options(config, *make_single_group(), device));
   int64_t epoch = 0;
@@ -154,32 +136,27 @@ Json show_loading(Trainer& trainer, const Config& config, std::shared_ptr<const 
 }
 
 /// Prints the time and the memory that a step takes.
-void show_step(const Work& step, const Config& config, const BenchStepArguments& arguments,
+void show_step(const Work& step, const TokenizerConfig& config, const BenchStepArguments& arguments,
                c10::Device device, Json& json) {
-  const double flops = convolution_flops(step);
+  arguments.probe->call_once(step);
   for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-  // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
-  const double memory = peak_memory(device);
-  const auto reserved = peak_reserved_memory(device);
-  const auto taken = time_work(step, device, arguments.bench.rounds);
+  // What the eager steps allocated: of a graph's pool the statistics know only what is reserved.
+  const MemoryUse memory(device);
+  const auto taken = time_work(step, device, arguments.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
   const double rate = 1e3 * static_cast<double>(config.train.batch_size) / taken->milliseconds;
-  fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
-             describe(device), json["precision"].get<std::string>(), config.train.batch_size,
-             taken->milliseconds, rate, memory,
-             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
-  const double reached = flops / taken->milliseconds / 1e9;
-  fmt::print("convolutions: {:.3g} GFLOP a step, so {:.3g} TFLOP/s{}\n\n", flops / 1e9, reached,
-             share_of_peak(reached, arguments.bench.peak));
+  fmt::print("{}, {}, batch {}: {:.2f} ms a step, {:.1f} images/s, {}\n", describe(device),
+             json["precision"].get<std::string>(), config.train.batch_size, taken->milliseconds,
+             rate, memory.text());
   json["milliseconds"] = taken->milliseconds;
   json["images_per_second"] = rate;
-  json["peak_gib"] = memory;
-  if (reserved) json["peak_reserved_gib"] = *reserved;
-  json["convolution_flop"] = flops;
+  memory.add_to(json);
+  arguments.probe->show_rate(taken->milliseconds, 1, "step", json);
+  fmt::print("\n");
 }
 
 /// The recipe, with images that are drawn and not read.
-Config bench_config(const BenchStepArguments& arguments) {
+TokenizerConfig bench_config(const BenchStepArguments& arguments) {
   auto config = load_config(arguments.recipe, arguments.overrides);
   config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
                                                     config.data.size, config.train.batch_size);
@@ -192,7 +169,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const auto config = bench_config(arguments);
   const auto device = choose_device(config.device);
   const TorchFlags flags(training_torch_settings(config, device));
-  require_kernels(arguments.bench.kernels, device);
+  arguments.probe->check(device);
   const SideStreamGuard stream(device);
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);
@@ -207,17 +184,17 @@ void run_bench_step(const BenchStepArguments& arguments) {
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };
     show_step(step, config, arguments, device, json);
     if (source) json["loading"] = show_loading(trainer, config, source, device, phase);
-    if (arguments.bench.kernels > 0)
-      json["profile"] = show_kernels(step, device, arguments.bench.kernels);
+    arguments.probe->show_kernels(step, device, json);
   }
-  if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.bench.rounds);
+  if (!arguments.step_only) json["parts"] = show_parts(config, device, arguments.rounds);
   output.write(json);
 }
 
 }  // namespace
 
-void declare_bench_step(CLI::App& app) {
+void declare_bench_step(CLI::App& app, const SharedProbe& probe) {
   const auto arguments = std::make_shared<BenchStepArguments>();
+  arguments->probe = probe;
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
   arguments->data.pipes_allowed = true;
@@ -226,7 +203,8 @@ void declare_bench_step(CLI::App& app) {
   app.add_option("--phase", arguments->phase,
                  "phase of the recipe's schedule to time (default: the first)");
   app.add_flag("--step-only", arguments->step_only, "do not time the parts");
-  declare_step_bench_arguments(app, arguments->bench);
+  declare_rounds_argument(app, arguments->rounds);
+  probe->declare(app);
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_step(*arguments); });
 }

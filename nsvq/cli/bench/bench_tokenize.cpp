@@ -1,24 +1,18 @@
-#include "nsvq/cli/bench/bench_tokenize.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <memory>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/arguments/model_arguments.h"
-#include "nsvq/cli/arguments/number_argument.h"
-#include "nsvq/cli/bench/bench_timer.h"
-#include "nsvq/cli/bench/flop_counter.h"
+#include "nsvq/cli/bench/bench.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/count_of.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/host_copy.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/data/sources/limited_source.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/data/sources/combined_sources.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_shard.h"
@@ -33,11 +27,12 @@ using BenchJson = nlohmann::ordered_json;
 
 struct BenchTokenizeArguments {
   Sources data;
-  std::string model, json, device = "auto";
+  std::string model, device = "auto";
+  JsonArgument json;
   std::vector<std::string> overrides;
   int64_t batch_size = 0, limit = 0;
   int rounds = 10;
-  double peak_tflops = 0;
+  SharedProbe probe;
 };
 
 /// The model to time, and the loader's options.
@@ -104,25 +99,20 @@ torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arg
       random_images(batch, subject.session.config().data.size, subject.session.device());
   const auto work = [&] { HostCopy(subject.session.tokenizer()->encode_without_waiting(images)); };
   for (int i = 0; i < 3; ++i) work();
-  const double flops = convolution_flops(work);
+  arguments.probe->call_once(work);
   const auto taken = time_work(work, subject.session.device(), arguments.rounds);
   if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
-  const double tflops = flops / taken->milliseconds / 1e9;
-  const auto reserved = peak_reserved_memory(subject.session.device());
-  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {:.2f} GiB at most{}\n",
+  const MemoryUse memory(subject.session.device());
+  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {}\n",
              describe(subject.session.device()), name_of(subject.session.tokenizer()->precision),
-             batch, rate, peak_memory(subject.session.device()),
-             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
-  fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n\n",
-             flops / static_cast<double>(batch) / 1e9, tflops,
-             share_of_peak(tflops, arguments.peak_tflops));
+             batch, rate, memory.text());
   json["images_per_second"] = rate;
   json["milliseconds"] = taken->milliseconds;
-  json["peak_gib"] = peak_memory(subject.session.device());
-  if (reserved) json["peak_reserved_gib"] = *reserved;
-  json["convolution_flop"] = flops;
-  if (arguments.peak_tflops > 0) json["share_of_peak"] = tflops / arguments.peak_tflops;
+  memory.add_to(json);
+  arguments.probe->show_rate(taken->milliseconds, batch, "image", json);
+  fmt::print("\n");
+  arguments.probe->show_kernels(work, subject.session.device(), json);
   return images;
 }
 
@@ -210,6 +200,7 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
   JsonOutput output(arguments.json);
   const torch::NoGradGuard no_grad;
   Subject subject(arguments);
+  arguments.probe->check(subject.session.device());
   subject.session.require_tokens();
   BenchJson json = {{"device", describe(subject.session.device())},
                     {"precision", name_of(subject.session.tokenizer()->precision)},
@@ -232,8 +223,9 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
 
 }  // namespace
 
-void declare_bench_tokenize(CLI::App& app) {
+void declare_bench_tokenize(CLI::App& app, const SharedProbe& probe) {
   const auto arguments = std::make_shared<BenchTokenizeArguments>();
+  arguments->probe = probe;
   app.add_option("MODEL", arguments->model,
                  "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
       ->required();
@@ -250,13 +242,8 @@ void declare_bench_tokenize(CLI::App& app) {
   app.add_option("--batch-size", arguments->batch_size,
                  "images per batch (default: as `nsvq tokenize` chooses)")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--rounds", arguments->rounds,
-                 "measurements of work on resident images; medians are shown")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--peak-tflops", arguments->peak_tflops,
-                 "TFLOP/s of the device in matrix products; the convolutions' share of it is shown")
-      ->check(check_number(Range::above(0)));
+  declare_rounds_argument(app, arguments->rounds);
+  probe->declare(app);
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_tokenize(*arguments); });
 }

@@ -1,36 +1,25 @@
-// `nsvq bench`: one subcommand per benchmark.
+// `nsvq bench`: what a user sizes a machine by. nsvq_bench (bench/) measures more.
 
 #include <CLI/CLI.hpp>
 
-#include "nsvq/cli/bench/bench_diffusion.h"
-#include "nsvq/cli/bench/bench_ops.h"
-#include "nsvq/cli/bench/bench_step.h"
-#include "nsvq/cli/bench/bench_tokenize.h"
+#include "nsvq/cli/bench/bench.h"
 #include "nsvq/cli/program/command.h"
 
 namespace nsvq {
 
-namespace {
-
-const std::vector<Command>& benches() {
-  static const std::vector<Command> table = {
-      {"ops", "time the operators against their plain versions", declare_bench_ops},
-      {"step", "time a training step and its parts, on random images", declare_bench_step},
-      {"tokenize", "time tokenising and its parts, on random images and on yours",
-       declare_bench_tokenize},
-      {"diffusion", "time latent diffusion, a training step and sampling, on random latents",
-       declare_bench_diffusion},
-  };
-  return table;
-}
-
-}  // namespace
-
 void declare_bench(CLI::App& app) {
   app.require_subcommand(1);
-  for (const auto& bench : benches()) {
-    bench.declare(*app.add_subcommand(bench.name, bench.summary));
-  }
+  app.footer(
+      "nsvq_bench, which `make` builds beside nsvq, also times operators and latent diffusion, "
+      "and\n"
+      "profiles kernels.");
+  const auto probe = std::make_shared<BenchProbe>();
+  declare_bench_step(
+      *app.add_subcommand("step", "time a training step and its modules, on random images"), probe);
+  declare_bench_tokenize(
+      *app.add_subcommand("tokenize",
+                          "time tokenising and its stages, on random images and on yours"),
+      probe);
 }
 
 }  // namespace nsvq

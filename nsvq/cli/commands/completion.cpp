@@ -12,7 +12,7 @@ namespace {
 
 /// What may follow a command: its subcommands and its long options.
 struct Completion {
-  std::string command;  ///< "bench ops"
+  std::string command;  ///< "bench step"
   std::vector<std::string> words;
 };
 

@@ -1,19 +1,17 @@
-#include "nsvq/cli/bench/bench_ops.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
 
-#include "nsvq/cli/bench/bench_table.h"
-#include "nsvq/cli/bench/bench_timer.h"
+#include "bench/bench_table.h"
+#include "bench/cases.h"
+#include "bench/program.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/ops/adam/adam.h"
-#include "nsvq/ops/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
@@ -48,7 +46,8 @@ const std::vector<std::string> kOperators = {"nearest_codes",
                                              "adam_step"};
 
 struct BenchOpsArguments {
-  std::string device = "auto", json;
+  std::string device = "auto";
+  JsonArgument json;
   BenchChoice choice;
 };
 
@@ -74,7 +73,7 @@ Tensor our_quantizer(const Tensor& latents, const Tensor& codebook) {
   return found.distances.sum() / latents.numel() + found.loss;
 }
 
-/// Of the latents with all codes.
+/// FLOPs of the product of all latents with all codes.
 double product_flops(const CodeCase& one) {
   return static_cast<double>(2 * one.latents * one.codes * one.dimension);
 }
@@ -195,6 +194,15 @@ void time_images(BenchTable& table, const ImageCase& one) {
       [&] { both(group_norm_silu_reference); }, [&] { both(group_norm_silu); });
 }
 
+/// Bytes per second, read plus written, of a copy between tensors.
+double copy_bandwidth(c10::Device device, int rounds) {
+  const int64_t bytes = int64_t{1} << (device.is_cpu() ? 27 : 30);
+  const auto from = at::ones({bytes}, at::TensorOptions(device).dtype(at::kByte));
+  const auto to = at::empty_like(from);
+  const auto taken = time_work([&] { to.copy_(from); }, device, rounds);
+  return 2.0 * static_cast<double>(bytes) / (taken->milliseconds / 1e3);
+}
+
 /// Adam and the weight average: parameter, moments and average are read and written, the gradient
 /// is read.
 void time_adam(BenchTable& table) {
@@ -218,7 +226,7 @@ void time_adam(BenchTable& table) {
 void run_bench_ops(const BenchOpsArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto device = choose_device(arguments.device);
-  require_kernels(arguments.choice.kernels, device);
+  require_gpu_for_kernels(arguments.choice.kernels, device);
   const int rounds = arguments.choice.rounds;
   BenchTable table(device, arguments.choice, kOperators);
   const Tf32Guard as_in_pytorch(Tf32Work::products, true);

@@ -1,4 +1,4 @@
-#include "nsvq/cli/bench/flop_counter.h"
+#include "bench/profile.h"
 
 #include <ATen/record_function.h>
 #include <torch/types.h>
@@ -25,8 +25,8 @@ double numbers_in_output(c10::ArrayRef<const c10::IValue> inputs) {
   const auto stride = inputs[3].toIntVector(), padding = inputs[4].toIntVector();
   auto numbers = static_cast<double>(input.size(0) * weight.size(0));
   for (int64_t i = 2; i < input.dim(); ++i) {
-    const int64_t room = input.size(i) + 2 * padding[i - 2] - weight.size(i);
-    const int64_t outputs = room / stride[i - 2] + 1;
+    const int64_t last = input.size(i) + 2 * padding[i - 2] - weight.size(i);
+    const int64_t outputs = last / stride[i - 2] + 1;
     numbers *= static_cast<double>(outputs);
   }
   return numbers;
@@ -50,7 +50,7 @@ std::unique_ptr<at::ObserverContext> count_convolution(const at::RecordFunction&
 
 }  // namespace
 
-double convolution_flops(const std::function<void()>& work) {
+double convolution_flops(const Work& work) {
   counted_flops = 0;
   const auto handle = at::addGlobalCallback(
       at::RecordFunctionCallback(count_convolution)

@@ -1,7 +1,7 @@
 #pragma once
 
 // The cases that operators are tested, their gradients checked and their speed measured with, in
-// one table: tests/ops/cases_test.cpp and `nsvq bench ops` go through it.
+// one table: tests/ops/cases_test.cpp and `nsvq_bench ops` loop over it.
 
 #include <torch/types.h>
 

@@ -1,5 +1,3 @@
-#include "nsvq/cli/bench/bench_diffusion.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,9 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "nsvq/cli/bench/bench_timer.h"
-#include "nsvq/cli/bench/flop_counter.h"
-#include "nsvq/cli/bench/kernel_profile.h"
+#include "bench/profile.h"
+#include "bench/program.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -23,19 +20,21 @@ namespace nsvq {
 
 namespace {
 
-using DiffusionJson = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 struct BenchDiffusionArguments {
-  std::string recipe, json;
+  std::string recipe;
+  JsonArgument json;
   std::vector<std::string> overrides;
   int64_t channels = 128, stride = 8;
   int64_t samples = 256;
-  StepBenchArguments bench;
+  int rounds = 10;
+  SharedProbe probe = std::make_shared<KernelProbe>();
 };
 
-/// A tokenizer that is next to nothing: no image is encoded or decoded.
+/// The smallest tokenizer with latents of the size asked for: no image is encoded or decoded.
 LoadedModel stand_in_tokenizer(const BenchDiffusionArguments& arguments, c10::Device device) {
-  Config config;
+  TokenizerConfig config;
   config.model.width = 8;
   config.model.blocks = 1;
   config.model.latent_dim = arguments.channels;
@@ -51,7 +50,7 @@ LoadedModel stand_in_tokenizer(const BenchDiffusionArguments& arguments, c10::De
 class RandomLatents : public DiffusionBatches {
  public:
   RandomLatents(std::vector<int64_t> shape, const DiffusionConfig& config, c10::Device device)
-      : count_(config.run.train.batch_size) {
+      : count_(config.train.batch_size) {
     torch::manual_seed(0);
     shape.insert(shape.begin(), count_);
     batch_ = {at::randn(shape).to(at::kBFloat16).to(device),
@@ -59,7 +58,7 @@ class RandomLatents : public DiffusionBatches {
   }
   const TensorBatch& batch() const { return batch_; }
 
-  std::string name_of(int64_t place) const override { return std::to_string(place); }
+  std::string name_of(int64_t index) const override { return std::to_string(index); }
   int64_t batches_per_epoch() const override { return 1; }
   int64_t samples() const override { return count_; }
   int64_t step_samples() const override { return count_; }
@@ -71,72 +70,65 @@ class RandomLatents : public DiffusionBatches {
   TensorBatch batch_;
 };
 
-DiffusionJson bench_training(const DiffusionConfig& config,
-                             const BenchDiffusionArguments& arguments, c10::Device device) {
+Json bench_training(const DiffusionConfig& config, const BenchDiffusionArguments& arguments,
+                    c10::Device device) {
   LatentSpace latents(stand_in_tokenizer(arguments, device), config.latents, device);
-  RandomLatents batches(latents.shape(config.run.data.size, config.unet.stride()), config, device);
+  RandomLatents batches(latents.shape(config.data.size, config.unet.stride()), config, device);
   const auto group = make_single_group();
   DiffusionTask task(config, latents, batches, group, device);
   Loop loop(task, batches, diffusion_loop_options(config, device), group, device);
   const auto step = [&] { loop.step_for_benchmark(batches.batch(), {}); };
-  const double flops = convolution_flops(step);
+  arguments.probe->call_once(step);
   for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-  // Allocated by the eager steps: of a graph's pool statistics know what is reserved alone.
-  const double memory = peak_memory(device);
-  const auto reserved = peak_reserved_memory(device);
-  const auto taken = time_work(step, device, arguments.bench.rounds);
+  // What the eager steps allocated: of a graph's pool the statistics know only what is reserved.
+  const MemoryUse memory(device);
+  const auto taken = time_work(step, device, arguments.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
   const double rate = 1e3 * static_cast<double>(batches.samples()) / taken->milliseconds;
-  const double reached = flops / taken->milliseconds / 1e9;
-  fmt::print("training, batch {}: {:.2f} ms a step, {:.1f} images/s, {:.2f} GiB at most{}\n",
-             batches.samples(), taken->milliseconds, rate, memory,
-             reserved ? fmt::format(", {:.2f} GiB reserved", *reserved) : "");
-  fmt::print("convolutions: {:.3g} GFLOP an image, so {:.3g} TFLOP/s{}\n",
-             flops / 1e9 / static_cast<double>(batches.samples()), reached,
-             share_of_peak(reached, arguments.bench.peak));
-  DiffusionJson json = {
-      {"batch_size", batches.samples()}, {"milliseconds", taken->milliseconds},
-      {"images_per_second", rate},       {"peak_gib", memory},
-      {"convolution_flop", flops},       {"graph", loop.graphs_disabled_reason().empty()}};
-  if (reserved) json["peak_reserved_gib"] = *reserved;
-  if (arguments.bench.kernels > 0)
-    json["profile"] = show_kernels(step, device, arguments.bench.kernels);
+  fmt::print("training, batch {}: {:.2f} ms a step, {:.1f} images/s, {}\n", batches.samples(),
+             taken->milliseconds, rate, memory.text());
+  Json json = {{"batch_size", batches.samples()},
+               {"milliseconds", taken->milliseconds},
+               {"images_per_second", rate},
+               {"graph", loop.graphs_disabled_reason().empty()}};
+  memory.add_to(json);
+  arguments.probe->show_rate(taken->milliseconds, batches.samples(), "image", json);
+  arguments.probe->show_kernels(step, device, json);
   return json;
 }
 
-DiffusionJson bench_sampling(const DiffusionConfig& config,
-                             const BenchDiffusionArguments& arguments, c10::Device device) {
+Json bench_sampling(const DiffusionConfig& config, const BenchDiffusionArguments& arguments,
+                    c10::Device device) {
   const AutocastCacheGuard cached_casts;
   DiffusionModel model(config, arguments.channels);
   move_to_device(model, config, device);
-  const int64_t side = config.run.data.size / arguments.stride;
+  const int64_t side = config.data.size / arguments.stride;
   LatentSampler sampler(model, config, {arguments.channels, side, side}, device, /*graphs=*/true);
   SampleRequest request;
   for (int64_t i = 0; i < arguments.samples; ++i) request.indices.push_back(i);
   request.labels = labels_for(config, /*wanted=*/-1, request.indices);
   const auto work = [&] { sampler.sample(request); };
-  const double milliseconds = mean_milliseconds(work, device, arguments.bench.rounds > 2 ? 3 : 1);
+  const double milliseconds = mean_milliseconds(work, device, arguments.rounds > 2 ? 3 : 1);
   const double rate = 1e3 * static_cast<double>(arguments.samples) / milliseconds;
   fmt::print("sampling {} latents, {} of {} steps: {:.3f} s, {:.1f} images/s\n", arguments.samples,
              config.sample.sampler, config.sample.steps, milliseconds / 1e3, rate);
-  DiffusionJson json = {{"images", arguments.samples},
-                        {"sampler", config.sample.sampler},
-                        {"steps", config.sample.steps},
-                        {"seconds", milliseconds / 1e3},
-                        {"images_per_second", rate}};
-  if (arguments.bench.kernels > 0)
-    json["profile"] = show_kernels(work, device, arguments.bench.kernels);
+  Json json = {{"images", arguments.samples},
+               {"sampler", config.sample.sampler},
+               {"steps", config.sample.steps},
+               {"seconds", milliseconds / 1e3},
+               {"images_per_second", rate}};
+  arguments.probe->show_kernels(work, device, json);
   return json;
 }
 
 /// The recipe, with latents that are drawn.
 DiffusionConfig bench_diffusion_config(const BenchDiffusionArguments& arguments) {
-  auto config = load_diffusion_config(arguments.recipe, arguments.overrides);
-  config.run.data.train = config.run.data.val =
-      fmt::format("builtin:dead-leaves?size={}&count=1", config.run.data.size);
+  auto config = load_config<DiffusionConfig>(arguments.recipe, arguments.overrides);
+  config.data.train = config.data.val =
+      fmt::format("builtin:dead-leaves?size={}&count=1", config.data.size);
   config.latents = "encoder";
-  if (config.run.train.global_batch > 0)
-    config.run.train.batch_size = config.run.train.global_batch;
+  if (config.train.global_batch > 0)
+    config.train.batch_size = config.train.global_batch;
   if (config.classes > 0) {
     throw UserError("diffusion.classes: images that are drawn have no classes; set it to 0");
   }
@@ -146,15 +138,14 @@ DiffusionConfig bench_diffusion_config(const BenchDiffusionArguments& arguments)
 void run_bench_diffusion(const BenchDiffusionArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto config = bench_diffusion_config(arguments);
-  const auto device = choose_device(config.run.device);
-  require_kernels(arguments.bench.kernels, device);
-  const TorchFlags flags(training_torch_settings(config.run, device));
+  const auto device = choose_device(config.device);
+  arguments.probe->check(device);
+  const TorchFlags flags(training_torch_settings(config, device));
   const SideStreamGuard stream(device);
   const int64_t parameters = parameter_count(*DiffusionModel(config, arguments.channels));
-  const auto precision = name_of(precision_on(config.run, device));
+  const auto precision = name_of(precision_on(config, device));
   fmt::print("{}, {}, U-Net of {} parameters\n", describe(device), precision, parameters);
-  DiffusionJson json = {
-      {"device", describe(device)}, {"precision", precision}, {"parameters", parameters}};
+  Json json = {{"device", describe(device)}, {"precision", precision}, {"parameters", parameters}};
   json["training"] = bench_training(config, arguments, device);
   json["sampling"] = bench_sampling(config, arguments, device);
   output.write(json);
@@ -168,7 +159,7 @@ void declare_bench_diffusion(CLI::App& app) {
                  "recipe of latent diffusion (YAML); neither its images nor its tokenizer are read")
       ->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  app.add_option("--channels", arguments->channels, "of a latent")
+  app.add_option("--channels", arguments->channels, "channels of a latent")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   app.add_option("--stride", arguments->stride, "pixels of data.size a latent")
@@ -177,7 +168,8 @@ void declare_bench_diffusion(CLI::App& app) {
   app.add_option("--samples", arguments->samples, "latents to sample in a batch")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  declare_step_bench_arguments(app, arguments->bench);
+  declare_rounds_argument(app, arguments->rounds);
+  arguments->probe->declare(app);
   declare_json_argument(app, arguments->json);
   app.callback([arguments] { run_bench_diffusion(*arguments); });
 }

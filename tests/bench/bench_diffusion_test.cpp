@@ -4,7 +4,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "tests/cli/run.h"
+#include "tests/bench/run.h"
 #include "tests/diffusion/tiny_diffusion.h"
 
 namespace nsvq {
@@ -14,8 +14,8 @@ TEST(BenchDiffusion, TimesAStepAndSampling) {
   const TemporaryFolder folder;
   const auto recipe = (folder / "tiny.yaml").string(), out = (folder / "figures.json").string();
   write_text(recipe, to_yaml(tiny_diffusion_config("nowhere")));
-  const auto result = run({"bench", "diffusion", recipe, "--channels", "4", "--stride", "4",
-                           "--samples", "3", "--rounds", "1", "--json", out});
+  const auto result = run_bench({"diffusion", recipe, "--channels", "4", "--stride", "4",
+                                 "--samples", "3", "--rounds", "1", "--json", out});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"45404 parameters", "training, batch 8", "sampling 3 latents"});
   const auto json = nlohmann::json::parse(read_text(out));
@@ -32,10 +32,10 @@ TEST(BenchDiffusion, RefusesWhatItCannotTime) {
   auto config = tiny_diffusion_config("nowhere");
   config.classes = 3;
   write_text(recipe, to_yaml(config));
-  expect_failure(run({"bench", "diffusion", recipe}), 2, {"diffusion.classes"});
-  expect_failure(run({"bench", "diffusion", recipe, "diffusion.classes=0", "--stride", "16"}), 2,
+  expect_failure(run_bench({"diffusion", recipe}), 2, {"diffusion.classes"});
+  expect_failure(run_bench({"diffusion", recipe, "diffusion.classes=0", "--stride", "16"}), 2,
                  {"data.size 16 is not a multiple of 32"});
-  expect_failure(run({"bench", "diffusion", "none.yaml"}), 2, {"none.yaml"});
+  expect_failure(run_bench({"diffusion", "none.yaml"}), 2, {"none.yaml"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "nsvq/cli/bench/bench_table.h"
+#include "bench/bench_table.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/core/error.h"
 
 namespace nsvq {
@@ -39,6 +39,22 @@ std::string per_second(double rate, const std::string& unit) {
   return fmt::format("{:.4g} {}{}/s", rate / (tera ? 1e12 : 1e9), tera ? 'T' : 'G', unit);
 }
 
+/// Results of the plain version and of ours; nullopt if out of memory.
+struct Comparison {
+  std::optional<Taken> plain, ours;
+};
+
+/// Times both alternately, so that other load affects them equally: medians over `rounds`, after a
+/// warm-up call of each.
+Comparison time_both(const Work& plain, const Work& ours, c10::Device device, int rounds) {
+  TimedWork of_plain(plain, device), of_ours(ours, device);
+  for (int round = 0; round < rounds; ++round) {
+    of_plain.measure();
+    of_ours.measure();
+  }
+  return {of_plain.result(), of_ours.result()};
+}
+
 }  // namespace
 
 BenchTable::BenchTable(c10::Device device, BenchChoice choice, std::vector<std::string> names)
@@ -65,7 +81,7 @@ void BenchTable::compare(const std::string& name, const std::string& sizes, Amou
         "| operator | sizes | plain ms | nsvq ms | plain : nsvq | nsvq reaches | peak GiB: plain | "
         "nsvq |\n|---|---|---|---|---|---|---|---|\n");
   }
-  const auto result = nsvq::compare(plain, ours, device_, choice_.rounds);
+  const auto result = time_both(plain, ours, device_, choice_.rounds);
   const double ratio =
       result.plain && result.ours ? result.plain->milliseconds / result.ours->milliseconds : NAN;
   const double rate = result.ours ? amount.value / (result.ours->milliseconds / 1e3) : NAN;

@@ -1,4 +1,4 @@
-#include "nsvq/cli/bench/kernel_profile.h"
+#include "bench/profile.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -7,7 +7,9 @@
 #include <map>
 #include <regex>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/core/device.h"
+#include "nsvq/core/error.h"
 
 namespace nsvq {
 
@@ -67,8 +69,7 @@ std::string family_of(const std::string& kernel) {
 
 }  // namespace
 
-std::vector<KernelTime> profile_kernels(const std::function<void()>& work, c10::Device device,
-                                        int calls) {
+std::vector<KernelTime> profile_kernels(const Work& work, c10::Device device, int calls) {
   if (!device.is_cuda()) return {};
   const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
   profiler::prepareProfiler(config, {ActivityType::CUDA});
@@ -106,13 +107,37 @@ nlohmann::ordered_json print_kernels(const std::string& title, const std::vector
   return json;
 }
 
-nlohmann::ordered_json show_kernels(const std::function<void()>& step, c10::Device device,
-                                    int kernels) {
-  const auto all = profile_kernels(step, device, /*calls=*/3);
-  nlohmann::ordered_json json;
-  json["kind of kernel"] = print_kernels("kind of kernel", by_family(all), std::ssize(all));
-  json["kernel"] = print_kernels("kernel", all, kernels);
-  return json;
+void require_gpu_for_kernels(int kernels, c10::Device device) {
+  if (kernels > 0 && device.is_cpu()) {
+    throw UserError("--kernels needs a GPU, but the device is the CPU; leave it out");
+  }
+}
+
+void KernelProbe::declare(CLI::App& app) {
+  app.add_option("--peak-tflops", peak_tflops_,
+                 "TFLOP/s of the device in matrix products; the share reached is shown")
+      ->check(check_number(Range::above(0)));
+  app.add_option("--kernels", kernels_,
+                 "profile a GPU: times by kind of kernel, and of the N longest kernels")
+      ->check(CLI::Range(1, 1000));
+}
+
+void KernelProbe::show_rate(double milliseconds, int64_t units, const std::string& unit,
+                            nlohmann::ordered_json& json) {
+  const double tflops = flops_ / milliseconds / 1e9, share = tflops / peak_tflops_;
+  fmt::print("convolutions: {:.3g} GFLOP {} {}, so {:.3g} TFLOP/s{}\n",
+             flops_ / static_cast<double>(units) / 1e9, unit == "image" ? "an" : "a", unit, tflops,
+             peak_tflops_ > 0 ? fmt::format(", {:.0f} % of {:g}", 100 * share, peak_tflops_) : "");
+  json["convolution_flop"] = flops_;
+  if (peak_tflops_ > 0) json["share_of_peak"] = share;
+}
+
+void KernelProbe::show_kernels(const Work& work, c10::Device device, nlohmann::ordered_json& json) {
+  if (kernels_ == 0) return;
+  const auto all = profile_kernels(work, device, /*calls=*/3);
+  auto& profile = json["profile"];
+  profile["kind of kernel"] = print_kernels("kind of kernel", by_family(all), std::ssize(all));
+  profile["kernel"] = print_kernels("kernel", all, kernels_);
 }
 
 }  // namespace nsvq

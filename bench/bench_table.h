@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/cli/bench/bench_timer.h"
-#include "nsvq/cli/bench/kernel_profile.h"
+#include "bench/profile.h"
 
 namespace nsvq {
 

@@ -1,4 +1,4 @@
-#include "nsvq/cli/bench/kernel_profile.h"
+#include "bench/profile.h"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(KernelProfile, KnowsTheKernelsOfTheSearchAndOfCodeStatistics) {
   int count = 0;
   for (const std::string folder : {"code_search", "code_statistics"}) {
     const std::filesystem::path path = NSVQ_TESTS_DIR "/../../nsvq/ops/" + folder;
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
       if (!entry.path().extension().string().starts_with(".cu")) continue;
       for (const auto& name : kernels_in(read_text(entry.path()))) {
         EXPECT_EQ(by_family({{name, 1, 1}}).at(0).name, "search and NS loss") << name;

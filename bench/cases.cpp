@@ -1,4 +1,4 @@
-#include "nsvq/ops/cases.h"
+#include "bench/cases.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
