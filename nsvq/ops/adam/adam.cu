@@ -42,7 +42,7 @@ struct Inputs {
 constexpr size_t kMostParameterBytes = 32764;
 static_assert(sizeof(Table) + sizeof(Rates) + sizeof(Inputs) <= kMostParameterBytes);
 
-/// As at::lerp: exact for shares 0 and 1.
+/// Linear interpolation, exact for shares 0 and 1 as at::lerp is.
 __device__ float lerp(float from, float to, float share) {
   return share < 0.5f ? from + share * (to - from) : to - (to - from) * (1 - share);
 }
@@ -60,7 +60,7 @@ __device__ int tensor_of(const Table& table, int block) {
   return low;
 }
 
-/// The chunk of a block, and what it needs of its tensor. Pointers that the work has no use for are
+/// The chunk of a block, and what it needs of its tensor. Pointers that `kWork` does not need are
 /// never read.
 template <Work kWork>
 struct Chunk {

@@ -15,7 +15,7 @@ struct AdamTensors {
   // What varies from step to step, scalars on the parameters' device; undefined: 1.
   torch::Tensor lr_factor = {};        ///< fp64, on the learning rate
   torch::Tensor gradient_factor = {};  ///< fp32, on all gradients
-  torch::Tensor average_decay = {};    ///< fp32, in place of the option
+  torch::Tensor average_decay = {};    ///< fp32, instead of the option
 };
 
 struct AdamOptions {

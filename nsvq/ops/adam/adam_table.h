@@ -11,9 +11,9 @@
 
 namespace nsvq::adam_cuda {
 
-constexpr int kChunk = 4096;  // numbers of a block
-constexpr int kVector = 4;    // numbers of 16 bytes
-constexpr int kMost = 480;    // tensors of a launch
+constexpr int kChunk = 4096;  // numbers per block
+constexpr int kVector = 4;    // numbers in 16 bytes
+constexpr int kMost = 480;    // tensors per launch
 static_assert(kChunk % kVector == 0, "a chunk begins where its tensor is aligned");
 
 struct Steps {
@@ -29,10 +29,10 @@ struct Table {
   Steps steps;
   int first[kMost + 1];
   float lr_scales[kMost];
-  bool aligned[kMost];  // all of a tensor's pointers, for vectors
+  bool aligned[kMost];  // whether all of a tensor's pointers are, for vectors
 };
 
-/// Lists of tensors; those that the work has no need of are empty.
+/// Lists of tensors; those that the work does not need are empty.
 struct Lists {
   at::TensorList parameters, gradients, moments1, moments2, steps, averages;
   at::ArrayRef<double> lr_scales = {};

@@ -24,7 +24,7 @@ std::tuple<torch::Tensor, torch::Tensor> nearest_codes(const torch::Tensor& late
                                                        const torch::Tensor& codebook);
 
 struct NsQuantized {
-  torch::Tensor indices;    ///< [N] int64, as of nearest_codes
+  torch::Tensor indices;    ///< [N] int64, those of nearest_codes
   torch::Tensor distances;  ///< [N] fp32, with gradients for latents and codebook
   torch::Tensor loss;       ///< scalar fp32, the NS loss with these winners
 };
@@ -38,7 +38,7 @@ NsQuantized ns_quantize(const torch::Tensor& latents, const torch::Tensor& codeb
 torch::Tensor ns_loss(const torch::Tensor& latents, const torch::Tensor& codebook,
                       const torch::Tensor& indices, double tau);
 
-/// Why searches of latents with d components on this device do not take the fastest kernels; empty
+/// Why searches of latents with d components on this device do not use the fastest kernels; empty
 /// if they do. Results are equally exact without them.
 std::string fast_search_unavailable_reason(int64_t dimension, c10::Device device);
 

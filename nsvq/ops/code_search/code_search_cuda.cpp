@@ -2,7 +2,7 @@
 //
 // Latents and codes are packed into fp16 tiles for the tensor cores. A first pass over all pairs
 // finds each latent's candidates and softmax sums, reranking the candidates in fp64 makes the
-// search exact, a second pass sums the gradient for the codebook (search_passes.h, tile_layout.h).
+// search exact, a second pass sums the gradient for the codebook (gpu_passes.h, hopper/tile_layout.h).
 // Other GPUs than Hopper, and d below 8 or above 256, take blocked matrix products (blocked.h).
 // The host never synchronises with the GPU: a latent that is not finite gets index -1 and NaN as
 // distance, loss and denominator, and so do all latents if a code is not finite. Such latents add
@@ -16,7 +16,7 @@
 #include <tuple>
 
 #include "nsvq/ops/code_search/blocked/blocked_bound.h"
-#include "nsvq/ops/code_search/hopper/search_passes.h"
+#include "nsvq/ops/code_search/gpu_passes.h"
 #include "nsvq/ops/common/check_codes.h"
 
 namespace nsvq::code_search_cuda {

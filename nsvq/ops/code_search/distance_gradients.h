@@ -23,7 +23,7 @@ struct DistanceGradients {
 
 /// For an autograd function whose first inputs are latents and codebook and which has saved
 /// {latents, codebook, indices, ...}: the gradients for both, given the distances' own [N].
-/// `codebook_grad` is what the codebook has from elsewhere, fp32 and free to be written to, or
+/// `codebook_grad` is the codebook's gradient from other terms, fp32 and free to be written to, or
 /// undefined.
 DistanceGradients distance_gradients(torch::autograd::AutogradContext* context,
                                      const torch::Tensor& gradient, torch::Tensor codebook_grad);

@@ -4,7 +4,7 @@
 
 namespace nsvq {
 
-/// A code and its distance.
+/// A code and its squared distance.
 struct Nearest {
   double distance;
   int64_t code;  ///< -1: none
@@ -34,7 +34,7 @@ __device__ inline double exact_distance(const float* latent, const float* code, 
   return sum;
 }
 
-/// The nearer code wins or, at equal distances, the one of lower index.
+/// Whether `a` is the nearer code or, at equal distances, the one of lower index.
 __device__ inline bool wins(const Nearest& a, const Nearest& b) {
   if (a.code < 0 || b.code < 0) return a.code >= 0;
   return a.distance < b.distance || (a.distance == b.distance && a.code < b.code);

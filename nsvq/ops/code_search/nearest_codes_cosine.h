@@ -11,8 +11,8 @@ torch::Tensor unit_vectors(const torch::Tensor& vectors);
 
 /// The code of the least angle with each latent: indices [N] and the squared distances [N] of the
 /// scaled vectors, 2 - 2 cos. It is the exact search (code_search.h) among rows scaled in fp32,
-/// which are what a factorised quantizer compares and decodes; ties and values that are not finite
-/// are as there. Distances have gradients. `torch.ops.nsvq.nearest_codes_cosine`.
+/// which are what a factorised quantizer compares and decodes, with its rules for ties and for
+/// values that are not finite. Distances have gradients. `torch.ops.nsvq.nearest_codes_cosine`.
 std::tuple<torch::Tensor, torch::Tensor> nearest_codes_cosine(const torch::Tensor& latents,
                                                               const torch::Tensor& codebook);
 

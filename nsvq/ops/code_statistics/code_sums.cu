@@ -1,5 +1,5 @@
 // Sums of latents by code: the rows are sorted by code, then a warp per code adds its rows in
-// order, or, where they are many, a block, each warp a fixed part of them and the warps' sums in
+// order. Where they are many a block adds them: each warp a fixed share, then the warps' sums in
 // order. Atomics are on integers alone, so that runs repeat.
 
 #include <ATen/Dispatch.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kWarps = 16;
 constexpr int kPerLane = 4;
-constexpr int kColumns = kPerLane * kWarp;  // of a pass over the rows
+constexpr int kColumns = kPerLane * kWarp;  // per pass over the rows
 
 template <typename T>
 struct Rows {
@@ -40,7 +40,8 @@ struct Rows {
   float* sums;
 };
 
-/// Where the rows of the code end whose first row is at `begin`; `begin` if none is.
+/// The end of the rows of the code whose first row is `begin`; `begin` if that is no code's first
+/// row.
 __device__ int end_of_code(const int* codes, int count, int begin, int lane) {
   if (begin >= count) return begin;
   const int code = codes[begin];
@@ -60,7 +61,7 @@ __device__ int end_of_code(const int* codes, int count, int begin, int lane) {
   return low;
 }
 
-/// Adds a lane's columns of a row, of which `left` are left.
+/// Adds a lane's columns of a row; `left` columns of the row are left.
 template <typename T>
 __device__ void add_columns(const T* row, int64_t left, int lane, float (&sum)[kPerLane]) {
 #pragma unroll
@@ -70,7 +71,7 @@ __device__ void add_columns(const T* row, int64_t left, int lane, float (&sum)[k
   }
 }
 
-/// By one warp: at most kWarp rows.
+/// Adds the rows of a code, at most kWarp of them, by one warp.
 template <typename T>
 __device__ void add_few(const Rows<T>& rows, int begin, int end, int lane) {
   const int own = begin + lane < end ? rows.order[begin + lane] : 0;
@@ -90,7 +91,7 @@ __device__ void add_few(const Rows<T>& rows, int begin, int end, int lane) {
   }
 }
 
-/// By all warps of a block.
+/// Adds the rows of a code, by all warps of a block.
 template <typename T>
 __device__ void add_many(const Rows<T>& rows, int begin, int end, int warp, int lane) {
   __shared__ float parts[kWarps][kColumns];
@@ -117,7 +118,7 @@ __device__ void add_many(const Rows<T>& rows, int begin, int end, int warp, int 
 /// A warp for each sorted row; the first of a code adds all of them.
 template <typename T>
 __global__ void __launch_bounds__(kWarp* kWarps) add_rows(Rows<T> rows) {
-  __shared__ int ends[kWarps];  // of codes with many rows
+  __shared__ int ends[kWarps];  // of the rows of codes with many
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first = blockIdx.x * kWarps, begin = first + warp;
   const int end = end_of_code(rows.codes, rows.count, begin, lane);
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kWarp* kWarps) add_rows(Rows<T> rows) {
   }
 }
 
-/// [2, N] int32, codes and rows sorted by code; zeroes the sums as well.
+/// Codes and rows sorted by code, [2, N] int32; zeroes the sums as well.
 at::Tensor sort_rows(const at::Tensor& indices, int64_t codes, const at::Tensor& sums) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const int count = static_cast<int>(indices.size(0));

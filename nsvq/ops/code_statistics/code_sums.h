@@ -9,7 +9,7 @@ namespace nsvq {
 /// `torch.ops.nsvq.code_sums`, without gradients. Repeatable: the same bits in every run and for
 /// any number of threads, since rows are added in an order that depends on the indices alone. On a
 /// CPU sums are in fp64 and rounded once; on a GPU they are in fp32, in the order of the rows up to
-/// 32 of a code, beyond that in 16 parts of every 16th row, and the host waits for nothing. An
+/// 32 of a code, beyond that in 16 sums of every 16th row, and the host waits for nothing. An
 /// index outside [0, codes) throws on a CPU and stops the kernel on a GPU.
 torch::Tensor code_sums(const torch::Tensor& latents, const torch::Tensor& indices, int64_t codes);
 

@@ -14,11 +14,11 @@ namespace nsvq::code_sums_cuda {
 constexpr int kWarp = 32;
 constexpr int kRankThreads = 1024;
 constexpr int kRanksPerLane = 2;
-constexpr int kRanked = kRanksPerLane * kWarp;  // rows of a block
+constexpr int kRanked = kRanksPerLane * kWarp;  // rows per block
 constexpr int kTile = 8192;                     // rows that they are compared with at a time
 constexpr int kMostRanked = 16384;              // time grows with the square
 
-/// What all blocks of a kernel set to zero; it begins at a multiple of 16 bytes.
+/// Memory that all blocks of a kernel set to zero; it begins at a multiple of 16 bytes.
 struct Zeros {
   float* data;
   int64_t count;
@@ -48,8 +48,8 @@ __device__ inline int count_before(const int4& codes, int code, int ahead) {
          (codes.z < code + (ahead > 2)) + (codes.w < code + (ahead > 3));
 }
 
-/// A row's place is the number of rows before it: each warp counts among its share of all rows for
-/// all rows of the block. Blocks beyond the rows only write zeros.
+/// Ranks the rows: a row's rank is the number of rows before it, and each warp counts in its share
+/// of all rows for all rows of the block. Blocks beyond the rows only write zeros.
 static __global__ void __launch_bounds__(kRankThreads)
     rank_rows(const int64_t* __restrict__ indices, int count, int64_t codes,
               int* __restrict__ sorted, int* __restrict__ order, Zeros zeros) {
@@ -101,7 +101,7 @@ static __global__ void __launch_bounds__(kRankThreads)
   }
 }
 
-/// Codes and rows as keys and values of a sort.
+/// Writes codes and rows as keys and values of a sort.
 static __global__ void __launch_bounds__(kRankThreads)
     copy_rows(const int64_t* __restrict__ indices, int count, int64_t codes, int* __restrict__ keys,
               int* __restrict__ values, Zeros zeros) {

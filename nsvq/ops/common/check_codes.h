@@ -9,7 +9,7 @@ namespace nsvq {
 /// Throws unless latents are [N, d] and the codebook is [K, d], on one device.
 void check_code_shapes(const char* op, const at::Tensor& latents, const at::Tensor& codebook);
 
-/// Throws unless, besides, the codebook has codes: K > 0.
+/// check_code_shapes; throws too if the codebook is empty.
 void check_codes(const char* op, const at::Tensor& latents, const at::Tensor& codebook);
 
 /// Throws unless indices are [N] int64 for latents [N, d].

@@ -4,8 +4,8 @@
 
 namespace nsvq {
 
-/// True if `reason` is empty. Otherwise it says why the fast kernel of `op` does not apply, so that
-/// a slower one is taken: with NSVQ_DEBUG in the environment each such reason is logged once.
+/// Whether the fast kernel of `op` applies: `reason` is empty. If not, `reason` says why a slower
+/// one is used, which is logged once with NSVQ_DEBUG in the environment.
 bool takes_fast_path(const char* op, const std::string& reason);
 
 }  // namespace nsvq

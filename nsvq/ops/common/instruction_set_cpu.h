@@ -6,7 +6,7 @@
 
 namespace nsvq {
 
-// What a function is compiled for.
+// Instruction sets that a function is compiled for.
 #define NSVQ_AVX2 __attribute__((target("avx2,fma")))
 #define NSVQ_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
 

@@ -39,7 +39,7 @@ NSVQ_INLINE void store(const Vector& from, float* to) {
 }
 
 /// a becomes the lesser or the greater of a and b in each lane. Written as a choice this is one
-/// instruction on x86_64 but several on aarch64, whose own differs for NaN.
+/// instruction on x86_64 but several on aarch64, whose own instruction differs for NaN.
 template <typename Vector>
 NSVQ_INLINE void lesser(Vector& a, const Vector& b) {
 #if defined(__aarch64__)

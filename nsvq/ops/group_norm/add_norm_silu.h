@@ -1,6 +1,6 @@
 #pragma once
 
-// Not torch/types.h: as in group_norm_silu.h.
+// Not torch/types.h: the CUDA kernel includes this too, and nvcc is slow on it.
 #include <ATen/core/Tensor.h>
 
 namespace nsvq {

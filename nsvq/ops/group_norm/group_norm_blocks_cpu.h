@@ -60,7 +60,8 @@ class Affines {
         means_(shape.images, shape.channels),
         scales_(shape.images, shape.channels) {}
 
-  /// From the statistics of an image's groups, which are those of the batch [images, groups].
+  /// Sets those of an image from its groups' statistics, which lie in mean and rstd [images,
+  /// groups].
   void set(int64_t image, const float* mean, const float* rstd) {
     for (int64_t c = 0; c < shape_.channels; ++c) {
       const int64_t group = image * shape_.groups + c / shape_.group_size();

@@ -1,4 +1,4 @@
-// Blocks in other types, as fp32.
+// Conversion of blocks between the operator's types and fp32.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -23,7 +23,7 @@ void for_type(c10::ScalarType type, const Body& body) {
   body(c10::BFloat16{});
 }
 
-/// A block as fp32, where it is or in `room`.
+/// A block as fp32: itself, or a converted copy in `room`.
 template <typename T>
 const float* as_floats(const T* from, int64_t count, std::vector<float>& room) {
   if constexpr (std::is_same_v<T, float>) {
@@ -35,7 +35,7 @@ const float* as_floats(const T* from, int64_t count, std::vector<float>& room) {
   }
 }
 
-/// Where to write a block in fp32: its own place, or `room`, from which `put` takes it there.
+/// Where to write a block in fp32: `to` itself, or `room`, which `put` converts to it.
 template <typename T>
 float* room_for(T* to, int64_t count, std::vector<float>& room) {
   if constexpr (std::is_same_v<T, float>) {

@@ -1,5 +1,5 @@
-// What the operators on a GPU have in common: room, how work is divided, and tensors as kernels
-// take them.
+// Definitions that the operators on a GPU share: scratch memory, how work is divided, and tensors
+// as kernels take them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@
 
 namespace nsvq::group_norm_cuda {
 
-/// Room for pairs of floats; Pair is float2 or Pull.
+/// Scratch memory for pairs of floats; Pair is float2 or Pull.
 template <typename Pair>
 class Pairs {
  public:

@@ -16,8 +16,8 @@ struct Pull {
   const float *level, *tilt;
 };
 
-/// Of numbers [rows, channels]. x is what goes into the normalisation, u = (x - mean) * scale +
-/// shift what goes into SiLU, du its gradient.
+/// Sizes of numbers [rows, channels]. In the loops below x is what goes into the normalisation, u =
+/// (x - mean) * scale + shift what goes into SiLU, du the gradient of u.
 struct Block {
   int64_t rows, channels;
 };
@@ -29,7 +29,7 @@ struct Loops {
 
   void (*normalise)(const Block& block, const float* x, const Affine& affine, bool silu, float* y);
 
-  /// du, which may overwrite the dy that it is made of.
+  /// Writes du, which may overwrite the dy that it is made of.
   void (*through_silu)(const Block& block, const float* x, const float* dy, const Affine& affine,
                        float* du);
 
@@ -42,12 +42,12 @@ struct Loops {
 
   void (*widen)(const c10::BFloat16* from, int64_t count, float* to);
 
-  /// To the nearest, the even one of two.
+  /// Rounds to the nearest, on ties to the even one.
   void (*narrow)(const float* from, int64_t count, c10::BFloat16* to);
 };
 
-/// Those for the processor at hand (instruction_set.h), with vectors that rows of so many numbers
-/// are made of, if there are such.
+/// The loops for the processor at hand (instruction_set_cpu.h), with vectors that divide rows of so
+/// many numbers, if there are such.
 const Loops& loops(int64_t channels);
 
 }  // namespace nsvq::group_norm_cpu

@@ -15,7 +15,7 @@ namespace nsvq::group_norm_cuda {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 
-/// Pixels that a thread reads at a time: enough of them in flight, and few enough for registers.
+/// Pixels that a thread loads at a time: enough to hide latency, and few enough for its registers.
 constexpr int kForwardBatch = 4, kBackwardBatch = 2;
 
 /// Channels in a vector of 16 bytes.
@@ -52,22 +52,22 @@ struct Parameter {
 template <typename T>
 struct Tensors {
   const T *input, *gradient;
-  const T* carried;  ///< what else goes into the input's gradient, or null
+  const T* carried;  ///< another term of the input's gradient, or null
   T* result;
   Parameter<T> weight, bias;
   float *mean, *rstd;  ///< [images, groups]
 };
 
-/// What is added to the input in the pass for the statistics, and where the sum goes, rounded as
-/// tensors are; the rest is done with the sum. Null: nothing is added.
+/// Terms added to the input in the pass for the statistics (null: not added), and where the sum
+/// goes. It is rounded to the tensors' type, and everything else is computed from it.
 template <typename T>
 struct Addition {
   const T* other;
   const T* shift;       ///< [images, channels]
   Parameter<T> offset;  ///< [channels]
   T* sum;               ///< null: the sum is not wanted
-  const T* skip;        ///< [images, pixels, skip_channels] that are the last channels, or null
-  int skip_channels;    ///< 0 without; nothing is added to them
+  const T* skip;        ///< [images, pixels, skip_channels], the sum's last channels, or null
+  int skip_channels;    ///< 0 without a skip; nothing is added to them
 
   bool any() const { return other || shift || offset.data || skip; }
 };
@@ -83,25 +83,27 @@ struct Plan {
   int pixels_per_split;
 };
 
-/// Channels are taken by V: kVector<T>, or 1. A sum needs its place here, and there is no skip.
-/// partials [images, splits, channels] and pulls [images, groups] are room.
+/// V channels per vector: kVector<T>, or 1. Where something is added `sum` must not be null, and
+/// there is no skip. partials [images, splits, channels] are scratch memory.
 template <typename T, int V>
 void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,
                     float eps, bool silu, float2* partials, cudaStream_t stream);
 
-/// How one kernel would do it, for vectors of `vector` numbers of so many bytes each; nothing where
-/// a group of an image does not fit into the registers of a block, or vectors not into a group.
+/// The plan of the forward pass in one kernel, for vectors of `vector` numbers of so many bytes
+/// each; nullopt where a group of an image does not fit into the registers of a block, or vectors
+/// do not fit into a group.
 std::optional<Plan> plan_small_forward(const Shape& shape, int vector, int bytes, int processors);
 template <typename T, int V>
 void launch_small_forward(const Shape& shape, const Plan& plan, const Tensors<T>& t,
                           const Addition<T>& addition, float eps, bool silu, cudaStream_t stream);
 
-/// sums [images, channels]: of the gradient du for what goes into SiLU and of du (x - mean).
+/// Writes sums [images, channels] of du, the gradient of what goes into SiLU, and of du (x - mean).
+/// partials [images, splits, channels] and pulls [images, groups] are scratch memory.
 template <typename T, int V>
 void launch_backward(const Shape& shape, const Plan& plan, const Tensors<T>& t, bool silu,
                      float2* partials, Pull* pulls, float2* sums, cudaStream_t stream);
 
-/// The gradients of weight and bias, from the sums.
+/// Writes the gradients of weight and bias, from the sums.
 template <typename T>
 void parameter_gradients(const Shape& shape, const float2* sums, const float* rstd,
                          Parameter<T> weight, Parameter<T> bias, cudaStream_t stream);

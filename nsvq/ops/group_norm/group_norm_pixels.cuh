@@ -1,5 +1,5 @@
-// Which pixels and channels a thread has, and how it reads, normalises and differentiates them: V
-// adjacent channels, walking over pixels.
+// A thread's pixels and channels (V adjacent channels, walking over pixels), and how it reads,
+// normalises and differentiates them.
 #pragma once
 
 #include <type_traits>
@@ -14,13 +14,13 @@ using vectors::Pack;
 using vectors::store;
 using vectors::unpack;
 
-/// The pixels and channels of a thread: of pixels [first, last) of an image those `rows` apart.
+/// The pixels and channels of a thread: every `rows`-th of the pixels [first, last) of an image.
 struct Place {
   int lane, lanes, row, rows, first, last, channel;
   int64_t image;
   bool idle;
 
-  /// In block `block` of a plan's images and splits, which takes channels by `vector`.
+  /// For block `block` of a plan's images and splits, with `vector` channels per thread.
   __device__ Place(const Shape& shape, const Plan& plan, int vector, int64_t block)
       : lane(threadIdx.x % plan.lanes),
         lanes(plan.lanes),
@@ -32,7 +32,7 @@ struct Place {
         image(block / plan.splits),
         idle(row >= rows || channel >= shape.channels) {}
 
-  /// Where a vector of a tensor begins.
+  /// Offset of the thread's vector in a tensor.
   __device__ int64_t offset(const Shape& shape, int pixel) const {
     return (image * shape.pixels + pixel) * shape.channels + channel;
   }
@@ -49,13 +49,13 @@ struct Place {
   }
 };
 
-/// What is added to V channels of an image: to those before a skip's.
+/// What is added to V channels of an image. Nothing is added to channels of a skip.
 template <typename T, int V>
 struct Addend {
   bool any;
-  int channels;       ///< of the tensors that are added
+  int channels;       ///< number of them in the tensors that are added
   const T* other;     ///< at the first pixel, or null
-  float constant[V];  ///< at all pixels
+  float constant[V];  ///< added at all pixels
 
   __device__ Addend(const Shape& shape, const Addition<T>& addition, const Place& place)
       : any(!place.idle && place.channel < shape.channels - addition.skip_channels),
@@ -88,11 +88,12 @@ struct Addend {
   }
 };
 
-/// The second pass begins with what the first ended with: some of it is in the cache.
+/// The block's number counted from the end: the second pass begins where the first ended, since
+/// some of that is in the cache.
 __device__ inline int64_t from_the_end() { return gridDim.x - 1 - blockIdx.x; }
 
-/// Merges what the rows of a block found; the result is with row 0. `table` has room for half of
-/// the threads.
+/// Merges the statistics of a block's rows; row 0 gets the result. `table` has room for half of the
+/// threads.
 template <typename Found>
 __device__ void merge_rows(Found& own, Found* table, const Place& place) {
   for (int active = place.rows; active > 1;) {
@@ -107,7 +108,7 @@ __device__ void merge_rows(Found& own, Found* table, const Place& place) {
   }
 }
 
-/// partials [images, splits, channels], from row 0 of a block that has what all of it found.
+/// Writes partials [images, splits, channels] from row 0, which has those of the whole block.
 template <int V, typename Found>
 __device__ void write_partials(const Shape& shape, const Place& place, const Found& found,
                                float2* partials) {
@@ -135,7 +136,7 @@ struct Affine {
     }
   }
 
-  /// Of channels of one group.
+  /// For V channels of one group.
   template <typename T>
   __device__ Affine(const Tensors<T>& t, int channel, float group_mean, float rstd) {
 #pragma unroll
@@ -147,8 +148,8 @@ struct Affine {
   }
 };
 
-/// Without the care for numbers below 1e-38 that __expf and __fdividef take: it costs as much as
-/// the rest.
+/// sigmoid(u), without the care for numbers below 1e-38 that __expf and __fdividef take: it costs
+/// as much as the rest.
 __device__ inline float sigmoid(float u) {
   float e, s;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(u * -1.44269504f));
@@ -169,7 +170,7 @@ __device__ Pack<T, V> normalise(const Pack<T, V>& x, const Affine<V>& affine, bo
   return y;
 }
 
-/// x - mean, and the gradient for what goes into SiLU.
+/// x - mean, and the gradient du of what goes into SiLU.
 template <typename T, int V>
 __device__ void before_silu(const Pack<T, V>& x, const Pack<T, V>& dy, const Affine<V>& affine,
                             bool silu, float (&centred)[V], float (&du)[V]) {

@@ -1,5 +1,5 @@
-// The backward pass in three kernels, sums of splits, of groups, and the input's gradient; and the
-// gradients of weight and bias.
+// The backward pass in three kernels (sums of splits, sums of groups, the input's gradient), and
+// the gradients of weight and bias.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/group_norm/group_norm_pixels.cuh"
@@ -9,8 +9,8 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-/// Calls visit(x - mean, du, offset, carried) for each of a thread's vectors; `carried` is read if
-/// kCarries.
+/// Calls visit(x - mean, du, offset, carried) for each of a thread's vectors; with kCarries
+/// `carried` is read.
 template <bool kCarries, typename T, int V, typename Visit>
 __device__ void each_vector(const Shape& shape, const Tensors<T>& t, const Place& place,
                             const Affine<V>& affine, bool silu, Visit visit) {
@@ -34,7 +34,7 @@ __device__ void each_vector(const Shape& shape, const Tensors<T>& t, const Place
   });
 }
 
-/// partials [images, splits, channels]: sums of du and of du (x - mean).
+/// Writes partials [images, splits, channels]: sums of du and of du (x - mean).
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, 3)
     partial_sums(Shape shape, Plan plan, Tensors<T> t, bool silu, float2* partials) {
@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 constexpr int kFinishWarps = 4;
 
-/// A block for each image and group, a warp for a channel at a time. sums [images, channels].
+/// Sums over splits and groups: a block for each image and group, whose warps take channels one
+/// after the other. sums [images, channels].
 template <typename T>
 __global__ void __launch_bounds__(kFinishWarps* kWarp)
     finish_sums(Shape shape, Plan plan, const float2* partials, Parameter<T> weight,
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, kCarries ? 2 : 3)
   each_vector<kCarries>(shape, t, place, affine, silu, apply);
 }
 
-/// A warp for each channel.
+/// The gradients of weight and bias, a warp for each channel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     add_images(Shape shape, const float2* sums, const float* rstd, Parameter<T> weight,

@@ -1,4 +1,4 @@
-// The forward pass in three kernels: moments of splits, of groups, and the output.
+// The forward pass in three kernels: moments of splits, moments of groups, and the output.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/group_norm/group_norm_pixels.cuh"
@@ -8,7 +8,8 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-/// The moments of a thread's pixels, of the sum if something is added, which is then written.
+/// The moments of a thread's pixels. If something is added they are those of the sum, which is
+/// written.
 template <typename T, int V, bool kAdds>
 __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addition<T>& addition,
                                  const Place& place) {
@@ -39,7 +40,7 @@ __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addit
   return moments;
 }
 
-/// partials [images, splits, channels]: mean and squares.
+/// Writes partials [images, splits, channels]: mean and squares.
 template <typename T, int V, bool kAdds>
 __global__ void __launch_bounds__(kThreads)
     partial_moments(Shape shape, Plan plan, const T* input, Addition<T> addition,
@@ -56,7 +57,7 @@ __device__ float pixels_of(const Shape& shape, const Plan& plan, int split) {
       min(plan.pixels_per_split, shape.pixels - split * plan.pixels_per_split));
 }
 
-/// A warp for each image and group.
+/// Merges the partials, a warp for each image and group.
 __global__ void __launch_bounds__(kThreads)
     finish_moments(Shape shape, Plan plan, const float2* partials, float eps, float* mean,
                    float* rstd) {

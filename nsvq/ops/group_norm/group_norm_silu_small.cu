@@ -10,15 +10,14 @@ namespace nsvq::group_norm_cuda {
 
 namespace {
 
-/// Vectors that a thread holds, and channels of a block, at most.
+/// The most vectors that a thread holds, and the most channels of a block.
 constexpr int kMostItems = 8, kMostChannels = 256;
 
-/// Where a thread's channels are read: of the input, or of the skip that its channels are joined
-/// to.
+/// Where a thread's channels are read: in the input, or in the skip whose channels follow it.
 template <typename T>
 struct Source {
   const T* first;  ///< at pixel 0
-  int channels;    ///< from a pixel to the next
+  int channels;    ///< numbers from a pixel to the next
 
   __device__ Source(const Shape& shape, const T* input, const Addition<T>& addition,
                     const Place& place) {
@@ -31,7 +30,8 @@ struct Source {
   __device__ const T* at(int pixel) const { return first + pixel * channels; }
 };
 
-/// The vectors of a thread, of the sum if something is added, which is then written.
+/// The vectors that a thread holds. If something is added they are those of the sum, which is
+/// written.
 template <typename T, int V, int kItems, bool kAdds>
 struct Items {
   Pack<T, V> packs[kItems];
@@ -53,7 +53,7 @@ struct Items {
     }
   }
 
-  /// Calls body(index, pixel) for each.
+  /// Calls body(index, pixel) for each of the thread's vectors.
   template <typename Body>
   __device__ static void visit(const Place& place, Body body) {
     if (place.idle) return;
@@ -86,7 +86,7 @@ struct GroupSums {
   float table[kThreads];  ///< [lanes, rows], so that those of a group lie side by side
   float totals[kMostChannels];
 
-  /// For the group of this thread, of which `lanes` lanes are. All threads take part.
+  /// The sum over this thread's group, which has `lanes` lanes. Called by all threads.
   __device__ float total(const Place& place, int lanes, float own) {
     if (place.row < place.rows) table[place.lane * place.rows + place.row] = own;
     __syncthreads();
@@ -105,7 +105,8 @@ struct GroupSums {
   }
 };
 
-/// The registers that three or four blocks on a processor leave: more of them hide more latency.
+/// The whole forward pass. Registers are those that three or four blocks on a processor leave: more
+/// blocks hide more latency.
 template <typename T, int V, int kItems, bool kAdds>
 __global__ void __launch_bounds__(kThreads, kItems > 4 ? 3 : 4)
     small_forward(Shape shape, Plan plan, Tensors<T> t, Addition<T> addition, float eps,

@@ -50,7 +50,7 @@ __device__ inline float rstd_of(const Moments<1>& moments, float eps) {
   return 1 / sqrtf(moments.squares[0] / moments.count + eps);
 }
 
-/// Sums of the gradient du for what goes into SiLU and of du (x - mean), for V channels.
+/// Sums of du, the gradient of what goes into SiLU, and of du (x - mean), for V channels.
 template <int V>
 struct Sums {
   float plain[V], centred[V];
@@ -66,13 +66,13 @@ struct Sums {
   __device__ float2 of_channel(int v) const { return {plain[v], centred[v]}; }
 };
 
-/// From sums over a group of weight * du and weight * du (x - mean).
+/// The Pull of a group, from sums over it of weight * du and weight * du (x - mean).
 __device__ inline Pull pull_of(const Shape& shape, const Sums<1>& weighted, float rstd) {
   const float share = rstd / (static_cast<float>(shape.pixels) * shape.group_size());
   return {weighted.plain[0] * share, weighted.centred[0] * share * rstd * rstd};
 }
 
-/// Merges what the lanes of a warp found; the result is with lane 0.
+/// Merges the statistics of a warp's lanes; lane 0 gets the result.
 template <typename Found>
 __device__ void merge_lanes(Found& own) {
   static_assert(sizeof(Found) % sizeof(float) == 0);

@@ -6,7 +6,7 @@
 
 namespace nsvq::group_norm_cpu {
 
-/// `count` numbers, the rest of the vector 0.
+/// Loads `count` numbers; the rest of the vector is 0.
 template <typename Vector>
 NSVQ_INLINE void load_some(const float* from, int64_t count, Vector& to) {
   if (count == kLanes<Vector>) return load(from, to);
@@ -29,7 +29,7 @@ NSVQ_INLINE void add_some(const Vector& value, int64_t count, float* to) {
 }
 
 /// Calls body(channel, index, count) for the vectors of a block, in the order of memory. The count
-/// of whole ones is known when compiling, and makes loads out of copies.
+/// of whole vectors is known when compiling, which turns copies into loads.
 template <typename Vector, typename Body>
 NSVQ_INLINE void for_vectors(int64_t rows, int64_t channels, const Body& body) {
   for (int64_t row = 0; row < rows * channels; row += channels) {
@@ -41,8 +41,8 @@ NSVQ_INLINE void for_vectors(int64_t rows, int64_t channels, const Body& body) {
   }
 }
 
-/// x becomes exp(x) within 2 units in the last place, for x within -87 and 87 and for those bounds
-/// beyond. Unlike exp2_of, as exact for large x.
+/// x becomes exp(x) within 2 units in the last place, for x within -87 and 87; x beyond counts as
+/// the nearer of these. Unlike exp2_of it is as exact for large x.
 template <typename Vector>
 NSVQ_INLINE void bounded_exp(Vector& x) {
   using Integers = decltype(x < x);

@@ -11,10 +11,10 @@ struct NormOffsets {
   at::Tensor b, shift, offset, skip = {};
 };
 
-/// add_norm_silu for inference: sum = cat(a + b + shift + offset, skip), rounded once, and
-/// output = group_norm_silu(sum, ...), so that biases of convolutions, what a U-Net makes of the
-/// time and its skip connections take no pass of their own. The sum is undefined unless `keep_sum`.
-/// It has no gradient, so autograd must be off. Calls the operator `nsvq::offset_norm_silu`.
+/// add_norm_silu for inference: sum = cat(a + b + shift + offset, skip), rounded once, and output =
+/// group_norm_silu(sum, ...), so that biases of convolutions, a U-Net's time embedding and its skip
+/// connections take no pass of their own. The sum is undefined unless `keep_sum`. It has no
+/// gradient, so autograd must be off. Calls the operator `nsvq::offset_norm_silu`.
 SumAndNorm offset_norm_silu(const at::Tensor& a, const NormOffsets& offsets,
                             const at::Tensor& weight, const at::Tensor& bias, int64_t groups,
                             double eps, bool silu, bool keep_sum);

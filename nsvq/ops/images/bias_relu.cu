@@ -25,7 +25,7 @@ using vectors::unpack;
 constexpr int kThreads = 256;
 constexpr int kBatch = 4;  // pixels that a thread reads at a time
 
-/// A NaN stays one, as with at::relu.
+/// relu(x + shift); a NaN stays NaN, as with at::relu.
 template <typename T, int V>
 __device__ Pack<T, V> shifted(const Pack<T, V>& x, const float (&shift)[V]) {
   float values[V];
@@ -39,7 +39,7 @@ __device__ Pack<T, V> shifted(const Pack<T, V>& x, const float (&shift)[V]) {
   return y;
 }
 
-/// `lanes` threads have a pixel, or, in blocks (x, y), the y-th part of its channels.
+/// `lanes` threads share a pixel; block (x, y) has the y-th range of its channels.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads)
     bias_relu(T* x, const float* __restrict__ bias, int64_t pixels, int channels, int lanes) {

@@ -1,4 +1,4 @@
-// Without a bias both ways are copies of runs, in pieces of as many bytes as all runs allow.
+// Copies in both directions without a bias, in pieces of as many bytes as all runs allow.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -13,7 +13,7 @@ namespace nsvq::depth_to_space_cuda {
 
 namespace {
 
-/// A block per row of the wide image; `run` pieces make a pixel of it.
+/// Copies a row of the wide image, by a block; `run` pieces make a pixel of it.
 template <typename Piece, bool to_wide>
 __global__ void __launch_bounds__(kThreads)
     rearrange(const Piece* __restrict__ from, Piece* __restrict__ to, int run, Image wide) {

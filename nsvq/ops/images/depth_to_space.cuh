@@ -12,7 +12,7 @@ namespace nsvq::depth_to_space_cuda {
 constexpr int kThreads = 256;
 
 struct Image {
-  int64_t images, channels, height, width;  // of the wide image
+  int64_t images, channels, height, width;  // sizes of the wide image
 };
 
 /// A block's row of the wide image, in pieces, of which `run` make a pixel.
@@ -30,7 +30,7 @@ struct Row {
     deep_start = (image * (wide.height / 2) + y / 2) * 2 * pieces + odd * 2 * run;
   }
 
-  /// Where the deep image has a piece of the row.
+  /// Index in the deep image of a piece of the row.
   __device__ int64_t deep(int at) const {
     const int x = at / run, piece = at - x * run;
     return deep_start + (x / 2 * 4 + x % 2) * run + piece;

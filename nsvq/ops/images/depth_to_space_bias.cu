@@ -26,7 +26,7 @@ using vectors::unpack;
 /// Whether all pieces of a thread, kThreads apart, have the same channels of the deep image.
 __host__ __device__ bool keeps_channels(int64_t run) { return kThreads % (2 * run) == 0; }
 
-/// A block per row of the wide image, in pieces of V numbers.
+/// Writes a row of the wide image, by a block, in pieces of V numbers.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads)
     depth_to_space_bias(const T* __restrict__ from, const float* __restrict__ bias,
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The way back, where threads keep their channels. partials [rows of the wide image, 2 channels]:
-/// sums of even and of odd pixels.
+/// The way back, with threads that keep their channels. Writes partials [rows of the wide image, 2
+/// channels]: sums of even and of odd pixels.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads)
     space_to_depth_sums(const T* __restrict__ from, T* __restrict__ to,
@@ -122,7 +122,8 @@ at::Tensor depth_to_space_bias_cuda(const at::Tensor& input, const at::Tensor& b
   return out;
 }
 
-/// Both are undefined where threads do not keep their channels.
+/// The deep image and the sums of its channels; both undefined where threads do not keep their
+/// channels.
 std::tuple<at::Tensor, at::Tensor> in_one_pass(const at::Tensor& x, const Image& wide) {
   at::Tensor out, sums;
   for_type(x, wide.channels, [&](auto type, auto vector) {

@@ -36,7 +36,7 @@ __device__ float sum_over_warp(float value) {
   return value;
 }
 
-/// The channels of a position that a lane holds, `kPer` of them, and the length of all.
+/// A lane's channels of a position, `kPer` of them, and the length of the whole vector.
 template <int kPer>
 struct Held {
   float value[kPer];
@@ -55,7 +55,7 @@ struct Held {
   }
 };
 
-/// Sums of a block's positions; `partial` is [images, blocks of an image].
+/// Writes the sum over a block's positions to `partial` [images, blocks of an image].
 template <typename T, int kPer>
 __global__ void __launch_bounds__(kWarp* kWarps)
     distances(const T* __restrict__ ours, const T* __restrict__ theirs,
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   }
 }
 
-/// With u = a / (n + eps), n = |a|: da = g / (n + eps) - a (g . a) / (n (n + eps)^2), where g is
-/// the gradient for u.
+/// Writes the gradient. With u = a / (n + eps), n = |a|: da = g / (n + eps) - a (g . a) / (n (n +
+/// eps)^2), where g is the gradient for u.
 template <typename T, int kPer>
 __global__ void __launch_bounds__(kWarp* kWarps)
     gradients(const float* __restrict__ gradient, const T* __restrict__ ours,
@@ -139,7 +139,7 @@ dim3 grid_for(const Shape& shape) {
           static_cast<unsigned>(shape.images)};
 }
 
-/// Calls `action` with the number of channels of a lane as a constant.
+/// Calls `action` with the number of channels per lane as a constant.
 template <typename Action>
 void with_channels_of_a_lane(int channels, const Action& action) {
   const int needed = (channels + kWarp - 1) / kWarp;

@@ -1,5 +1,5 @@
-// Random numbers by ATen's Philox engine, for CPU and GPU: each depends on the seed, the number of
-// the draw and its place in the tensor alone.
+// Random numbers by ATen's Philox engine, for CPU and GPU: each depends only on the seed, the
+// number of the draw and its index in the tensor (`place`).
 #pragma once
 
 #include <ATen/core/PhiloxRNGEngine.h>
@@ -9,12 +9,13 @@
 
 namespace nsvq {
 
-/// In [0, 1).
+/// A uniform number in [0, 1), from 24 bits.
 C10_HOST_DEVICE inline float uniform_of(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
 
-/// Places have subsequences of 2^66 numbers, draws of a place four of these each.
+/// The engine of an index: each index has a subsequence of 2^66 numbers, each of its draws four of
+/// these.
 C10_HOST_DEVICE inline at::philox_engine engine_for(uint64_t seed, int64_t draw, int64_t place) {
   return at::philox_engine(seed, static_cast<uint64_t>(place), static_cast<uint64_t>(draw));
 }
@@ -24,7 +25,7 @@ C10_HOST_DEVICE inline float uniform_at(uint64_t seed, int64_t draw, int64_t pla
   return uniform_of(engine());
 }
 
-/// By Box and Muller.
+/// A normal number, by Box and Muller.
 C10_HOST_DEVICE inline float normal_at(uint64_t seed, int64_t draw, int64_t place) {
   auto engine = engine_for(seed, draw, place);
   constexpr float kTurn = 6.2831853f;
@@ -32,7 +33,7 @@ C10_HOST_DEVICE inline float normal_at(uint64_t seed, int64_t draw, int64_t plac
   return length * cosf(kTurn * uniform_of(engine()));
 }
 
-/// -log(-log u), finite. Four places share what one call of the engine gives.
+/// A Gumbel number -log(-log u), finite.
 C10_HOST_DEVICE inline float gumbel_of(uint32_t bits) {
   const float u = (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f;
 #ifdef __CUDA_ARCH__
@@ -46,7 +47,7 @@ struct Four {
   float at[4];
 };
 
-/// Of the places 4 four, 4 four + 1, ...
+/// Gumbel numbers of the indices 4 four, ..., 4 four + 3, which share one call of the engine.
 C10_HOST_DEVICE inline Four gumbels_at(uint64_t seed, int64_t four) {
   auto engine = engine_for(seed, 0, four);
   Four noise{};
@@ -54,9 +55,10 @@ C10_HOST_DEVICE inline Four gumbels_at(uint64_t seed, int64_t four) {
   return noise;
 }
 
-constexpr int kMostProposals = 1024;  ///< none of so many is kept with a chance of 1e-64, or of NaN
+/// The chance that none of so many proposals is kept is 1e-64; none is if numbers are NaN.
+constexpr int kMostProposals = 1024;
 
-/// A latent for a code, and the number that its chance has to exceed to be kept.
+/// A latent proposed for a code, and the number that its chance has to exceed to be kept.
 struct Proposal {
   int64_t latent;
   float bar;  ///< in [0, 1)

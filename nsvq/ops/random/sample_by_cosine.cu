@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarp = 32;
 
-/// A warp samples a latent for each code.
+/// Samples a latent for each code, a warp per code.
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const float* __restrict__ codes, int64_t count, const float* __restrict__ latents,
                   int64_t n, int64_t d, const int64_t* __restrict__ seed,

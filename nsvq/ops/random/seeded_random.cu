@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// value(seed, place) for each place of each seed's row.
+/// Writes value(seed, index) for each index of each seed's row.
 template <typename Value>
 __global__ void __launch_bounds__(kThreads)
     values_kernel(const int64_t* __restrict__ seeds, int64_t rows, int64_t count, Value value,
@@ -40,7 +40,7 @@ struct GumbelValue {
   }
 };
 
-/// [rows, count] for seeds that are [rows] or one.
+/// A tensor [rows, count], for seeds [rows] or one seed.
 template <typename Value>
 at::Tensor rows_of(const at::Tensor& seeds, int64_t count, Value value) {
   const c10::cuda::CUDAGuard guard(seeds.device());

@@ -8,7 +8,7 @@ namespace nsvq {
 
 /// The results of gumbel_softmax for latents [N, d].
 struct GumbelSoftmax {
-  torch::Tensor indices;  ///< [N], of the largest noisy logit
+  torch::Tensor indices;  ///< [N], index of the largest noisy logit
   /// Zeros [N, d] with the gradient of sum_j p_ij c_j, p = softmax(noisy logits / temperature), for
   /// latents, weights and offsets: added to the codes of `indices` it is one-hot straight through.
   torch::Tensor carrier;
@@ -20,7 +20,7 @@ struct GumbelSoftmax {
 /// chunk of rows at a time, and backward draws the noise again. Where there is noise, products may
 /// be rounded to TF32 if convolutions may (Tf32Guard in precision.h): the noise is larger than the
 /// rounding. `temperature` is a positive scalar. No gradient for the codes, no second derivative.
-/// `first_row`: place of the first latent among those that share the seed's noise. `chunk`: rows at
+/// `first_row`: index of the first latent among those that share the seed's noise. `chunk`: rows at
 /// a time, for tests.
 GumbelSoftmax gumbel_softmax(const torch::Tensor& latents, const torch::Tensor& weights,
                              const torch::Tensor& offsets, const torch::Tensor& codebook,

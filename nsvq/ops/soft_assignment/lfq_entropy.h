@@ -11,7 +11,8 @@ struct LfqEntropy {
   torch::Tensor batch;   ///< H of the mean of p_i over the latents, with log(p + 1e-5)
 };
 
-/// The entropies of lookup-free quantization, of latents [N, bits] and all 2^bits codes c of signs:
+/// The entropies of lookup-free quantization, for latents [N, bits] and all 2^bits codes c of
+/// signs:
 ///
 ///   p_i = softmax_c(2 z_i . c / temperature)
 ///
@@ -20,8 +21,8 @@ struct LfqEntropy {
 /// mean of p_i is one matrix product of what the lower and the upper half of the bits give. Scalars
 /// with gradients for the latents; at most 24 bits.
 ///
-/// `over_ranks`, where given, makes the mean of p_i over these latents that over all ranks', in
-/// place; the gradient is then that of the sum of all ranks' entropies for these latents.
+/// `over_ranks`, where given, averages the mean of p_i over all ranks, in place; the gradient is
+/// then that of the sum of all ranks' entropies for these latents.
 LfqEntropy lfq_entropy(const torch::Tensor& latents, double temperature,
                        const std::function<void(const torch::Tensor& mean)>& over_ranks = nullptr);
 

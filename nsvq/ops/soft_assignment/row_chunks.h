@@ -7,7 +7,7 @@
 
 namespace nsvq {
 
-/// What a function of rows gives.
+/// The results of a function of rows.
 struct RowResults {
   std::vector<torch::Tensor> rows;  ///< [n, ...], one row for each row given
   std::vector<torch::Tensor> sums;  ///< sums over the rows given
@@ -19,7 +19,8 @@ struct RowResults {
 using RowFunction = std::function<RowResults(const torch::Tensor& rows, int64_t first,
                                              const std::vector<torch::Tensor>& shared)>;
 
-/// As many rows, one at least, as make 2^25 numbers (128 MiB in fp32) with this many columns.
+/// The number of rows, one at least, that make 2^25 numbers (128 MiB in fp32) with this many
+/// columns.
 int64_t rows_at_a_time(int64_t columns);
 
 /// `function` of all rows [N, ...], called for `chunk` of them at a time, so that what it holds

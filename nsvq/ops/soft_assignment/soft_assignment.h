@@ -7,9 +7,9 @@
 namespace nsvq {
 
 // Soft assignments of latents [N, d] to K codes, p_i = softmax of the logits of latent i, without
-// the N x K matrix: rows are taken a chunk at a time (row_chunks.h), some 2^25 numbers, in forward
-// and again in backward. Gradients are exact, for all tensors given. A multiple of N K d in time,
-// of 2^25 numbers in memory.
+// the N x K matrix: forward and backward work on a chunk of rows at a time (row_chunks.h), some
+// 2^25 numbers. Gradients are exact, for all tensors given. Time is a multiple of N K d, memory of
+// 2^25 numbers.
 
 struct SoftAssignment {
   torch::Tensor usage;    ///< [K], sum_i p_ij

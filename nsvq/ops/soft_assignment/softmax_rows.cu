@@ -1,6 +1,6 @@
-// Softmaxes of rows (softmax_rows.h), a block a row: what the plain version does in tens of passes
-// over the logits takes one forward and three backward. What a block reads again is still in the
-// cache: few rows are under way at a time.
+// Softmaxes of rows (softmax_rows.h), a block per row: one pass forward and three backward, where
+// the plain version makes tens of passes over the logits. A block reads again what is still in the
+// cache, since few rows are under way at a time.
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(kThreads)
     rows_kernel(Rows rows, int64_t* __restrict__ indices, float* __restrict__ entropies) {
   auto largest = Largest::none();
   auto mass = Mass::none();
-  // Less the row's first logit: the entropy is a difference of numbers as large as the logits.
+  // Relative to the row's first logit: the entropy is a difference of numbers as large as the
+  // logits.
   const float origin = rows.logits[blockIdx.x * rows.codes];
   rows.each([&](int64_t code) {
     const Four logits = rows.of(rows.logits, code), noise = rows.noise(code);
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   entropies[blockIdx.x] = logf(mass.sum) + mass.top - mass.moment / mass.sum;
 }
 
-/// kPulled, kWeighted: which of the two terms there are.
+/// The gradient of the logits. kPulled, kWeighted: which of the two terms there are.
 template <bool kPulled, bool kWeighted>
 __global__ void __launch_bounds__(kThreads)
     gradient_kernel(Rows rows, const float* __restrict__ temperature,
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
       if constexpr (kPulled) drawn.add(noisy.at[i], pulled.at[i]);
       if constexpr (kWeighted) plain.add(logits.at[i], 0);
     }
-    // For the same thread below: cheaper than to draw again.
+    // Read by this thread below, which is cheaper than to draw again.
     if constexpr (kPulled) rows.put(noisy, gradients, code);
   });
   if constexpr (kPulled) drawn = of_block(drawn);

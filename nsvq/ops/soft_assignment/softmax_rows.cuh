@@ -16,7 +16,7 @@ constexpr float kLowest = -3e38f;
 struct Rows {
   const float* logits;
   int64_t codes;
-  const int64_t* seed;  ///< or none
+  const int64_t* seed;  ///< null: no noise
   int64_t first;
   bool in_fours;  ///< rows begin at multiples of 16 bytes
 
@@ -47,8 +47,9 @@ struct Rows {
     }
   }
 
-  /// Calls visit(code) for the thread's share of the block's row: fours of places, which share what
-  /// one call of the engine gives. Where rows are no multiples of four, `has` tells which are its.
+  /// Calls visit(code) for the thread's share of the block's row: fours of numbers, which share one
+  /// call of the engine. Where rows are no multiples of four, `has` tells which numbers are the
+  /// row's.
   template <typename Visit>
   __device__ void each(Visit visit) const {
     const int64_t begin = (first + blockIdx.x) * codes, end = begin + codes;
@@ -77,7 +78,7 @@ struct Largest {
   }
 };
 
-/// Symmetric in the two, so that all threads of a block get one result.
+/// a * of_a + b * of_b, symmetric in the two, so that all threads of a block get one result.
 __device__ inline float weighted(float a, float of_a, float b, float of_b) {
   return __fadd_rn(__fmul_rn(a, of_a), __fmul_rn(b, of_b));
 }
@@ -111,7 +112,7 @@ struct Mass {
   }
 };
 
-/// Of the block's threads together, for each of them.
+/// Merges the parts of a block's threads; every thread gets the result.
 template <typename Part>
 __device__ Part of_block(Part part) {
   __shared__ Part parts[kWarps];

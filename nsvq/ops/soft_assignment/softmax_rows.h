@@ -6,21 +6,21 @@
 
 namespace nsvq {
 
-// Softmaxes of rows of logits [n, K], with Gumbel noise and without. The noise of a number depends
-// on the seed (seeded_random.h; none without it) and on its place among all rows, of which these
-// begin at number `first`. Those that are not said to have gradients are operators of the
+// Softmaxes of rows of logits [n, K], with and without Gumbel noise. The noise of a number depends
+// on the seed (seeded_random.h; none without it) and on its index among all rows, of which the
+// given rows begin at number `first`. Functions not said to have gradients are operators of the
 // dispatcher.
 
 struct Noise {
   std::optional<torch::Tensor> seed;
-  int64_t first = 0;  ///< row
+  int64_t first = 0;  ///< number of the first row
 };
 
-/// Logits with their noise; with the logits' gradient.
+/// Logits plus noise; differentiable with respect to the logits.
 torch::Tensor with_noise(const torch::Tensor& logits, const Noise& noise);
 
-/// Of each row [n]: the index of the largest of logits + noise, the first on ties and any where one
-/// is NaN, and the entropy of softmax(logits) in nats.
+/// For each row [n]: the index of the largest of logits + noise, the first on ties and any where
+/// one is NaN, and the entropy of softmax(logits) in nats.
 struct SoftmaxRows {
   torch::Tensor indices, entropy;
 };

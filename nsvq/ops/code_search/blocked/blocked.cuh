@@ -1,4 +1,4 @@
-// What the kernels of blocked.h share.
+// Definitions that the kernels of blocked.h share.
 #pragma once
 
 #include "nsvq/ops/code_search/blocked/blocked.h"
@@ -6,7 +6,7 @@
 
 namespace nsvq::blocked {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;  ///< of kernels that give a warp a row
+constexpr int kThreads = 256, kWarps = kThreads / 32;  ///< in kernels that give a warp a row
 constexpr float kAbsent = 1e38f;                       ///< a score that no code has
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
@@ -16,7 +16,7 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
-/// Centred and scaled. Scaled first, so that the difference cannot overflow.
+/// A value centred and scaled: scaled first, so that the difference cannot overflow.
 __device__ inline float placed(float value, float centre, float scale) {
   return value * scale - centre * scale;
 }

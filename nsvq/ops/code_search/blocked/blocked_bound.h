@@ -9,12 +9,11 @@
 //
 // - Rounding the inputs: |A.B - A'.B'| <= |a| |B'| + |A| |b|. |a| and |b| are measured, and
 //   enlarged by u |A| and u |B| for the subtraction of the centre.
-// - The product A'.B' of d terms, each of which is exact before it is added. A matrix unit adds k
-// >= 2 terms and its sum
-//   so far at once, aligned to the largest of them, and may cut off each, and the result, below 24
-//   bits: at most (k + 2) errors of 2^-23 |A'| |B'| a step, since no term and no partial sum
-//   exceeds |A'| |B'|, so 2 d 2^-23 |A'| |B'| in all. Fused multiply-adds, in any order and with
-//   any split of the sum, are off by less.
+// - The product A'.B' of d terms, each of which is exact before it is added. A matrix unit adds
+//   k >= 2 terms and its sum so far at once, aligned to the largest of them, and may cut off each,
+//   and the result, below 24 bits: at most (k + 2) errors of 2^-23 |A'| |B'| a step, since no term
+//   and no partial sum exceeds |A'| |B'|, so 2 d 2^-23 |A'| |B'| in all. Fused multiply-adds, in
+//   any order and with any split of the sum, are off by less.
 // - |B|^2, summed up by 32 lanes: (d / 32 + 10) u of it. The difference, and the comparison of s
 //   with a limit: a few u of |B|^2 + 2 |A'| |B'|. Both are less than (2 d + 20) 2^-23 of these.
 // - Values whose products or squares leave the normal range of fp32: the scale puts the largest
@@ -54,19 +53,19 @@ struct RowNorms {
   float norm, residual;
 };
 
-/// From the sums of squares of fl(X) and of X' - fl(X).
+/// RowNorms from the sums of squares of fl(X) and of X' - fl(X).
 C10_HOST_DEVICE inline RowNorms norms_of(float square, float error) {
   const float norm = sqrtf(square) * 1.001f + 1e-16f;
   const float residual = sqrtf(error) * 1.001f + norm * 0x1p-23f + 1e-16f;
   return {norm + residual, residual};
 }
 
-/// Relative error of a product of d terms, and of what is done with it.
+/// Relative error of a product of d terms and of the operations after it.
 inline float product_error(int64_t dimension) {
   return 1.01f * static_cast<float>(2 * dimension + 20) * 0x1p-23f;
 }
 
-/// E of the comment above; grows with each of its arguments.
+/// E as derived above; grows with each of its arguments.
 C10_HOST_DEVICE inline float score_error(const RowNorms& latent, const RowNorms& code,
                                          float product_error) {
   const float inputs = latent.residual * code.norm + latent.norm * code.residual;

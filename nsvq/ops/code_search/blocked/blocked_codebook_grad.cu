@@ -9,7 +9,8 @@ namespace nsvq::blocked {
 
 namespace {
 
-/// A warp recomputes a winner's score, |B|^2 - 2 A'.B', which the products are compared with.
+/// Computes each winner's score again, |B|^2 - 2 A'.B', which products are compared with; by a
+/// warp.
 __global__ void __launch_bounds__(kThreads)
     anchor_kernel(const __grid_constant__ Block block, const int64_t* indices,
                   const float* denominators, Anchor* anchors) {
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   anchors[latent] = {score, weighs ? log2f(denominators[latent]) : 0.0f, weighs ? winner : -1};
 }
 
-/// A thread turns four products into weights.
+/// Turns products into weights, four per thread.
 __global__ void __launch_bounds__(kThreads)
     weigh_kernel(const __grid_constant__ Block block, const Anchor* anchors) {
   const int64_t i = (blockIdx.x * int64_t{kThreads} + threadIdx.x) * 4;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   const float4 squares = *reinterpret_cast<const float4*>(block.codes.squares + place);
   const auto weight = [&](float product, float square, int64_t code) {
     if (anchor.winner < 0 || anchor.winner == code) return 0.0f;
-    // A code that seems nearer than the winner is so by rounding alone.
+    // Only rounding makes a code seem nearer than the winner.
     const float nearness = fminf((anchor.score - score_of(product, square)) * rate, 0.0f);
     const float exact = exp2f(nearness - anchor.log2sum);
     return block.frame.rounds ? rounded_to_tf32(exact) : exact;
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
   *reinterpret_cast<float4*>(block.products + i) = products;
 }
 
-/// sum_i w_ij (c_j - z_i), both centred; column d of the sums holds sum_i w_ij.
+/// Writes sum_i w_ij (c_j - z_i), both centred; column d of the sums holds sum_i w_ij.
 __global__ void __launch_bounds__(kThreads)
     codebook_grad_kernel(const __grid_constant__ Block block, const float* sums, int64_t count,
                          float* grads) {

@@ -25,7 +25,8 @@ __device__ void each_pair(const float* a, const float* b, int64_t d, Add add) {
   }
 }
 
-/// Squared distance in fp64, term by term in their order and not fused (as exact_distance).
+/// Squared distance in fp64, term by term in their order and not fused, as exact_distance computes
+/// it.
 __device__ inline double measured(const float* latent, const float* code, int64_t d) {
   double sum = 0;
   each_pair(latent, code, d, [&](float a, float b) {
@@ -35,7 +36,8 @@ __device__ inline double measured(const float* latent, const float* code, int64_
   return sum;
 }
 
-/// In fp32, off by less than (d + 4) 2^-24 of it unless it leaves the normal range.
+/// Squared distance in fp32, off by less than (d + 4) 2^-24 of it unless it leaves the normal
+/// range.
 __device__ inline float roughly_measured(const float* latent, const float* code, int64_t d) {
   float sum = 0;
   each_pair(latent, code, d, [&](float a, float b) { sum = fmaf(a - b, a - b, sum); });
@@ -53,7 +55,7 @@ __device__ inline bool near_least(float rough, float shrink, uint32_t* least) {
   return !normal || rough * shrink <= __uint_as_float(so_far);
 }
 
-/// The fp64 distance by a whole warp, for one candidate: terms are added in the order of
+/// Squared distance in fp64 by a whole warp, for one candidate: terms are added in the order of
 /// `measured`, but loads do not wait for each other.
 __device__ inline double measured_by_warp(const float* latent, const float* code, int64_t d) {
   double sum = 0;

@@ -1,4 +1,4 @@
-// Latents and codes as the products of blocked.h take them.
+// Packs latents and codes for the products of blocked.h.
 #include <c10/cuda/CUDAException.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ __device__ void widen(Widest* widest, const Widest& other) {
   atomicMax(&widest->residual, other.residual);
 }
 
-/// Within the block first: atomic operations on one address are done one after the other.
+/// Widens the bounds, within the block first: atomic operations on one address are done one after
+/// the other.
 __device__ void widen_together(Widest* widest, const RowNorms& of_warp) {
   __shared__ Widest of_block;
   if (threadIdx.x == 0) of_block = {0, 0};
@@ -34,7 +35,7 @@ __device__ void widen_together(Widest* widest, const RowNorms& of_warp) {
   if (threadIdx.x == 0) widen(widest, of_block);
 }
 
-/// A warp packs a row at a time.
+/// Packs rows, a warp one row at a time.
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(Matrix source, const __grid_constant__ Frame frame,
                 const __grid_constant__ Rows rows) {

@@ -1,11 +1,11 @@
 // The passes of the operators on a GPU by blocked matrix products (blocked.h).
 #pragma once
 
-#include "nsvq/ops/code_search/hopper/search_passes.h"
+#include "nsvq/ops/code_search/gpu_passes.h"
 
 namespace nsvq::blocked {
 
-/// As of search_passes.h.
+/// The functions of gpu_passes.h by blocked products.
 void search(const code_search_cuda::Inputs& in, double tau, const code_search_cuda::Found& found);
 at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& indices,
                          const at::Tensor& denominators, double tau);

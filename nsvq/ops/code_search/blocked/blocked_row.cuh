@@ -37,7 +37,7 @@ __device__ inline Terms terms_of(float score, float reference, float rate) {
   return {e, static_cast<double>(e) * above};
 }
 
-/// Adds what `part` has summed up, and its code unless that is the winner.
+/// Adds the sums of `part`, and its code unless that is the winner.
 __device__ inline void add_state(const State& part, int32_t winner, float rate, State& state) {
   const double above = static_cast<double>(part.reference) - state.reference;
   const double share = exp2f(static_cast<float>(-above * rate));
@@ -56,7 +56,7 @@ struct Row {
         first(static_cast<int>(blockIdx.y) * kPanel),
         products(block.products + blockIdx.x * block.codes.padded) {}
 
-  /// Place in the block of codes of a thread's i-th score.
+  /// Index, in the block of codes, of a thread's i-th score.
   __device__ int place(int i) const {
     return first + (i / 4 * kBlock + static_cast<int>(threadIdx.x)) * 4 + i % 4;
   }
@@ -80,7 +80,8 @@ struct Row {
     }
   }
 
-  /// Any code gives an upper bound; each thread takes that of its least score.
+  /// Least scores and upper bound of the row. Any code gives an upper bound; each thread takes that
+  /// of its least score.
   __device__ Least least(const Block& block, const RowNorms& own, float product_error,
                          const float (&scores)[kPerThread]) const {
     __shared__ float uppers[kWarpCount], scores_of_warps[kWarpCount];
@@ -111,13 +112,14 @@ struct Row {
     return all;
   }
 
-  /// Places within the panel of the codes that may be nearest, in any order: there is room for all.
+  /// Indices within the panel of the codes that may be nearest, in any order: there is room for
+  /// all.
   static __device__ uint16_t* candidates() {
     __shared__ uint16_t list[kPanel];
     return list;
   }
 
-  /// Lists the candidates; their number. The block's widest bounds rule most scores out.
+  /// Lists the candidates and returns their number. The block's widest bounds rule most scores out.
   __device__ int gather(const Block& block, const Limits& limits, float least,
                         const float (&scores)[kPerThread]) const {
     __shared__ int count;
@@ -142,7 +144,7 @@ struct Row {
     return count;
   }
 
-  /// The nearest of the listed codes and of the one before.
+  /// The nearest of the listed codes and the code `before`.
   __device__ Nearest nearest(const Block& block, int count, const Nearest& before) const {
     __shared__ Nearest of_warps[kWarpCount];
     if (count == 0) return before;
@@ -161,7 +163,7 @@ struct Row {
     return best;
   }
 
-  /// Sums over the panel without the winner at `winner` of the block's codes; for thread 0.
+  /// Sums over the panel without the winner, the code `winner` of the block; for thread 0.
   __device__ Terms terms(float reference, float rate, int64_t winner,
                          const float (&scores)[kPerThread]) const {
     __shared__ Terms of_warps[kWarpCount];
@@ -187,7 +189,7 @@ struct Row {
   }
 
   int64_t latent;
-  int first;  ///< place of the panel's first code in the block
+  int first;  ///< index of the panel's first code in the block
   const float* products;
 
  private:
@@ -204,7 +206,7 @@ struct Row {
     return block.given_latents.values + latent * block.frame.dimension;
   }
 
-  /// A candidate for each warp.
+  /// The nearest of at most one candidate per warp.
   __device__ Nearest of_few(const Block& block, int count) const {
     const auto warp = static_cast<int>(threadIdx.x / 32);
     if (warp >= count) return {0, -1};
@@ -212,9 +214,9 @@ struct Row {
     return {measured_by_warp(own(block), one.values, block.frame.dimension), one.code};
   }
 
-  /// The nearest of a thread's share of the candidates. Where there are many, as of codes that lie
-  /// together, fp32 distances leave most of them out. Which ones fp64 is asked about depends on the
-  /// order of threads; the result does not.
+  /// The nearest of a thread's share of the candidates. Where there are many, as when codes lie
+  /// close together, fp32 distances rule most of them out. Which ones are measured in fp64 depends
+  /// on the order of threads; the result does not.
   __device__ Nearest of_many(const Block& block, int count) const {
     __shared__ uint32_t least;
     if (threadIdx.x == 0) least = __float_as_uint(kAbsent);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kResident = 768;  ///< threads on a processor at least, to keep its memory busy
 
-/// A thread block brings one latent's state up to date with a panel of the block's codes.
+/// Updates one latent's state with a panel of the block's codes, by a thread block.
 template <int kBlock, bool kSums>
 __global__ void __launch_bounds__(kBlock, kResident / kBlock)
     sweep_kernel(const __grid_constant__ Block block, float product_error) {
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kBlock, kResident / kBlock)
   if (threadIdx.x == 0) state = after;
 }
 
-/// The states of all splits as one.
+/// The state of a latent merged from all splits.
 __device__ State merged(const Block& block, int64_t latent, int splits, float rate) {
   const auto part = [&](int split) -> const State& {
     return block.states[split * block.given_latents.rows + latent];
@@ -62,10 +62,10 @@ __device__ State merged(const Block& block, int64_t latent, int splits, float ra
   return all;
 }
 
-/// Loss and denominator from the sums over all codes but the winner. Scores are compared with the
-/// winner's own score, so that errors which all codes of a latent share cancel; the winner's
-/// distance is exact. No code is nearer than the winner, which bounds both where products leave no
-/// digit.
+/// Writes loss and denominator from the sums over all codes but the winner. Scores are compared
+/// with the winner's own score, so that errors which all codes of a latent share cancel; the
+/// winner's distance is exact. No code is nearer than the winner, which bounds both where products
+/// leave no digit.
 __device__ void write_loss(const State& all, const Unit& unit, int64_t codes, int64_t latent,
                            const Results& results) {
   const double above = static_cast<double>(all.score) - all.reference;

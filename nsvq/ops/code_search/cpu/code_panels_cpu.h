@@ -10,8 +10,8 @@
 
 namespace nsvq {
 
-/// A codebook [K, d] of fp32 for tiled scores: panels of 16 codes times -2, the same component of
-/// all sixteen adjacent. The last panel is filled up with zeros.
+/// A codebook [K, d] of fp32 for tiled scores: panels of 16 codes times -2, with a component of all
+/// sixteen adjacent. The last panel is padded with zeros.
 class CodePanels {
  public:
   explicit CodePanels(const torch::Tensor& codebook);
@@ -46,16 +46,16 @@ class CodePanels {
 /// Norms in fp64, which no finite fp32 numbers overflow, of rows [rows, d].
 std::vector<double> norms_of(const float* values, int64_t rows, int64_t dimension);
 
-/// The largest of norms, 0 of none; infinite or NaN if one of them is.
+/// The largest of the norms, 0 without any; infinite or NaN if one of them is.
 double largest_of(const std::vector<double>& norms);
 
 /// Floats that strips for `rows` rows need.
 int64_t strips_size(int64_t rows, int64_t inner);
 
-/// Rows [rows, d] as strips [rows / 10, d, 10], filled up with zeros.
+/// Packs rows [rows, d] as strips [rows / 10, d, 10], padded with zeros.
 void pack_strips(const float* values, int64_t rows, int64_t dimension, float* strips);
 
-/// Transposed: the d components of the rows, each times its row's factor, and the factors
+/// Packs the transpose: the d components of the rows, each times its row's factor, and the factors
 /// themselves as one component more, as strips [(d + 1) / 10, rows, 10].
 void pack_component_strips(const float* values, const float* factors, int64_t rows,
                            int64_t dimension, float* strips);

@@ -12,9 +12,9 @@ class CodebookGradSums {
  public:
   explicit CodebookGradSums(const CodePanels& panels);
 
-  /// Adds those of `rows` latents with the codes of `count` panels from `panel` on. components are
-  /// the latents (pack_component_strips); weights are panels [rows, 16], `stride` apart. Panels
-  /// belong to one thread at a time.
+  /// Adds the terms of `rows` latents and the codes of `count` panels from `panel` on. components
+  /// are the latents (pack_component_strips); weights are panels [rows, 16], `stride` apart. A
+  /// panel belongs to one thread at a time.
   void add(int64_t panel, int64_t count, const float* components, int64_t rows,
            const float* weights, int64_t stride);
 
@@ -23,7 +23,7 @@ class CodebookGradSums {
 
  private:
   int64_t codes_, dimension_;
-  torch::Tensor sums_;  // [panels, d + 1, 16], the last row that of p_ij
+  torch::Tensor sums_;  // [panels, d + 1, 16], the sums of p_ij in the last row
 };
 
 }  // namespace nsvq

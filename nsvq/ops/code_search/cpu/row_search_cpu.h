@@ -6,8 +6,8 @@
 
 namespace nsvq {
 
-/// The place of one latent's weights if they are kept: those of a panel are adjacent, those of
-/// panels `stride` apart.
+/// Where the weights of one latent are kept, if at all: those of a panel are adjacent, panels are
+/// `stride` apart.
 struct RowWeights {
   float* first = nullptr;
   int64_t stride = 0;
@@ -24,8 +24,8 @@ struct RowResult {
   double share;        ///< one over the sum of the weights that refer to it, the winner's included
 };
 
-/// Bounds of the errors of a latent's scores (derived in search_sweep_cpu.cpp): square |c|^2 +
-/// product |c| + least.
+/// Bounds of the errors of a latent's scores (derived in search_sweep_cpu.cpp), as coefficients:
+/// square |c|^2 + product |c| + least.
 struct ScoreErrors {
   double square = 0, product = 0, least = 0;
   double of(double norm) const { return (square * norm + product) * norm + least; }
@@ -50,11 +50,11 @@ class RowSearch {
         rate_(rate),
         kept_(kept) {}
 
-  /// Scores of `count` panels from `panel` on, 10 * 16 apart, and the least of them. The scores are
-  /// overwritten. Returns the score that the kept weights of this piece refer to.
+  /// Takes the scores of `count` panels from `panel` on, 10 * 16 apart, and the least of them. The
+  /// scores are overwritten. Returns the score that the kept weights of this piece refer to.
   float meet(float* scores, float least, int64_t panel, int64_t count);
 
-  /// After all pieces. The winner's kept weight becomes 0.
+  /// The result, after all pieces. The winner's kept weight becomes 0.
   RowResult finish(const float* latent, const float* codebook, int64_t dimension);
 
  private:
@@ -64,7 +64,7 @@ class RowSearch {
     double error;
   };
 
-  /// Notes the codes that can still be the nearest; the first with the least score.
+  /// Notes the codes that can still be the nearest; returns the first with the least score.
   int64_t note_candidates(const float* scores, float least, int64_t panel, int64_t count);
   void replace_best(float score, int64_t code);
   void drop_beaten();
@@ -75,7 +75,7 @@ class RowSearch {
   const float* norms_;
   float rate_;
   RowWeights kept_;
-  double upper_ = std::numeric_limits<double>::infinity();  ///< that the winner does not exceed
+  double upper_ = std::numeric_limits<double>::infinity();  ///< bound of the winner's exact score
   float best_ = std::numeric_limits<float>::infinity();
   int64_t best_code_ = -1;
   double sum_ = 0, scored_ = 0;

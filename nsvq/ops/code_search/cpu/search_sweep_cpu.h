@@ -28,16 +28,16 @@ inline float rate_of(double tau) {
   return static_cast<float>(std::min(std::numbers::log2e / tau, 1e30));
 }
 
-/// Weights of latents, [panels, latents, 16], and the scores they refer to, [pieces, latents],
-/// where `latents` is the number there is a place for.
+/// Weights of latents, [panels, latents, 16], and the scores they refer to, [pieces, latents];
+/// `latents` is the number of latents that fit.
 struct KeptWeights {
   float* weights;
   float* references;
   int64_t latents;
 };
 
-/// results [end - begin] of the latents from `begin` to `end`. Their weights go to the first places
-/// of `kept` if there is any.
+/// Computes results [end - begin] of the latents from `begin` to `end`. Their weights become the
+/// first ones of `kept`, unless it is null.
 void sweep_rows(const Sweep& sweep, int64_t begin, int64_t end, RowResult* results,
                 const KeptWeights* kept);
 

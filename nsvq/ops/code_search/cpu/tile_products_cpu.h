@@ -30,7 +30,7 @@ struct TileKernels {
   int64_t (*next_within)(const float* scores, int64_t from, int64_t count, float limit);
 
   /// e = 2^((reference - score) * rate) of one row's scores, none of which is below the reference.
-  /// Weights are stored `stride` apart from panel to panel; they may take the scores' place.
+  /// Weights are stored `stride` apart from panel to panel; they may overwrite the scores.
   WeightSums (*weigh)(const float* scores, int64_t count, float reference, float rate,
                       float* weights, int64_t stride);
 
@@ -40,7 +40,7 @@ struct TileKernels {
                        int64_t stride, int64_t count, float* sums);
 };
 
-/// Those for the processor at hand (instruction_set.h).
+/// The kernels for the processor at hand (instruction_set_cpu.h).
 const TileKernels& tile_kernels();
 
 }  // namespace nsvq

@@ -8,9 +8,8 @@
 //
 // - Rounding: |X.Y - X'.Y'| <= |x| |Y| + |X'| |y|. Errors of fp16 are measured.
 // - The product on the tensor cores: kappa |X'| |Y'|, kappa = (20 d / 16 + 4) 2^-23, as for the
-// first
-//   pass (tile_layout.h). The row's powers of two are taken out exactly, but for products below the
-//   range of fp32: then both rows are below 2^-60, and 1e-30 covers them.
+//   first pass (tile_layout.h). The row's powers of two are taken out exactly, but for products
+//   below the range of fp32: then both rows are below 2^-60, and 1e-30 covers them.
 // - |Y|^2, summed up by 32 lanes, and the last rounding: 24 2^-24 |Y|^2, as there.
 // - The fp64 distances that decide, of a code and of the centre, whose score counts as 0:
 //   2 (d + 2) 2^-53 |X|^2, less than kappa 2^-29 |X|^2.
@@ -24,32 +23,32 @@
 
 namespace nsvq::crowds {
 
-/// What is known of a row of differences: |Y|^2, upper bounds of |Y| and |y|, and the number that
-/// takes what fp16 holds back to the common scale.
+/// A row of differences: |Y|^2, upper bounds of |Y| and |y|, and the factor from its fp16 values to
+/// the common scale.
 struct alignas(16) Difference {
   float square, norm, error, unit;
 };
 
-/// The power of two of a row whose largest value is `top`.
+/// The exponent of the power of two of a row whose largest value is `top`.
 C10_HOST_DEVICE inline int exponent_for(float top) {
   if (!(top > 0)) return 0;
   const int exponent = 13 - ilogbf(top);
   return exponent < -20 ? -20 : exponent > 100 ? 100 : exponent;
 }
 
-/// From the sums of squares of the fp32 differences and of what fp16 lost of them. 1e-15 and 1e-17
-/// stand for what is lost where squares are below the range of fp32.
+/// The Difference of a row, from the sums of squares of its fp32 differences and of what fp16 lost
+/// of them. 1e-15 and 1e-17 stand for what is lost where squares are below the range of fp32.
 C10_HOST_DEVICE inline Difference difference_of(float square, float lost, float unit) {
   const float length = sqrtf(square) * 1.0001f + 1e-15f;
   const float error = sqrtf(lost) * 1.0001f + 0x1p-23f * length + 1e-17f;
   return {square, length + error, error, unit};
 }
 
-/// A row whose differences overflow fp32, as no row does whose distances fp32 holds: with an error
-/// that makes every code a hit, the square of it covering that of |Y|^2.
+/// The Difference of a row whose differences overflow fp32, as those of no row do whose distances
+/// fp32 holds: its error makes every code a hit, and the square of it covers that of |Y|^2.
 C10_HOST_DEVICE inline Difference unknown_difference() { return {0, 1e15f, 1e15f, 1}; }
 
-/// The part of the bound that a latent has, slightly enlarged for the rounding of the bound itself.
+/// A latent's coefficients in the bound, slightly enlarged for the rounding of the bound itself.
 struct Slopes {
   float norm, error, of_distances;
 };

@@ -1,4 +1,4 @@
-// 16 latents of a crowd against codes of it in shared memory, by a warp (crowds.h).
+// Products of 16 latents of a crowd with codes of it in shared memory, by a warp (crowds.h).
 #pragma once
 
 #include "nsvq/ops/code_search/crowds/crowd_rows.cuh"
@@ -10,13 +10,14 @@ constexpr int kTile = 16;   ///< latents of a product
 
 constexpr int threads_for(int panels) { return panels <= 2 ? 512 : 256; }
 
-/// Hits of a warp on their way to the latents' lists: each place there takes long to get, so 32 are
+/// A warp's hits on their way to the latents' lists: an entry there takes long to get, so 32 are
 /// asked for at a time.
 struct HitQueue {
   int32_t latents[64];
   Candidate hits[64];
 
-  /// All lanes call, with a hit or none (-1); `count` is that of the hits here.
+  /// Called by all lanes, with a hit or without one (latent -1); `count` is the number of hits
+  /// queued.
   __device__ void add(const Crowds& crowds, int32_t latent, const Candidate& hit, int& count) {
     const int lane = threadIdx.x % 32;
     const uint32_t votes = __ballot_sync(~0u, latent >= 0);
@@ -39,12 +40,12 @@ struct HitQueue {
   }
 };
 
-/// Codes as differences to the centre of their crowd, and some room after the last: codes are read
-/// by eights.
+/// Codes as differences to the centre of their crowd, and 8 rows to spare: codes are read by
+/// eights.
 template <int kPanels>
 struct Rows {
-  /// In fp16 values: neighbouring rows are 64 bytes apart modulo 128, as 16-byte loads of two rows
-  /// at a time need it.
+  /// The distance of neighbouring rows, in fp16 values: 64 bytes modulo 128, as 16-byte loads of
+  /// two rows at a time need it.
   static constexpr int kPitch = kPanels * kPanelColumns + 32;
   uint16_t values[(kRows + 8) * kPitch];
   Difference differences[kRows + 8];
@@ -61,7 +62,8 @@ struct Shares {
     if (threadIdx.x < kCentres) counts[threadIdx.x] = 0;
   }
   __device__ int add(int crowd) { return atomicAdd(&counts[crowd], 1); }
-  /// `sizes` are the latents of each crowd. Codes past the room are left out.
+  /// Divides the rows among the crowds by their counts, and the products by their `sizes` in
+  /// latents. Codes that do not fit are left out.
   __device__ void place(const int32_t* sizes) {
     if (threadIdx.x >= kCentres) return;
     const auto lane = static_cast<int>(threadIdx.x);
@@ -77,7 +79,7 @@ struct Shares {
   }
   __device__ int rows() const { return firsts[kCentres]; }
   __device__ int tiles() const { return first_tiles[kCentres]; }
-  /// The crowd that has a product.
+  /// The crowd to which a product belongs.
   __device__ int crowd_of(int tile) const {
     return 31 - __clz(__ballot_sync(~0u, first_tiles[threadIdx.x % 32] <= tile));
   }
@@ -101,11 +103,11 @@ __device__ inline void mma(float (&sums)[4], uint32_t a0, uint32_t a1, uint32_t 
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-/// 16 latents of a crowd. Blocks begin at different ones, so that one finds the floors that another
-/// has raised.
+/// 16 latents of a crowd. Blocks begin at different tiles, so that one finds the floors that
+/// another has raised.
 struct Tile {
   int crowd;
-  int32_t latents[2];  ///< the thread's: -1 past the last
+  int32_t latents[2];  ///< the thread's two: -1 past the last
 
   __device__ Tile(const Crowds& crowds, const int32_t* sizes, const int32_t* starts,
                   const Shares& shares, int tile) {
@@ -120,7 +122,7 @@ struct Tile {
   }
 };
 
-/// The two latents of a thread, 8 rows apart: lanes of a quad have them in common.
+/// The two latents of a thread, 8 rows apart, shared by the lanes of a quad.
 template <int kPanels>
 struct Pair {
   uint4 values[2][2 * kPanels];
@@ -145,8 +147,8 @@ struct Pair {
     }
   }
 
-  /// Products with 8 codes. A thread's 16 bytes of 32 columns are two steps of 16: which columns
-  /// meet in a step does not matter, if they are the same of latents and codes.
+  /// Products with 8 codes. A thread's 16 bytes of 32 columns are two steps of 16: the order of
+  /// columns does not matter as long as latents and codes have one.
   __device__ void multiply(const Rows<kPanels>& rows, int first, float (&sums)[4]) const {
     const int lane = threadIdx.x % 32;
     const auto* from =
@@ -180,8 +182,8 @@ struct Pair {
   }
 };
 
-/// The hits of 16 latents among the codes of their crowd: products once to raise the floors, and a
-/// second time those, 8 codes each, that may hold a hit.
+/// Queues the hits of 16 latents among the codes of their crowd: computes all products once to
+/// raise the floors, and again those, 8 codes each, that may hold a hit.
 template <int kPanels>
 __device__ void find_hits(const Crowds& crowds, const Tile& tile, const Shares& shares,
                           const Rows<kPanels>& rows, HitQueue& queue) {

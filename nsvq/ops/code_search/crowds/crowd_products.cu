@@ -1,10 +1,10 @@
 // Products of the latents in crowds with the codes about their centres (crowds.h).
 //
-// A block has every so-many-th code, a thread one code at a time. It compares its codes with the
-// centres of all crowds, 32 at a time: by 16 columns first, which nearly all others fail, and then
-// by marks where there are any. Codes that belong to a crowd are rounded, as differences to its
-// centre, into shared memory, ordered by crowd; then the warps take 16 latents of a crowd at a time
-// against its codes there, with the tensor cores.
+// The codes are dealt to the blocks in turn, and a thread has one code at a time. It compares its
+// code with the centres of all crowds, 32 at a time: by 16 columns first, which nearly all codes
+// fail, and then by marks where there are any. Codes that belong to a crowd are rounded, as
+// differences to its centre, into shared memory, ordered by crowd; then each warp multiplies 16
+// latents of a crowd at a time with the crowd's codes there, on the tensor cores.
 
 #include "nsvq/ops/code_search/crowds/crowd_mma.cuh"
 #include "nsvq/ops/code_search/crowds/sort_crowds.cuh"
@@ -17,11 +17,12 @@ using namespace crowds;
 
 constexpr int kColumns = 16;
 
-/// The centres of some crowds.
+/// The centres of up to kCentres crowds.
 struct Centres {
   float columns[kCentres][kColumns];
   float limits[kCentres];
-  int32_t codes[kCentres], sizes[kCentres], starts[kCentres];  ///< latents, and where they are
+  /// A crowd has `sizes` latents, from `starts` on.
+  int32_t codes[kCentres], sizes[kCentres], starts[kCentres];
 
   __device__ void load(const Problem& problem, int first, int count) {
     const Crowds& crowds = problem.crowds;
@@ -39,7 +40,7 @@ struct Centres {
     }
   }
 
-  /// The crowds to which a code may belong, by its first columns.
+  /// The crowds to which a code may belong, by its first columns: a bit for each.
   __device__ uint32_t near(const float* code, int64_t d) const {
     float own[kColumns];
 #pragma unroll
@@ -59,8 +60,9 @@ struct Centres {
   }
 };
 
-/// Of 32 crowds from `first` on, a multiple of 32, those for which a code is marked, or that have
-/// no marks. Past the last crowd marks are not set, and `near` is 0.
+/// Bitmask of the crowds first, ..., first + 31 (first is a multiple of 32) that must test this
+/// code: those of `near` for which it is marked or that have no marks. Past the last crowd marks
+/// are not set, and `near` is 0.
 __device__ uint32_t marked_for(const Crowds& crowds, int64_t code, int first, uint32_t near) {
   static_assert(kCentres == 32, "a bit of a word each");
   if (first >= crowds.marked) return near;
@@ -77,7 +79,7 @@ __device__ uint32_t marked_for(const Crowds& crowds, int64_t code, int first, ui
   return near & bits;
 }
 
-/// Whether a code belongs to a crowd. An equal of the centre with a higher index cannot win.
+/// Whether a code belongs to a crowd. A code equal to the centre with a higher index cannot win.
 __device__ bool belongs(const Problem& problem, int32_t code, int32_t centre, float limit) {
   const int64_t d = problem.dimension;
   const float* a = problem.codes.values + code * d;
@@ -103,7 +105,7 @@ __device__ bool belongs(const Problem& problem, int32_t code, int32_t centre, fl
   return sum <= limit && !(equal && code > centre);
 }
 
-/// Rounds the codes in shared memory, a warp four at a time, since a load takes long.
+/// Rounds the codes in shared memory; a warp loads four at a time to hide latency.
 template <int kPanels>
 __device__ void load_rows(const Problem& problem, const Centres& centres, float scale,
                           const Shares& shares, Rows<kPanels>& rows) {
@@ -129,8 +131,8 @@ __device__ void load_rows(const Problem& problem, const Centres& centres, float 
   }
 }
 
-/// The latents of all crowds against the codes in shared memory. Which latents come next is read
-/// ahead.
+/// Multiplies the latents of all crowds with the codes in shared memory. The indices of the next
+/// latents are loaded ahead.
 template <int kPanels>
 __device__ void multiply_rows(const Crowds& crowds, const Centres& centres, const Shares& shares,
                               Rows<kPanels>& rows) {
@@ -149,7 +151,7 @@ __device__ void multiply_rows(const Crowds& crowds, const Centres& centres, cons
   }
 }
 
-/// The code of each thread against up to 32 crowds. `near` has the crowds that are still to be
+/// Tests the code of each thread against up to 32 crowds; `near` has those that are still to be
 /// done.
 template <int kPanels>
 __device__ void take_codes(const Problem& problem, const Centres& centres, float scale,
@@ -164,7 +166,7 @@ __device__ void take_codes(const Problem& problem, const Centres& centres, float
     shares.place(centres.sizes);
     __syncthreads();
     const int row = member ? shares.firsts[crowd] + rank : 0;
-    if (row < kRows) near &= near - 1;  // else there is no room for it this time
+    if (row < kRows) near &= near - 1;  // else it has no room in this round
     if (member && row < kRows) {
       rows.codes[row] = code;
       rows.crowds[row] = crowd;

@@ -13,7 +13,7 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-/// Writes a row's differences to its centre, by a warp. `scale` is common to all rows.
+/// Writes a row's differences to its centre, in fp16, by a warp. `scale` is common to all rows.
 template <int kPanels>
 __device__ Difference pack_difference(const packing::Lane<kPanels>& row,
                                       const packing::Lane<kPanels>& centre, float scale,
@@ -25,7 +25,7 @@ __device__ Difference pack_difference(const packing::Lane<kPanels>& row,
     top = fmaxf(top, fabsf(v[i]));
   }
   top = warp_max(top);
-  const bool overflow = !(top < 1e6f);  // of a difference, though both values are finite
+  const bool overflow = !(top < 1e6f);  // a difference of finite values can overflow
   const int exponent = overflow ? 0 : exponent_for(top);
   const float up = scalbnf(1.0f, exponent), down = scalbnf(1.0f, -exponent);
   float square = 0, error = 0;

@@ -13,9 +13,10 @@
 // members; no other can be the nearest of any of its latents, whatever the first pass made of it. A
 // code with the very values of m loses to it unless its index is lower, and is left out.
 //
-// Where latents are far from their codes, as in first epochs, that is nearly every code for each of
-// hundreds of crowds. Then another pass marks the codes whose scores of the first pass come within
-// the error bounds of a latent's best (mark_crowds_sm90.cu), and the others are no members either.
+// Where latents are far from their codes, as in the first epochs, these are nearly all codes, for
+// each of hundreds of crowds. Then another pass marks the codes whose scores of the first pass come
+// within the error bounds of a latent's best (mark_crowds_sm90.cu), and codes without a mark are no
+// members.
 //
 // Scores have a proven error (crowd_bound.h). The centre's own score is 0, exactly, and the listed
 // code of the highest score has one known in fp64: from these on the floor of a latent rises to the
@@ -34,36 +35,36 @@
 namespace nsvq {
 
 constexpr int kMostHits = 128;
-/// Crowds that the products take at a time. With no more of them marks cost more than they spare.
+/// Crowds compared at a time. With no more of them marks cost more than they save.
 constexpr int kCentres = 32;
 
-/// Crowds that have marks, a bit a code; of others all codes count as marked. Memory for 512 of
-/// them is at most half of what the tiles of codes take.
+/// The number of crowds that have marks, a bit per code; for crowds without marks every code counts
+/// as marked. Memory for 512 of them is at most half of that for the tiles of codes.
 inline int64_t marked_crowds(int64_t latents, int64_t words) {
   const int64_t most = std::max<int64_t>((int64_t{16} << 20) / (words * 4), 512);
   return std::min(latents, most) / kCentres * kCentres;
 }
 
-/// A latent as it joins a crowd: the rank is its place among the crowd's latents.
+/// A latent in a crowd; `rank` is its index among the crowd's latents.
 struct CrowdMember {
   int32_t latent, centre, rank;
 };
 
-/// On the GPU; what is indexed by centre has room for every code.
+/// Arrays on the GPU; those indexed by centre have room for every code.
 struct Crowds {
-  /// Latents, crowds, blocks that have begun, whether all is sorted, latents that are far from
-  /// their centre: zero on entry.
+  /// Five counts, zero on entry: latents in crowds, crowds, blocks that have begun, whether the
+  /// latents are sorted, latents that are far from their centre.
   int32_t* counts;
-  int32_t* sizes;      ///< [K] latents of a centre: zero on entry
-  int32_t* limits;     ///< [K] bits of the largest 4 |z - m|^2 of a centre: zero on entry
+  int32_t* sizes;      ///< [K] number of latents of a centre: zero on entry
+  int32_t* limits;     ///< [K] bits of a centre's largest 4 |z - m|^2: zero on entry
   int32_t* firsts;     ///< [K] where the latents of a centre begin in `latents`
   int32_t* centres;    ///< [crowds]
-  int32_t* places;     ///< [K] where a centre is in `centres`
+  int32_t* places;     ///< [K] index of a centre in `centres`
   int32_t* centre_of;  ///< [N] -1: in no crowd
   float* scores;       ///< [N] lower bounds of the best score in the first pass
-  uint32_t* marks;     ///< [words, marked] a bit for a code, of the first crowds
+  uint32_t* marks;     ///< [words, marked] a bit per code, for the first crowds
   int32_t marked, words;
-  CrowdMember* members;             ///< [latents] as they joined
+  CrowdMember* members;             ///< [latents] in the order in which they joined
   int32_t* latents;                 ///< [latents] crowd by crowd
   uint16_t* rows;                   ///< [N, panels * 64] differences to the centre, fp16
   crowds::Difference* differences;  ///< [N]
@@ -79,7 +80,7 @@ struct Crowds {
   }
 };
 
-/// The first pass and what comes of it.
+/// The first pass, the values it works on, its results and the crowds that it leaves.
 struct Problem {
   SearchPass pass;
   Matrix latents, codes;
@@ -95,11 +96,11 @@ void rerank_candidates(const Problem& problem, cudaStream_t stream);
 /// Marks codes for the latents in crowds, where that is worth it.
 void mark_crowds(const Problem& problem, cudaStream_t stream);
 
-/// The hits of the latents in crowds.
+/// Finds the hits of the latents in crowds.
 void multiply_crowds(const Problem& problem, int processors, cudaStream_t stream);
 
-/// Results of the latents in crowds: by their hits or, where these are too many, by differences
-/// with every code.
+/// Writes the results of the latents in crowds: by their hits or, where these are too many, by
+/// differences with every code.
 void finish_crowds(const Problem& problem, cudaStream_t stream);
 
 }  // namespace nsvq

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "nsvq/ops/code_search/hopper/exact_scan.cuh"
+#include "nsvq/ops/code_search/crowds/exact_scan.cuh"
 #include "nsvq/ops/code_search/hopper/latent_candidates.cuh"
 #include "nsvq/ops/code_search/hopper/pack_rows.cuh"
 
@@ -15,7 +15,7 @@ constexpr int64_t kMostBlocks = 1024;
 constexpr int kWarps = kThreads / 32;
 static_assert(kWarps <= kRows);
 
-/// The nearest of a latent's hits; none (-1) if these are not all there.
+/// The nearest of a latent's hits; none (-1) if there were more than its list holds.
 __device__ Nearest nearest_hit(const Problem& problem, int64_t latent) {
   const Crowds& crowds = problem.crowds;
   const int64_t d = problem.dimension;
@@ -34,8 +34,8 @@ __device__ Nearest nearest_hit(const Problem& problem, int64_t latent) {
   return nearest_of_warp(best);
 }
 
-/// Loss and denominator of a latent by the sums of the first pass, by a warp. False: these do not
-/// give them.
+/// Writes loss and denominator of a latent by the sums of the first pass, by a warp. False: these
+/// do not give them.
 template <int kPanels>
 __device__ bool complete(const Problem& problem, int64_t latent, const Nearest& winner) {
   if (winner.code < 0) return false;
@@ -47,7 +47,7 @@ __device__ bool complete(const Problem& problem, int64_t latent, const Nearest& 
   return candidates.reach() <= kMostReach && complete_sums(problem, candidates, winner, row, unit);
 }
 
-/// Latents of a block, one a warp, that are to be compared with every code.
+/// Latents of a block, one per warp at most, that are to be compared with every code.
 struct Left {
   int32_t latents[kRows];
   int warps[kRows];
@@ -71,9 +71,9 @@ struct Left {
   __device__ scans::Group group() const { return {latents, count}; }
 };
 
-/// As a rule there are no latents in crowds. How many hits a latent has depends on which blocks
-/// came first, so what is done without them must give the same: the nearest code does, and sums are
-/// those of the first pass wherever these give them.
+/// Finishes the latents in crowds, of which there are usually none. How many hits a latent has
+/// depends on the order of blocks, so the way without hits must give equal results: the nearest
+/// code is the nearest either way, and sums are those of the first pass wherever these give them.
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads, 4)
     finish_kernel(const __grid_constant__ Problem problem, float rate) {

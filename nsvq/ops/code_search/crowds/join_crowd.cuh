@@ -1,4 +1,4 @@
-// How latents come into crowds (crowds.h).
+// Adds latents to crowds (crowds.h).
 #pragma once
 
 #include "nsvq/ops/code_search/crowds/crowd_rows.cuh"
@@ -6,9 +6,9 @@
 
 namespace nsvq::crowds {
 
-/// Two of a latent's codes, of the first 32 in each of its lists, which have them in the order of
-/// tiles: the hopeful one of lowest index, which latents near the same codes have in common as a
-/// rule, and the one of the highest score.
+/// Two of a latent's codes, among the first 32 in each of its lists, which have them in the order
+/// of tiles: `centre`, the hopeful one of lowest index, which latents near the same codes usually
+/// share, and `best`, the one with the highest score.
 struct Listed {
   int32_t centre, best;
 };
@@ -46,7 +46,7 @@ __device__ inline bool is_far(float limit, float scale, const WidestBounds& wide
   return limit * scale * scale > 0.04f * widest.norm * widest.norm;
 }
 
-/// Adds a latent to the crowd of its centre; the place of the crowd if it is the first, else -1.
+/// Adds a latent to the crowd of its centre; returns the crowd's index if it is the first, else -1.
 __device__ inline int add_to_crowd(const Crowds& crowds, int32_t latent, int32_t centre) {
   const int rank = atomicAdd(crowds.sizes + centre, 1);
   crowds.members[atomicAdd(crowds.counts, 1)] = {latent, centre, rank};
@@ -57,7 +57,7 @@ __device__ inline int add_to_crowd(const Crowds& crowds, int32_t latent, int32_t
   return place;
 }
 
-/// A latent joins the crowd of its centre, by a warp. Not inlined, since few do.
+/// Adds a latent to the crowd of its centre, by a warp. Not inlined, since few latents need it.
 template <int kPanels>
 __device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> candidates,
                                   Unit unit) {
@@ -78,7 +78,8 @@ __device__ __noinline__ void join(const Problem& problem, Candidates<kPanels> ca
     crowds.differences[latent] = difference;
     crowds.floors[latent] = __float_as_int(first_floor(to_centre, to_best, unit.scale));
     crowds.hit_counts[latent] = 0;
-    // Enlarged for the rounding of sums in fp32; of numbers above zero the bits have their order.
+    // Enlarged for the rounding of sums in fp32; bits of numbers above zero compare as the numbers
+    // do.
     const float limit = static_cast<float>(4 * to_centre) * 1.0002f + 1e-36f;
     atomicMax(crowds.limits + listed.centre, __float_as_int(limit));
     crowds.centre_of[latent] = listed.centre;

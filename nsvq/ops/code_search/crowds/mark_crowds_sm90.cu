@@ -1,6 +1,6 @@
-// The codes that latents in crowds may be nearest to (crowds.h): the products of the first pass
-// once more, now that its best score is known, and the codes that come within the error bounds of
-// it are marked.
+// Marks the codes that may be nearest to latents in crowds (crowds.h): computes the products of the
+// first pass again, now that a latent's best score is known, and marks the codes that come within
+// the error bounds of it.
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/code_search/crowds/crowds.h"
@@ -16,13 +16,14 @@ namespace {
 
 using namespace sm90;
 
-/// A latent of the thread: its floor, above all scores if there is nothing to mark.
+/// One of the thread's latents. Its floor is above all scores if there is nothing to mark.
 struct Marker {
   float floor = 1e38f;
   Slack slack{0, 0};
-  uint32_t* marks = nullptr;  ///< those of its crowd, of the first 32 codes
+  uint32_t* marks = nullptr;  ///< its crowd's word for the first 32 codes
 
-  /// 32 codes, `offset` words further. As a rule another latent of the crowd has marked them.
+  /// Marks codes in the word `offset` words further on. Usually another latent of the crowd has
+  /// marked them already.
   __device__ void add(int64_t offset, uint32_t bits) const {
     uint32_t* word = marks + offset;
     if (bits & ~__ldcg(word)) atomicOr(word, bits);
@@ -39,8 +40,8 @@ __device__ Marker marker_of(const Problem& problem, int64_t latent, float rate) 
           crowds.marks + crowds.places[centre]};
 }
 
-/// Marks what a tile has for the thread's two latents, 8 rows apart. Each lane of a quad has a word
-/// of its marks (of a tile of 64 rows the first two).
+/// Marks codes of a tile for the thread's two latents, 8 rows apart. Each lane of a quad writes one
+/// word of marks (with tiles of 64 rows only the first two lanes do).
 template <int kPanels, int kCount>
 __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float twice_rate, int t,
                           const Marker (&markers)[2], int marked) {
@@ -58,7 +59,7 @@ __device__ void mark_tile(float (&scores)[kCount], const uint8_t* tile, float tw
     uint32_t own = 0;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      uint32_t bits = 0;  // of the lane's two codes in each eight
+      uint32_t bits = 0;  // two codes in each eight are the lane's
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         if (scores[16 * w + i / 2 * 4 + 2 * r + i % 2] >= limits[r]) {

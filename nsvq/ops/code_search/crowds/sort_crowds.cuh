@@ -5,7 +5,7 @@
 
 namespace nsvq::crowds {
 
-/// By one block.
+/// Sorts the latents by crowd, by one block.
 __device__ inline void sort_latents(const Crowds& crowds) {
   __shared__ int next;
   if (threadIdx.x == 0) next = 0;
@@ -16,7 +16,7 @@ __device__ inline void sort_latents(const Crowds& crowds) {
     __stcg(crowds.firsts + centre, atomicAdd(&next, crowds.sizes[centre]));
   }
   __syncthreads();
-  constexpr int kBatch = 8;  // loads at a time, since each takes long
+  constexpr int kBatch = 8;  // loads in flight, to hide latency
   for (int first = threadIdx.x; first < latents; first += kBatch * blockDim.x) {
     CrowdMember member[kBatch];
     int place[kBatch];
@@ -28,13 +28,14 @@ __device__ inline void sort_latents(const Crowds& crowds) {
     for (int i = 0; i < kBatch; ++i) {
       place[i] = member[i].rank + __ldcg(crowds.firsts + member[i].centre);
     }
-    // Those past the last are the last once more.
+    // Entries past the last repeat the last one.
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) __stcg(crowds.latents + place[i], member[i].latent);
   }
 }
 
-/// The block that comes first sorts, and the others wait for it: it is running, so it will end.
+/// The first block to come sorts, and the others wait for it: it is running already, so it will
+/// end.
 __device__ inline void sort_once(const Crowds& crowds) {
   __shared__ bool first;
   if (threadIdx.x == 0) first = atomicAdd(crowds.counts + 2, 1) == 0;

@@ -1,11 +1,11 @@
-// What the four threads of a quad keep of a latent during the first pass: the list of its
+// A latent's state during the first pass, kept by the four threads of a quad: the list of its
 // candidates, and sums over all other codes.
 //
-// As a rule a tile has no candidate for a thread or one, which is found in its registers
-// (few_candidates.cuh). Where some thread has many, or a closed list is to be opened, the scores go
-// through shared memory, where a loop can reach them, 64 codes at a time, and the warp takes its
-// latents one after the other, two codes to a lane: so much code for each register would not fit
-// the instruction cache.
+// Usually a thread has no candidate in a tile or one, which is found in its registers
+// (candidates_in_registers.cuh). Where some thread has many, or a closed list may be reopened, the
+// scores go through shared memory, where a loop can reach them, 64 codes at a time, and the warp
+// works on its latents one after the other, two codes to a lane: unrolled over registers, so much
+// code would not fit the instruction cache.
 #pragma once
 
 #include "nsvq/ops/code_search/hopper/tile_ring.cuh"
@@ -14,20 +14,20 @@ namespace nsvq::sm90 {
 
 struct State {
   float floor = -1e38f, sum = 0, moment = 0;
-  int places = 0;  ///< of the list that are taken; ~ of it if the list is closed
+  int places = 0;  ///< candidates in the list; ~ of their number if it is closed
   Slack slack;
 
   __device__ bool closed() const { return places < 0; }
   __device__ int count() const { return closed() ? ~places : places; }
   __device__ void open() { places = count(); }
-  /// The score from which on a code of a tile calls for attention: a candidate's or, if the list is
+  /// The least score of a tile's code that calls for attention: a candidate's or, if the list is
   /// closed, one that raises the floor.
   __device__ float call(const Header& tile) const {
     return fmaf(slack.of(tile), closed() ? wake_of(tile) : -1.0f, floor);
   }
 };
 
-/// Moves the sums of a latent to a higher floor.
+/// Raises a latent's floor and rescales its sums.
 __device__ inline void raise_floor(State& state, float floor) {
   const float drop = state.floor - floor, share = power_of_two(drop);
   state.moment = share > 0 ? share * fmaf(drop, state.sum, state.moment) : 0.0f;
@@ -41,7 +41,7 @@ struct Board {
   static constexpr int kCodes = 64, kPitch = 72;
   float scores[8][kPitch];
 
-  /// Where a lane keeps the scores 2 i and 2 i + 1 of its latent.
+  /// The cells of a lane for the scores 2 i and 2 i + 1 of its latent.
   __device__ float2& own(int i) {
     return *reinterpret_cast<float2*>(&scores[threadIdx.x % 32 / 4][8 * i + threadIdx.x % 4 * 2]);
   }
@@ -51,16 +51,16 @@ struct Lists {
   const SearchPass* pass;
   int row;  ///< of the thread's first latent
   int split;
-  int room = 0;  ///< of each list, for the tile at hand
+  int room = 0;  ///< capacity of each list at the current tile
 
-  /// Room grows with the tiles that were seen: a latent in a crowd closes its list after few codes,
-  /// which are less to write and to measure, while one that is near a code now and then keeps it
-  /// open.
+  /// The capacity of lists grows with the number of tiles seen: a latent in a crowd then closes its
+  /// list after few codes, which leaves less to write and to measure, while one that is near a code
+  /// now and then keeps its list open.
   __device__ void grow(int tiles) { room = min(pass->capacity, 16 + tiles / 4); }
   __device__ int room_of(int latent) const { return latent < pass->count ? room : 0; }
 };
 
-/// What is known of 64 codes of a tile: two norms a word.
+/// Norms of 64 codes of a tile, two in a word, and what else their error bounds depend on.
 struct Bounds {
   const Header& header;
   const uint32_t* norms;
@@ -68,13 +68,12 @@ struct Bounds {
 };
 
 __device__ inline float warp_max(float value) {
-  const int bits =
-      __float_as_int(value);  // with the signs turned they have the order of the values
+  const int bits = __float_as_int(value);  // with the signs flipped they compare as the values do
   const int most = __reduce_max_sync(~0u, bits ^ (bits >> 31 & 0x7fffffff));
   return __int_as_float(most ^ (most >> 31 & 0x7fffffff));
 }
 
-/// A latent as the whole warp sees it.
+/// A latent's state, broadcast from its owner to the whole warp.
 struct Seen {
   float floor;
   int places;
@@ -87,15 +86,14 @@ struct Seen {
               __shfl_sync(~0u, state.slack.beta, owner)} {}
 };
 
-/// Whether no code that went to the sums of a closed list, and none in the list, can be the nearest
-/// any more.
+/// Whether no code in the sums of a closed list, and none in the list, can be the nearest any more.
 template <bool kSums>
 __device__ bool all_left_behind(const SearchPass& pass, const Seen& seen, float risen) {
   const float reach = seen.slack.of(*pass.widest);
   return seen.floor + reach < risen && (!kSums || reach <= kMostReach);
 }
 
-/// Sums over a list that is given up.
+/// Sum and moment of the candidates of a list that is given up.
 __device__ inline float2 sums_of(const Candidate* list, int count, float floor) {
   float sum = 0, moment = 0;
   for (int i = threadIdx.x % 32; i < count; i += 32) {
@@ -110,8 +108,8 @@ __device__ inline float2 sums_of(const Candidate* list, int count, float floor) 
   return {sum, moment};
 }
 
-/// Takes a latent's candidates among 64 codes out of the scores of the board. A list without room
-/// for all of them is closed, and stays it until the floor has risen above all that it missed.
+/// Moves a latent's candidates among 64 codes from the board to its list. A list without room for
+/// all of them is closed until the floor has risen above every code that it missed.
 template <bool kSums>
 __device__ void collect_several(Board& board, int owner, const Bounds& bounds, int first_code,
                                 const Lists& lists, int offset, State& state) {
@@ -169,7 +167,7 @@ __device__ void collect_several(Board& board, int owner, const Bounds& bounds, i
   __syncwarp();
 }
 
-/// Looks after the latents that call, on 64 codes.
+/// Collects candidates among 64 codes for the latents that call.
 template <bool kSums>
 __device__ void attend(Board& board, bool calls, const Bounds& bounds, int first_code,
                        const Lists& lists, int offset, State& state) {

@@ -5,7 +5,7 @@
 
 namespace nsvq {
 
-/// tau <= 0: a search alone.
+/// The unit for values in this range; tau <= 0: a search without the loss.
 __device__ inline Unit unit_of(const ValueRange* range, double tau) {
   const bool finite = range->code < 0x7f800000u;
   const float largest =
@@ -14,7 +14,8 @@ __device__ inline Unit unit_of(const ValueRange* range, double tau) {
   const int exponent = largest > 0 ? ilogbf(largest) : 0;
   const float scale = scalbnf(1.0f, min(13 - exponent, 110));
   if (tau <= 0) return {scale, 1.0f, finite};
-  // Beyond these limits the weights of codes as large as the largest are equal, or one has it all.
+  // Beyond these limits the weights of codes as large as the largest are all equal, or one code has
+  // all the weight.
   const double rate = 1.4426950408889634 / (tau * scale * scale);
   return {scale, static_cast<float>(fmin(fmax(rate, 0x1p-60), 0x1p60)), finite};
 }
@@ -22,40 +23,41 @@ __device__ inline Unit unit_of(const ValueRange* range, double tau) {
 template <int kPanels>
 constexpr float kKappa = (20.0f * 4 * kPanels + 4) * 0x1p-23f;
 
-/// Whether norms in a tile differ so much that its bound says little of most of its codes.
+/// Whether norms in a tile differ so much that the tile's bound is far too wide for most of its
+/// codes.
 __device__ inline bool is_uneven(const Header& tile) { return tile.least < 0.25f * tile.norm; }
 
-/// Scores above the floor of a closed list by this many error bounds of their tile raise it. At 1
-/// each code that is a little nearer than those before it would, and in a crowd there are many; but
-/// the bound of an uneven tile is far above that of most codes.
+/// A score raises the floor of a closed list if it exceeds the floor by this many error bounds of
+/// its tile. At 1 every code slightly nearer than those before it would raise it, and a crowd has
+/// many; an uneven tile has 1 all the same, since its bound is far above that of most codes.
 __device__ inline float wake_of(const Header& tile) { return is_uneven(tile) ? 1.0f : 1.5f; }
 
-/// Codes that a closed list leaves to the sums have scores of at most the floor + wake_of error
-/// bounds, and are off by one more: so many bounds, a little added for rounding, are a tile's
-/// reach.
+/// A tile's reach in error bounds. Codes that a closed list leaves to the sums have scores of at
+/// most the floor + wake_of bounds, and are off by one bound more; a little is added for rounding.
 __device__ inline float reach_of(const Header& tile) { return 1.01f * (1 + wake_of(tile)); }
 
-/// Where the norms of a tile's codes follow its header: two in a word.
+/// The norms of a tile's codes, stored behind its header: two in a word.
 __device__ inline const uint32_t* norms_of(const Header& header) {
   return reinterpret_cast<const uint32_t*>(&header + 1);
 }
 __device__ inline float low_norm(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_norm(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
-/// At most 1 % more, for bounds: the low norm stays in its last bits.
+/// The high norm or at most 1 % more, which will do for bounds: the low norm stays in its last
+/// bits.
 __device__ inline float high_norm_or_more(uint32_t pair) { return __uint_as_float(pair); }
 
 /// The error bounds of a tile's codes for a latent, each by the code's own norm: where norms in a
-/// tile are very different, the largest says little of the others. fp16 is off by 2^-11 of a value,
-/// or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256); and |B|^2, for
-/// gamma, is at most |B| times the largest norm of the tile.
+/// tile differ much, the tile's bound is far too wide for most codes. fp16 is off by 2^-11 of a
+/// value, or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256); and |B|^2,
+/// for gamma, is at most |B| times the largest norm of the tile.
 struct CodeSlack {
   float slope, base, most;
   __device__ float of(float norm) const { return fminf(most, fmaf(slope, norm, base)); }
 };
 
-/// Where centring overflowed there is no bound. Scores are below 2^100 (values are scaled to 2^15,
-/// the rate is at most 2^60), so by this one every code is a candidate, and a row without a code
-/// (kNothing) is none.
+/// The slack where centring overflowed, which has no bound. Scores are below 2^100 (values are
+/// scaled to 2^15, the rate is at most 2^60), so with it every code is a candidate, and a row
+/// without a code (kNothing) is none.
 constexpr float kMostSlack = 5e37f;
 
 /// Coefficients of a latent's error bound, slightly enlarged for their own rounding.
@@ -91,8 +93,8 @@ __device__ inline Slack slack_of(const Row& row, float rate) {
   return {2.002f * rate * (row.residual + kKappa<kPanels> * row.norm), 2.002f * rate * row.norm};
 }
 
-/// Weights in closed lists are relative to a floor that scores exceed by up to their tile's reach;
-/// fp32 does not overflow as long as that is no more than this, in powers of two.
+/// Largest reach with which sums stay finite, as a power of two: weights that closed lists leave to
+/// the sums are relative to a floor that scores exceed by up to their tile's reach.
 constexpr float kMostReach = 64;
 
 }  // namespace nsvq

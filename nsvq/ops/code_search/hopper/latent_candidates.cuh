@@ -1,4 +1,4 @@
-// A latent's candidates after the first pass, as the warp sees them that has the latent.
+// The candidates of a latent after the first pass, read by the warp that finishes the latent.
 #pragma once
 
 #include "nsvq/ops/code_search/crowds/crowds.h"
@@ -12,7 +12,8 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
-/// The squared distance of a latent to a code, by the whole warp: exact but for its last digits.
+/// The squared distance of a latent to a code in fp64, by the whole warp: its last digits may
+/// differ from those of exact_distance.
 __device__ inline double shared_distance(const float* latent, const float* code, int64_t d) {
   double sum = 0;
   for (int64_t k = threadIdx.x % 32; k < d; k += 32) {
@@ -39,8 +40,8 @@ struct Candidates {
   Slack slack;
   float floor, rate;
 
-  /// Calls visit(candidate) for the lane's share of all, in an order of its own; every lane takes
-  /// part in each step.
+  /// Calls visit(candidate) for the lane's share of all candidates. All lanes call it equally
+  /// often, with code -1 where there is none.
   template <typename Visit>
   __device__ void each(Visit visit) const {
     for (int split = 0; split < pass.splits; ++split) {
@@ -53,7 +54,7 @@ struct Candidates {
     }
   }
 
-  /// The same for the first 32 of each list.
+  /// Calls visit(candidate) as `each` does, for the first 32 of each list.
   template <typename Visit>
   __device__ void first_of_each(Visit visit) const {
     for (int split = 0; split < pass.splits; ++split) {
@@ -69,14 +70,15 @@ struct Candidates {
     return one.score >= floor - slack_for<kPanels>(pass.codes, one.code, slack, rate);
   }
 
-  /// How far above the floor of a closed list the score of a code that it left to the sums may be.
+  /// How far the score of a code that a closed list left to the sums may lie above the list's
+  /// floor.
   __device__ float reach() const { return slack.of(*pass.widest); }
 };
 
-/// Loss and denominator of a latent: the sums of all parts and of the candidates that did not win,
-/// relative to the winner's score by its exact distance. A winner that is on no list is in the
-/// sums, and is taken out of them: with an error as each of the others has, so not if these are
-/// few. False: this cannot be done.
+/// Writes loss and denominator of a latent: the sums of all splits and of the candidates that did
+/// not win, relative to the winner's score by its exact distance. A winner that is on no list is in
+/// the sums, and is subtracted from them: with an error as each other code has, so not if there are
+/// few of these. False: this cannot be done.
 template <int kPanels>
 __device__ bool complete_sums(const Problem& problem, const Candidates<kPanels>& candidates,
                               const Nearest& winner, const Row& row, const Unit& unit) {
@@ -86,7 +88,7 @@ __device__ bool complete_sums(const Problem& problem, const Candidates<kPanels>&
   const auto score = static_cast<float>(unit.rate * (row.square - winner.distance * square));
   double sum = 0, moment = 0;
   const auto add = [&](float x, float weight, float weighted) {
-    x = fminf(x, 0.0f);  // above it by errors of scores alone
+    x = fminf(x, 0.0f);  // only errors of scores put it above 0
     const float e = exp2f(x);
     if (!(e > 0 && weight > 0)) return;
     sum += static_cast<double>(e) * weight;

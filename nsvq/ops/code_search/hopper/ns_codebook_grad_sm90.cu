@@ -2,10 +2,10 @@
 // z_i) [K, d] over the latents whose nearest code is not k.
 //
 // A block holds 128 codes, 64 to a warpgroup, and streams the latents through a ring of tiles. The
-// product codes x latents gives scores and these weights, in the registers in which the next
-// product weights x latents takes its left operand; its right one is the same tile, read by the
-// other direction. Weights are at most 1/2 (the winner has at least as much) and go to fp16 times
-// 2^15. Every sum has one owner and one order, so results do not vary.
+// product codes x latents gives scores, which become weights in the registers in which the next
+// product, weights x latents, takes its left operand; its right operand is the same tile, read
+// transposed. Weights are at most 1/2 (the winner has at least as much) and go to fp16 times 2^15.
+// Every sum has one owner and one order, so results do not vary.
 
 #include <c10/cuda/CUDAException.h>
 #include <cuda_fp16.h>
@@ -36,7 +36,8 @@ struct GradPass {
 
 using namespace sm90;
 
-/// Takes the scores of won codes away. Few tiles have any, which a look at the winners tells.
+/// Clears the score of each latent with its winner. Few tiles have winners among the block's codes,
+/// and a vote tells.
 template <int kRows>
 __device__ void drop_winners(float (&scores)[kRows / 2], const int32_t* winners, int group_code,
                              int own_code) {
@@ -55,7 +56,8 @@ __device__ void drop_winners(float (&scores)[kRows / 2], const int32_t* winners,
   }
 }
 
-/// Products to weights times 2^15 in fp16, as the left operand of the next product; their sums.
+/// Turns products into weights times 2^15 in fp16, the left operand of the next product, and adds
+/// them to `totals`.
 template <int kRows>
 __device__ void weigh(float (&products)[kRows / 2], const float* latent_bias,
                       const float (&bias)[2], float twice_rate, uint32_t (&weights)[kRows / 4],
@@ -106,7 +108,7 @@ __device__ void write_grads(const GradPass& pass, const float (&weighted)[kPanel
   }
 }
 
-/// The part of a warpgroup: 64 codes against `count` tiles of latents.
+/// The second pass of a warpgroup: 64 codes against `count` tiles of latents.
 template <int kPanels>
 __device__ void gather(const GradPass& pass, Barriers<kStages>& barriers, const uint8_t* resident,
                        const uint8_t* ring, int64_t count) {
@@ -136,7 +138,8 @@ __device__ void gather(const GradPass& pass, Barriers<kStages>& barriers, const 
     multiply<kPanels>(products, codes, shared_address(tile));
     mma_wait<1>();
     turn.pass(true);
-    // The last tile's second product is through with it, and its biases were read before the turn.
+    // The second product of the tile before has ended, and its biases were read before the turn: it
+    // is free.
     if (lane == 0 && before) barrier_arrive(before);
     before = &barriers.empty[place.stage];
     mma_wait<0>();
@@ -211,7 +214,7 @@ int64_t tiles_of(int64_t latents, int64_t dimension) {
 
 int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors) {
   const int64_t blocks = (codes + kBlockCodes - 1) / kBlockCodes;
-  constexpr int64_t kLeast = 8;  // tiles that make a block worth its start
+  constexpr int64_t kLeast = 8;  // tiles that make a block worth launching
   const int64_t most = std::max<int64_t>(1, tiles_of(latents, dimension) / kLeast);
   return static_cast<int>(std::clamp<int64_t>(processors / blocks, 1, most));
 }

@@ -8,13 +8,13 @@ namespace {
 
 using namespace packing;
 
-/// Winners of a tile of latents follow its bias.
+/// The winners of a tile of latents, stored behind its bias.
 template <int kPanels>
 __device__ int32_t* winners_of(float* bias) {
   return reinterpret_cast<int32_t*>(bias + tile_rows(kPanels));
 }
 
-/// Squared distance, scaled, between a row and another one.
+/// Squared distance of two rows, times scale^2.
 template <int kPanels>
 __device__ float scaled_distance(const Lane<kPanels>& a, const float* other, float scale,
                                  int64_t d) {
@@ -30,7 +30,7 @@ __device__ float scaled_distance(const Lane<kPanels>& a, const float* other, flo
   return warp_sum(sum);
 }
 
-/// What makes a score of a latent the logarithm of its weight times 2^15.
+/// The bias that turns a latent's score into the logarithm (base 2) of its weight times 2^15.
 __device__ float weight_bias(const Unit& unit, float scaled_distance, float square,
                              float denominator) {
   return unit.rate * (scaled_distance - square) - log2f(denominator) + 15.0f;

@@ -1,4 +1,4 @@
-// A row in a tile, and the latents of a block: what the kernels that pack share (tile_layout.h).
+// Packing of rows into tiles (tile_layout.h), shared by the kernels that pack codes or latents.
 #pragma once
 
 #include <c10/cuda/CUDAException.h>
@@ -11,14 +11,14 @@
 namespace nsvq::packing {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kBlockRows = 16;  ///< latents of a block
+constexpr int kBlockRows = 16;  ///< latents per block
 
 __device__ inline float warp_sum(float value) {
   for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
   return value;
 }
 
-/// A row's values as a lane of the warp that packs it holds them: two of each panel.
+/// The values of a row that one lane of the packing warp holds: two of each panel.
 template <int kPanels>
 struct Lane {
   float values[2 * kPanels];
@@ -47,7 +47,8 @@ struct Lane {
   }
 };
 
-/// Writes a row of a tile, centred, scaled and rounded; |A|^2 and the bounds of tile_layout.h.
+/// Writes a row of a tile, centred, scaled and rounded; returns |A|^2 and the bounds of
+/// tile_layout.h.
 template <int kPanels>
 __device__ Row pack_row(const Lane<kPanels>& row, const Lane<kPanels>& centre, bool present,
                         float scale, int64_t d, uint8_t* body, int r) {
@@ -77,14 +78,15 @@ __device__ Row pack_row(const Lane<kPanels>& row, const Lane<kPanels>& centre, b
   }
   square = warp_sum(square);
   const float length = sqrtf(square) * 1.0001f + 1e-15f;
-  // 2^-24 of the length for centring; the sum holds for A as for A rounded; 2^-25 for the fp64
-  // distances (tile_layout.h).
+  // Centring is off by 2^-24 of the length, the fp64 distances by 2^-25 (tile_layout.h). The sum of
+  // length and residual bounds A as well as A rounded.
   const float residual = sqrtf(warp_sum(error)) * 1.0001f + 0x1p-23f * length + 0x1p-25f;
   return {square, length + residual, residual, finite};
 }
 
-/// The latents of a block: kBlockRows of a tile. Calls visit(latent, its values, its row, the bias
-/// of the tile, the place in it); latents past the last have the number -1.
+/// Packs the latents of a block, kBlockRows of a tile, and calls visit(latent, its values, its row,
+/// the tile's bias, the row's index in the tile) for each; latents past the last have the number
+/// -1.
 template <int kPanels, typename Visit>
 __device__ void pack_latent_rows(const Matrix& latents, int64_t d, const Lane<kPanels>& centre,
                                  float scale, int64_t block, uint8_t* tiles, Visit visit) {
@@ -104,7 +106,7 @@ __device__ void pack_latent_rows(const Matrix& latents, int64_t d, const Lane<kP
   }
 }
 
-/// Calls launch(panels as a constant) for the dimension at hand.
+/// Calls launch(number of panels as a constant) for the dimension, and checks the launch.
 template <typename Launch>
 void for_panels(int64_t dimension, Launch launch) {
   const int panels = panels_for(dimension);

@@ -9,7 +9,7 @@ using namespace packing;
 
 constexpr int kBatch = 4;  ///< codes that a warp loads at a time
 
-/// A tile of codes, by a block.
+/// Packs a tile of codes, by a block.
 template <int kPanels>
 __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanels>& centre,
                                const Unit& unit, int64_t tile, uint8_t* tiles,
@@ -57,14 +57,15 @@ __device__ void pack_code_tile(const Matrix& codes, int64_t d, const Lane<kPanel
   const float gamma = unit.rate * (24.1f * 0x1p-24f * norm * norm + 1e-30f);
   *header = {{norm, residual, gamma}, least};
   const float reach = reach_of(*header);
-  // Of numbers above zero the bits have their order.
+  // Bits of numbers above zero compare as the numbers do.
   atomicMax(reinterpret_cast<int*>(&widest->norm), __float_as_int(reach * norm));
   atomicMax(reinterpret_cast<int*>(&widest->residual), __float_as_int(reach * residual));
   atomicMax(reinterpret_cast<int*>(&widest->gamma), __float_as_int(reach * gamma));
   if (is_uneven(*header)) widest->uneven = 1;
 }
 
-/// Blocks from 0 on pack tiles of codes, the others latents. Their weights are not known yet.
+/// The first `code_blocks` blocks pack codes, the rest latents, whose bias is written once their
+/// weights are known (pack_grad_tiles.cu).
 template <int kPanels>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(Matrix codes, Matrix latents, int64_t d, const float* centre_values,

@@ -3,7 +3,7 @@
 #include <c10/cuda/CUDAException.h>
 
 #include "nsvq/ops/code_search/crowds/join_crowd.cuh"
-#include "nsvq/ops/code_search/hopper/finalists.cuh"
+#include "nsvq/ops/code_search/hopper/fp32_filter.cuh"
 
 namespace nsvq {
 
@@ -11,12 +11,12 @@ namespace {
 
 constexpr int kWarps = 8;
 
-/// Codes that wait for their distances, of a warp: more than 32 once another 32 have come.
+/// A warp's codes that wait for their distances, which are computed 32 at a time.
 struct Queue {
   int32_t codes[64];
 };
 
-/// The nearest of the candidates. Where just one can be it, the warp shares its distance.
+/// The nearest of the candidates. If only one is left, the whole warp computes its distance.
 template <int kPanels>
 __device__ Nearest nearest_of(const Problem& problem, const Candidates<kPanels>& candidates,
                               Queue& queue) {
@@ -48,7 +48,7 @@ __device__ Nearest nearest_of(const Problem& problem, const Candidates<kPanels>&
   return nearest_of_warp(finalists.best);
 }
 
-/// Results of a latent that has no nearest code.
+/// Writes the results of a latent that has no nearest code.
 __device__ void write_nothing(const Results& results, int64_t row) {
   const float nan = __int_as_float(0x7fc00000);
   results.indices[row] = -1;
@@ -58,7 +58,7 @@ __device__ void write_nothing(const Results& results, int64_t row) {
   results.denominators[row] = nan;
 }
 
-/// The floor of all parts, and the highest of those that closed their list.
+/// The highest floor of all splits, and the highest of those that closed their list.
 struct Floors {
   float best, closed;
 };
@@ -78,8 +78,8 @@ __device__ Floors floors_of(const SearchPass& pass, int64_t row) {
 }
 
 /// Whether the nearest code may be one that a closed list left to the sums: those have scores of at
-/// most the floor of their part + the reach of their tile. Where the sums themselves may have left
-/// the range of fp32, the latent is treated alike.
+/// most the floor of their split + the reach of their tile. True too where the sums themselves may
+/// have left the range of fp32.
 template <int kPanels>
 __device__ bool may_be_unlisted(const Candidates<kPanels>& candidates, const Floors& floors) {
   if (floors.closed == kNothing) return false;
@@ -87,7 +87,7 @@ __device__ bool may_be_unlisted(const Candidates<kPanels>& candidates, const Flo
   return floors.closed + reach >= floors.best || (candidates.pass.tau > 0 && reach > kMostReach);
 }
 
-/// Everything for a latent, by a warp.
+/// Finishes a latent or adds it to a crowd, by a warp.
 template <int kPanels>
 __device__ void rerank(const Problem& problem, int64_t index, Queue& queue) {
   const SearchPass& pass = problem.pass;

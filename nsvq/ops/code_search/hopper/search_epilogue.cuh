@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "nsvq/ops/code_search/hopper/few_candidates.cuh"
+#include "nsvq/ops/code_search/hopper/candidates_in_registers.cuh"
 
 namespace nsvq::sm90 {
 
@@ -24,7 +24,8 @@ __device__ void add_weights(const float (&scores)[kCount], State& state) {
   state.moment += moment;
 }
 
-/// Products of a tile to scores, and the highest of the thread's two latents, 8 rows apart.
+/// Turns products of a tile into scores; `top` gets the highest of each of the thread's two
+/// latents, 8 rows apart.
 template <int kCount>
 __device__ void score(float (&scores)[kCount], const float* bias, float twice_rate,
                       float (&top)[2]) {
@@ -42,7 +43,8 @@ __device__ void score(float (&scores)[kCount], const float* bias, float twice_ra
   top[1] = fmaxf(highest[2], highest[3]);
 }
 
-/// Scores of one of the thread's latents to the board, 64 codes of the tile; the highest of them.
+/// Writes the scores of one of the thread's latents with 64 codes of the tile to the board; returns
+/// the highest.
 template <int kRow, int kPart, int kCount>
 __device__ float write_board(const float (&scores)[kCount], Board& board) {
   float top = kNothing;
@@ -65,7 +67,7 @@ __device__ void read_board(float (&scores)[kCount], Board& board) {
   }
 }
 
-/// Calls visit(row, part as constants) for the one at hand.
+/// Calls visit(row, part) with the constants that `place` stands for.
 template <int kParts, typename Visit>
 __device__ void at_place(int place, Visit visit) {
   using std::integral_constant;
@@ -78,7 +80,7 @@ __device__ void at_place(int place, Visit visit) {
   }
 }
 
-/// Takes the candidates of the rows (one bit each) by way of the board.
+/// Collects the candidates of the latents in `rows` (one bit each) through the board.
 template <bool kSums, int kCount>
 __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const bool (&calls)[2],
                                  const Header& header, float rate, int first_code,
@@ -105,8 +107,7 @@ __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const b
   }
 }
 
-/// Where norms in a tile differ much: withdraws the calls that the tile's bound makes and the
-/// bounds of its codes do not.
+/// Clears the calls that an uneven tile's bound makes and the bounds of its codes do not.
 template <int kCount>
 __device__ void judge_calls(const float (&scores)[kCount], const Header& header, float rate,
                             const State (&states)[2], bool (&calls)[2]) {
@@ -118,8 +119,8 @@ __device__ void judge_calls(const float (&scores)[kCount], const Header& header,
   for (int r = 0; r < 2; ++r) calls[r] = calls[r] && reach[r] + slack[r].base >= states[r].floor;
 }
 
-/// Reads the products of a tile: candidates to their lists, all other scores to the sums. kUneven:
-/// norms in the tile may differ much.
+/// Turns a tile's products into scores, lists the candidates and adds all other scores to the sums.
+/// kUneven: the tile may be uneven.
 template <int kPanels, bool kSums, bool kUneven, int kCount>
 __device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
                                 int first_code, const Lists& lists, int offset, Board& board,

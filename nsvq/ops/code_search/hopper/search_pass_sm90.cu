@@ -3,10 +3,9 @@
 //
 // A score within the error bounds (tile_layout.h) of the best so far makes its code a candidate;
 // all others go to the sums. Since the bound on the best score only rises, the nearest code is
-// among the candidates, and since no candidate is in the sums, nothing need be taken out of them
-// later: the winner's weight, which may be all there is, never hides the others'. A latent near
-// more codes than its list holds is left to crowds.h; then the winner may be in the sums, among
-// many.
+// among the candidates. Since no candidate is in the sums, nothing has to be subtracted from them
+// later: the winner's weight, which may be nearly all, never hides the others'. A latent near more
+// codes than its list holds is left to crowds.h; then the winner may be in the sums, among many.
 
 #include <c10/cuda/CUDAException.h>
 
@@ -33,7 +32,7 @@ __device__ void write_partial(const State& state, const SearchPass& pass, int64_
   }
 }
 
-/// The part of a warpgroup. kUneven: some tile of codes is uneven.
+/// The first pass of a warpgroup. kUneven: some tile of codes is uneven.
 template <int kPanels, bool kSums, bool kUneven, int kStages>
 __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, const uint8_t* resident,
                        Board* boards, const TileRange& range) {
@@ -75,7 +74,8 @@ __global__ void __launch_bounds__(sm90::kThreads, 1)
   if (threadIdx.x < kReaders) {
     take_registers();
     auto* boards = reinterpret_cast<Board*>(resident + sweep_bytes(kPanels) - 1024);
-    // Apart, so that a search without uneven tiles has none of the code for these in its loop.
+    // Two instances, so that a search without uneven tiles has none of the code for these in its
+    // loop.
     if (pass.widest->uneven) {
       search<kPanels, kSums, true>(pass, barriers, resident, boards, range);
     } else {
@@ -132,8 +132,8 @@ SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, i
       best = splits;
     }
   }
-  // Longer lists take longer to fill and to measure; shorter ones send latents to crowds.h that are
-  // near some dozens of codes, each with another crowd.
+  // Longer lists take longer to fill and to measure; shorter ones would send latents that are near
+  // a few dozen codes to crowds.h, nearly each to a crowd of its own.
   return {static_cast<int>(best), static_cast<int>(std::max<int64_t>(256 / best, 32))};
 }
 

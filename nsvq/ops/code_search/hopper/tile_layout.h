@@ -3,17 +3,17 @@
 //   pack_search_tiles.cu      tiles for the first pass
 //   search_pass_sm90.cu       first pass: candidates and softmax sums of each latent
 //   rerank.cu                 exact nearest code among the candidates, losses, denominators
-//   mark_crowds_sm90.cu       the codes that matter to crowds, where these are many and far
+//   mark_crowds_sm90.cu       codes that may be nearest to far latents of many crowds
 //   crowd_products.cu         latents near more codes than their lists hold (crowds.h)
 //   finish_crowds.cu          their nearest codes, losses, denominators
 //   pack_grad_tiles.cu        tiles for the second pass
 //   ns_codebook_grad_sm90.cu  second pass: the gradient for the codebook
-//   add_parts.cu              sum of its parts, where latents were split
+//   add_parts.cu              sum of that gradient over splits of the latents
 //
-// Values are centred, as a rule on (a sample of) the codes, which leaves distances alone, scaled by
-// a power of two common to latents and codes, and rounded to fp16. A tile holds some rows as panels
-// of 64 columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk copy brings
-// it:
+// Values are centred, usually on the mean of (a sample of) the codes, which leaves distances alone,
+// scaled by a power of two common to latents and codes, and rounded to fp16. A tile holds some rows
+// as panels of 64 columns in the layout of sm90::operand, and 1,024 bytes more, so that one bulk
+// copy brings it:
 //   of codes:    bias [rows] fp32, a Header, norm [rows] bf16 (rounded up)
 //   of latents:  bias [rows] fp32, winner [rows] int32 (for the second pass alone)
 //
@@ -66,18 +66,18 @@ struct CodeBounds {
   float norm, residual, gamma;
 };
 
-/// Of a tile of codes: bounds, and the least norm.
+/// Bounds of a tile of codes, and its least norm.
 struct alignas(16) Header : CodeBounds {
   float least;
 };
 
-/// Of all tiles: the largest of their bounds, each times the tile's reach, and whether any is
-/// uneven.
+/// The largest bounds over all tiles, each multiplied by its tile's reach (reach_of), and whether
+/// any tile is uneven (is_uneven).
 struct alignas(16) WidestBounds : CodeBounds {
   int uneven;
 };
 
-/// What is known of a latent: |A|^2, upper bounds of the norms of A and of its rounding error.
+/// A packed latent: |A|^2, and upper bounds of the norms of A and of its rounding error.
 struct alignas(16) Row {
   float square, norm, residual;
   int finite;
@@ -89,10 +89,11 @@ struct alignas(8) Candidate {
   float score;
 };
 
-/// A latent's state after some of the codes. `floor` is a lower bound of the best score; sum = sum
-/// of 2^(y - floor) and moment = sum of 2^(y - floor) (y - floor) run over the codes that are not
-/// in the list. A list that was full is closed (`places` is negative): from then on candidates go
-/// to the sums, none with a score above floor + wake_of times the latent's bound for the tile.
+/// A latent's state after a split of the codes. `floor` is a lower bound of the best score; sum =
+/// sum of 2^(y - floor) and moment = sum of 2^(y - floor) (y - floor) run over the codes that are
+/// not in the list of candidates. `places` counts the list's candidates. A list that was full is
+/// closed (`places` is ~ of the count): from then on candidates go to the sums, none with a score
+/// above floor + wake_of times the latent's bound for the tile.
 struct alignas(16) Partial {
   float floor, sum, moment;
   int places;
@@ -117,12 +118,12 @@ struct Unit {
   bool finite;
 };
 
-/// Centre [d]: of the codes as a rule (value_range.cu); and the range (zero on entry) of latents
-/// and codes.
+/// Measures the centre [d], usually the mean of the codes (value_range.cu), and the range (zero on
+/// entry) of latents and codes.
 void measure_values(Matrix latents, Matrix codes, int64_t dimension, float* centre,
                     ValueRange* range, int processors, cudaStream_t stream);
 
-/// Where results go; losses and denominators may be null.
+/// Output arrays [N]; losses and denominators may be null.
 struct Results {
   int64_t* indices;
   float* distances;
@@ -130,19 +131,19 @@ struct Results {
   float* denominators;
 };
 
-/// Tiles of all codes, a multiple of 128 of them, the absent ones without a score; tiles of all
-/// latents, a multiple of 256 of them, and their rows [N]. `widest` is zero on entry.
+/// Packs all codes, padded to a multiple of 128 by rows without a score, and all latents, padded to
+/// a multiple of 256, with their rows [N]. `widest` is zero on entry.
 void pack_search_tiles(Matrix codes, Matrix latents, int64_t dimension, const float* centre,
                        const ValueRange* range, double tau, uint8_t* code_tiles,
                        uint8_t* latent_tiles, Row* rows, WidestBounds* widest, cudaStream_t stream);
 
-/// Tiles of latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
+/// Packs latents for the second pass: bias_i = -y(winner) - log2(denominator) + 15.
 void pack_grad_tiles(Matrix latents, Matrix codes, int64_t dimension, const float* centre,
                      const ValueRange* range, double tau, const int64_t* indices,
                      const float* denominators, uint8_t* tiles, cudaStream_t stream);
 
-/// Makes tiles of the first pass ones for the second. A latent whose distance overflows fp32
-/// adds nothing to the gradient.
+/// Turns the first pass's tiles of latents into tiles for the second. A latent whose distance
+/// overflows fp32 adds nothing to the gradient.
 void weight_latent_tiles(int64_t count, int64_t dimension, const ValueRange* range, double tau,
                          const Row* rows, Results results, uint8_t* tiles, cudaStream_t stream);
 
@@ -171,8 +172,8 @@ struct SearchPass {
 /// The first pass: candidates of each latent and, with tau > 0, sums over all other codes.
 void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream);
 
-/// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] parts of it, each over
-/// some of the latents.
+/// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] partial sums, each over a
+/// share of the latents.
 int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors);
 void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix codebook,
                             int64_t latent_count, int64_t dimension, const float* centre,

@@ -6,8 +6,8 @@
 
 namespace nsvq::sm90 {
 
-constexpr int kReaders = 256;             ///< threads of two warpgroups that compute
-constexpr int kThreads = kReaders + 128;  ///< and one of which a thread copies
+constexpr int kReaders = 256;             ///< threads of the two warpgroups that compute
+constexpr int kThreads = kReaders + 128;  ///< with a third warpgroup, one thread of which copies
 
 /// 2^x within 2 units in the last place; results below the normal numbers are 0.
 __device__ inline float power_of_two(float x) {
@@ -41,11 +41,11 @@ struct Barriers {
   }
 };
 
-/// Registers move from the warpgroup that copies to those that compute.
+/// Moves registers from the warpgroup that copies to those that compute.
 __device__ inline void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
 __device__ inline void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 
-/// The place in the ring of the tile at hand: its stage, and the parity of the rounds.
+/// The position of a tile in the ring: its stage, and the parity of the round.
 template <int kStages>
 struct Place {
   int stage = 0;
@@ -57,7 +57,7 @@ struct Place {
   }
 };
 
-/// Copies `count` adjacent tiles through the ring; by one thread.
+/// Copies `count` adjacent tiles through the ring, by one thread.
 template <int kStages>
 __device__ void fill(Barriers<kStages>& barriers, uint8_t* ring, const uint8_t* tiles,
                      int64_t count, uint32_t bytes) {
@@ -69,9 +69,9 @@ __device__ void fill(Barriers<kStages>& barriers, uint8_t* ring, const uint8_t* 
   }
 }
 
-/// The two warpgroups start their products in turns. Else both would wait for theirs at one
-/// time and read them at one time, with the tensor cores idle. A group has the turn between
-/// wait and pass; the first group has it first.
+/// The two warpgroups start their products in turns; without turns both would wait for products at
+/// the same time and read them at the same time, with the tensor cores idle. A group has the turn
+/// between wait and pass; the first group has it first.
 struct Turn {
   int group;
 
@@ -79,7 +79,7 @@ struct Turn {
     if (group == 1) pass(true);
   }
   __device__ void wait() const { asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory"); }
-  /// `more`: there will be another turn of this group.
+  /// `more`: this group will have another turn.
   __device__ void pass(bool more) const {
     if (group == 0 || more) asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
   }

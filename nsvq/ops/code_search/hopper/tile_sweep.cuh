@@ -1,8 +1,9 @@
-// 256 latents of a block against a range of the codes, tile by tile (sm_90a).
+// The products of a block's 256 latents with a range of the codes, tile by tile (sm_90a).
 //
 // The block holds its latents and streams the codes through a ring of tiles. Each of its two
 // warpgroups has 128 latents as two halves of 64 with a product each, so that one half's product is
-// under way while the other's scores are read. A latent's scores lie in the four threads of a quad.
+// under way while the other half's scores are read. A latent's scores lie in the four threads of a
+// quad.
 #pragma once
 
 #include <type_traits>
@@ -16,7 +17,7 @@ __host__ __device__ constexpr int stages_for(int panels) { return panels <= 2 ? 
 __host__ __device__ constexpr int resident_bytes(int panels) {
   return kBlockLatents / tile_rows(panels) * body_bytes(panels);
 }
-/// Shared memory of a block, without what follows the ring.
+/// Bytes of shared memory of a block up to the end of the ring.
 __host__ __device__ constexpr int sweep_bytes(int panels) {
   return 1024 + resident_bytes(panels) + stages_for(panels) * tile_bytes(panels);
 }
@@ -30,7 +31,7 @@ __device__ inline int first_latent() {
 
 #ifdef NSVQ_SM90A
 
-/// The codes' tiles of a block: [first, last).
+/// The tiles of codes that a block reads: [first, last).
 struct TileRange {
   int first, last;
   __device__ explicit TileRange(const SearchPass& pass)
@@ -38,7 +39,7 @@ struct TileRange {
         last(static_cast<int>(int64_t{pass.code_tiles} * (blockIdx.y + 1) / pass.splits)) {}
 };
 
-/// The thread that copies: the block's latents, then the tiles of codes.
+/// Copies the block's latents, then the tiles of codes; by one thread.
 template <int kPanels, int kStages>
 __device__ void copy_tiles(const SearchPass& pass, Barriers<kStages>& barriers, uint8_t* resident,
                            const TileRange& range) {
@@ -54,7 +55,7 @@ __device__ void copy_tiles(const SearchPass& pass, Barriers<kStages>& barriers, 
        tile_bytes(kPanels));
 }
 
-/// A warpgroup: calls visit(products, tile, its number, half as a constant) for each tile.
+/// Calls visit(products, tile, its number, half as a constant) for each tile; by a warpgroup.
 template <int kPanels, int kStages, typename Visit>
 __device__ void sweep_tiles(Barriers<kStages>& barriers, const uint8_t* resident,
                             const TileRange& range, Visit visit) {

@@ -46,7 +46,7 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
       : "memory");
 }
 
-/// Arrives at the barrier, which then waits for so many bytes.
+/// Arrives at the barrier, which then waits for this many bytes.
 __device__ inline void copies_begin(uint64_t* barrier, uint32_t bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),

@@ -1,4 +1,4 @@
-#include "nsvq/ops/code_search/hopper/search_passes.h"
+#include "nsvq/ops/code_search/gpu_passes.h"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/zeros.h>

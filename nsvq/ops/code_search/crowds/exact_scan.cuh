@@ -1,4 +1,4 @@
-// Search and NS loss by differences, for latents that nothing faster decides: a block has some of
+// Search and NS loss by differences, for latents that no faster way decides: a block has some of
 // them in shared memory and visits all codes.
 #pragma once
 
@@ -13,13 +13,13 @@ struct Sums {
 constexpr int kThreads = 128;
 constexpr int kRows = 8;  ///< latents that may share a load of the codes
 
-/// Latents and codes.
+/// All latents and codes.
 struct Scan {
   Matrix latents, codes;
   int64_t dimension;
 };
 
-/// The latents of a block, at most kRows: copied to shared memory, [kRows, d].
+/// The latents of a block, at most kRows; `load` copies them to shared memory [kRows, d].
 struct Group {
   const int32_t* latents;
   int rows;
@@ -132,7 +132,7 @@ __device__ inline void find_nearest(const Scan& scan, const float* latents, int 
   __syncthreads();
 }
 
-/// Sums over the codes for the block's latents, whose winners are known, likewise.
+/// Sums over the codes for the block's latents, whose winners are known, in shared memory.
 __device__ inline void find_sums(const Scan& scan, const Group& group, const float* latents,
                                  float rate, const Results& results, Sums* sums_of_all) {
   __shared__ Sums found[kThreads];

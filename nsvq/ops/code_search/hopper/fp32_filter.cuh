@@ -1,4 +1,4 @@
-// Candidates thinned out by fp32 distances, before fp64 decides among the few that are left.
+// A filter of candidates by fp32 distances, so that fp64 decides among few.
 #pragma once
 
 #include "nsvq/ops/code_search/crowds/crowds.h"
@@ -7,7 +7,7 @@
 
 namespace nsvq {
 
-/// Sums over the warp of eight numbers a lane: lane i gets the sum of number i / 4.
+/// Sums over the warp of eight numbers per lane: lane i gets the sum of number i / 4.
 __device__ inline float sum_of_eight(float (&v)[8]) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -23,9 +23,10 @@ __device__ inline float sum_of_eight(float (&v)[8]) {
   return v[0] + __shfl_xor_sync(~0u, v[0], 1);
 }
 
-/// Codes whose fp32 distances leave open whether they are the nearest so far: one at most in each
-/// lane, measured in fp64 when there is need. fp32 distances are off by less than (d + 4) 2^-24 of
-/// themselves (differences, squares, sums of positive numbers) within the normal range.
+/// Codes that may be the nearest so far by their fp32 distances: one at most in each lane, measured
+/// in fp64 once another one comes, if it may still be the nearest. fp32 distances are off by less
+/// than (d + 4) 2^-24 of themselves (differences, squares, sums of positive numbers) within the
+/// normal range.
 template <int kPanels>
 struct Finalists {
   const Problem& problem;
@@ -51,8 +52,8 @@ struct Finalists {
     const Nearest other{exact_distance(latent, problem.codes.values + pending * d, d), pending};
     if (wins(other, best)) best = other;
   }
-  /// The fp32 distance of the lane's code among up to 32: eight rows at a time, each read by the
-  /// whole warp, since one takes long.
+  /// The fp32 distance of the lane's code among up to 32: the whole warp reads each row, eight rows
+  /// at a time to hide latency.
   __device__ float measure(const int32_t* codes, int count) const {
     const int lane = threadIdx.x % 32;
     float own = 0;

@@ -18,12 +18,12 @@ struct Inputs {
   Matrix codes() const { return {c.const_data_ptr<float>(), c.size(0)}; }
   const float* centre_values() const { return centre.const_data_ptr<float>(); }
   ValueRange* range() const { return reinterpret_cast<ValueRange*>(counters.data_ptr<int>()); }
-  /// Bounds of all tiles, and what Crowds wants to be zero: counts, then [2, K] ints.
+  /// The bounds of all tiles, and memory that Crowds wants to be zero: counts, then [2, K] ints.
   WidestBounds* widest() const {
     return reinterpret_cast<WidestBounds*>(counters.data_ptr<int>() + 4);
   }
   int* crowd_counts() const { return counters.data_ptr<int>() + 8; }
-  /// Room for so many values of a type.
+  /// Uninitialised memory for `count` values of a type.
   template <typename T>
   at::Tensor room(int64_t count) const {
     return at::empty({count * static_cast<int64_t>(sizeof(T))}, z.options().dtype(at::kByte));
@@ -37,7 +37,7 @@ struct Inputs {
   at::Tensor centre, counters;
 };
 
-/// Tensors [N] for the results of a search, with or without the NS loss.
+/// Tensors [N] for the results of a search, with or without those of the NS loss.
 struct Found {
   Found(const at::Tensor& latents, bool with_loss);
   Results results() const;

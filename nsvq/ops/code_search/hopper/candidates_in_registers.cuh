@@ -1,13 +1,14 @@
-// Candidates of the first pass that are found in a thread's registers, where no thread has more
-// than a few: the usual case.
+// Candidates of the first pass that are found in a thread's registers: the usual case, in which no
+// thread has more than a few.
 #pragma once
 
 #include "nsvq/ops/code_search/hopper/candidate_lists.cuh"
 
 namespace nsvq::sm90 {
 
-/// Of a tile, as a lane sees a latent: the latent's floor with it, the lane's candidates, one bit
-/// for each of its codes, and whether these may be several or other than its highest.
+/// A lane's candidates for a latent in one tile: the latent's floor with the tile, a bit for each
+/// of the lane's codes that is a candidate, and whether these may be several or differ from the
+/// code of its highest score.
 struct Few {
   static constexpr int kMost = 4;
   float risen;
@@ -17,8 +18,9 @@ struct Few {
   __device__ bool too_many() const { return __any_sync(~0u, __popc(bits) > kMost); }
 };
 
-/// Calls visit(number of the first, its place in `scores` before that of the latent, both norms)
-/// for the codes of a lane, two at a time.
+/// Calls visit(i, place, both norms) for the codes i and i + 1 of a lane, two at a time. Their
+/// scores are scores[place + kFirst] and the next, where kFirst tells which of the thread's latents
+/// it is.
 template <int kCount, typename Visit>
 __device__ void each_pair(const Header& header, Visit visit) {
 #pragma unroll
@@ -39,7 +41,7 @@ __device__ float highest_with(const float (&scores)[kCount], const Header& heade
   return highest;
 }
 
-/// Of the candidates by an uneven tile's bound those that are it by the bounds of its codes.
+/// Re-tests candidates with each code's own error bound.
 template <int kFirst, int kCount>
 __device__ void judge_each(const float (&scores)[kCount], const Header& header, float rate,
                            const State& state, Few& few) {
@@ -56,7 +58,8 @@ __device__ void judge_each(const float (&scores)[kCount], const Header& header, 
   few.several = true;
 }
 
-/// Puts candidates into the latent's list and, with sums, takes them out of the scores.
+/// Appends candidates to the latent's list; with kSums it clears their scores, so that these are
+/// not summed.
 template <bool kSums, int kFirst, int kCount>
 __device__ void write_few(float (&scores)[kCount], float top, Few few, int first_code,
                           const Lists& lists, int offset, State& state) {
@@ -93,9 +96,9 @@ __device__ void write_few(float (&scores)[kCount], float top, Few few, int first
   if (!state.closed()) state.places = count > room ? ~room : count;
 }
 
-/// Takes candidates out of a latent's scores, every second pair of `scores` from kFirst on, if no
-/// lane has more than a few of them; `top` is the lane's highest, and lanes that do not call have
-/// none. False: some lane has more, or a closed list is to be opened, and nothing is done.
+/// Lists the candidates among a latent's scores, every second pair of `scores` from kFirst on, if
+/// no lane has more than a few of them; `top` is the lane's highest, and lanes that do not call
+/// have none. False: some lane has more, or a closed list may be reopened, and nothing is done.
 template <bool kSums, bool kUneven, int kFirst, int kCount>
 __device__ bool collect_few(float (&scores)[kCount], float top, bool calls, const Header& header,
                             float rate, int first_code, const Lists& lists, int offset,

@@ -11,12 +11,13 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kSampledCodes = 1024, kSampledLatents = 256;  ///< that decide the centre
-constexpr int kBatch = 32, kLoads = 4;  ///< loads at a time, since each takes long
-constexpr int kBlocks = 4;              ///< of each multiprocessor
+constexpr int kSampledCodes = 1024, kSampledLatents = 256;  ///< sampled for the centre
+constexpr int kBatch = 32, kLoads = 4;                      ///< loads in flight, to hide latency
+constexpr int kBlocks = 4;                                  ///< per multiprocessor
 
-/// A mean, rounded towards zero to a quarter or less of its column's standard deviation. So rounded
-/// it centres as well; and values with few digits, such as whole numbers, keep to few.
+/// A mean, rounded towards zero to a multiple of at most a quarter of its column's standard
+/// deviation. It centres as well as the mean itself, and values with few digits, such as whole
+/// numbers, still have few digits once it is subtracted.
 __device__ float rounded_centre(float mean, float mean_square) {
   const float variance = mean_square - mean * mean;
   if (!(variance > 0.0f) || isinf(variance)) return mean;
@@ -25,21 +26,22 @@ __device__ float rounded_centre(float mean, float mean_square) {
   return isfinite(steps) ? steps * step : mean;
 }
 
-/// Sums over some rows of a sample of n: of values / n, a part of their mean, and of (values /
-/// n)^2, which times n is a part of their mean square.
+/// Sums over some rows of a sample of n rows: `mean` of values / n, and `square` of (values / n)^2.
+/// Over all n rows `mean` is the mean and n `square` the mean square.
 struct Moments {
   float mean, square;
 };
 
-/// A warp's part of the moments of 32 columns, one a lane, over a sample of the rows, which the
-/// warps share. Values that are not finite count as 0 where these are to be left out.
+/// Moments of 32 columns, one per lane, over the warp's share of a sample of the rows. With
+/// `finite_only` values that are not finite count as 0.
 __device__ Moments part_of_moments(Matrix matrix, int64_t d, int64_t column, int sample,
                                    bool finite_only) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   Moments own{0, 0};
   if (column + lane >= d || sample == 0) return own;
   const int64_t step = matrix.rows / sample * d;
-  const float share = 1.0f / static_cast<float>(sample);  // of each, since a sum can overflow
+  const float share =
+      1.0f / static_cast<float>(sample);  // applied to each value, since a sum can overflow
   const float* values = matrix.values + column + lane;
   for (int first = warp; first < sample; first += kBatch * kWarps) {
     float batch[kBatch];
@@ -59,9 +61,9 @@ __device__ Moments part_of_moments(Matrix matrix, int64_t d, int64_t column, int
 }
 
 /// The centre of 32 columns: the rounded mean of the codes, or 0 where the latents' mean is nearer
-/// to 0 than to it and it is within 4 standard deviations of 0, so that codes lie about 0 too. A
-/// group of codes far away would otherwise move latents about 0 and the codes near them off 0, and
-/// scores of fp16 values would lose digits.
+/// to 0 than to it and it is within 4 standard deviations of 0, so that codes lie about 0 too.
+/// Without this exception a group of codes far away would move latents about 0, and the codes near
+/// them, off 0, and scores of fp16 values would lose digits.
 __device__ void centre_of(Matrix latents, Matrix codes, int64_t d, int64_t column, float* centre) {
   __shared__ Moments parts[kWarps][32];
   __shared__ float latent_means[kWarps][32];
@@ -87,7 +89,7 @@ __device__ void centre_of(Matrix latents, Matrix codes, int64_t d, int64_t colum
   centre[column + lane] = apart && spread ? 0.0f : own;
 }
 
-/// Bits of |value|; 0 for what is not finite where that is to be left out.
+/// Bits of |value|; with `finite_only` 0 for values that are not finite.
 __device__ uint32_t magnitude(float value, bool finite_only) {
   const uint32_t bits = __float_as_uint(value) & 0x7fffffffu;
   return finite_only && bits >= 0x7f800000u ? 0u : bits;
@@ -124,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t step = static_cast<int64_t>(gridDim.x - centre_blocks) * kThreads;
   uint32_t code = largest_in(codes.values, codes.rows * d, false, first, step);
   uint32_t latent = largest_in(latents.values, latents.rows * d, true, first, step);
-  // One atomic operation a block: those of all blocks go to one place, one after the other.
+  // One atomic operation per block: those of all blocks go to one address, one after the other.
   __shared__ uint32_t largest[2][kWarps];
   largest[0][threadIdx.x / 32] = __reduce_max_sync(~0u, code);
   largest[1][threadIdx.x / 32] = __reduce_max_sync(~0u, latent);
