@@ -19,7 +19,7 @@ using Step = void(at::TensorList, at::TensorList, at::TensorList, at::TensorList
                   at::ArrayRef<double>, double, double, double, double, double, double);
 using Average = void(at::TensorList, at::TensorList, const Flag&, double);
 
-/// Whether numbers follow one another alike in memory; the stride of a single one means nothing.
+/// Whether two tensors have one order in memory; the stride of a dimension of size 1 means nothing.
 bool same_order(const torch::Tensor& a, const torch::Tensor& b) {
   if (a.sizes() != b.sizes()) return false;
   for (int64_t i = 0; i < a.dim(); ++i) {
@@ -70,7 +70,7 @@ Scalar checked_scalar(const torch::Tensor& scalar, const char* name, at::ScalarT
   return scalar;
 }
 
-/// Gradients in the parameters' order in memory.
+/// The gradients, copied to the parameters' order in memory where theirs differs.
 Tensors ordered(const Tensors& gradients, const Tensors& parameters) {
   TORCH_CHECK(gradients.size() == parameters.size(), "adam_step: ", parameters.size(),
               " parameters, but ", gradients.size(), " gradients");
@@ -83,7 +83,7 @@ Tensors ordered(const Tensors& gradients, const Tensors& parameters) {
   return result;
 }
 
-/// Tensors i of a list for which keep[i].
+/// The tensors i of a list for which keep[i] is true.
 Tensors chosen(const Tensors& list, const std::vector<bool>& keep) {
   Tensors result;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -92,7 +92,7 @@ Tensors chosen(const Tensors& list, const std::vector<bool>& keep) {
   return result;
 }
 
-/// Autograd then sees that values it may have saved are others now.
+/// Marks the tensors as changed, so that autograd notices if it has saved them.
 void mark_changed(const Tensors& tensors) {
   for (const auto& one : tensors) one.unsafeGetTensorImpl()->bump_version();
 }

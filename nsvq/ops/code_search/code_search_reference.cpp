@@ -44,7 +44,7 @@ std::tuple<torch::Tensor, torch::Tensor> nearest_codes_fp64(const torch::Tensor&
   const auto z = latents.to(at::kDouble), c = codebook.to(at::kDouble);
   auto indices = at::empty({z.size(0)}, at::kLong), distances = at::empty({z.size(0)}, at::kFloat);
   for (int64_t i = 0; i < z.size(0); ++i) {
-    // Sums over a dimension differ in their order between shapes; cumulative ones do not.
+    // sum() adds in an order that depends on the shape; cumsum() does not.
     const auto of_all = (z[i] - c).square().cumsum(1).select(1, -1);
     const auto least = of_all.argmin().item<int64_t>();
     indices[i] = least;

@@ -10,6 +10,12 @@
 
 namespace nsvq::code_search_cuda {
 
+/// Memory of Inputs::room as values of a type.
+template <typename T>
+T* data(const at::Tensor& bytes) {
+  return reinterpret_cast<T*>(bytes.data_ptr());
+}
+
 /// Inputs on the GPU, their range of values, and the CUDA stream to work on.
 struct Inputs {
   Inputs(const char* op, const at::Tensor& latents, const at::Tensor& codebook);
@@ -31,7 +37,7 @@ struct Inputs {
 
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
-  bool packed;  ///< whether the kernels for Hopper are used
+  bool on_hopper;  ///< whether the kernels for Hopper are used
   cudaStream_t stream;
   int processors;
   at::Tensor centre, counters;

@@ -15,9 +15,10 @@ namespace nsvq {
 
 namespace {
 
-constexpr int64_t kLeastDimension = 8, kMostDimension = 256;  // of the kernels for Hopper
+constexpr int64_t kLeastDimension = 8,
+                  kMostDimension = 256;  // for which there are kernels for Hopper
 
-/// A line in the log, once for each reason.
+/// Logs each reason once.
 void say_declined(const char* op, const std::string& reason) {
   static std::mutex mutex;
   static std::set<std::string> said;

@@ -8,7 +8,7 @@
 namespace nsvq {
 
 torch::Tensor unit_vectors(const torch::Tensor& vectors) {
-  constexpr double least = 1e-12;  // what a length of zero is taken for
+  constexpr double least = 1e-12;  // divisor of shorter vectors
   const auto wide = at_least_fp32(vectors);
   return wide / at::linalg_vector_norm(wide, 2, {1}, /*keepdim=*/true).clamp_min(least);
 }

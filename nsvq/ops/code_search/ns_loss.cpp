@@ -20,9 +20,9 @@ const auto& ns_loss_operator() {
   return op;
 }
 
-/// The search finds winners of its own. Where a given index is another one (chosen in less
-/// precision), the two exchange their places: the found winner's term, with weight `added`, joins
-/// the sum, and the given code's, with weight `left`, leaves it. Both are 0 where the two agree.
+/// Corrects the sums where a given index differs from the search's winner (it was chosen in less
+/// precision): the found winner's term, with weight `added`, joins the sum, and the given code's,
+/// with weight `left`, leaves it. Both are 0 where the two agree.
 struct Exchange {
   Exchange(const Tensor& latents, const Tensor& codebook, const Tensor& indices,
            const Tensor& winners, const Tensor& distances, const Tensor& denominators, double tau)
@@ -35,7 +35,7 @@ struct Exchange {
 };
 
 struct LossAndGrad {
-  Tensor loss, grad;  ///< as of ns_search
+  Tensor loss, grad;  ///< those of ns_search
 };
 
 LossAndGrad loss_of_given(const Tensor& latents, const Tensor& codebook, const Tensor& indices,

@@ -20,7 +20,7 @@ const auto& ns_quantize_operator() {
   return op;
 }
 
-/// On every device: the search for it, and the mean of the losses.
+/// The search of the device, then the mean of the losses.
 Quantized ns_quantize_kernel(const Tensor& latents, const Tensor& codebook, double tau) {
   const auto [indices, distances, losses, denominators, grad] =
       ns_search(latents, codebook, tau, /*with_grad=*/false);

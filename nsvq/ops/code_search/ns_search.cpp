@@ -57,7 +57,7 @@ Tensor ns_mean_loss(const Tensor& losses, const Tensor& latents) {
 
 Tensor ns_loss_gradient(const Tensor& loss_gradient, const Tensor& grad, const Tensor& latents) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "ns_loss: has no second derivative");
-  // One factor in fp64, rounded once when it is multiplied: results of training depend on it.
+  // One factor in fp64, rounded once when multiplied: results of training depend on it.
   const auto scale = c10::SymFloat(2.0) / static_cast<c10::SymFloat>(values_in(latents));
   return grad * (loss_gradient * c10::Scalar(scale));
 }

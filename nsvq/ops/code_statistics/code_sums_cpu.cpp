@@ -16,8 +16,8 @@ struct CodeOfRow {
   int64_t code, row;
 };
 
-/// By code, and rows of one code in their order: a radix sort, whose tables are small where there
-/// are many codes and few rows.
+/// Rows sorted by code, those of one code in their order: a radix sort, whose tables are small
+/// where there are many codes and few rows.
 std::vector<CodeOfRow> sort_rows(const int64_t* indices, int64_t rows, int64_t codes) {
   std::vector<CodeOfRow> sorted(rows), other(rows);
   for (int64_t i = 0; i < rows; ++i) {
@@ -51,7 +51,7 @@ void add_rows(const CodeOfRow* begin, const CodeOfRow* end, const float* latents
     std::array<double, kColumns> sums{};
     for (const auto* one = begin; one != end; ++one) {
       const float* row = latents + one->row * dimension + column;
-      if (width == kColumns) {  // a fixed number of them becomes vectors
+      if (width == kColumns) {  // with a fixed number the loop is vectorised
         for (int64_t j = 0; j < kColumns; ++j) sums[j] += row[j];
       } else {
         for (int64_t j = 0; j < width; ++j) sums[j] += row[j];
@@ -61,8 +61,8 @@ void add_rows(const CodeOfRow* begin, const CodeOfRow* end, const float* latents
   }
 }
 
-/// Writes the sums of codes [begin, end), zeros for those without rows: memory is gone through
-/// once.
+/// Writes the sums of codes [begin, end), and zeros for codes without rows, in one pass over
+/// memory.
 void write_sums(const std::vector<CodeOfRow>& sorted, int64_t begin, int64_t end,
                 const float* latents, int64_t dimension, float* sums) {
   const auto less = [](const CodeOfRow& one, int64_t code) { return one.code < code; };

@@ -9,7 +9,7 @@ namespace nsvq {
 
 namespace {
 
-/// Distances held at a time: with the weights beside them 64 MiB in fp32.
+/// Distances held at a time: 64 MiB with the weights beside them.
 constexpr int64_t kDistancesAtATime = int64_t{1} << 23;
 
 /// exp(entropy) of each row's softmax. Overwrites the logits.

@@ -85,7 +85,7 @@ Quadruple add_norm_silu_autograd(const Tensor& a, const Tensor& b, const Tensor&
   return {results[0], results[1], results[2], results[3]};
 }
 
-// On a CPU a sum and nsvq::group_norm_silu, one after the other.
+// The operator on a CPU: a sum and nsvq::group_norm_silu, one after the other.
 
 Quadruple add_norm_silu_cpu(const Tensor& a, const Tensor& b, const Tensor& weight,
                             const Tensor& bias, int64_t groups, double eps, bool silu) {

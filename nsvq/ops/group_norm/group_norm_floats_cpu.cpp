@@ -15,7 +15,7 @@ void convert(const float* from, int64_t count, c10::BFloat16* to) {
   loops(count).narrow(from, count, to);
 }
 
-// Not all processors of x86_64 convert fp16: there, one number at a time.
+// Not all x86_64 processors have vector instructions for fp16: there, one number at a time.
 
 #if defined(__aarch64__)
 typedef __fp16 Halves4 __attribute__((vector_size(8)));

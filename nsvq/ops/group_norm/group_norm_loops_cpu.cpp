@@ -5,7 +5,7 @@
 #include "nsvq/ops/common/instruction_set_cpu.h"
 #include "nsvq/ops/group_norm/group_norm_vectors_cpu.h"
 
-// What the variants share has to be inlined into each of them.
+// Functions that the variants share have to be inlined into each of them.
 #define NSVQ_INLINED __attribute__((always_inline))
 
 namespace nsvq::group_norm_cpu {
@@ -115,7 +115,7 @@ NSVQ_INLINE void block_input_gradient(const Block& block, const float* x, const 
                       });
 }
 
-/// bf16 is the upper half of a float.
+/// Conversion from bf16, the upper half of a float.
 template <typename Vector>
 struct Halves {
   typedef uint16_t Shorts __attribute__((vector_size(sizeof(Vector) / 2)));

@@ -29,8 +29,8 @@ struct BackwardPass {
   SumTables of_images{shape.images, shape.channels};
   Table levels{shape.images, shape.channels}, tilts{shape.images, shape.channels};
 
-  /// The gradient for what goes into SiLU, in fp32. A result in fp32 has room for it between the
-  /// passes; for others it is computed twice, for rounding it would cost precision.
+  /// The gradient for what goes into SiLU, in fp32. A result in fp32 holds it between the passes;
+  /// for results in other types it is computed twice, since rounding it would cost precision.
   const float* before_silu(int64_t image, int64_t block, const float* x, bool again) {
     static thread_local std::vector<float> room;
     const int64_t rows = shape.rows(block), count = rows * shape.channels;

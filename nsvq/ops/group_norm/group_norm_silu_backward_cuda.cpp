@@ -26,7 +26,7 @@ void input_gradient(const Shape& shape, const Tensors<T>& t, bool silu, float2* 
   launch_backward<T, V>(shape, plan, t, silu, partials.data(), pulls.data(), sums, stream);
 }
 
-/// `carried` may be undefined.
+/// Gradients of input, weight and bias; `carried` may be undefined.
 Triple backward_cuda(const at::Tensor& carried, const at::Tensor& gradient, const at::Tensor& input,
                      const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
                      const at::Tensor& rstd, bool silu) {

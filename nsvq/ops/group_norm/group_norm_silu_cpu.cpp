@@ -24,8 +24,8 @@ struct Moments {
   }
 };
 
-/// Moments of a group from those of its channels, of `rows` numbers each: without a division for
-/// each, as `add` has it.
+/// Moments of a group from those of its channels, of `rows` numbers each; unlike `add` without a
+/// division for each.
 Moments joined(const float* means, const float* squares, int64_t channels, int64_t rows) {
   Moments all{static_cast<double>(channels * rows)};
   for (int64_t c = 0; c < channels; ++c) all.mean += means[c];

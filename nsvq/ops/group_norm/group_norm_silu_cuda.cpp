@@ -52,7 +52,7 @@ at::Tensor as_joined(const at::Tensor& a, const at::Tensor& skip) {
   return a.narrow(1, 0, 1).expand({a.size(0), a.size(1) + skip.size(1), a.size(2), a.size(3)});
 }
 
-/// Whether one kernel reads the skip, too; no other does.
+/// Whether the one-kernel forward pass, the only one that reads a skip itself, applies.
 bool joins_at_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& skip,
                    const Shape& shape) {
   const auto bytes = static_cast<int>(a.element_size()), vector = 16 / bytes;

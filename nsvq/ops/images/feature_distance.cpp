@@ -50,7 +50,7 @@ Tensor feature_distance_autograd(const Tensor& ours, const Tensor& theirs, const
   return FeatureDistance::apply(ours, theirs, weights.contiguous());
 }
 
-/// Why the kernels do not take these tensors; empty if they do.
+/// Why the kernels cannot run on these tensors; empty if they can.
 std::string fused_unavailable_reason(const Tensor& ours, const Tensor& theirs) {
   const auto last = at::MemoryFormat::ChannelsLast;
   if (!ours.is_cuda()) return "the activations are not on a GPU";
@@ -81,8 +81,8 @@ Tensor feature_distance(const Tensor& ours, const Tensor& theirs, const Tensor& 
 Tensor feature_distance_reference(const Tensor& ours, const Tensor& theirs, const Tensor& weights) {
   const auto a = to_unit_length(at_least_fp32(ours));
   const auto b = to_unit_length(at_least_fp32(theirs));
-  // The weights are linear: the mean over positions may come first, and leaves them little to do.
-  // Not by a matrix product, which automatic casts would round.
+  // The mean over positions may come before the linear weighting, which makes that cheap. No matrix
+  // product, which automatic casts would round.
   return ((a - b).square().mean({2, 3}) * weights.to(a.scalar_type())).sum(1);
 }
 

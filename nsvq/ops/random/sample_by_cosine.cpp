@@ -16,7 +16,7 @@ namespace nsvq {
 
 namespace {
 
-/// For rows of length 1 in fp32.
+/// sample_by_cosine for rows of length 1 in fp32.
 torch::Tensor sample_unit_rows_cpu(const torch::Tensor& codes, const torch::Tensor& latents,
                                    const torch::Tensor& seed) {
   auto drawn = at::empty({codes.size(0)}, at::kLong);

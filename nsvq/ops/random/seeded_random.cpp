@@ -10,7 +10,7 @@ namespace nsvq {
 
 namespace {
 
-/// [count] numbers; draw(begin, end, values) writes a share of them.
+/// Numbers [count]; draw(begin, end, values) writes a share of them.
 template <typename Draw>
 torch::Tensor drawn_by_threads(int64_t count, Draw draw) {
   auto values = at::empty({count}, at::kFloat);
@@ -49,9 +49,9 @@ torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_
   return drawn_by_threads(count, [=](int64_t begin, int64_t end, float* values) {
     Four noise = gumbels_at(start, (first + begin) / 4);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t place = first + i;
-      if (place % 4 == 0) noise = gumbels_at(start, place / 4);
-      values[i] = noise.at[place % 4];
+      const int64_t index = first + i;
+      if (index % 4 == 0) noise = gumbels_at(start, index / 4);
+      values[i] = noise.at[index % 4];
     }
   });
 }

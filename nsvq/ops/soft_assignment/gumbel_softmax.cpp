@@ -27,7 +27,7 @@ void each_chunk(const Tensor& latents, const Tensor& weights, const Tensor& offs
   }
 }
 
-/// Products of a GPU round to TF32 while it lives, where noise hides what they are off.
+/// A guard while which a GPU's products are rounded to TF32, where noise hides the error.
 std::optional<Tf32Guard> rounding(const Tensor& latents, const MaybeTensor& seed) {
   if (latents.is_cuda() && seed && Tf32Guard::allowed(Tf32Work::convolutions)) {
     return std::optional<Tf32Guard>(std::in_place, Tf32Work::products, true);

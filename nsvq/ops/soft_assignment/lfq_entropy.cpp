@@ -15,17 +15,17 @@ using MeanOverRanks = std::function<void(const Tensor&)>;
 constexpr double kEps = 1e-5;
 
 /// Probabilities of halves held at a time, 8 MiB in fp32; a handful of such tensors is alive at
-/// once, and three of 2^bits.
+/// once, and three tensors of 2^bits.
 constexpr int64_t kAtATime = int64_t{1} << 21;
 
-/// [2^bits, bits]: bit k of j.
+/// A matrix [2^bits, bits] with bit k of j.
 Tensor bits_of_numbers(int64_t bits, const Tensor& like) {
   const auto options = like.options().dtype(at::kLong);
   const auto numbers = at::arange(int64_t{1} << bits, options).unsqueeze(1);
   return numbers.bitwise_right_shift(at::arange(bits, options)).bitwise_and(1).to(like);
 }
 
-/// Probabilities [n, 2^h] of all values of h bits, of their logits [n, h].
+/// Probabilities [n, 2^h] of all values of h bits, from their logits [n, h].
 Tensor half_probabilities(const Tensor& logits) {
   const auto set = logits.sigmoid(), unset = logits.neg().sigmoid();
   auto result = at::ones({logits.size(0), 1}, logits.options());
@@ -35,8 +35,8 @@ Tensor half_probabilities(const Tensor& logits) {
   return result;
 }
 
-/// The gradient [n, h] for the logits, of that [n, 2^h] for the probabilities: p_j changes with
-/// logit k by p_j (bit - sigmoid), which is taken apart so that nothing cancels near 0 and 1.
+/// The gradient [n, h] for the logits from that [n, 2^h] for the probabilities: p_j changes with
+/// logit k by p_j (bit - sigmoid), which is split into terms so that nothing cancels near 0 and 1.
 Tensor half_gradient(const Tensor& logits, const Tensor& probabilities, const Tensor& gradient) {
   const auto pull = probabilities * gradient;
   const auto bits = bits_of_numbers(logits.size(1), logits);
@@ -47,7 +47,7 @@ struct Halves {
   Tensor low, high;  ///< logits [n, ...]
 };
 
-/// The logits [N, bits], lower and upper bits apart, in pieces of rows.
+/// Pieces of rows of the logits [N, bits], lower and upper bits apart.
 std::vector<Halves> in_pieces(const Tensor& logits) {
   const int64_t bits = logits.size(1), low = (bits + 1) / 2;
   const int64_t rows =

@@ -15,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Tensor = torch::Tensor;
 
-/// What backward needs beside tensors.
+/// The data that backward needs besides tensors.
 struct ChunkedFunction : torch::CustomClassHolder {
   RowFunction call;
   int64_t chunk = 1;
@@ -46,7 +46,7 @@ Tensor leaf(const Tensor& tensor, bool needs_gradient) {
   return tensor.detach().requires_grad_(needs_gradient && tensor.is_floating_point());
 }
 
-/// The gradients of what a chunk gave, for `inputs`; undefined where there is none.
+/// The gradients of a chunk's results for `inputs`; undefined where there is none.
 variable_list chunk_gradients(const RowResults& results, const variable_list& gradients,
                               int64_t first, int64_t count, const variable_list& inputs) {
   variable_list outputs, weights;
@@ -98,15 +98,15 @@ class RowChunks : public torch::autograd::Function<RowChunks> {
         context->saved_data["function"].toCapsule());
     const auto saved = context->get_saved_variables();
     variable_list shared, wanted;
-    std::vector<size_t> places;  // of the wanted ones among the gradients returned
+    std::vector<size_t> positions;  // positions of the wanted gradients among those returned
     for (size_t i = 1; i < saved.size(); ++i) {
       shared.push_back(leaf(saved[i], context->needs_input_grad(i)));
       if (!shared.back().requires_grad()) continue;
       wanted.push_back(shared.back());
-      places.push_back(i);
+      positions.push_back(i);
     }
     const bool of_rows = context->needs_input_grad(0);
-    variable_list sums(saved.size() + 1), pieces;  // the last is the function's place
+    variable_list sums(saved.size() + 1), pieces;  // the last stands for the function
     int64_t first = 0;
     for (const auto& part : saved[0].detach().split(function->chunk)) {
       auto inputs = wanted;
@@ -115,9 +115,9 @@ class RowChunks : public torch::autograd::Function<RowChunks> {
       if (!of_rows) inputs.pop_back();
       const auto found = chunk_gradients(results, gradients, first, part.size(0), inputs);
       first += part.size(0);
-      for (size_t i = 0; i < places.size(); ++i) {
+      for (size_t i = 0; i < positions.size(); ++i) {
         if (!found[i].defined()) continue;
-        auto& sum = sums[places[i]];
+        auto& sum = sums[positions[i]];
         sum = sum.defined() ? sum + found[i] : found[i];
       }
       if (of_rows) {

@@ -17,6 +17,7 @@ namespace nsvq::blocked {
 
 namespace {
 
+using code_search_cuda::data;
 using code_search_cuda::Found;
 using code_search_cuda::Inputs;
 
@@ -27,7 +28,7 @@ int64_t rounded_up(int64_t value, int64_t multiple) { return divided(value, mult
 struct Plan {
   Plan(int64_t latents, int64_t codes, int64_t columns) {
     const int64_t panel = panel_for(codes);
-    // Neither the products nor the packed codes take more room than kScores.
+    // Neither the products nor the packed codes are more numbers than kScores.
     const int64_t most = std::min(kScores / std::min(latents, kScores), kScores / columns);
     width = std::min(std::max(most / panel * panel, panel), rounded_up(codes, kCodeMultiple));
     rows = std::min(latents, kScores / width);
@@ -37,8 +38,8 @@ struct Plan {
   int splits;
 };
 
-/// Asked by PyTorch's newer setting: the older question throws where a program has used the newer
-/// one.
+/// Whether products are in TF32, by PyTorch's newer setting: the older one throws where a program
+/// has used the newer one.
 bool products_are_in_tf32() {
   const auto& context = at::globalContext();
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 10
@@ -49,12 +50,7 @@ bool products_are_in_tf32() {
 #endif
 }
 
-template <typename T>
-T* data(const at::Tensor& bytes) {
-  return reinterpret_cast<T*>(bytes.data_ptr());
-}
-
-/// Packed latents, room for a block, and the way through all blocks.
+/// Packed latents, scratch memory for a block, and the loops over all blocks.
 class Blocks {
  public:
   Blocks(const Inputs& in, double tau)
@@ -88,11 +84,11 @@ class Blocks {
   const Plan& plan() const { return plan_; }
   Block& block() { return block_; }
 
-  /// For one block of codes after another: calls begin(), then visit(products [rows, padded codes])
-  /// for each block of latents, then end().
+  /// Calls begin() for each block of codes, then visit(products [rows, padded codes]) for each
+  /// block of latents, then end().
   template <typename Begin, typename Visit, typename End>
   void each(Begin begin, Visit visit, End end) {
-    // Values that are rounded to TF32 already have exact products where a GPU takes them in it.
+    // Values that are rounded to TF32 already have exact products where a GPU multiplies in TF32.
     std::optional<Tf32Guard> products_in;
     if (products_are_in_tf32() != block_.frame.rounds) {
       products_in.emplace(Tf32Work::products, block_.frame.rounds);

@@ -12,7 +12,7 @@ namespace nsvq {
 
 namespace {
 
-/// Four sums at a time, since each addition waits for the last one.
+/// x|^2 in four sums at a time, since each addition waits for the last one.
 double squared_norm(const float* values, int64_t dimension) {
   double sums[4] = {};
   int64_t k = 0;

@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off (CMakeLists.txt).
+// Compiled with -ffp-contract=off (nsvq/ops/library.cmake).
 #include "nsvq/ops/code_search/cpu/exact_distance_cpu.h"
 
 namespace nsvq {

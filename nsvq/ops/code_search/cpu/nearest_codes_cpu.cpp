@@ -1,4 +1,4 @@
-// nsvq::nearest_codes on a CPU (search_sweep_cpu.cpp has the argument that it is exact).
+// nsvq::nearest_codes on a CPU (why it is exact: search_sweep_cpu.cpp).
 
 #include <torch/library.h>
 

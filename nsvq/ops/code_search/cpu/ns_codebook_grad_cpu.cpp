@@ -1,6 +1,6 @@
-// The gradient of the NS loss on a CPU, without the N x K matrix: scores are computed once more,
-// block by block of latents, and turned into weights with the denominators of ns_search. Codes
-// belong to one thread, so the number of threads does not matter.
+// The gradient of the NS loss on a CPU, without the N x K matrix: scores are computed again, block
+// by block of latents, and turned into weights with the denominators of ns_search. Codes belong to
+// one thread, so the number of threads does not matter.
 
 #include <torch/library.h>
 
@@ -64,11 +64,12 @@ class GradLatents {
   std::vector<std::vector<float>> strips_, components_;
 };
 
-/// One latent's scores with a piece of the codebook as weights, 0 for its winner.
+/// Turns one latent's scores with a piece of the codebook into weights, 0 for its winner.
 void weigh_row(const GradLatents& z, int64_t i, float rate, int64_t panel, int64_t count,
                float* scores, float least, float* weights) {
   const float reference = z.reference(i);
-  for (int64_t p = 0; p < count && least < reference; ++p) {  // by rounding
+  for (int64_t p = 0; p < count && least < reference;
+       ++p) {  // only rounding puts a score below the winner's
     float* some = scores + p * kStrip * kPanel;
     for (int64_t j = 0; j < kPanel; ++j) some[j] = std::max(some[j], reference);
   }

@@ -1,11 +1,11 @@
-// Search and NS loss on a CPU in one sweep, without the N x K matrix, and with the gradient at once
-// if it is wanted.
+// Search and NS loss on a CPU in one sweep, without the N x K matrix, and with the gradient if it
+// is wanted.
 //
 // The gradient needs each latent's softmax and so its sum over all codes first. The weights of a
 // block of latents are therefore kept until their sums are known, and then multiplied with the
-// latents. That costs two products for each pair, where a backward of its own (ns_codebook_grad)
+// latents. That costs two products for each pair, where a separate backward pass (ns_codebook_grad)
 // has to repeat the first one. Latents belong to one thread in the first step and codes in the
-// second, and sums have an order of their own, so the number of threads does not matter.
+// second, and sums have a fixed order, so the number of threads does not matter.
 
 #include <torch/library.h>
 
@@ -23,13 +23,13 @@ namespace nsvq {
 
 namespace {
 
-/// Latents of a block: the more, the less often the sums of the gradient pass through memory.
+/// Latents in a block: with more of them the sums of the gradient pass through memory less often.
 constexpr int64_t kBlock = 8 * kTaskRows;
 
 /// Weights kept for a block, 60 MiB: enough for 65,536 codes.
 constexpr int64_t kMostKept = kBlock * 65536;
 
-/// Checked inputs and the results' places.
+/// Checked inputs, and tensors for the results.
 class NsSearchRun {
  public:
   NsSearchRun(const torch::Tensor& latents, const torch::Tensor& codebook, double tau)
@@ -99,8 +99,8 @@ class NsSearchRun {
     const int64_t rows = end - begin;
     std::vector<RowResult> results(rows);
     parallel_ranges(rows, kTaskRows, [&](int64_t first, int64_t last) {
-      const KeptWeights place{kept.weights + first * kPanel, kept.references + first, kBlock};
-      sweep_rows(sweep_, begin + first, begin + last, results.data() + first, &place);
+      const KeptWeights own{kept.weights + first * kPanel, kept.references + first, kBlock};
+      sweep_rows(sweep_, begin + first, begin + last, results.data() + first, &own);
       for (int64_t i = first; i < last; ++i) note(begin + i, results[i]);
     });
     parallel_tasks(panels_.pieces(), [&](int64_t piece) {
@@ -113,8 +113,7 @@ class NsSearchRun {
     });
   }
 
-  /// What a piece's weights are to be multiplied with to become those of the softmax. False if all
-  /// of them vanish.
+  /// The factors that turn a piece's weights into those of the softmax. False if all of them are 0.
   bool shares_of(const std::vector<RowResult>& results, const float* references,
                  std::vector<float>& shares) const {
     bool any = false;

@@ -28,7 +28,7 @@ int64_t RowSearch::note_candidates(const float* scores, float least, int64_t pan
       if (score > limit) continue;
       const int64_t code = (panel + p) * kPanel + j;
       if (first < 0 && score == least) first = code;
-      // The bound of its own norm: a few large codes make the common one say little.
+      // The bound by the code's own norm: a few large codes make the common bound too wide.
       const double error = errors_.of(1.0001 * std::sqrt(static_cast<double>(norms_[code])));
       upper_ = std::min(upper_, score + error);
       if (score - error > upper_) continue;
@@ -91,8 +91,8 @@ RowResult RowSearch::finish(const float* latent, const float* codebook, int64_t 
   return result;
 }
 
-// The winner may be another than the code of least score, which then takes its place in the sums.
-// Both weigh about 1 there, so that nothing is lost by the subtraction.
+// Where the winner is not the code of least score, that code's term joins the sums and the winner's
+// is subtracted. Both weigh about 1 there, so that nothing is lost by the subtraction.
 void RowSearch::complete(RowResult& result, float winners_score) {
   double own = 1;
   const double behind = static_cast<double>(winners_score) - best_;
@@ -108,7 +108,7 @@ void RowSearch::complete(RowResult& result, float winners_score) {
   const double base = result.distance - behind;
   result.share = 1 / (own + sum_);
   result.loss = (scored_ + base * sum_) * result.share;
-  // Beyond this fp32 scores tell the two apart no more than these weights do.
+  // Beyond this ratio fp32 scores do not tell the two apart any better than these weights.
   result.denominator = 1 + sum_ / std::max(own, 1e-30);
 }
 

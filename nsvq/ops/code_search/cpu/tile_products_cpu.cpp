@@ -16,15 +16,15 @@ struct Shape {
   using Vector = VectorType;
   using OnePanel = Shape<VectorType, rows, 1>;
   static constexpr int64_t kRows = rows, kPanels = panels;
-  static constexpr int64_t kVectors = kPanel / kLanes<Vector>;  ///< of a panel
+  static constexpr int64_t kVectors = kPanel / kLanes<Vector>;  ///< vectors in a panel
   using Tile = Vector[kRows][kPanels][kVectors];
 };
 
-/// A number of a strip for each row, by which vectors are multiplied.
+/// A strip's number for each row, by which vectors are multiplied.
 template <int64_t kRows>
 struct RowValues {
 #if defined(__aarch64__)
-  // Multiplications take a lane of a register as factor, which saves loads.
+  // Multiplications can use a lane of a register as factor, which saves loads.
   Vector4 values[(kRows + 3) / 4];
   NSVQ_INLINE explicit RowValues(const float* strip) {
 #pragma GCC unroll 4
@@ -181,10 +181,10 @@ NSVQ_INLINE void tile_add(const float* strip, int64_t rows, int64_t inner, const
     for (int64_t p = 0; p < Shape::kPanels; ++p) {
 #pragma GCC unroll 4
       for (int64_t v = 0; v < Shape::kVectors; ++v) {
-        float* place = sums + p * sums_stride + r * kPanel + v * kLanes<Vector>;
+        float* to = sums + p * sums_stride + r * kPanel + v * kLanes<Vector>;
         Vector sum;
-        load(place, sum);
-        store(sum + products[r][p][v], place);
+        load(to, sum);
+        store(sum + products[r][p][v], to);
       }
     }
   }
