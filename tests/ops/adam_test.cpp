@@ -34,7 +34,7 @@ Tensors changing(const AdamTensors& t) {
   return all;
 }
 
-/// Slots like the given tensors, as in the midst of a training.
+/// Slots of the given shapes, with values as in the middle of a training.
 AdamTensors drawn_like(const Tensors& shapes) {
   torch::manual_seed(3);
   AdamTensors t;
@@ -66,7 +66,7 @@ void expect_equal(const AdamTensors& one, const AdamTensors& other) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
 }
 
-/// To a part in 10^6 of each number, or of the largest where terms cancel.
+/// Expects errors below 10^-6 of each number, or of the largest where terms cancel.
 void expect_near(const AdamTensors& ours, const AdamTensors& plain) {
   const auto a = changing(ours), b = changing(plain);
   ASSERT_EQ(a.size(), b.size());
@@ -78,7 +78,7 @@ void expect_near(const AdamTensors& ours, const AdamTensors& plain) {
   }
 }
 
-/// Several steps on a GPU and by PyTorch's operators on the CPU.
+/// Compares several steps on a GPU with PyTorch's operators on the CPU.
 void expect_as_on_the_cpu(AdamTensors ours, AdamTensors plain) {
   const auto fine = at::zeros({}, at::device(at::kCUDA).dtype(at::kBool));
   for (int step = 0; step < 3; ++step) {
@@ -88,7 +88,8 @@ void expect_as_on_the_cpu(AdamTensors ours, AdamTensors plain) {
   expect_near(ours, plain);
 }
 
-/// Factors of their own for some tensors, a scheduled rate, clipped gradients and weight decay.
+/// Options with learning-rate factors of some tensors, a scheduled rate, clipped gradients and
+/// weight decay.
 AdamTensors with_factors(AdamTensors t) {
   for (size_t i = 0; i < t.parameters.size(); ++i) t.lr_scales.push_back(i % 3 == 1 ? 10 : 0.5);
   const auto device = t.parameters[0].device();
@@ -105,7 +106,7 @@ constexpr AdamOptions kDecaying{.lr = 3e-3,
                                 .weight_decay = 0.1,
                                 .average_decay = 0.99};
 
-/// As golden/adam.py has it.
+/// The formula of golden/adam.py.
 torch::Tensor formula(at::IntArrayRef shape, int64_t phase) {
   const auto i = at::arange(c10::multiply_integers(shape));
   const auto whole = (((i * 7 + 31) * i + 17) * i + 101 * phase).remainder(2003);
@@ -119,7 +120,8 @@ void expect_near(const torch::Tensor& value, const nlohmann::json& expected, con
   EXPECT_LE((ours - numbers).abs().max().item<double>(), 1e-6 * most) << name;
 }
 
-/// Some steps of a case of golden/adam.json, whose values are those of torch.optim.Adam in fp64.
+/// Compares some steps with a case of golden/adam.json, whose values are torch.optim.Adam's in
+/// fp64.
 void expect_golden(const nlohmann::json& one, const AdamOptions& options, c10::Device device,
                    at::MemoryFormat format) {
   const auto shape = one.at("shape").get<std::vector<int64_t>>();
@@ -182,7 +184,7 @@ TEST(Adam, TakesGradientsInAnotherOrderOfMemory) {
   expect_equal(ours, plain);
 }
 
-/// Each tensor by itself, at its own rate, by torch's AdamW.
+/// Compares each tensor, at its own rate, with torch's AdamW.
 TEST(Adam, TakesFactorsAndWeightDecay) {
   const auto plain = drawn_like(shapes());
   const auto ours = with_factors(copies(plain, at::kCPU));
@@ -285,7 +287,7 @@ TEST(Adam, TakesFactorsAndWeightDecayOnTheGpu) {
   expect_near(ours, plain);
 }
 
-/// A decay that comes as a tensor stands in place of the option.
+/// A decay given as a tensor replaces the option.
 TEST(Adam, TakesTheAveragesDecayAsATensor) {
   const auto before = drawn_like(shapes());
   auto ours = copies(before, at::kCPU);

@@ -17,7 +17,7 @@ using torch::Tensor;
 
 constexpr double kEps = 1e-6;
 
-/// In fp32; `b` may be undefined.
+/// Inputs in fp32; `b` may be undefined.
 struct Case {
   std::string name;
   Tensor a, b;
@@ -39,7 +39,7 @@ Tensor part(int64_t n, int64_t c) {
   return norm_images(n + 2, c, 9, 40).slice(3, 3, 17, 2).slice(0, 1, n + 1);
 }
 
-/// The networks' channels, sizes around vectors and splits, groups of four, layouts.
+/// Cases: the networks' channels, sizes around vectors and splits, groups of four, layouts.
 std::vector<Case> cases() {
   torch::manual_seed(0);
   std::vector<Case> all;
@@ -111,8 +111,8 @@ constexpr Precision kExactly{at::kFloat, at::kDouble, at::kDouble};
 
 double distance(const Tensor& a, const Tensor& b) { return (a - b).norm().item<double>(); }
 
-/// At most twice the error of the plain version in the same precision, and what rounding of sums
-/// costs; that of an input's gradient is of the size of its parts, which may cancel.
+/// Expects at most twice the error of the plain version in the same precision, and what rounding of
+/// sums costs; for an input's gradient that is relative to its terms, which may cancel.
 void expect_accurate(const Case& one, const Precision& precision, bool silu, c10::Device device) {
   const auto type = precision.values;
   const auto exact =
@@ -146,7 +146,7 @@ void expect_accurate_on(c10::Device device) {
   }
 }
 
-// What is not used has no gradient to give.
+// Results that are not used give no gradients.
 void expect_partial_use_on(c10::Device device) {
   torch::manual_seed(1);
   for (const bool two : {true, false}) {
@@ -184,7 +184,7 @@ TEST(AddNormSilu, OnTheGpu) {
   expect_nothing_from_nothing(at::kCUDA);
 }
 
-// So many pixels that a thread has several batches of them, and some over.
+// Enough pixels that a thread has several batches of them, and some over.
 TEST(AddNormSilu, ManyPixelsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(3);

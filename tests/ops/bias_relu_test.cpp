@@ -25,7 +25,7 @@ struct Results {
   Tensor output, x, bias;  ///< gradients of x and bias
 };
 
-/// Of x in a type; x * 1 stands for a convolution's output.
+/// The results for x in a type; x * 1 stands for a convolution's output.
 template <typename Operator>
 Results run(Operator op, const Case& one, at::ScalarType type, c10::Device device) {
   const auto x = one.x.detach().to(device, type).requires_grad_();

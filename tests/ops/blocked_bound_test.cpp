@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nsvq/core/error.h"
 #include "bench/cases.h"
+#include "nsvq/core/error.h"
 #include "nsvq/ops/code_search/gpu_path.h"
 #include "tests/environment.h"
 
@@ -46,7 +46,7 @@ struct Packed {
   std::vector<RowNorms> norms;
 };
 
-/// The scale that puts the largest value between 2^13 and 2^14, as unit_of (packed.cuh) has it.
+/// The scale that puts the largest value between 2^13 and 2^14, as unit_of (error_bounds.cuh) does.
 float scale_for(const Tensor& latents, const Tensor& codebook) {
   const auto largest =
       std::max(latents.abs().max().item<float>(), codebook.abs().max().item<float>());
@@ -54,7 +54,7 @@ float scale_for(const Tensor& latents, const Tensor& codebook) {
 }
 
 struct Errors {
-  double largest_share = 0;  ///< of the bound
+  double largest_share = 0;  ///< the largest error as a share of its bound
   int64_t beyond = 0;
 };
 
@@ -93,8 +93,7 @@ TEST(BlockedBound, HoldsForEveryFamily) {
   }
 }
 
-/// Rounding errors that all point the same way come close to the bound: each of its parts is
-/// needed.
+/// Rounding errors that all have one sign come close to the bound: each of its terms is needed.
 TEST(BlockedBound, IsNotMuchLargerThanErrorsCanBe) {
   const float unlucky = 1 + 0x0.ffep-11f;  // almost half a unit of 11 bits is rounded away
   const auto origin = at::zeros({16});

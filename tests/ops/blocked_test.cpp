@@ -6,15 +6,15 @@
 
 #include <cmath>
 
+#include "bench/cases.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
-#include "bench/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "tests/environment.h"
-#include "tests/ops/gpu_paths.h"
+#include "tests/ops/backends.h"
 
 namespace nsvq::blocked_test {
 namespace {
@@ -43,8 +43,8 @@ struct Sizes {
   int64_t latents, codes, dimension;
 };
 
-/// Indices against fp64 differences; loss and gradient against fp64, with the error of the plain
-/// version in fp32 as a measure.
+/// Compares indices with fp64 differences, loss and gradient with fp64, where the error of the
+/// plain version in fp32 is the measure.
 void expect_right(const Sizes& sizes, const std::string& family) {
   const auto what =
       fmt::format("N {}, K {}, d {}, {}", sizes.latents, sizes.codes, sizes.dimension, family);
@@ -130,24 +130,24 @@ TEST(SearchOfNonFiniteValues, IsTheSameByEveryPathOnTheGpu) {
   latents[30][19] = -INFINITY;
   const auto good = at::isfinite(latents).all(1);
   const auto finite = latents.index_select(0, good.nonzero().squeeze(1));
-  for (const auto& place : places_on(at::kCUDA)) {
-    const Environment path("NSVQ_GPU_PATH", place.path);
+  for (const auto& backend : backends_on(at::kCUDA)) {
+    const Environment path("NSVQ_GPU_PATH", backend.path);
     const auto [indices, distances, losses, denominators, grad] =
         search_with_grad(latents, codebook);
-    EXPECT_TRUE(at::equal(indices.ge(0), good)) << place.name;
+    EXPECT_TRUE(at::equal(indices.ge(0), good)) << backend.name;
     for (const auto& one : {distances, losses, denominators}) {
-      EXPECT_TRUE(at::equal(at::isfinite(one), good)) << place.name;
+      EXPECT_TRUE(at::equal(at::isfinite(one), good)) << backend.name;
     }
     // They add nothing to the gradient.
     const auto expected = std::get<4>(search_with_grad(finite, codebook));
-    EXPECT_LE(relative_error(grad, expected.to(at::kDouble)), 1e-3) << place.name;
+    EXPECT_LE(relative_error(grad, expected.to(at::kDouble)), 1e-3) << backend.name;
 
     auto bad = codebook.clone();
     bad[2999][0] = INFINITY;
     const auto of_bad = search_with_grad(finite, bad);
-    EXPECT_TRUE(std::get<0>(of_bad).eq(-1).all().item<bool>()) << place.name;
-    EXPECT_TRUE(std::get<1>(of_bad).isnan().all().item<bool>()) << place.name;
-    EXPECT_TRUE(std::get<2>(of_bad).isnan().all().item<bool>()) << place.name;
+    EXPECT_TRUE(std::get<0>(of_bad).eq(-1).all().item<bool>()) << backend.name;
+    EXPECT_TRUE(std::get<1>(of_bad).isnan().all().item<bool>()) << backend.name;
+    EXPECT_TRUE(std::get<2>(of_bad).isnan().all().item<bool>()) << backend.name;
   }
 }
 
@@ -159,11 +159,11 @@ TEST(SearchOfAllSizes, IsExactByEveryPathOnTheGpu) {
     for (const double size : {1e-40, 1e-22, 1.0, 1e20, 5e37}) {
       const auto latents = z * size, codebook = c * size;
       const auto expected = std::get<0>(nearest_codes_fp64(latents, codebook));
-      for (const auto& place : places_on(at::kCUDA)) {
-        const Environment path("NSVQ_GPU_PATH", place.path);
+      for (const auto& backend : backends_on(at::kCUDA)) {
+        const Environment path("NSVQ_GPU_PATH", backend.path);
         const auto found = nearest_codes(latents.cuda(), codebook.cuda());
         EXPECT_TRUE(at::equal(std::get<0>(found).cpu(), expected))
-            << place.name << ", d = " << dimension << ", times " << size;
+            << backend.name << ", d = " << dimension << ", times " << size;
       }
     }
   }

@@ -20,7 +20,7 @@
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
 #include "tests/environment.h"
-#include "tests/ops/gpu_paths.h"
+#include "tests/ops/backends.h"
 
 namespace nsvq::cases_test {
 namespace {
@@ -66,7 +66,7 @@ class ErrorsByFamily {
   std::map<std::string, std::pair<double, double>> errors_;
 };
 
-class Cases : public testing::TestWithParam<Place> {
+class Cases : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override {
     if (device().is_cuda() && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
@@ -78,8 +78,8 @@ class Cases : public testing::TestWithParam<Place> {
   const Tf32Guard as_bench_ops_{Tf32Work::products, true};
 };
 
-INSTANTIATE_TEST_SUITE_P(Places, Cases, testing::ValuesIn(all_places()),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Backends, Cases, testing::ValuesIn(all_backends()),
+                         [](const auto& one) { return one.param.name; });
 
 /// Loss and gradient, in fp64 on the CPU.
 struct Result {
@@ -171,14 +171,14 @@ TEST_P(Cases, NsLossIsAccurate) {
       return ns_loss(here.latents, codebook, indices.to(device()), kTau);
     });
   }
-  // On a GPU both round to 11 bits, the plain version in TF32, but not at the same places.
+  // On a GPU both round to 11 bits, the plain version in TF32, but they round different values.
   const double rounding = device().is_cuda() ? 2e-4 : 1e-6;
   losses.expect_small(rounding);
   gradients.expect_small(rounding);
 }
 
 // ns_search_with_grad sums the gradient with the search where a kernel can, ns_codebook_grad after
-// it: both round at other places.
+// it: they round different values.
 TEST_P(Cases, CodebookGradIsThatOfTheSearch) {
   using Grad = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
   const auto codebook_grad = operator_named<Grad>("nsvq::ns_codebook_grad");

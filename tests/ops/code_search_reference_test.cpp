@@ -5,7 +5,7 @@
 namespace nsvq::nearest_codes_test {
 namespace {
 
-/// Direct differences in fp64, one pair at a time; the lowest index wins ties.
+/// Search by differences in fp64, one pair at a time; the lowest index wins ties.
 torch::Tensor by_hand(const torch::Tensor& latents, const torch::Tensor& codebook) {
   const auto difference =
       latents.to(at::kDouble).unsqueeze(1) - codebook.to(at::kDouble).unsqueeze(0);

@@ -22,7 +22,7 @@ TEST(NearestCodes, NonContiguousInputAndAnyNumberOfThreads) {
   }
 }
 
-/// Codes so small that fp64 distances are equal, or in another order, by their rounding.
+/// Codes so small that rounding makes fp64 distances equal or changes their order.
 TEST(NearestCodes, TinyCodesAsFp64DistancesHaveThem) {
   torch::manual_seed(6);
   for (const double size : {1e-9, 1e-13, 1e-15, 1e-17, 1e-30}) {

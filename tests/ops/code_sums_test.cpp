@@ -41,7 +41,7 @@ void expect_sums_on(c10::Device device) {
   }
   const auto spread = at::randn({24, 100}).t();
   expect_sums(spread, at::randint(9, {200}, at::kLong).slice(0, 0, 200, 2), 9, device);
-  // Around 32 rows of a code, and around the most that a GPU ranks.
+  // Numbers around 32 rows of a code, and around the most rows that a GPU ranks.
   for (const int64_t n : {32, 64, 8191, 8193, 16384, 16385, 40000}) {
     for (const int64_t codes : {1, 2, 70000}) {
       expect_sums(at::randn({n, 5}), at::randint(codes, {n}, at::kLong), codes, device);

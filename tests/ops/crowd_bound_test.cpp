@@ -15,7 +15,7 @@ namespace {
 
 using crowds::Difference;
 
-/// A row of differences as pack_difference (crowd_rows.cuh) makes it, and as it is.
+/// A row of differences as pack_difference (crowd_rows.cuh) makes it, and the exact one.
 struct Packed {
   Packed(const float* row, const float* centre, int64_t d, float scale) {
     std::vector<float> differences;

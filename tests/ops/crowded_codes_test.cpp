@@ -1,15 +1,15 @@
-// Codes that lie together by the thousand: more candidates than a kernel has room for.
+// Codes that lie together by the thousand: more candidates than the lists of a kernel hold.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "bench/cases.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
-#include "bench/cases.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "tests/environment.h"
-#include "tests/ops/gpu_paths.h"
+#include "tests/ops/backends.h"
 
 namespace nsvq {
 namespace {
@@ -20,8 +20,8 @@ double relative_error(const torch::Tensor& loss, const torch::Tensor& right) {
   return ((loss.to(at::kDouble) - right).abs() / right.abs().clamp_min(1e-30)).item<double>();
 }
 
-/// Scaled up, products leave few digits of the distances, in the plain version too: then the loss
-/// is but to be a number.
+/// Compares with fp64. Scaled up, products leave few digits of the distances, in the plain version
+/// too: then the loss only has to be finite.
 void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scale,
                   c10::Device device, const std::string& family = "crowded copies") {
   const auto drawn = draw({family, latents, codes, dimension, family}, 5, device);
@@ -30,10 +30,10 @@ void expect_right(int64_t latents, int64_t codes, int64_t dimension, double scal
   const auto plain = [&](at::ScalarType type) {
     return ns_loss_reference(z.to(type), codebook.to(type), expected, kTauOfTest);
   };
-  for (const auto& place : places_on(device)) {
-    const Environment path("NSVQ_GPU_PATH", place.path);
+  for (const auto& backend : backends_on(device)) {
+    const Environment path("NSVQ_GPU_PATH", backend.path);
     const auto found = ns_quantize(z, codebook, kTauOfTest);
-    const auto what = fmt::format("{}, d = {}, scale {}", place.name, dimension, scale);
+    const auto what = fmt::format("{}, d = {}, scale {}", backend.name, dimension, scale);
     EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0) << what;
     EXPECT_EQ(std::get<0>(nearest_codes(z, codebook)).ne(expected).sum().item<int64_t>(), 0)
         << what;
@@ -61,8 +61,8 @@ TEST(CrowdedCodes, SearchAndLossOnTheGpu) {
   }
 }
 
-/// So many crowds far from their codes that codes are marked for them (crowds.h); with 400,000
-/// codes for the first of them alone.
+/// Enough crowds far from their codes that codes are marked for them (crowds.h); with 400,000 codes
+/// only for the first of them.
 TEST(CrowdedCodes, FarAwayOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const Tf32Guard as_bench_ops(Tf32Work::products, true);
@@ -75,7 +75,7 @@ TEST(CrowdedCodes, FarAwayOnTheGpu) {
   expect_right(48, 20000, 64, 1, at::kCUDA, family);  // more crowds than have marks
 }
 
-/// The same for a sanitizer.
+/// FarAwayOnTheGpu in a size for a sanitizer.
 TEST(CrowdedCodes, FarAwayOfFewLatentsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const Tf32Guard as_bench_ops(Tf32Work::products, true);
@@ -99,15 +99,16 @@ TEST(CrowdedCodes, EqualCodesOnTheGpu) {
     const auto drawn = draw({family, 1500, 30000, dimension, family}, 6, at::kCUDA);
     const auto z = (drawn.latents * 64).round() / 64, codebook = (drawn.codebook * 64).round() / 64;
     const auto expected = std::get<0>(nearest_codes_fp64(z, codebook)).to(at::kCUDA);
-    for (const auto& place : places_on(at::kCUDA)) {
-      const Environment path("NSVQ_GPU_PATH", place.path);
+    for (const auto& backend : backends_on(at::kCUDA)) {
+      const Environment path("NSVQ_GPU_PATH", backend.path);
       const auto found = std::get<0>(nearest_codes(z, codebook));
-      EXPECT_EQ(found.ne(expected).sum().item<int64_t>(), 0) << place.name << ", d = " << dimension;
+      EXPECT_EQ(found.ne(expected).sum().item<int64_t>(), 0)
+          << backend.name << ", d = " << dimension;
     }
   }
 }
 
-/// Codes of very different norms, over many tiles: judged by their own error bounds.
+/// Codes of very different norms, over many tiles: tested by their own error bounds.
 TEST(CrowdedCodes, UnevenTilesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const Tf32Guard as_bench_ops(Tf32Work::products, true);
@@ -145,17 +146,17 @@ TEST(CrowdedCodes, LargestValuesOnTheGpu) {
     drawn.latents.slice(0, 0, 70, 2).fill_(-3.2e38);
     const auto expected =
         std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook)).to(at::kCUDA);
-    for (const auto& place : places_on(at::kCUDA)) {
-      const Environment path("NSVQ_GPU_PATH", place.path);
+    for (const auto& backend : backends_on(at::kCUDA)) {
+      const Environment path("NSVQ_GPU_PATH", backend.path);
       const auto found = ns_quantize(drawn.latents, drawn.codebook, kTauOfTest);
       EXPECT_EQ(found.indices.ne(expected).sum().item<int64_t>(), 0)
-          << place.name << ", d = " << dimension;
+          << backend.name << ", d = " << dimension;
     }
   }
 }
 
-/// Many times the same, though the order in which latents come into crowds is not, nor, where codes
-/// are equal by the hundred, the number of hits.
+/// Results repeat, though the order in which latents join crowds does not, nor, where codes are
+/// equal by the hundred, the number of hits.
 TEST(CrowdedCodes, RepeatThemselvesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const std::string family : {"crowded copies", "crowded copies far away", "duplicates"}) {
@@ -171,7 +172,7 @@ TEST(CrowdedCodes, RepeatThemselvesOnTheGpu) {
   }
 }
 
-/// Temperatures at which the winner has all the weight, or all codes the same.
+/// Temperatures at which the winner has all the weight, or all codes have equal weights.
 TEST(CrowdedCodes, ExtremeTemperaturesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const std::string family = "crowded copies";

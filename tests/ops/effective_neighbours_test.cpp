@@ -61,7 +61,7 @@ TEST(Neighbours, LatentsFarAwayKeepTheirPrecision) {
   EXPECT_TRUE(at::isfinite(effective_neighbours(latents * 1e6, codebook, 0.01)).all().item<bool>());
 }
 
-// 128 rows are held at a time: two whole pieces and a part.
+// 128 rows are held at a time: here two whole pieces and a smaller one.
 TEST(Neighbours, ManyPieces) {
   torch::manual_seed(2);
   const auto latents = at::randn({300, 2}), codebook = at::randn({1 << 16, 2});

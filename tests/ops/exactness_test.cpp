@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/core/device.h"
 #include "bench/cases.h"
+#include "nsvq/core/device.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "tests/environment.h"
-#include "tests/ops/gpu_paths.h"
+#include "tests/ops/backends.h"
 
 namespace nsvq {
 namespace {
@@ -20,11 +20,11 @@ TEST(Exactness, OfAHundredMillionPairsAFamilyOnTheGpu) {
       const CodeCase one{family, latents, codes, dimension, family};
       const auto drawn = draw(one, /*seed=*/11, at::kCUDA);
       const auto expected = std::get<0>(nearest_codes_fp64(drawn.latents, drawn.codebook));
-      for (const auto& place : places_on(at::kCUDA)) {
-        const Environment path("NSVQ_GPU_PATH", place.path);
+      for (const auto& backend : backends_on(at::kCUDA)) {
+        const Environment path("NSVQ_GPU_PATH", backend.path);
         const auto found = std::get<0>(nearest_codes(drawn.latents, drawn.codebook));
         EXPECT_EQ(found.to(at::kCPU).ne(expected).sum().item<int64_t>(), 0)
-            << place.name << ", " << family << ", d = " << dimension;
+            << backend.name << ", " << family << ", d = " << dimension;
       }
     }
   }

@@ -11,7 +11,7 @@ struct Drawn {
   torch::Tensor ours, theirs, weights;
 };
 
-/// Activations as behind a rectifier: many zeros, and positions that are all zero.
+/// Activations as after a ReLU: many zeros, and positions that are all zero.
 Drawn draw(std::vector<int64_t> shape, c10::Device device, at::ScalarType type) {
   torch::manual_seed(2);
   const auto image = [&] {
@@ -27,7 +27,7 @@ double relative(const torch::Tensor& a, const torch::Tensor& b) {
   return ((a.to(at::kCPU, at::kDouble) - wide).norm() / (wide.norm() + 1e-30)).item<double>();
 }
 
-/// Value and gradient against the plain version in fp64 of the same values.
+/// Compares value and gradient with the plain version in fp64 on equal values.
 void expect_distances_on(c10::Device device) {
   const std::vector<std::vector<int64_t>> shapes = {{2, 64, 9, 7},  {1, 1, 1, 1},   {3, 33, 5, 1},
                                                     {2, 512, 4, 4}, {2, 600, 3, 3}, {0, 8, 2, 2}};

@@ -35,7 +35,7 @@ torch::Tensor images(int64_t n, int64_t c, int64_t h, int64_t w) {
   return (at::randn({n, c, h, w}) * 2 + 0.5).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// Sizes around vectors, blocks and splits, groups of all sizes, layouts.
+/// Cases: sizes around vectors, blocks and splits, groups of all sizes, layouts.
 std::vector<Case> cases() {
   torch::manual_seed(0);
   std::vector<Case> all;
@@ -82,8 +82,8 @@ double distance(const torch::Tensor& a, const torch::Tensor& b) {
   return (a - b).norm().item<double>();
 }
 
-/// At most twice the error of the plain version in the same precision, and what rounding of sums
-/// costs; that of an input's gradient is of the size of its parts, which may cancel.
+/// Expects at most twice the error of the plain version in the same precision, and what rounding of
+/// sums costs; for an input's gradient that is relative to its terms, which may cancel.
 void expect_accurate(const Case& one, at::ScalarType type, at::ScalarType parameters, bool silu,
                      c10::Device device) {
   const auto exact =
@@ -169,7 +169,7 @@ TEST(GroupNormSilu, OnTheGpu) {
   expect_all_on(at::kCUDA);
 }
 
-// So many pixels that a thread has several batches of them, and some over.
+// Enough pixels that a thread has several batches of them, and some over.
 TEST(GroupNormSilu, ManyPixelsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(3);

@@ -76,7 +76,8 @@ void expect_plain_results(const Draw& draw, std::optional<int64_t> chunk, Terms 
   }
 }
 
-/// Rows that kernels read by fours and others, and of more than a block's threads.
+/// Rows that kernels read by fours and rows that they do not, and rows longer than a block's
+/// threads.
 void expect_plain_results(at::ScalarType type, c10::Device device, double tolerance) {
   for (const int64_t n : {1, 31, 33}) {
     for (const int64_t k : {1, 4, 31, 32, 33, 4096, 4099}) {
@@ -103,7 +104,7 @@ TEST(GumbelSoftmax, EqualThePlainVersionOnTheGpu) {
   expect_plain_results(at::kFloat, at::kCUDA, 2e-4);
 }
 
-/// Draws of logits that are off by 2^-11 of a product or so are others in a few rows.
+/// Logits with a relative error of about 2^-11 give different draws in a few rows.
 TEST(GumbelSoftmax, RoundedProductsChangeLittleOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const auto draw = draw_of(2000, 512, true, at::kFloat, at::kCUDA);
@@ -136,7 +137,7 @@ TEST(GumbelSoftmax, LowTemperaturesStayFiniteOnTheGpu) {
   expect_finite_at_low_temperature(at::kCUDA);
 }
 
-/// Where all latents, or one, are not finite: indices that can be looked up, and no entropy.
+/// Expects valid indices, and no entropy, where all latents, or one, are not finite.
 void expect_indices_of_nan(c10::Device device) {
   const torch::NoGradGuard no_grad;
   for (const int64_t rows : {1, 33}) {

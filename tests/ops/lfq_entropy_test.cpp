@@ -15,7 +15,7 @@ struct Outcome {
   torch::Tensor to_sample, to_batch;
 };
 
-/// Of this process alone.
+/// lfq_entropy without other ranks.
 LfqEntropy own_entropy(const torch::Tensor& latents, double temperature) {
   return lfq_entropy(latents, temperature);
 }
@@ -100,7 +100,7 @@ TEST(LfqEntropy, UndecidedBitsHaveAllOfIt) {
   EXPECT_NEAR(ours.batch, -std::log(1 / 64.0 + 1e-5), 1e-5);
 }
 
-// 16 bits and more rows than one piece: all 65,536 codes once is an even batch.
+// 16 bits and more rows than one piece: all 65,536 codes once are an even batch.
 TEST(LfqEntropy, PiecesOfABatchAddUp) {
   const auto numbers = at::arange(65536).unsqueeze(1);
   const auto bits = numbers.bitwise_right_shift(at::arange(16)).bitwise_and(1);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/core/device.h"
 #include "bench/cases.h"
+#include "nsvq/core/device.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 
 namespace nsvq {

@@ -12,7 +12,7 @@ struct Expected {
   torch::Tensor gradient;
 };
 
-/// The paper's sums, term by term.
+/// The paper's loss, term by term.
 Expected by_hand(const torch::Tensor& z, const torch::Tensor& c, const torch::Tensor& q,
                  double tau) {
   const int64_t n = z.size(0), k = c.size(0), d = z.size(1);
@@ -51,7 +51,7 @@ TEST(NsLoss, ValueAndGradientEqualTheSums) {
   }
 }
 
-// The weights count as constants: with them held fixed, the gradient is that of finite differences.
+// The weights are constants: with them held fixed, the gradient is that of finite differences.
 TEST(NsLoss, WeightsAreDetached) {
   torch::manual_seed(1);
   const auto z = at::randn({3, 2}, at::kDouble), c = at::randn({4, 2}, at::kDouble);

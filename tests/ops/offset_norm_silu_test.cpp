@@ -31,8 +31,8 @@ double distance(const Tensor& a, const Tensor& b) {
   return (a.cpu().to(at::kDouble) - b.cpu().to(at::kDouble)).norm().item<double>();
 }
 
-/// The sum is that of the plain version, to the bit; the norm as far from fp64 as the plain one of
-/// that type, at most twice.
+/// Expects the plain version's sum bit for bit, and a norm at most twice as far from fp64 as the
+/// plain one of that type.
 void expect_accurate(const Size& size, at::ScalarType type, const Parts& parts,
                      c10::Device device) {
   const torch::NoGradGuard no_grad;

@@ -11,8 +11,9 @@
 namespace nsvq {
 namespace {
 
-/// Frequencies of 40,000 draws for one code against softmax(cosine similarity), within 5 standard
-/// deviations.
+/// Compares the frequencies of 40,000 draws for one code with softmax(cosine similarity), within 5
+/// standard deviations.
+///
 void expect_chances_on(c10::Device device) {
   for (const int64_t d : {1, 2, 31, 33, 200}) {
     torch::manual_seed(d);

@@ -8,23 +8,23 @@
 
 namespace nsvq {
 
-/// A device and, on a GPU, what NSVQ_GPU_PATH asks for.
-struct Place {
+/// A device and, on a GPU, the kernels that NSVQ_GPU_PATH asks for.
+struct Backend {
   std::string name;
   c10::DeviceType device;
   std::optional<std::string> path;
 };
 
-inline std::vector<Place> all_places() {
+inline std::vector<Backend> all_backends() {
   return {{"CPU", c10::kCPU, std::nullopt},
           {"CUDA", c10::kCUDA, std::nullopt},
           {"CUDABlocked", c10::kCUDA, "blocked"}};
 }
 
-inline std::vector<Place> places_on(c10::Device device) {
-  std::vector<Place> some;
-  for (const auto& place : all_places()) {
-    if (place.device == device.type()) some.push_back(place);
+inline std::vector<Backend> backends_on(c10::Device device) {
+  std::vector<Backend> some;
+  for (const auto& backend : all_backends()) {
+    if (backend.device == device.type()) some.push_back(backend);
   }
   return some;
 }
