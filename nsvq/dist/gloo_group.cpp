@@ -21,9 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For ranks to meet; they may start minutes apart.
+/// Time for ranks to meet; they may start minutes apart.
 constexpr auto kMeeting = 300s;
-/// Of a collective. Not dist.timeout: a rank may be long in something of its own (a checkpoint on a
+/// Time for a collective. Not dist.timeout: a rank may be busy for long (with a checkpoint on a
 /// slow disk), and Peers tells whether it lives.
 constexpr auto kCollective = 24h;
 
@@ -42,7 +42,7 @@ c10::intrusive_ptr<c10d::TCPStore> connect(const Launch& launch, bool server) {
   }
 }
 
-/// Over which network ranks talk: loopback on one machine, else the interface named by
+/// The network between ranks: loopback on one machine, else the interface named by
 /// GLOO_SOCKET_IFNAME, else that of the machine's own name.
 std::shared_ptr<gloo::transport::Device> network(const Launch& launch) {
   using Gloo = c10d::ProcessGroupGloo;
@@ -80,10 +80,10 @@ class GlooGroup : public Group {
         size_(launch.size),
         local_rank_(launch.local_rank),
         local_size_(launch.local_size) {
-    // A broken connection has a line of ours; c10d would print its stack.
+    // We report a broken connection in one line; c10d would print its stack.
     if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
     const bool server = launch.rank == 0 && !launch.agent_store;
-    // A restart must not find the keys of the attempt before it.
+    // A prefix per attempt: a restart must not find the keys of the one before.
     const auto prefix = fmt::format("nsvq-{}", launch.attempt);
     store_ = c10::make_intrusive<c10d::PrefixStore>(prefix, connect(launch, server));
     auto options = c10d::ProcessGroupGloo::Options::create(kMeeting);
@@ -104,7 +104,7 @@ class GlooGroup : public Group {
   ~GlooGroup() override {
     peers_.reset();  // before the store may go
     if (failed_) {
-      std::this_thread::sleep_for(1s);  // in which they read why
+      std::this_thread::sleep_for(1s);  // the others read why meanwhile
       return;
     }
     try {
@@ -157,7 +157,7 @@ class GlooGroup : public Group {
     traffic_.bytes += static_cast<int64_t>(tensor.nbytes());
   }
 
-  /// One collective for all tensors of a type, on the CPU.
+  /// Calls collective(tensor) once for all tensors of a type, copied to one on the CPU and back.
   template <typename Collective>
   void as_flat(const std::vector<torch::Tensor>& tensors, const Collective& collective) {
     const torch::NoGradGuard no_grad;

@@ -28,7 +28,8 @@ std::shared_ptr<Group> make_group(const Launch& launch, const GroupOptions& opti
   if (nccl && !options.device.is_cuda()) {
     throw UserError("dist.backend: nccl is for GPUs, and this run is on a CPU; use auto or gloo");
   }
-  // One process by NCCL if it is asked for by name: its collectives then run, without an effect.
+  // One process uses NCCL only if that is asked for by name: its collectives run, without an
+  // effect.
   const auto base = launch.alone() ? make_single_group()
                                    : make_gloo_group(launch, options.timeout, std::move(on_lost));
   if (options.backend == "gloo" || !options.device.is_cuda()) return base;
@@ -45,7 +46,7 @@ torch::Tensor gather(Group& group, const torch::Tensor& tensor) {
   shape.insert(shape.begin(), group.size());
   const auto all = at::zeros(shape, tensor.options());
   all[group.rank()].copy_(tensor);
-  group.sum({all});  // of one value and zeros: exact
+  group.sum({all});  // one value and zeros: exact
   return all;
 }
 
@@ -67,7 +68,7 @@ std::string text_of_rank(Group& group, int rank, const std::string& text) {
   group.sum({length});
   const auto bytes = at::zeros({length.item<int64_t>()}, at::kByte);
   if (own) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
-  if (bytes.numel() > 0) group.sum({bytes});  // of one text and zeros
+  if (bytes.numel() > 0) group.sum({bytes});  // one text and zeros
   const auto* first = bytes.data_ptr<uint8_t>();
   return std::string(first, first + bytes.numel());
 }

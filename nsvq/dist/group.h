@@ -39,60 +39,62 @@ class Group {
     return nullptr;
   }
 
-  /// Number of this rank among those of its machine, and how many these are.
+  /// This rank's number among the ranks of its machine, and the number of these.
   virtual int local_rank() const { return 0; }
   virtual int local_size() const { return 1; }
 
-  /// What collectives took since the group was made.
+  /// Totals of the collectives since the group was made.
   struct Traffic {
     int64_t collectives = 0;
-    int64_t bytes = 0;  ///< of the tensors that were summed or broadcast, on this rank
+    int64_t bytes = 0;  ///< of tensors summed or broadcast, on this rank
     double waited = 0;  ///< seconds in which the thread that trains waited for them
   };
   virtual Traffic traffic() const { return {}; }
 
-  /// What this rank is doing, for the messages of others if it dies.
+  /// Notes this rank's step, which the messages of other ranks name if it dies.
   virtual void tell_step(int64_t /*step*/) {}
-  /// Why this rank ends, for the messages of others.
+  /// Tells the other ranks why this one ends, for their messages.
   virtual void tell_failure(const std::string& /*message*/) {}
 
-  /// No collective is needed: there is no other rank.
+  /// Whether no collective is needed, since there is no other rank.
   virtual bool alone() const { return size() == 1; }
-  /// Collectives of GPU tensors do not wait on the host and can be captured in a CUDA graph.
+  /// Whether collectives of GPU tensors do not wait on the host and can be captured in a CUDA
+  /// graph.
   virtual bool capturable() const { return alone(); }
 
   /// True on rank 0, the only rank that writes files and prints.
   bool leads() const { return rank() == 0; }
 };
 
-/// [size, ...]: the tensor of every rank, in the order of ranks; all have one shape and type.
+/// The tensors of all ranks [size, ...], in the order of ranks; all have one shape and type.
 torch::Tensor gather(Group& group, const torch::Tensor& tensor);
 
-/// What makes a tensor its mean over ranks, in place; nothing for a null group and for one process.
+/// A function that replaces a tensor by its mean over ranks, in place; null for a null group and
+/// for one process.
 std::function<void(const torch::Tensor&)> mean_over(Group* group);
 
 /// Rank 0's text.
 std::string broadcast_text(Group& group, const std::string& text);
-/// The text of any rank.
+/// The text of the given rank.
 std::string text_of_rank(Group& group, int rank, const std::string& text);
 
-/// What happens in a process whose group has lost another: `message` says which rank, and since
-/// which step. It is called by another thread than the one that trains, which may be waiting for
-/// the lost rank, and must end the process.
+/// Called in a process whose group has lost another rank: `message` says which one, and since which
+/// step. The caller is a thread other than the one that trains, which may be waiting for the lost
+/// rank; the function must end the process.
 using OnLostRank = std::function<void(const std::string& message)>;
 
 struct GroupOptions {
   double timeout = 60;           ///< seconds without a sign of life after which a rank is lost
-  std::string backend = "auto";  ///< of tensors on GPUs: nccl, gloo, or auto: nccl where it can be
-  c10::Device device = c10::Device(c10::kCPU);  ///< of this rank's tensors
+  std::string backend = "auto";  ///< nccl, gloo, or auto: nccl where it can be used
+  c10::Device device = c10::Device(c10::kCPU);  ///< this rank's
 };
 
-/// The group of a launch; of one process alone if it is one. Waits for the other ranks to join.
-/// Throws UserError where a rank does not come.
+/// The group of a launch of one or several processes. Waits for the other ranks to join. Throws
+/// UserError where a rank does not come.
 std::shared_ptr<Group> make_group(const Launch& launch, const GroupOptions& options,
                                   OnLostRank on_lost);
 
-/// The group of a launch of several processes, by Gloo: GPU tensors by way of the host's memory.
+/// The group of a launch of several processes, by Gloo: GPU tensors pass through the host's memory.
 std::shared_ptr<Group> make_gloo_group(const Launch& launch, double timeout, OnLostRank on_lost);
 
 /// A group of this process alone.

@@ -9,7 +9,7 @@ namespace nsvq {
 
 namespace {
 
-/// Numbers fit: `most` is an int.
+/// The variable's value, which fits an int since `most` is one.
 std::optional<int> number_if_set(const char* name, int least, int most) {
   return environment_number(name, least, most, "torchrun and srun set it");
 }
@@ -20,8 +20,8 @@ int number(const char* name, int least, int most) {
                   name);
 }
 
-int number_or(const char* name, int otherwise, int least, int most) {
-  return number_if_set(name, least, most).value_or(otherwise);
+int number_or(const char* name, int fallback, int least, int most) {
+  return number_if_set(name, least, most).value_or(fallback);
 }
 
 constexpr int kMost = 1 << 20;
@@ -67,7 +67,7 @@ Launch launched_by_slurm() {
     throw UserError("srun gives no SLURM_STEP_NODELIST; set MASTER_ADDR to the first node's name");
   }
   launch.address = address ? *address : first_host(hosts ? *hosts : *job_hosts);
-  // Jobs that share a node differ in their numbers.
+  // Jobs that share a node have different numbers.
   const int job = number_or("SLURM_JOB_ID", 0, 0, 1 << 30);
   launch.port = number_or("MASTER_PORT", 20000 + job % 20000, 1, kPorts);
   launch.attempt = number_or("SLURM_RESTART_COUNT", 0, 0, kMost);
@@ -78,7 +78,7 @@ Launch launched_by_slurm() {
 
 Launch launch_from_environment() {
   if (environment_text("WORLD_SIZE")) return launched_by_torchrun();
-  // srun also sets them for a shell in which someone works: only a step of several tasks counts.
+  // srun sets them for interactive shells too: only a step of several tasks counts.
   if (environment_text("SLURM_STEP_ID") && environment_text("SLURM_PROCID"))
     return launched_by_slurm();
   return {};

@@ -4,13 +4,13 @@
 
 namespace nsvq {
 
-/// This process among those that were started together, as the environment tells it.
+/// This process's number among those started together, and how they meet, by the environment.
 struct Launch {
   int rank = 0;
   int size = 1;
   int local_rank = 0;   ///< among the processes of this machine: the number of its GPU
   int local_size = 1;   ///< processes on this machine
-  std::string address;  ///< where the store listens, through which the ranks meet
+  std::string address;  ///< host of the store through which the ranks meet
   int port = 0;
   bool agent_store = false;  ///< the launcher holds the store; otherwise rank 0 does
   int attempt = 0;           ///< restarts by the launcher before this one
@@ -18,9 +18,9 @@ struct Launch {
   bool alone() const { return size == 1; }
 };
 
-/// By the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), else of
-/// SLURM's srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, ...), else this process alone. Throws
-/// UserError naming the variable that is missing or no number.
+/// Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), else
+/// of SLURM's srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, ...); without either this process is
+/// alone. Throws UserError naming the variable that is missing or no number.
 Launch launch_from_environment();
 
 }  // namespace nsvq

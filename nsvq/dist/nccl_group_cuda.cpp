@@ -61,12 +61,12 @@ torch::Tensor gpu_identity(c10::Device device) {
   return identity;
 }
 
-/// A tensor as NCCL takes it, and back after the collective if it had to be copied.
+/// A tensor's memory for NCCL, copied if it has gaps, and copied back after the collective.
 class Contiguous {
  public:
   explicit Contiguous(const torch::Tensor& tensor)
       : tensor_(tensor.detach()), dense_(tensor_.is_non_overlapping_and_dense()) {
-    // Every layout without gaps will do: ranks have the same one.
+    // Every layout without gaps will do: it is the same on all ranks.
     flat_ = dense_ ? tensor_ : tensor_.contiguous();
   }
   void* data() const { return flat_.data_ptr(); }
@@ -160,7 +160,7 @@ class NcclGroup : public Group {
     return std::make_unique<PendingEvent>(stream_);
   }
 
-  /// Of what the host has queued; replays of a CUDA graph are not counted.
+  /// Counts what the host has queued, not replays of a CUDA graph.
   Traffic traffic() const override {
     auto all = base_->traffic();
     all.collectives += traffic_.collectives;
@@ -186,8 +186,8 @@ class NcclGroup : public Group {
     ready.block(stream_);
   }
 
-  /// On those of the tensors that are on the GPU, in place, in one launch. All collectives go to
-  /// one stream: ranks then have them in the same order, whatever else their GPUs do.
+  /// Runs a collective of the tensors that are on the GPU, in place, in one launch. All collectives
+  /// go to one stream: ranks then have them in one order, whatever else their GPUs do.
   template <typename Call>
   void collective(const std::vector<torch::Tensor>& tensors, const Call& call) {
     std::vector<Contiguous> on_gpu;

@@ -13,11 +13,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBeat = 250ms;
-/// A process whose sign has not moved for so long when a connection breaks is the one that broke
-/// it.
+/// Seconds without a new sign after which, when a connection breaks, a process counts as the one
+/// that broke it.
 constexpr double kQuiet = 1.5;
-/// How long the signs are looked at after a connection broke.
-constexpr double kLook = 3;
+/// Seconds for which signs are read after a connection broke.
+constexpr double kReads = 3;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -29,7 +29,7 @@ std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text
 
 }  // namespace
 
-/// What is known of a rank.
+/// The last sign of a rank.
 struct Peers::Sign {
   std::string text;  ///< count of beats and step, as last seen
   double since = 0;  ///< when it changed
@@ -60,7 +60,7 @@ void Peers::tell_failure(const std::string& message) {
     failure_ = fmt::format("rank {}{}: {}", rank_,
                            began_ ? fmt::format(" at step {}", step_ + 1) : "", message);
   }
-  for (int i = 0; i < 40; ++i) {  // the thread that beats has the store
+  for (int i = 0; i < 40; ++i) {  // `beat` has the store
     std::this_thread::sleep_for(25ms);
     const std::lock_guard lock(mutex_);
     if (told_) return;
@@ -70,8 +70,8 @@ void Peers::tell_failure(const std::string& message) {
 void Peers::report_failure(const std::string& what) {
   collective_failed_ = true;
   const double start = now();
-  while (now() - start < kLook + 1) std::this_thread::sleep_for(50ms);  // on_lost ends the process
-  // All live, but two cannot reach each other: the others learn from them.
+  while (now() - start < kReads + 1) std::this_thread::sleep_for(50ms);  // on_lost ends us
+  // All ranks live, but two cannot reach each other: the others learn it from them.
   const auto message = fmt::format("a connection to another process broke at step {} ({})",
                                    step_ + 1, what.substr(0, what.find('\n')));
   tell_failure(message);
@@ -83,7 +83,7 @@ void Peers::lose(const std::string& message) {
   if (!fails_ && !lost_.exchange(true)) on_lost_(message);
 }
 
-/// Everything that asks the store, which may hang where the network does.
+/// Does everything that asks the store, which may hang if the network does.
 void Peers::beat(const std::stop_token& stop) {
   std::vector<Sign> signs(size_);
   for (auto& sign : signs) sign.since = now();
@@ -97,10 +97,10 @@ void Peers::beat(const std::stop_token& stop) {
         }
       }
       store_->set(key("sign", rank_), bytes(fmt::format("{} {}", count, step_.load())));
-      look(signs);
+      read_signs(signs);
       last_contact_ = now();
     } catch (const std::exception&) {
-      // The store is where rank 0 or the launcher is.
+      // Rank 0 or the launcher holds the store.
       if (!stop.stop_requested()) {
         lose(
             fmt::format("the connection to rank 0 or to the launcher broke at step {}", step_ + 1));
@@ -111,7 +111,7 @@ void Peers::beat(const std::stop_token& stop) {
   }
 }
 
-void Peers::look(std::vector<Sign>& signs) {
+void Peers::read_signs(std::vector<Sign>& signs) {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     auto& sign = signs[rank];
@@ -138,7 +138,7 @@ void Peers::look(std::vector<Sign>& signs) {
   }
 }
 
-/// The thread that beats may itself be waiting for a store that no longer answers.
+/// Notices that `beat` itself waits for a store that no longer answers.
 void Peers::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::this_thread::sleep_for(kBeat);

@@ -12,13 +12,12 @@
 
 namespace nsvq {
 
-/// Signs of life of the ranks, in the store through which they met. A thread of each rank counts up
-/// its own sign and looks at those of all others, whatever the thread that trains is doing: one
-/// that writes a large checkpoint is alive, a process that is stopped or whose machine hangs is
-/// not.
+/// Heartbeats of the ranks, in the store through which they met. A thread of each rank counts up
+/// its own sign and reads those of all others, whatever the thread that trains is doing: a process
+/// that writes a large checkpoint is alive, one that is stopped or whose machine hangs is not.
 class Peers {
  public:
-  /// `store` is used by the thread alone while this object lives.
+  /// `store` is used by that thread alone while this object lives.
   Peers(c10::intrusive_ptr<c10d::Store> store, int rank, int size, double timeout,
         OnLostRank on_lost);
   ~Peers();
@@ -29,17 +28,17 @@ class Peers {
     step_ = step;
     began_ = true;
   }
-  /// Others that notice the end of this rank say why.
+  /// Publishes why this rank ends, for the messages of other ranks.
   void tell_failure(const std::string& message);
-  /// After a failed collective: waits until the signs tell which rank is lost, and calls on_lost.
-  /// `what` is said if they do not.
+  /// After a failed collective: waits until the signs tell which rank is lost, and calls on_lost,
+  /// with `what` if they do not tell.
   [[noreturn]] void report_failure(const std::string& what);
 
  private:
   struct Sign;
   void beat(const std::stop_token& stop);
   void watch(const std::stop_token& stop);
-  void look(std::vector<Sign>& signs);
+  void read_signs(std::vector<Sign>& signs);
   void lose(const std::string& message);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -48,10 +47,10 @@ class Peers {
   OnLostRank on_lost_;
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> began_ = false, collective_failed_ = false, lost_ = false;
-  std::atomic<bool> fails_ = false;   ///< this rank ends by itself: others may be gone before it
-  std::atomic<double> last_contact_;  ///< with the store, in seconds of the steady clock
+  std::atomic<bool> fails_ = false;   ///< this rank ends itself: others may be gone before it
+  std::atomic<double> last_contact_;  ///< when the store last answered, by the steady clock
   std::mutex mutex_;
-  std::string failure_;  ///< of this rank, not told yet
+  std::string failure_;  ///< this rank's, for `beat` to publish
   bool told_ = false;
   std::jthread beat_, watch_;
 };

@@ -25,7 +25,7 @@ TEST(Group, OneProcessIsAGroupOfOne) {
   EXPECT_EQ(broadcast_text(*group, ""), "");
 }
 
-// What other tests of several ranks rely on.
+// The helper on which other tests of several ranks rely.
 TEST(TwoRanks, SumAndBroadcast) {
   on_two_ranks([](int rank, Group& group) {
     EXPECT_EQ(group.rank(), rank);

@@ -12,7 +12,8 @@
 namespace nsvq {
 namespace {
 
-/// The variables that launchers set, as given and no others.
+/// The variables that launchers set: those given, with all others unset.
+///
 class Variables {
  public:
   using Named = std::map<std::string, std::string>;
