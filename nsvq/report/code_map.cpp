@@ -1,4 +1,4 @@
-#include "nsvq/report/make_code_map.h"
+#include "nsvq/report/code_map.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// More would neither fit a screen nor a small page.
+/// The most codes that a screen and a small page have room for.
 constexpr int64_t kMostCodes = 16384;
 constexpr int64_t kMostImages = 16;
 /// White pixels between the images of a sample picture (make_grid).
@@ -43,7 +43,7 @@ torch::Tensor images_above(const Image& picture, const std::string& name) {
   return torch::stack(images);
 }
 
-/// Throws UserError for a picture that the model cannot take.
+/// Throws UserError for a picture whose size the model cannot encode.
 torch::Tensor images_for(const InferenceSession& session, const SampleFile& sample) {
   const auto images = images_above(read_image(sample.path), sample.path.filename().string());
   if (images.size(2) % session.stride() != 0) {
@@ -52,8 +52,8 @@ torch::Tensor images_for(const InferenceSession& session, const SampleFile& samp
   return images;
 }
 
-/// Those of the newest whole picture that the model can take. Throws what is wrong with the newest
-/// if there is none.
+/// Epoch and images of the newest whole picture that fits the model. Throws what is wrong with the
+/// newest picture if none does.
 std::pair<int64_t, torch::Tensor> newest_images(const InferenceSession& session,
                                                 const fs::path& run) {
   const auto samples = find_samples(run);
@@ -100,10 +100,10 @@ std::vector<int64_t> codes_on_map(const CodeMap& map) {
   return codes;
 }
 
-void add_places(CodeMap& map, Quantizer& quantizer) {
+void add_map(CodeMap& map, Quantizer& quantizer) {
   auto vectors = quantizer.code_vectors();
   if (!vectors.defined()) {
-    map.no_places = "The codes of this quantizer are too many to list.";
+    map.no_map = "The codes of this quantizer are too many to list.";
     return;
   }
   vectors = vectors.detach().to(torch::kCPU, torch::kDouble);
@@ -111,16 +111,16 @@ void add_places(CodeMap& map, Quantizer& quantizer) {
     vectors = vectors / vectors.norm(2, 1, true).clamp_min(1e-12);
   }
   if (!vectors.isfinite().all().item<bool>()) {
-    map.no_places = "Some codes are not finite.";
+    map.no_map = "Some codes are not finite.";
     return;
   }
-  const auto [places, shares] = main_directions(vectors);
+  const auto [coordinates, shares] = main_directions(vectors);
   map.x_share = shares[0].item<double>();
   map.y_share = shares[1].item<double>();
   // One scale for both, so that distances on the map are those of the projection.
-  const auto low = std::get<0>(places.min(0)), high = std::get<0>(places.max(0));
+  const auto low = std::get<0>(coordinates.min(0)), high = std::get<0>(coordinates.max(0));
   const double side = std::max((high - low).max().item<double>(), 1e-30);
-  const auto unit = ((places - (low + high) / 2) / side + 0.5).clamp(0, 1);
+  const auto unit = ((coordinates - (low + high) / 2) / side + 0.5).clamp(0, 1);
   map.code = codes_on_map(map);
   const auto rows = unit.accessor<double, 2>();
   for (const int64_t code : map.code) {
@@ -140,12 +140,12 @@ MainDirections main_directions(const torch::Tensor& vectors) {
   directions = directions * largest.sign();
   const auto total = values.clamp_min(0).sum().clamp_min(1e-300);
   auto shares = values.clamp_min(0).slice(0, dims - kept, dims).flip(0) / total;
-  auto places = centred.mm(directions);
+  auto coordinates = centred.mm(directions);
   if (kept == 1) {
-    places = torch::cat({places, torch::zeros_like(places)}, 1);
+    coordinates = torch::cat({coordinates, torch::zeros_like(coordinates)}, 1);
     shares = torch::cat({shares, torch::zeros_like(shares)});
   }
-  return {places.contiguous(), shares};
+  return {coordinates.contiguous(), shares};
 }
 
 CodeMap map_codes(const fs::path& run) {
@@ -162,7 +162,7 @@ CodeMap map_codes(const fs::path& run) {
   } catch (const c10::Error& error) {  // latents that are not finite
     map.no_tokens = error.what_without_backtrace();
   }
-  add_places(map, *session.tokenizer()->quantizer);
+  add_map(map, *session.tokenizer()->quantizer);
   return map;
 }
 

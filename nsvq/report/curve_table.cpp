@@ -1,4 +1,4 @@
-#include "nsvq/report/curve_table.h"
+#include "nsvq/report/curves.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ void add_lines(CurveTopic& topic, const MetricDisplay& display,
   curve->lines.insert(curve->lines.end(), lines.begin(), lines.end());
 }
 
-/// The metrics of images, by their names and by those that earlier logs may have.
+/// Metrics of images, by their names and by those that earlier logs may have.
 CurveTopic quality() {
   CurveTopic topic{"Quality", {}};
   for (const auto& kind : metric_kinds()) {
@@ -30,7 +30,7 @@ CurveTopic quality() {
   return topic;
 }
 
-/// The metrics of tokens: of an epoch's training images and of evaluations.
+/// Metrics of tokens, over an epoch's training images and in evaluations.
 CurveTopic codebook() {
   CurveTopic topic{"Codebook", {}};
   for (const auto& kind : metric_kinds()) {

@@ -10,8 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "nsvq/report/curve_table.h"
-
 namespace nsvq {
 namespace {
 
@@ -23,8 +21,8 @@ std::set<std::pair<std::string, std::string>> known_keys() {
   return known;
 }
 
-// Of curves that no table names, and of lines in one of them: a log may hold any number of names,
-// and each is a look through all records.
+// Limits for curves that no table names, and for lines in one of them: a log may hold any number of
+// names, and each costs a pass over all records.
 constexpr size_t kMostOtherCurves = 60;
 constexpr size_t kMostOtherLines = 8;
 
@@ -55,7 +53,7 @@ CurveTopic other_curves(const RunLog& log) {
   return topic;
 }
 
-/// Where small terms would lie on the axis. Zeros have no say: they are terms switched off.
+/// Whether small terms would lie on the axis. Zeros do not count: they are terms switched off.
 bool wants_log(const std::vector<Series>& series) {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   for (const Series& one : series)
@@ -72,8 +70,8 @@ bool worth_drawing(const Series& series, bool decades) {
                      [&](double y) { return !decades || y != 0; });
 }
 
-/// A key of the records of a kind. Where records lack it (adversarial terms in the warm-up) the
-/// line is broken: nothing was measured there.
+/// The values of a key in the records of a kind. Where records lack it (adversarial terms in the
+/// warm-up) the line is broken: nothing was measured there.
 Series series_of(const RunLog& log, const CurveLine& line) {
   Series series{line.name, {}, {}};
   bool gap = false;
@@ -104,7 +102,6 @@ Chart make_chart(const RunLog& log, const Curve& curve) {
   }
   chart.log_y = curve.decades && wants_log(chart.series);
   if (chart.log_y) chart.y_label += ", log scale";
-  chart.x_range = {0, log.last_step()};
   return chart;
 }
 

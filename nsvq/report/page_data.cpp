@@ -10,18 +10,17 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/input_file.h"
-#include "nsvq/report/curve_table.h"
-#include "nsvq/report/html.h"
-#include "nsvq/report/page_log.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/report/chart.h"
+#include "nsvq/report/curves.h"
+#include "nsvq/report/page.h"
 #include "nsvq/report/samples.h"
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/settings/yaml.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using PageJson = nlohmann::ordered_json;
-
 namespace {
 
 std::string text_of(const YamlValue& value) {
@@ -30,103 +29,102 @@ std::string text_of(const YamlValue& value) {
   return value.kind == YamlValue::Kind::kList ? "[" + text + "]" : text;
 }
 
-/// A settings file that is longer is none that a run wrote.
+/// The longest settings file: no run writes a longer one.
 constexpr uint64_t kLongestSettings = 1 << 20;
 
 std::optional<std::string> read_settings(const fs::path& path) {
   try {
     const InputFile file(path);
-    if (file.size() > kLongestSettings) return {};
+    if (file.size() > kLongestSettings) return std::nullopt;
     std::string text(file.size(), '\0');
     file.read(0, std::as_writable_bytes(std::span(text)));
     return text;
   } catch (const UserError&) {
-    return {};
+    return std::nullopt;
   }
 }
 
-/// Why a file or folder of the run has nothing to show.
-std::string absence(const fs::path& path, const fs::path& inside) {
-  std::error_code error;
-  const bool link = fs::is_symlink(fs::symlink_status(path, error));
-  return path.filename().string() + (link && !lies_inside(path, inside)
-                                         ? " is a link out of the folder, which is not followed"
-                                         : " is missing");
-}
-
-void add_settings(PageJson& data, const fs::path& path, const fs::path& inside) {
-  data["settings"] = PageJson::object();
-  const auto text = lies_inside(path, inside) ? read_settings(path) : std::nullopt;
+void add_settings(Json& data, const fs::path& path) {
+  data["settings"] = Json::object();
+  const auto text = read_settings(path);
   if (!text) {
-    data["notices"].push_back(absence(path, inside) + ": the settings of this run are not known.");
+    data["notices"].push_back(
+        fmt::format("{} is missing: the settings of this run are not known.", kSettingsFile));
     return;
   }
   data["config"] = *text;
   try {
-    for (const auto& setting : parse_yaml(*text, "config.yaml"))
+    for (const auto& setting : parse_yaml(*text, kSettingsFile))
       data["settings"][setting.key] = text_of(setting.value);
   } catch (const UserError& error) {
     data["notices"].push_back(std::string(error.what()) + ", so settings are not compared.");
   }
 }
 
-void add_pictures(PageJson& data, const PageRun& run, const PageLimits& limits) {
-  auto pictures = PageJson::array();
-  auto samples = find_samples(run.path);
-  if (!samples.empty() && !lies_inside(run.path / "samples", limits.inside)) {
-    samples.clear();
-    data["notices"].push_back(absence(run.path / "samples", limits.inside) + ": no pictures.");
-  } else if (samples.empty()) {
-    data["notices"].push_back("samples/ has no epoch-NNNN.png: no pictures.");
-  }
-  const bool linked = !limits.picture_address.empty();
-  const auto chosen = linked ? samples : chosen_samples(samples, limits.pictures);
-  size_t bytes = 0, left_out = samples.size() - chosen.size();
-  // From the last, which is the one not to be without.
-  for (auto sample = chosen.rbegin(); sample != chosen.rend(); ++sample) {
-    if (linked) {
-      // The page keeps what it has loaded, so another picture has another address.
-      pictures.push_back(
-          {{"epoch", sample->epoch},
-           {"source", fmt::format("{}{}&version={}", limits.picture_address, sample->epoch,
-                                  file_stamp(sample->path, limits.inside))}});
-      continue;
-    }
+/// The newest pictures whose bytes fit, in the order of their epochs.
+Json pictures_inside(const std::vector<SampleFile>& samples, size_t most_bytes,
+                         Json& data) {
+  auto pictures = Json::array();
+  size_t bytes = 0;
+  for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {
     const auto png = read_sample(*sample);
     if (!png) {
-      data["notices"].push_back(fmt::format("samples/{} cannot be shown: not a whole PNG.",
-                                            sample->path.filename().string()));
-    } else if (bytes > 0 && bytes + png->size() > limits.picture_bytes) {
-      ++left_out;
+      data["notices"].push_back(fmt::format("{}/{} cannot be shown: not a whole PNG.",
+                                            kSamplesFolder, sample->path.filename().string()));
+    } else if (bytes > 0 && bytes + png->size() > most_bytes) {
+      data["pictures_left_out"] = data["pictures_left_out"].get<size_t>() + 1;
     } else {
       bytes += png->size();
       pictures.push_back({{"epoch", sample->epoch}, {"source", data_uri("image/png", *png)}});
     }
   }
   std::reverse(pictures.begin(), pictures.end());
-  data["pictures"] = pictures;
-  data["pictures_left_out"] = left_out;
+  return pictures;
 }
 
-void add_metrics_notices(PageJson& notices, const RunLog& log) {
+/// Pictures that the page fetches; it keeps one as long as its `version` is the same.
+Json fetched_pictures(const std::vector<SampleFile>& samples) {
+  auto pictures = Json::array();
+  for (const auto& [epoch, path] : samples)
+    pictures.push_back({{"epoch", epoch}, {"version", file_stamp(path)}});
+  return pictures;
+}
+
+void add_pictures(Json& data, const fs::path& run, const PageLimits& limits) {
+  const auto samples = find_samples(run);
+  if (samples.empty()) {
+    data["notices"].push_back(
+        fmt::format("{}/ has no epoch-NNNN.png: no pictures.", kSamplesFolder));
+  }
+  data["pictures_left_out"] = 0;
+  if (limits.fetched_pictures) {
+    data["pictures"] = fetched_pictures(samples);
+    return;
+  }
+  const auto chosen = chosen_samples(samples, limits.pictures);
+  data["pictures_left_out"] = samples.size() - chosen.size();
+  data["pictures"] = pictures_inside(chosen, limits.picture_bytes, data);
+}
+
+void add_metrics_notices(Json& notices, const RunLog& log) {
   if (log.unreadable > 0) {
     notices.push_back(
-        fmt::format("{} of metrics.jsonl could not be read and {} left out.",
+        fmt::format("{} of {} could not be read and {} left out.",
                     log.unreadable == 1 ? "1 line" : fmt::format("{} lines", log.unreadable),
-                    log.unreadable == 1 ? "was" : "were"));
+                    kMetricsFile, log.unreadable == 1 ? "was" : "were"));
   }
   if (log.records.empty())
-    notices.push_back("metrics.jsonl has no records yet.");
+    notices.push_back(fmt::format("{} has no records yet.", kMetricsFile));
   else if (log.of_kind("eval").empty())
-    notices.push_back("metrics.jsonl has no evaluation yet.");
+    notices.push_back(fmt::format("{} has no evaluation yet.", kMetricsFile));
 }
 
-std::optional<RunLog> log_if_there(const fs::path& path, const fs::path& inside) {
+std::optional<RunLog> log_if_there(const fs::path& path) {
   try {
-    if (lies_inside(path, inside)) return read_run_log(path);
+    return read_run_log(path);
   } catch (const UserError&) {
+    return std::nullopt;
   }
-  return {};
 }
 
 }  // namespace
@@ -140,50 +138,50 @@ PageLimits limits_for(size_t runs) {
   return limits;
 }
 
-PageJson empty_page(const std::string& title, PageKind kind) {
-  auto topics = PageJson::array();
+Json empty_page(const std::string& title, PageKind kind) {
+  auto topics = Json::array();
   for (const CurveTopic& topic : known_curves()) topics.push_back(topic.title);
   return {{"title", title},
           {"live", kind == PageKind::live},
           {"topics", topics},
-          {"runs", PageJson::array()}};
+          {"runs", Json::array()}};
 }
 
-PageJson page_data(const PageRun& run, const PageLimits& limits) {
-  const auto there = log_if_there(run.path / "metrics.jsonl", limits.inside);
+Json page_data(const PageRun& run, const PageLimits& limits) {
+  const auto there = log_if_there(run.path / kMetricsFile);
   const RunLog log = there.value_or(RunLog{});
-  PageJson data = {{"name", run.name}, {"state", run.state}, {"notices", PageJson::array()}};
+  Json data = {{"name", run.name}, {"state", run.state}, {"notices", Json::array()}};
   if (!run.problem.empty()) data["notices"].push_back(run.problem);
   if (there)
     add_metrics_notices(data["notices"], log);
   else
-    data["notices"].push_back(absence(run.path / "metrics.jsonl", limits.inside) +
-                              ": no results and no curves to show.");
+    data["notices"].push_back(
+        fmt::format("{} is missing: no results and no curves to show.", kMetricsFile));
   data.update(log_data(log, limits.points));
-  add_settings(data, run.path / "config.yaml", limits.inside);
-  add_pictures(data, run, limits);
+  add_settings(data, run.path / kSettingsFile);
+  add_pictures(data, run.path, limits);
   // Pictures of latent diffusion are no pairs of images and reconstructions.
   data["generated"] = !log.records.empty() && log.records.back().phase == "denoise";
-  data["codes"] = run.codes ? codes_data(*run.codes) : PageJson(nullptr);
+  data["codes"] = run.codes ? codes_data(*run.codes) : Json(nullptr);
   data["no_codes"] = run.no_codes;
   return data;
 }
 
-PageJson codes_data(const CodeMap& map) {
-  // Places as whole numbers: a map is some hundred pixels wide.
-  const auto places = [](const std::vector<float>& values) {
-    auto out = PageJson::array();
+Json codes_data(const CodeMap& map) {
+  // Coordinates as whole numbers: a map is some hundred pixels wide.
+  const auto coordinates = [](const std::vector<float>& values) {
+    auto out = Json::array();
     for (const float value : values) out.push_back(std::lround(value * 4095));
     return out;
   };
   return {{"model", map.model},
           {"codes", map.codes},
           {"code", map.code},
-          {"x", places(map.x)},
-          {"y", places(map.y)},
+          {"x", coordinates(map.x)},
+          {"y", coordinates(map.y)},
           {"x_share", short_number(map.x_share)},
           {"y_share", short_number(map.y_share)},
-          {"no_places", map.no_places},
+          {"no_map", map.no_map},
           {"epoch", map.epoch},
           {"height", map.grid_height},
           {"width", map.grid_width},
@@ -197,22 +195,11 @@ std::string run_name(const fs::path& run) {
   return path.filename().string();
 }
 
-std::string file_stamp(const fs::path& file, const fs::path& inside) {
-  if (!lies_inside(file, inside)) return "-";
+std::string file_stamp(const fs::path& file) {
   std::error_code error;
   const auto size = fs::file_size(file, error);
   if (error) return "-";
   return fmt::format("{}.{}", size, fs::last_write_time(file, error).time_since_epoch().count());
-}
-
-bool lies_inside(const fs::path& path, const fs::path& folder) {
-  if (folder.empty()) return true;
-  std::error_code error;
-  const auto root = fs::canonical(folder, error);
-  if (error) return false;
-  const auto place = fs::canonical(path, error);
-  if (error) return false;
-  return std::mismatch(root.begin(), root.end(), place.begin(), place.end()).first == root.end();
 }
 
 }  // namespace nsvq

@@ -2,12 +2,13 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "nsvq/io/formats/json.h"
 #include "nsvq/report/code_map.h"
+#include "nsvq/runs/log.h"
 
 namespace nsvq {
 
@@ -23,11 +24,10 @@ struct PageRun {
 
 /// How much of a run goes onto a page.
 struct PageLimits {
-  size_t points = 2000;               ///< of a curve
-  size_t pictures = 24;               ///< of a run
-  size_t picture_bytes = 24u << 20;   ///< of a run
-  std::string picture_address;        ///< where a server has them; empty: inside the page
-  std::filesystem::path inside = {};  ///< files that lead out of this folder are left out
+  size_t points = 2000;              ///< of a curve
+  size_t pictures = 24;              ///< of a run
+  size_t picture_bytes = 24u << 20;  ///< of a run
+  bool fetched_pictures = false;     ///< the page fetches them all from a server (page/live.js)
 };
 
 /// Limits for a page of so many runs that it stays a few tens of MB.
@@ -36,23 +36,24 @@ PageLimits limits_for(size_t runs);
 enum class PageKind { whole, live };  ///< with its runs inside, or one that fetches them
 
 /// A page's data without runs: `title`, `live`, the order of the curves' `topics`, `runs`.
-nlohmann::ordered_json empty_page(const std::string& title, PageKind kind);
+Json empty_page(const std::string& title, PageKind kind);
 
-/// What the page shows of a run, from what lies in its folder (config.yaml, metrics.jsonl,
+/// What the page shows of a run, from what its folder holds (config.yaml, metrics.jsonl,
 /// samples/): results, curves thinned to the limits, phases, alarms, settings, pictures. What is
 /// missing or cannot be read is named in `notices`.
-nlohmann::ordered_json page_data(const PageRun& run, const PageLimits& limits);
+Json page_data(const PageRun& run, const PageLimits& limits);
 
-/// The codebook's part alone, for a server that makes it when it is asked for.
-nlohmann::ordered_json codes_data(const CodeMap& codes);
+/// What page_data takes from the log (page_log.cpp): facts, results, alarms, phases, curves of at
+/// most `points` points, histograms of train.check.
+Json log_data(const RunLog& log, size_t points);
+
+/// What page_data takes from a codebook, for a server that makes it when it is asked for.
+Json codes_data(const CodeMap& codes);
 
 /// The name of a run's folder, also of "runs/small/" and of ".".
 std::string run_name(const std::filesystem::path& run);
 
-/// Size and time of a file's last change as text; "-" if it is not there, or not in `inside`.
-std::string file_stamp(const std::filesystem::path& file, const std::filesystem::path& inside);
-
-/// Whether a file or folder lies, its links followed, in `folder`; every one does if that is empty.
-bool lies_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
+/// Size and time of a file's last change as text; "-" if there is no such file.
+std::string file_stamp(const std::filesystem::path& file);
 
 }  // namespace nsvq

@@ -1,39 +1,27 @@
-#include "nsvq/report/page_log.h"
-
-#include <fmt/format.h>
+// What the page shows of a run's log (log_data).
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "nsvq/report/alarms.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/report/chart.h"
 #include "nsvq/report/curves.h"
-#include "nsvq/report/histogram.h"
-#include "nsvq/report/line.h"
+#include "nsvq/report/page_data.h"
 #include "nsvq/report/summary.h"
 
 namespace nsvq {
-
-using PageJson = nlohmann::ordered_json;
-
 namespace {
 
-PageJson numbers(const std::vector<double>& values) {
-  auto out = PageJson::array();
-  for (const double value : values) out.push_back(short_number(value));
-  return out;
-}
-
-PageJson charts_data(const RunLog& log, size_t points) {
-  auto charts = PageJson::array();
+Json charts_data(const RunLog& log, size_t points) {
+  auto charts = Json::array();
   for (const ChartGroup& group : make_curves(log)) {
     for (const Chart& chart : group.charts) {
-      auto lines = PageJson::array();
+      auto lines = Json::array();
       for (const Series& series : chart.series) lines.push_back(line_data(series, points));
       charts.push_back({{"topic", group.title},
                         {"title", chart.title},
@@ -47,9 +35,9 @@ PageJson charts_data(const RunLog& log, size_t points) {
 
 constexpr size_t kMostEpochs = 2000;
 
-/// Steps at which epochs ended, with their numbers and the seconds of training up to there: by them
-/// the page tells epoch and time of any step.
-PageJson clock_data(const RunLog& log) {
+/// Steps at which epochs ended, with their numbers and the seconds of training so far, from which
+/// the page computes epoch and time of any step.
+Json clock_data(const RunLog& log) {
   std::vector<double> steps = {0}, epochs = {0}, seconds = {0};
   for (const Record* record : log.of_kind("epoch")) {
     const auto found = record->values.find("seconds");
@@ -60,8 +48,8 @@ PageJson clock_data(const RunLog& log) {
     seconds.push_back(seconds.back() + (std::isfinite(more) ? std::max(more, 0.0) : 0));
   }
   const size_t every = (steps.size() - 1) / kMostEpochs + 1;
-  PageJson clock = {
-      {"step", PageJson::array()}, {"epoch", PageJson::array()}, {"time", PageJson::array()}};
+  Json clock = {
+      {"step", Json::array()}, {"epoch", Json::array()}, {"time", Json::array()}};
   for (size_t i = 0; i < steps.size();
        i = i + 1 < steps.size() ? std::min(i + every, steps.size() - 1) : i + 1) {
     clock["step"].push_back(short_number(steps[i]));
@@ -71,14 +59,14 @@ PageJson clock_data(const RunLog& log) {
   return clock;
 }
 
-PageJson figure_data(const Figure& figure) {
-  // Where a table is sorted, a PSNR of infinity is the highest.
+Json figure_data(const Figure& figure) {
+  // A PSNR of infinity sorts as the highest.
   const double value = std::isinf(figure.value) ? std::copysign(1e300, figure.value) : figure.value;
   return {{"value", short_number(value)}, {"text", figure.text}, {"epoch", figure.epoch}};
 }
 
-PageJson results_data(const RunLog& log) {
-  auto out = PageJson::array();
+Json results_data(const RunLog& log) {
+  auto out = Json::array();
   for (const MetricResult& result : results(log)) {
     out.push_back({{"title", result.title},
                    {"last", figure_data(result.last)},
@@ -88,8 +76,8 @@ PageJson results_data(const RunLog& log) {
   return out;
 }
 
-PageJson phases_data(const RunLog& log) {
-  auto out = PageJson::array();
+Json phases_data(const RunLog& log) {
+  auto out = Json::array();
   for (const Record& phase : log.phases()) {
     out.push_back({{"name", phase.phase},
                    {"epoch", phase.epoch},
@@ -99,26 +87,26 @@ PageJson phases_data(const RunLog& log) {
   return out;
 }
 
-PageJson alarms_data(const RunLog& log) {
-  auto out = PageJson::array();
+Json alarms_data(const RunLog& log) {
+  auto out = Json::array();
   for (const RaisedAlarm& alarm : raised_alarms(log)) {
     out.push_back({{"when", epochs_in_words(alarm.epochs)},
                    {"text", alarm.reason.empty() ? alarm.sign : alarm.reason},
-                   {"steps", numbers(alarm.steps)}});
+                   {"steps", short_numbers(alarm.steps)}});
   }
   return out;
 }
 
 /// The errors that train.check measured.
-PageJson checks_data(const RunLog& log) {
+Json checks_data(const RunLog& log) {
   const auto checks = log.of_kind("check");
   if (checks.empty()) return nullptr;
   std::map<std::string, std::vector<double>> errors;
   for (const Record* check : checks)
     for (const auto& [key, value] : check->values) errors[std::string(key)].push_back(value);
-  auto histograms = PageJson::array();
+  auto histograms = Json::array();
   const auto add = [&](const std::string& title, const std::vector<double>& values) {
-    auto bars = PageJson::array();
+    auto bars = Json::array();
     for (const Bar& bar : decade_bars(values))
       bars.push_back({{"label", bar.label}, {"range", bar.range}, {"count", bar.count}});
     histograms.push_back({{"title", title}, {"bars", bars}});
@@ -137,27 +125,7 @@ PageJson checks_data(const RunLog& log) {
 
 }  // namespace
 
-PageJson line_data(const Series& series, size_t points) {
-  std::vector<Point> all(series.x.size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = {series.x[i], series.y[i]};
-  const auto thinned = thin(all, points, [](Point p) { return std::isfinite(p.y); });
-  auto x = PageJson::array(), y = PageJson::array();
-  for (const Point& point : thinned.points) {
-    x.push_back(short_number(point.x));
-    y.push_back(short_number(point.y));
-  }
-  PageJson line = {{"name", series.name}, {"x", x}, {"y", y}};
-  if (!thinned.means.empty()) line["mean"] = numbers(thinned.means);
-  return line;
-}
-
-PageJson short_number(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  if (value == std::round(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
-}
-
-PageJson log_data(const RunLog& log, size_t points) {
+Json log_data(const RunLog& log, size_t points) {
   const auto phases = log.phases();
   return {{"facts", run_facts(log)},
           {"step", log.last_step()},

@@ -1,13 +1,17 @@
 #include "nsvq/report/report.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/report/page.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 
@@ -28,11 +32,40 @@ void write_page(const std::filesystem::path& out, const std::vector<PageRun>& ru
 
 void write_report(const std::filesystem::path& run, bool goes_on) {
   if (!std::filesystem::is_directory(run))
-    throw UserError("{}: no such run folder; give the folder that holds metrics.jsonl",
-                    run.string());
+    throw UserError("{}: no such run folder; give the folder that holds {}", run.string(),
+                    kMetricsFile);
   PageRun page{run, run_name(run), goes_on ? "running" : "", {}, ""};
   page.no_codes = "The codebook is shown once the run has finished; until then by `nsvq report`.";
-  write_page(run / "report.html", {page}, goes_on);
+  write_page(run / kReportFile, {page}, goes_on);
+}
+
+void complete_report(const std::filesystem::path& run) {
+  try {
+    PageRun page{run, run_name(run), "finished", {}, ""};
+    add_codes(page);
+    write_page(run / kReportFile, {page});
+  } catch (const std::exception& error) {
+    log("{}: {}", (run / kReportFile).string(), error.what());
+  }
+}
+
+PageRun page_run(const std::filesystem::path& run, const std::string& name, WithCodes codes) {
+  const auto summary = describe_run(run);
+  PageRun page{run, name, summary.state, {}, ""};
+  // page_data reports problems of logs and settings.
+  if (!list_checkpoints(run).empty()) page.problem = summary.problem;
+  if (codes == WithCodes::yes) add_codes(page);
+  return page;
+}
+
+void add_codes(PageRun& run) {
+  try {
+    run.codes = map_codes(run.path);
+  } catch (const c10::Error& error) {
+    run.no_codes = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    run.no_codes = error.what();
+  }
 }
 
 }  // namespace nsvq

@@ -2,33 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <span>
-#include <string>
 #include <system_error>
 
 #include "nsvq/core/folder_entries.h"
 #include "nsvq/io/files/byte_order.h"
 #include "nsvq/io/files/file.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 namespace {
 
-std::optional<int64_t> epoch_of(const std::string& name) {
-  const std::string prefix = "epoch-", suffix = ".png";
-  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return {};
-  int64_t epoch = 0;
-  const char* end = name.data() + name.size() - suffix.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, epoch);
-  if (error != std::errc{} || stop != end || epoch < 0) return {};
-  return epoch;
-}
-
-/// By its first and last bytes and its header; the browser decodes the rest.
+/// Checks its first and last bytes and its header; the browser decodes the rest.
 bool is_whole_png(const std::vector<std::byte>& bytes) {
   static constexpr std::array<uint8_t, 8> signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   static constexpr std::array<uint8_t, 8> end = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
@@ -44,9 +33,8 @@ bool is_whole_png(const std::vector<std::byte>& bytes) {
 std::vector<SampleFile> find_samples(const std::filesystem::path& run) {
   std::vector<SampleFile> samples;
   std::error_code error;
-  for (const auto& entry : entries_of(run / "samples", error))
-    if (const auto epoch = epoch_of(entry.path().filename().string()))
-      samples.push_back({*epoch, entry.path()});
+  for (const auto& entry : entries_of(run / kSamplesFolder, error))
+    if (const auto epoch = epoch_of_sample(entry.path())) samples.push_back({*epoch, entry.path()});
   std::sort(samples.begin(), samples.end(),
             [](const SampleFile& a, const SampleFile& b) { return a.epoch < b.epoch; });
   return samples;
@@ -58,18 +46,18 @@ std::optional<std::vector<std::byte>> read_sample(const SampleFile& sample) {
     if (is_whole_png(bytes)) return bytes;
   } catch (const std::exception&) {
   }
-  return {};
+  return std::nullopt;
 }
 
 std::vector<SampleFile> chosen_samples(const std::vector<SampleFile>& samples, size_t most) {
   if (samples.size() <= most) return samples;
   std::vector<SampleFile> out;
-  // Each place is as many times as far from the first as the one before.
+  // Distances from the first sample grow by one factor.
   size_t next = 0;
   for (size_t i = 0; i < most; ++i) {
     const double share = most > 1 ? static_cast<double>(i) / static_cast<double>(most - 1) : 1;
-    const double place = std::pow(static_cast<double>(samples.size()), share) - 1;
-    next = std::max(next, static_cast<size_t>(std::lround(place)));
+    const double index = std::pow(static_cast<double>(samples.size()), share) - 1;
+    next = std::max(next, static_cast<size_t>(std::lround(index)));
     out.push_back(samples[next++]);
   }
   return out;

@@ -16,7 +16,7 @@ struct SampleFile {
 /// The samples/epoch-NNNN.png of a run, by epoch.
 std::vector<SampleFile> find_samples(const std::filesystem::path& run);
 
-/// The bytes of a sample; nothing if it is not a whole PNG of a size that can be.
+/// The bytes of a sample; nullopt if it is not a whole PNG of a possible size.
 std::optional<std::vector<std::byte>> read_sample(const SampleFile& sample);
 
 /// At most `most` of the samples, the first and the last among them and more of the early ones,

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "nsvq/metrics/metric.h"
-#include "nsvq/report/alarms.h"
 
 namespace nsvq {
 namespace {
@@ -87,6 +87,31 @@ Figure figure_of(const Record* eval, const Quantity& quantity) {
 }
 
 }  // namespace
+
+std::vector<RaisedAlarm> raised_alarms(const RunLog& log) {
+  std::vector<RaisedAlarm> alarms;
+  std::unordered_map<std::string, size_t> index_of;  // by sign
+  for (const Record* record : log.of_kind("alarm")) {
+    const auto [found, fresh] = index_of.try_emplace(record->sign, alarms.size());
+    if (fresh) alarms.push_back({record->sign, "", {}, {}});
+    auto& alarm = alarms[found->second];
+    alarm.reason = record->reason;
+    if (!alarm.epochs.empty() && alarm.epochs.back() == record->epoch) continue;
+    alarm.epochs.push_back(record->epoch);
+    alarm.steps.push_back(record->step);
+  }
+  return alarms;
+}
+
+std::string epochs_in_words(const std::vector<double>& epochs) {
+  std::string out = epochs.size() == 1 ? "epoch" : "epochs";
+  for (size_t first = 0, end = 0; first < epochs.size(); first = end) {
+    for (end = first + 1; end < epochs.size() && epochs[end] <= epochs[end - 1] + 1;) ++end;
+    out += fmt::format("{} {:.0f}", first > 0 ? "," : "", epochs[first]);
+    if (end > first + 1) out += fmt::format(" to {:.0f}", epochs[end - 1]);
+  }
+  return out;
+}
 
 std::string duration_in_words(double seconds) {
   if (!(seconds >= 0 && seconds < 1e12)) return "unknown time";

@@ -3,9 +3,23 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/log.h"
 
 namespace nsvq {
+
+/// A sign of collapse with every epoch at which the run noted it.
+struct RaisedAlarm {
+  std::string sign;
+  std::string reason;          ///< as last noted
+  std::vector<double> epochs;  ///< in order
+  std::vector<double> steps;   ///< steps of the same notes
+};
+
+/// One entry a sign, in the order in which they first appeared.
+std::vector<RaisedAlarm> raised_alarms(const RunLog& log);
+
+/// "epoch 4", "epochs 4 to 6, 9".
+std::string epochs_in_words(const std::vector<double>& epochs);
 
 /// A figure of an evaluation: the number, and as tables show it, with its unit.
 struct Figure {
@@ -17,7 +31,7 @@ struct Figure {
 /// A metric over the evaluations of a run.
 struct MetricResult {
   std::string title;
-  Figure last, best, first;  ///< nobody knows the best of a figure that the registry lacks: "–"
+  Figure last, best, first;  ///< best: "–" where the registry lacks the metric
 };
 
 /// What the evaluations hold: metrics in the order of the registry, then others by name. Empty
@@ -26,7 +40,7 @@ std::vector<MetricResult> results(const RunLog& log);
 
 /// One line: epochs, steps, training time, phase, how many signs of collapse.
 std::string run_facts(const RunLog& log);
-/// Of the epochs that were finished.
+/// Seconds of the finished epochs.
 double training_seconds(const RunLog& log);
 
 /// "45 s", "12 min", "2 h 31 min".

@@ -6,14 +6,9 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <atomic>
-#include <chrono>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
-#include "nsvq/cli/program/page_requests.h"
 #include "nsvq/cli/program/page_server.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
@@ -25,16 +20,6 @@ namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
-
-int connected(int port) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  return socket;
-}
 
 class Watch : public ::testing::Test {
  protected:
@@ -60,25 +45,31 @@ class Watch : public ::testing::Test {
     EXPECT_EQ(WEXITSTATUS(status), 0) << read_text(log_);
   }
 
-  /// The whole answer to a request's first line.
-  std::string ask(const std::string& line, const std::string& host = "127.0.0.1") const {
-    const int socket = connected(port_);
-    const auto request = line + " HTTP/1.1\r\n" + (host.empty() ? "" : "Host: " + host + "\r\n") +
-                         "Connection: close\r\n\r\n";
+  /// The whole answer to a request.
+  std::string ask(const std::string& path, const std::string& host = "127.0.0.1") const {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port_));
+    ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const auto request = "GET " + path + " HTTP/1.1\r\nHost: " + host +
+                         "\r\nAccept-Encoding: gzip, br\r\nConnection: close\r\n\r\n";
     EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     std::string answer;
     char part[4096];
     for (ssize_t size = 0; (size = ::recv(socket, part, sizeof part, 0)) > 0;)
-      answer.append(part, size);
+      answer.append(part, static_cast<size_t>(size));
     ::close(socket);
     return answer;
   }
   static int status(const std::string& answer) {
     return answer.size() < 12 ? 0 : std::stoi(answer.substr(9, 3));
   }
-  static std::string body(const std::string& answer) {
-    return answer.substr(answer.find("\r\n\r\n") + 4);
+  nlohmann::json json(const std::string& path) const {
+    const auto answer = ask(path);
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
   }
 
   TemporaryFolder folder_;
@@ -88,18 +79,18 @@ class Watch : public ::testing::Test {
 };
 
 TEST_F(Watch, ServesThePageAndTheRuns) {
-  const auto page = ask("GET /");
+  const auto page = ask("/");
   EXPECT_EQ(status(page), 200);
-  EXPECT_NE(page.find("\"live\":true"), page.npos);
-  EXPECT_NE(page.find("Content-Type: text/html"), page.npos);
-  EXPECT_NE(page.find("<title>runs</title>"), page.npos) << "the folder's name";
-  const auto runs = nlohmann::json::parse(body(ask("GET /runs"))).at("runs");
+  expect_contains(page, {"\"live\":true", "Content-Type: text/html", "<title>runs</title>"});
+  const auto runs = json("/runs").at("runs");
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs.at(0).at("name"), "a");
-  EXPECT_EQ(nlohmann::json::parse(body(ask("GET /run?run=a"))).at("step"), 1);
+  EXPECT_EQ(json("/run?run=a").at("step"), 1);
+  EXPECT_TRUE(json("/codes?run=a").contains("no_codes"));
   put_run(folder_ / "runs" / "b");
-  EXPECT_EQ(nlohmann::json::parse(body(ask("GET /runs"))).at("runs").size(), 2u)
-      << "while it goes on";
+  EXPECT_EQ(json("/runs").at("runs").size(), 2u) << "while it goes on";
+  const auto second = run({"watch", (folder_ / "runs").string(), "--port", std::to_string(port_)});
+  expect_failure(second, 2, {"port " + std::to_string(port_), "taken", "--port"});
 }
 
 TEST_F(Watch, NothingElseIsServed) {
@@ -109,93 +100,23 @@ TEST_F(Watch, NothingElseIsServed) {
         "/run?run=%2Fetc", "/run?run=a%00", "/run", "/picture?run=a&epoch=../../secret",
         "/picture?run=../secret&epoch=1", "/picture?run=a&epoch=99999999999999999999",
         "/codes?run=/etc"}) {
-    const auto answer = ask("GET " + path);
+    const auto answer = ask(path);
     EXPECT_EQ(status(answer), 404) << path;
     EXPECT_EQ(answer.find("secret\n"), answer.npos) << path;
   }
-}
-
-TEST_F(Watch, SendsWholePagesOnly) {
-  EXPECT_EQ(status(ask("GET /", "127.0.0.1\r\nRange: bytes=0-,0-,0-")), 416);
-}
-
-// One that sends a byte now and then, and never ends its request.
-TEST(PageServerTest, EndsThoughAClientGoesOn) {
-  const TemporaryFolder folder;
-  RunCatalog runs(folder.path());
-  auto server = std::make_unique<PageServer>(runs, "127.0.0.1", 0);
-  const auto address = server->address();
-  const int socket = connected(std::stoi(address.substr(address.rfind(':') + 1)));
-  constexpr int most = 300;
-  std::atomic<int> sent = 0;
-  std::thread client([&] {
-    while (sent < most && ::send(socket, "G", 1, MSG_NOSIGNAL) == 1) {
-      ++sent;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-  });
-  while (sent == 0) std::this_thread::yield();
-  server.reset();
-  client.join();
-  ::close(socket);
-  EXPECT_LT(sent, most);
-}
-
-TEST_F(Watch, PacksByGzipAlone) {
-  const auto packed_by = [&](const std::string& offered) {
-    const auto answer = ask("GET /", "127.0.0.1\r\nAccept-Encoding: " + offered);
-    EXPECT_EQ(status(answer), 200);
-    const auto at = answer.find("Content-Encoding: ");
-    return at == answer.npos ? std::string()
-                             : answer.substr(at + 18, answer.find("\r\n", at) - at - 18);
-  };
-  EXPECT_EQ(packed_by("gzip, deflate, br, zstd"), "gzip");
-  EXPECT_EQ(packed_by("br"), "");
-}
-
-// 64 MiB of headers, and of a line, that do not end.
-TEST_F(Watch, ARequestWithoutEndIsCutOff) {
-  for (const std::string begin : {"GET / HTTP/1.1\r\n", "GET /"}) {
-    const int socket = connected(port_);
-    const auto piece =
-        begin.ends_with('\n') ? "a: " + std::string(1000, 'x') + "\r\n" : std::string(1000, 'x');
-    constexpr size_t most = 64 << 20;
-    size_t sent = 0;
-    auto rest = begin;
-    for (ssize_t done = 0; sent < most; sent += static_cast<size_t>(done), rest = piece) {
-      if ((done = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL)) <= 0) break;
-    }
-    ::close(socket);
-    EXPECT_LT(sent, most) << begin;
-    EXPECT_EQ(status(ask("GET /")), 200) << "for others it goes on";
-  }
-}
-
-TEST_F(Watch, IsReadOnlyAndKnowsItsName) {
-  for (const auto* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
-    EXPECT_EQ(status(ask(method + std::string(" /"))), 405) << method;
-  EXPECT_EQ(status(ask("GET /", "evil.example")), 403);
-  EXPECT_EQ(status(ask("GET /", "127.0.0.1.evil.example:80")), 403);
-  EXPECT_EQ(status(ask("GET /", "")), 403);
-  EXPECT_EQ(status(ask("GET /", "localhost:" + std::to_string(port_))), 200);
-}
-
-TEST_F(Watch, APortThatIsTakenIsOneLine) {
-  const auto second = run({"watch", (folder_ / "runs").string(), "--port", std::to_string(port_)});
-  expect_failure(second, 2, {"port " + std::to_string(port_), "taken", "--port"});
-  expect_failure(run({"watch", (folder_ / "nowhere").string()}), 2, {"no such folder"});
+  EXPECT_EQ(status(ask("/", "evil.example")), 403);
+  EXPECT_EQ(status(ask("/", "localhost:" + std::to_string(port_))), 200);
 }
 
 TEST(PageServer, OwnHosts) {
   for (const auto* own :
-       {"127.0.0.1", "127.0.0.1:80", "localhost:7007", "[::1]:7007", "192.168.0.7:1"})
+       {"127.0.0.1", "127.0.0.1:80", "localhost:7007", "[::1]:7007", "192.168.0.7:1", "LocalHost"})
     EXPECT_TRUE(is_own_host(own, "127.0.0.1")) << own;
-  for (const auto* other :
+  for (const auto* foreign :
        {"", "example.com", "localhost.example.com:7007", "127.0.0.1.nip.io", "[::1", "[]"})
-    EXPECT_FALSE(is_own_host(other, "127.0.0.1")) << other;
+    EXPECT_FALSE(is_own_host(foreign, "127.0.0.1")) << foreign;
   EXPECT_TRUE(is_own_host("gpu.lan:7007", "gpu.lan"));
   EXPECT_TRUE(is_own_host("GPU.lan:7007", "gpu.LAN")) << "names have no case";
-  EXPECT_TRUE(is_own_host("LocalHost", "127.0.0.1"));
 }
 
 }  // namespace

@@ -33,7 +33,6 @@ std::vector<FuzzTarget> archive_targets();
 std::vector<FuzzTarget> tensor_targets();
 std::vector<FuzzTarget> text_targets();
 std::vector<FuzzTarget> index_targets();
-std::vector<FuzzTarget> page_targets();
 
 /// Whether `target` takes the bytes: true where they are accepted, false where they are refused
 /// with a message. Other exceptions go on.

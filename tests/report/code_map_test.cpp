@@ -1,4 +1,4 @@
-#include "nsvq/report/make_code_map.h"
+#include "nsvq/report/code_map.h"
 
 #include <gtest/gtest.h>
 
@@ -24,26 +24,26 @@ TEST(MainDirections, AreThoseOfLargestVariance) {
   const auto a = torch::tensor({-3.0, -1.0, 1.0, 3.0}, torch::kDouble);
   const auto b = torch::tensor({0.5, -0.5, -0.5, 0.5}, torch::kDouble);
   const auto vectors = torch::stack({a, 2 * a, b}, 1) + 7;
-  const auto [places, shares] = main_directions(vectors);
-  EXPECT_TRUE(torch::allclose(places.select(1, 0), a * std::sqrt(5.0)));
-  EXPECT_TRUE(torch::allclose(places.select(1, 1), b));
+  const auto [coordinates, shares] = main_directions(vectors);
+  EXPECT_TRUE(torch::allclose(coordinates.select(1, 0), a * std::sqrt(5.0)));
+  EXPECT_TRUE(torch::allclose(coordinates.select(1, 1), b));
   EXPECT_NEAR(shares[0].item<double>(), 100.0 / 101, 1e-9);
   EXPECT_NEAR(shares[1].item<double>(), 1.0 / 101, 1e-9);
 }
 
 TEST(MainDirections, OneDimensionAndEqualCodes) {
   const auto line = main_directions(torch::tensor({{1.0}, {2.0}, {4.0}}));
-  EXPECT_EQ(line.places.size(1), 2);
-  EXPECT_EQ(line.places.select(1, 1).abs().max().item<double>(), 0);
+  EXPECT_EQ(line.coordinates.size(1), 2);
+  EXPECT_EQ(line.coordinates.select(1, 1).abs().max().item<double>(), 0);
   const auto equal = main_directions(torch::ones({5, 3}));
-  EXPECT_TRUE(equal.places.isfinite().all().item<bool>());
+  EXPECT_TRUE(equal.coordinates.isfinite().all().item<bool>());
   EXPECT_TRUE(equal.shares.isfinite().all().item<bool>());
 }
 
 class CodeMapOfRun : public ::testing::Test {
  protected:
   void SetUp() override { put_model(tiny_config()); }
-  void put_model(const Config& config) {
+  void put_model(const TokenizerConfig& config) {
     fs::create_directories(run_ / "checkpoints" / "step-5");
     write_model_file(run_ / "checkpoints" / "step-5" / "model.safetensors", config);
   }
@@ -62,7 +62,7 @@ class CodeMapOfRun : public ::testing::Test {
   fs::path run_ = folder_ / "run";
 };
 
-TEST_F(CodeMapOfRun, PlacesOfTheCodesAndTokensOfTheSamples) {
+TEST_F(CodeMapOfRun, CoordinatesOfTheCodesAndTokensOfTheSamples) {
   // Of 8 bits, as the picture has them.
   const auto images = torch::randint(0, 256, {3, 3, 16, 16}).div(127.5).sub(1);
   put_samples(torch::zeros({3, 3, 16, 16}), "epoch-0001.png");

@@ -9,11 +9,11 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 #include "nsvq/report/report.h"
-#include "nsvq/report/run_page.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/runs/run_list.h"
+#include "nsvq/runs/folder.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 
@@ -24,7 +24,7 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string out;
-  bool no_codes = false;
+  bool no_codes = false, force = false;
 };
 
 /// A run, or all runs below a folder.
@@ -68,11 +68,9 @@ std::vector<fs::path> all_runs(const std::vector<std::string>& names) {
 }
 
 void run_report(const ReportArguments& arguments) {
-  if (arguments.out == "-") throw UserError("--out -: a page is a file; name it");
-  require_replaceable("--out", arguments.out, FileKind::html);
-  require_writable(arguments.out);
+  check_output_files({{"--out", arguments.out}}, arguments.force);
   const auto runs = all_runs(arguments.runs);
-  if (arguments.out.empty() && runs.size() == 1) refuse_device(runs.front() / "report.html");
+  if (arguments.out.empty() && runs.size() == 1) refuse_device(runs.front() / kReportFile);
   const auto names = distinct_names(runs);
   const auto codes = arguments.no_codes ? WithCodes::no : WithCodes::yes;
   std::vector<PageRun> pages;
@@ -81,7 +79,7 @@ void run_report(const ReportArguments& arguments) {
     if (arguments.no_codes) pages.back().no_codes = "Left out by --no-codes.";
   }
   fs::path out = arguments.out;
-  if (out.empty()) out = (runs.size() == 1 ? runs.front() : fs::path(".")) / "report.html";
+  if (out.empty()) out = (runs.size() == 1 ? runs.front() : fs::path(".")) / kReportFile;
   const bool goes_on =
       std::ranges::any_of(pages, [](const auto& run) { return run.state == "running"; });
   // Only a run's own page is written again as it goes on.
@@ -96,6 +94,7 @@ void declare_report(CLI::App& app) {
   app.add_option("RUN", arguments->runs, "runs, or folders with runs below")->required();
   app.add_option("--out", arguments->out,
                  "the page (default: report.html in the run, of several runs in this folder)");
+  declare_force(app, arguments->force);
   app.add_flag("--no-codes", arguments->no_codes,
                "without maps of the codebooks, for which each run's newest model is loaded");
   app.footer(

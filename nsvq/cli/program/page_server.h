@@ -1,27 +1,19 @@
 #pragma once
 
-#include <memory>
 #include <string>
-
-#include "nsvq/report/run_catalog.h"
 
 namespace nsvq {
 
-/// The page of a folder's runs over HTTP, read-only, while it lives.
-class PageServer {
- public:
-  /// Listens at `port` (0: any free one). Throws UserError where the port is taken or the address
-  /// is none of this machine.
-  PageServer(RunCatalog& runs, const std::string& host, int port);
-  ~PageServer();
-  PageServer(const PageServer&) = delete;
-  PageServer& operator=(const PageServer&) = delete;
+class LiveRuns;
 
-  std::string address() const;  ///< http://...
+/// Serves the page of the runs over HTTP, read-only, until SIGINT, SIGTERM or SIGHUP ends the
+/// process with exit code 0. Port 0: any free one. Prints the address. Throws UserError where the
+/// port is taken or the address is none of this machine.
+void serve_runs(const LiveRuns& runs, const std::string& host, int port);
 
- private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
-};
+/// Whether a request with this Host header is meant for a server at `host`. A page elsewhere whose
+/// name was pointed at this machine (DNS rebinding) sends its own name: only addresses, localhost
+/// and this machine's name pass.
+bool is_own_host(const std::string& header, const std::string& host);
 
 }  // namespace nsvq

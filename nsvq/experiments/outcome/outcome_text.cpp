@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "nsvq/io/files/file.h"
-#include "nsvq/report/html.h"
-#include "nsvq/report/page_log.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/report/chart.h"
+#include "nsvq/report/page.h"
 
 namespace nsvq {
 
@@ -48,7 +49,7 @@ std::string markdown_table(const ExperimentOutcome& outcome) {
   return head + "\n" + rule + "\n" + body;
 }
 
-nlohmann::ordered_json number_or_null(double value) {
+Json number_or_null(double value) {
   if (!std::isfinite(value)) return nullptr;
   return value;
 }
@@ -59,16 +60,16 @@ std::string png_uri(const std::filesystem::path& file) {
 }
 
 /// A chart as nsvq/report/page/experiments.js draws it.
-nlohmann::ordered_json chart_json(const Chart& chart) {
+Json chart_json(const Chart& chart) {
   constexpr size_t most_points = 2000;
-  nlohmann::ordered_json json = {{"title", chart.title},
+  Json json = {{"title", chart.title},
                                  {"x_label", chart.x_label},
                                  {"y_label", chart.y_label},
                                  {"log_x", chart.log_x},
                                  {"log_y", chart.log_y},
                                  {"beside", chart.beside},
-                                 {"marks", nlohmann::ordered_json::array()},
-                                 {"lines", nlohmann::ordered_json::array()}};
+                                 {"marks", Json::array()},
+                                 {"lines", Json::array()}};
   if (chart.y_range) json["y_range"] = {chart.y_range->first, chart.y_range->second};
   for (const auto& [x, name] : chart.marks) json["marks"].push_back({{"x", x}, {"name", name}});
   for (const auto& series : chart.series) json["lines"].push_back(line_data(series, most_points));
@@ -96,18 +97,18 @@ std::string outcome_markdown(const ExperimentOutcome& outcome) {
   return text;
 }
 
-nlohmann::ordered_json outcome_json(const ExperimentOutcome& outcome) {
+Json outcome_json(const ExperimentOutcome& outcome) {
   const auto& experiment = *outcome.planned->experiment;
-  nlohmann::ordered_json json = {{"name", experiment.name},
+  Json json = {{"name", experiment.name},
                                  {"title", experiment.title},
                                  {"scale", outcome.scale},
                                  {"setting", outcome.setting},
                                  {"notes", outcome.notes},
-                                 {"rows", nlohmann::ordered_json::array()},
-                                 {"agreement", nlohmann::ordered_json::array()},
-                                 {"claims", nlohmann::ordered_json::array()}};
+                                 {"rows", Json::array()},
+                                 {"agreement", Json::array()},
+                                 {"claims", Json::array()}};
   for (const auto& row : outcome.rows) {
-    nlohmann::ordered_json one = {{"name", row.name}, {"title", row.title}};
+    Json one = {{"name", row.name}, {"title", row.title}};
     if (!row.problem.empty()) one["problem"] = row.problem;
     for (size_t i = 0; i < row.cells.size(); ++i) {
       const auto& cell = row.cells[i];
@@ -131,17 +132,17 @@ nlohmann::ordered_json outcome_json(const ExperimentOutcome& outcome) {
   return json;
 }
 
-nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome) {
+Json outcome_page(const ExperimentOutcome& outcome) {
   auto json = outcome_json(outcome);
   const auto& experiment = *outcome.planned->experiment;
   json["about"] = experiment.about;
-  json["columns"] = nlohmann::ordered_json::array();
+  json["columns"] = Json::array();
   for (const auto& column : outcome.columns) {
     json["columns"].push_back(
         {{"title", column.display.title}, {"higher", column.display.better == Better::higher}});
   }
   for (size_t r = 0; r < outcome.rows.size(); ++r) {
-    auto& cells = json["rows"][r]["cells"] = nlohmann::ordered_json::array();
+    auto& cells = json["rows"][r]["cells"] = Json::array();
     for (size_t i = 0; i < outcome.columns.size(); ++i) {
       const auto& cell = outcome.rows[r].cells[i];
       const auto& display = outcome.columns[i].display;
@@ -150,9 +151,9 @@ nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome) {
                        {"paper", cell.paper ? format_figure(*cell.paper, display) : ""}});
     }
   }
-  json["charts"] = nlohmann::ordered_json::array();
+  json["charts"] = Json::array();
   for (const auto& chart : outcome.charts) json["charts"].push_back(chart_json(chart));
-  json["pictures"] = nlohmann::ordered_json::array();
+  json["pictures"] = Json::array();
   for (const auto& picture : outcome.pictures) {
     json["pictures"].push_back(
         {{"title", picture.title}, {"columns", picture.columns}, {"image", png_uri(picture.file)}});

@@ -15,8 +15,8 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/report/page.h"
 #include "nsvq/report/page_data.h"
-#include "nsvq/report/run_page.h"
-#include "nsvq/runs/run_list.h"
+#include "nsvq/report/report.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 

@@ -80,7 +80,7 @@ class Codebook {
     this.image = 0;
     this.details = make("div", {class: "code"});
     const parts = make("div", {class: "codebook"});
-    parts.append(codes.no_places ? make("p", {class: "notice"}, codes.no_places) : this.map());
+    parts.append(codes.no_map ? make("p", {class: "notice"}, codes.no_map) : this.map());
     parts.append(codes.no_tokens ? make("p", {class: "notice"}, `No tokens to show: ${codes.no_tokens}`) : this.tokens());
     parts.append(this.details);
     const total = codes.tokens.length * codes.width * codes.height;

@@ -1,6 +1,7 @@
 // `nsvq watch`: data that the page fetches, and fetches again while runs go on.
 
-const pause = 3000;
+const pause = 3000;  // milliseconds between two looks at the list of runs, or more where fetching takes long
+const together = 3;  // requests at a time: a run with a long log does not hold up the others
 
 async function fetchJson(address) {
   const response = await fetch(address);
@@ -9,32 +10,24 @@ async function fetchJson(address) {
 }
 
 async function loadCodes({name}) {
-  const [codes, no_codes] = await fetchCodes(name);
+  const answer = await fetchJson("codes?run=" + encodeURIComponent(name)).catch(() => ({no_codes: "The server does not answer."}));
   // The run may have been fetched anew meanwhile.
   const run = page.runs.find(one => one.name === name);
-  if (run) Object.assign(run, {codes, no_codes});
+  if (run) Object.assign(run, answer.no_codes ? {codes: null, no_codes: answer.no_codes} : {codes: answer, no_codes: ""});
 }
 
-async function fetchCodes(name) {
-  try {
-    const codes = await fetchJson("codes?run=" + encodeURIComponent(name));
-    return codes.no_codes ? [null, codes.no_codes] : [codes, ""];
-  } catch {
-    return [null, "The server does not answer."];
-  }
-}
-
-const together = 3;  // requests at a time: a run with a long log does not hold up the others
-
-/** Puts a run that was fetched in its place. */
+/** Adds a run that was fetched, or replaces an older state of it. */
 function takeRun(run) {
-  const at = page.runs.findIndex(one => one.name === run.name);
-  if (at < 0) page.runs.push(run);
+  for (const picture of run.pictures) {
+    picture.source = `picture?run=${encodeURIComponent(run.name)}&epoch=${picture.epoch}&version=${picture.version}`;
+  }
+  const index = page.runs.findIndex(one => one.name === run.name);
+  if (index < 0) page.runs.push(run);
   else {
     // A codebook that was asked for stays until it is asked for anew, unless another run has taken the name.
-    const former = page.runs[at];
+    const former = page.runs[index];
     if (former.began === run.began && former.step <= run.step) run.codes = former.codes;
-    page.runs[at] = run;
+    page.runs[index] = run;
   }
   page.runs.sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
 }
@@ -71,8 +64,9 @@ async function followRuns(status) {
 
 async function follow(status) {
   for (;;) {
+    const start = Date.now();
     // A page that nobody sees asks for nothing.
     if (!document.hidden) await followRuns(status).catch(() => { status.textContent = "nsvq watch does not answer; trying again"; });
-    await new Promise(resolve => setTimeout(resolve, pause));
+    await new Promise(resolve => setTimeout(resolve, Math.max(pause, 4 * (Date.now() - start))));
   }
 }
