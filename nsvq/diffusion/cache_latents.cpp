@@ -9,7 +9,7 @@
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/first_readable.h"
+#include "nsvq/data/sources/source.h"
 #include "nsvq/io/files/resumable_folder.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/tokenizer/model_file.h"

@@ -5,43 +5,110 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/sources/paths.h"
 #include "nsvq/recipe/settings_summary.h"
-#include "nsvq/runs/run_config.h"
 
 namespace nsvq {
 
+namespace {
+
+std::vector<Option> own_options(DiffusionConfig& config) {
+  const std::vector<Option> own = {
+      {"diffusion.tokenizer", &config.tokenizer,
+       "the tokenizer whose latents are learned: a run, a checkpoint or a model file",
+       Range::any_path(), kNotOnResult},
+      {"diffusion.tokens", &config.tokens,
+       "a folder of `nsvq tokenize` to train on in place of data.train, for latents: codes",
+       Range::any_path(), kNotOnResult},
+      {"diffusion.cached", &config.cached,
+       "a folder of `nsvq encode` to train on in place of data.train, for latents: encoder",
+       Range::any_path(), kNotOnResult},
+      {"diffusion.latents", &config.latents,
+       "what is learned: the encoder's output, quantised only when decoding, or the codes",
+       Range::one_of({"encoder", "codes"})},
+      {"diffusion.statistics_images", &config.statistics_images,
+       "training images, in whole batches, by which the mean and deviation of latents are "
+       "measured; 0: all",
+       Range::at_least(0)},
+      {"diffusion.classes", &config.classes,
+       "classes of the training images that the network is told; 0: none", Range::between(0, 1e6)},
+      {"diffusion.label_dropout", &config.label_dropout,
+       "with classes: share of images whose class is not told, so that samples can be guided",
+       Range::from_to_below(0, 1)},
+  };
+  return joined({noise_options(config.noise), objective_options(config.objective), own});
+}
+
+/// Rows of the optimizer that a single network has.
+std::vector<Option> network_optimizer_options(OptimizerConfig& optimizer) {
+  const auto rows = selected(
+      optimizer_options(optimizer),
+      {{"optimizer.lr", ""},
+       {"optimizer.beta1", ""},
+       {"optimizer.beta2", ""},
+       {"optimizer.eps", ""},
+       {"optimizer.weight_decay", ""},
+       {"optimizer.clip_norm", "largest L2 norm of all gradients; 0: no limit"},
+       {"optimizer.ema_decay",
+        "decay of the averaged weights, less in the first steps: (1 + n) / (10 + n) after n; "
+        "0: no average"}});
+  return joined({rows, lr_schedule_options("optimizer.schedule", "network", optimizer.schedule,
+                                           {"constant", "linear", "cosine"})});
+}
+
+/// Rows of train.*, dist.* and checkpoint.* that do not depend on a tokenizer's training.
+std::vector<Option> training_options(DiffusionConfig& config) {
+  return selected(joined({train_options(config.train), dist_options(config.dist),
+                          checkpoint_options(config.checkpoint)}),
+                  {{"train.epochs", ""},
+                   {"train.steps", ""},
+                   {"train.batch_size", ""},
+                   {"train.global_batch", ""},
+                   {"train.accumulate", ""},
+                   {"train.on_nonfinite", ""},
+                   {"train.nonfinite_limit", ""},
+                   {"train.deterministic", ""},
+                   {"train.precision", ""},
+                   {"train.graphs", ""},
+                   {"train.check_ranks", ""},
+                   {"train.log_every", ""},
+                   {"train.eval_every", ""},
+                   {"train.samples_every", "epochs between grids of generated images; 0: never"},
+                   {"train.samples", ""},
+                   {"dist.timeout", ""},
+                   {"dist.gradients", ""},
+                   {"checkpoint.every_steps", ""},
+                   {"checkpoint.keep", ""},
+                   {"checkpoint.on_error", ""}});
+}
+
+std::vector<Option> sampling_options(DiffusionConfig& config) {
+  const std::vector<Option> guidance = {
+      {"sample.guidance", &config.guidance,
+       "weight of the class: 1 without guidance, 0 as if it were not told", Range::between(0, 1000),
+       kNotOnResult}};
+  return joined({sample_options(config.sample), guidance});
+}
+
+}  // namespace
+
 DiffusionConfig::DiffusionConfig() {
-  run.data.flip = true;
-  run.optimizer.beta1 = 0.9;
-  run.optimizer.beta2 = 0.999;
-  run.optimizer.ema_decay = 0.9999;
-  run.train.epochs = 100;
-  run.train.samples = 16;
+  data.flip = true;
+  optimizer.beta1 = 0.9;
+  optimizer.beta2 = 0.999;
+  optimizer.ema_decay = 0.9999;
+  train.epochs = 100;
+  train.samples = 16;
 }
 
-DiffusionConfig load_diffusion_config(const std::string& path,
-                                      const std::vector<std::string>& overrides) {
-  DiffusionConfig config;
-  diffusion_options(config).load(path, overrides);
-  return config;
-}
-
-DiffusionConfig parse_diffusion_config(const std::string& text, const std::string& source) {
-  DiffusionConfig config;
-  diffusion_options(config).parse(text, source);
-  return config;
-}
-
-std::string to_yaml(const DiffusionConfig& config) {
-  auto copy = config;  // a table binds to what it could change
-  return diffusion_options(copy).to_yaml();
-}
-
-std::vector<std::string> essential_differences(const DiffusionConfig& here,
-                                               const DiffusionConfig& there) {
-  auto ours = here, theirs = there;
-  return diffusion_options(ours).differences(diffusion_options(theirs));
+OptionTable option_table(DiffusionConfig& config) {
+  OptionTable table;
+  table.rows = joined({run_options(config), data_options(config.data), own_options(config),
+                       unet_options(config.unet), sampling_options(config),
+                       network_optimizer_options(config.optimizer), training_options(config)});
+  table.other_sections = sections_of_other_kinds(config.kind);
+  table.check = [&config] { check_diffusion_settings(config); };
+  table.help = "`nsvq diffusion config --reference` lists all keys";
+  return table;
 }
 
 std::string training_data_key(const DiffusionConfig& config) {
@@ -72,7 +139,7 @@ std::string summarize_settings(const DiffusionConfig& config) {
     if (images || !of_images.contains(key)) return "";
     return fmt::format("  (without effect: {} is trained on)", trained_on);
   };
-  return summarize_settings(diffusion_options(copy), diffusion_options(defaults), shown, note);
+  return summarize_settings(option_table(copy), option_table(defaults), shown, note);
 }
 
 void check_diffusion_settings(const DiffusionConfig& config) {
@@ -108,17 +175,10 @@ void check_guidance(const DiffusionConfig& config, double guidance, const std::s
       key, guidance);
 }
 
-DiffusionConfig with_home(DiffusionConfig config) {
-  config.run = with_home(std::move(config.run));
-  for (auto* path : {&config.tokenizer, &config.tokens, &config.cached}) *path = home_path(*path);
-  return config;
-}
-
 DiffusionConfig with_absolute_paths(DiffusionConfig config) {
-  config.run = with_absolute_paths(std::move(config.run));
+  change_paths(option_table(config), absolute_path);
   for (auto* path : {&config.tokenizer, &config.tokens, &config.cached}) {
-    if (path->empty()) continue;
-    *path = std::filesystem::absolute(*path).lexically_normal().string();
+    *path = std::filesystem::path(*path).lexically_normal().string();
   }
   return config;
 }

@@ -7,20 +7,20 @@
 #include "nsvq/diffusion/noise_schedule.h"
 #include "nsvq/diffusion/sampler.h"
 #include "nsvq/diffusion/weighting.h"
-#include "nsvq/nn/unet.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/nn/unet_config.h"
+#include "nsvq/recipe/run_config.h"
+#include "nsvq/recipe/run_kind.h"
 #include "nsvq/settings/option_table.h"
 
 namespace nsvq {
 
 /// Every setting of a run that trains latent diffusion on a tokenizer. The defaults are the paper's
 /// where it says them.
-struct DiffusionConfig {
+struct DiffusionConfig : RunConfig {
+  static constexpr auto kind = RunKind::diffusion;
+
   DiffusionConfig();
 
-  /// What every run has: seed, device, threads, data, optimizer, train, dist and checkpoint. Its
-  /// other parts are a tokenizer's and are not looked at.
-  Config run;
   UnetConfig unet;
   NoiseConfig noise;
   ObjectiveConfig objective;
@@ -38,15 +38,11 @@ struct DiffusionConfig {
 };
 
 /// The table of all settings, bound to the fields of `config`.
-OptionTable diffusion_options(DiffusionConfig& config);
+OptionTable option_table(DiffusionConfig& config);
 
-/// As their namesakes of a tokenizer's settings (nsvq/recipe/recipe.h).
-DiffusionConfig load_diffusion_config(const std::string& path,
-                                      const std::vector<std::string>& overrides = {});
-DiffusionConfig parse_diffusion_config(const std::string& text, const std::string& source);
-std::string to_yaml(const DiffusionConfig& config);
-std::vector<std::string> essential_differences(const DiffusionConfig& here,
-                                               const DiffusionConfig& there);
+/// `config` with paths that do not depend on the current folder; those of diffusion.* without dots.
+DiffusionConfig with_absolute_paths(DiffusionConfig config);
+
 /// The settings that matter most or differ from the defaults, for the log.
 std::string summarize_settings(const DiffusionConfig& config);
 
@@ -57,10 +53,5 @@ std::string training_data_key(const DiffusionConfig& config);
 void check_diffusion_settings(const DiffusionConfig& config);
 /// Throws UserError, calling it `key`, for a guidance that the model was not trained for.
 void check_guidance(const DiffusionConfig& config, double guidance, const std::string& key);
-
-/// The same settings with `~` in paths replaced by the user's home, and with paths that do not
-/// depend on the current folder.
-DiffusionConfig with_home(DiffusionConfig config);
-DiffusionConfig with_absolute_paths(DiffusionConfig config);
 
 }  // namespace nsvq

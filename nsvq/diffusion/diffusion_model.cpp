@@ -18,7 +18,6 @@ namespace {
 
 constexpr auto kDiffusionFormat = "1";
 constexpr auto kDiffusionFormatKey = "nsvq.diffusion.format";
-constexpr auto kDiffusionConfigKey = "nsvq.diffusion.config";
 constexpr auto kTokenizerKey = "nsvq.diffusion.tokenizer";
 constexpr auto kTokenizerHashKey = "nsvq.diffusion.tokenizer.sha256";
 
@@ -42,7 +41,7 @@ torch::Tensor DiffusionModelImpl::restore(const torch::Tensor& normalised) const
 void move_to_device(DiffusionModel& model, const DiffusionConfig& config, c10::Device device) {
   model->to(device);
   use_gpu_layout(*model);
-  model->unet->precision = precision_on(config.run, device);
+  model->unet->precision = precision_on(config, device);
 }
 
 TensorFile diffusion_contents(const TensorMap& tensors, const DiffusionConfig& config,
@@ -76,7 +75,7 @@ std::pair<DiffusionConfig, TokenizerReference> diffusion_metadata(const TensorFi
     throw UserError("{}: diffusion model of format {}, this nsvq reads format {}; use a newer nsvq",
                     from, format, kDiffusionFormat);
   }
-  return {parse_diffusion_config(text(kDiffusionConfigKey), from),
+  return {parse_config<DiffusionConfig>(text(kDiffusionConfigKey), from),
           {text(kTokenizerKey), text(kTokenizerHashKey)}};
 }
 

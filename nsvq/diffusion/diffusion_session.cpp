@@ -18,7 +18,7 @@ TorchSettings sampling_settings(const DiffusionConfig& config, c10::Device devic
                                 int64_t threads) {
   return {.threads = threads,
           .deterministic = true,
-          .tf32_convolutions = precision_on(config.run, device) != Precision::fp32,
+          .tf32_convolutions = precision_on(config, device) != Precision::fp32,
           .inference = true};
 }
 
@@ -61,7 +61,7 @@ DiffusionSession::DiffusionSession(LoadedDiffusion model, const std::string& tok
   require_same_tokenizer(model_, latents_);
   move_to_device(model_.model, model_.config, device);
   sampler_.emplace(model_.model, model_.config,
-                   latents_.shape(model_.config.run.data.size, model_.config.unet.stride()), device,
+                   latents_.shape(model_.config.data.size, model_.config.unet.stride()), device,
                    /*graphs=*/true);
 }
 

@@ -8,8 +8,8 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/random.h"
 #include "nsvq/core/seed_guard.h"
-#include "nsvq/core/seeds.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/diffusion/labelled_images.h"
@@ -17,8 +17,8 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/loader_options.h"
-#include "nsvq/train/loop.h"
 #include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/training_run.h"
 
 namespace nsvq {
 
@@ -26,8 +26,8 @@ namespace {
 
 DiffusionModel make_diffusion_model(const DiffusionConfig& config, int64_t channels,
                                     c10::Device device) {
-  const SeedGuard seeded(seed_for(config.run.seed, Draw::weights));
-  choose_precision(config.run.train.precision, device);  // throws where the device lacks it
+  const SeedGuard seeded(seed_for(config.seed, Draw::weights));
+  choose_precision(config.train.precision, device);  // throws where the device lacks it
   DiffusionModel model(config, channels);
   move_to_device(model, config, device);
   return model;
@@ -35,13 +35,14 @@ DiffusionModel make_diffusion_model(const DiffusionConfig& config, int64_t chann
 
 LoaderOptions validation_loader_options(const DiffusionConfig& config, const Group& group,
                                         c10::Device device) {
-  auto options = inference_loader_options(config.run, device, group.size());
+  auto options = inference_loader_options(config, device, group.size());
   options.rank = group.rank();
   options.world = group.size();
   return options;
 }
 
-/// Seeds of an evaluation: of an image's place in the source alone, so that evaluations compare.
+/// Seeds of an evaluation follow from an image's position in the source alone, so that evaluations
+/// compare.
 torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices,
                                c10::Device device) {
   std::vector<int64_t> seeds;
@@ -55,7 +56,7 @@ torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices
 
 std::shared_ptr<const Source> open_validation(const DiffusionConfig& config,
                                               const DiffusionBatches& batches) {
-  auto source = open_source_of("data.val", config.run.data.val, config.run.data);
+  auto source = open_source_of("data.val", config.data.val, config.data);
   return config.classes > 0 ? numbered_as(std::move(source), batches.classes()) : source;
 }
 
@@ -69,23 +70,24 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents
       batches_(batches),
       group_(std::move(group)),
       device_(device),
-      shape_(latents_.shape(config.run.data.size, config.unet.stride())),
+      shape_(latents_.shape(config.data.size, config.unet.stride())),
       val_source_(open_validation(config, batches)),
       val_loader_(val_source_, validation_loader_options(config, *group_, device)),
       model_(make_diffusion_model(config, shape_[0], device)),
       averaged_(make_diffusion_model(config, shape_[0], device)),
-      average_(model_.ptr(), averaged_.ptr(), config.run.optimizer.ema_decay),
-      optimizer_(named_parameters(*model_), config.run.optimizer, &average_),
+      average_(model_.ptr(), averaged_.ptr(), config.optimizer.ema_decay),
+      optimizer_(named_parameters(*model_), config.optimizer, &average_),
       loss_(config, device) {
   require_classes(*val_source_, config.classes, "data.val");
   for (const auto& parameter : averaged_->parameters()) parameter.set_requires_grad(false);
 }
 
 StepPlan DiffusionTask::plan(const RunState& state) {
-  const auto& run = config_.run;
-  return {"denoise",
-          1,
-          {lr_factor(run.optimizer.schedule, state.step, total_steps(run.train, batches_, state))}};
+  const int64_t steps = total_steps(config_.train, batches_, state);
+  return {.kind = "denoise",
+          .lr_factors = {lr_factor(config_.optimizer.schedule, state.step, steps)},
+          .phase = "denoise",
+          .graphs_disabled_reason = graphs_disabled_reason()};
 }
 
 torch::Tensor DiffusionTask::latents_of(const TensorBatch& batch) {
@@ -98,12 +100,12 @@ torch::Tensor DiffusionTask::labels_of(const TensorBatch& batch) const {
   return config_.classes > 0 ? batch.at(2) : torch::Tensor();
 }
 
-/// Seeds follow from the step and an image's place among those of all ranks, so that the number of
-/// ranks does not matter.
+/// Seeds follow from the step and an image's position among those of all ranks, so that the number
+/// of ranks does not matter.
 void DiffusionTask::step(const TensorBatch& batch, Step& step) {
-  const int64_t count = batch[0].size(0), parts = config_.run.train.accumulate;
-  const auto places = at::arange(count, batch[1].options()) + group_->rank() * count;
-  const auto seeds = step.inputs().seed + places;
+  const int64_t count = batch[0].size(0), parts = config_.train.accumulate;
+  const auto positions = at::arange(count, batch[1].options()) + group_->rank() * count;
+  const auto seeds = step.inputs().seed + positions;
   const auto latents = model_->normalise(latents_of(batch));
   const auto labels = labels_of(batch);
   torch::Tensor total = at::zeros({}, latents.options());
@@ -119,14 +121,14 @@ void DiffusionTask::step(const TensorBatch& batch, Step& step) {
     total = total + loss.detach();
   }
   Scalars scalars = {{"loss", total}};
-  if (!is_constant(config_.run.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
+  if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
   // The average's decay min(decay, (1 + n) / (10 + n)) in step n: first weights are soon forgotten.
   const auto n = step.inputs().step.to(at::kFloat) + 1;
-  optimizer_.set_average_decay(((n + 1) / (n + 10)).clamp_max(config_.run.optimizer.ema_decay));
+  optimizer_.set_average_decay(((n + 1) / (n + 10)).clamp_max(config_.optimizer.ema_decay));
   step.update(scalars, {{"unet", model_.get()}});
 }
 
-/// Whether steps look for the nearest codes of images.
+/// Whether steps search the nearest codes of images.
 bool DiffusionTask::searches_codes() const { return latents_.of_codes() && config_.tokens.empty(); }
 
 std::string DiffusionTask::graphs_disabled_reason() const {
@@ -148,13 +150,13 @@ std::string DiffusionTask::first_nonfinite_image(const TensorBatch& batch,
   return batches_.name_of(batch.at(1)[found[0][0].item<int64_t>()].item<int64_t>());
 }
 
-NonfinitePlace DiffusionTask::locate_nonfinite(const SkippedSteps& skipped) {
+std::optional<NonfiniteLocation> DiffusionTask::locate_nonfinite(const SkippedSteps& skipped) {
   const auto name = first_nonfinite_image(skipped.batch, latents_to_check(skipped.batch));
-  if (name.empty()) return {"the loss or a gradient", false};
-  return {"the latents of image " + quote(name), true};
+  if (name.empty()) return NonfiniteLocation{"the loss or a gradient"};
+  return NonfiniteLocation{"the latents of image " + quote(name), true};
 }
 
-std::vector<std::string> DiffusionTask::describe(const Loop& /*loop*/) const {
+std::vector<std::string> DiffusionTask::describe(int64_t /*total_steps*/) const {
   return {fmt::format("images       {} to train on, {} to evaluate on", batches_.samples(),
                       val_source_->size()),
           fmt::format("latents      {} of {}x{}, of {}", shape_[0], shape_[1], shape_[2],
@@ -162,8 +164,8 @@ std::vector<std::string> DiffusionTask::describe(const Loop& /*loop*/) const {
           fmt::format("parameters   {}", parameter_count(*model_))};
 }
 
-/// Mean and deviation of the latents, of training images as the first epoch has them.
-void DiffusionTask::begin(Loop& /*loop*/) {
+/// Mean and deviation of the latents of training images, cropped and flipped as in the first epoch.
+void DiffusionTask::initialise(Journal& /*journal*/) {
   const torch::NoGradGuard no_grad;
   LatentMoments moments(shape_[0], device_);
   const int64_t wanted = config_.statistics_images > 0
@@ -207,22 +209,22 @@ std::map<std::string, double> DiffusionTask::evaluate(const RunState& /*state*/)
     const auto tensors = with_labels(*batch, *val_source_, config_.classes, device_);
     const auto losses = loss_(averaged_,
                               {averaged_->normalise(latents_of(tensors)), labels_of(tensors),
-                               validation_seeds(config_.run.seed, batch->indices, device_)},
+                               validation_seeds(config_.seed, batch->indices, device_)},
                               DenoisingLoss::Labels::kept)
                             .to(at::kDouble);
     sums += at::stack({losses.sum(), at::full({}, losses.size(0), losses.options())});
   }
   group_->sum({sums});
   const double images = sums[1].item<double>();
-  if (images == 0) throw UserError("data.val: {}: no usable image", config_.run.data.val.text());
+  if (images == 0) throw UserError("data.val: {}: no usable image", config_.data.val.text());
   return {{"loss", sums[0].item<double>() / images}, {"images", images}};
 }
 
-/// Samples of the averaged weights by the same noise each time.
+/// Samples of the averaged weights, from equal noise each time.
 std::optional<Image> DiffusionTask::sample_picture() {
-  const int64_t count = config_.run.train.samples;
+  const int64_t count = config_.train.samples;
   SampleRequest request;
-  request.seed = config_.run.seed;
+  request.seed = config_.seed;
   for (int64_t i = 0; i < count; ++i) request.indices.push_back(i);
   request.labels = labels_for(config_, /*wanted=*/-1, request.indices);
   // The other processes would wait for this one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/train/adam.h"
+#include "nsvq/train/run_observer.h"
 #include "nsvq/train/task.h"
 #include "nsvq/train/weight_average.h"
 
@@ -19,7 +21,7 @@ namespace nsvq {
 
 /// Trains latent diffusion on the latents of a frozen tokenizer, which encodes images on the way or
 /// looks up the codes of tokens.
-class DiffusionTask : public Task {
+class DiffusionTask : public Task, public RunObserver {
  public:
   /// `latents` and `batches` outlive the task. Throws UserError for settings that cannot run.
   DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, DiffusionBatches& batches,
@@ -29,17 +31,14 @@ class DiffusionTask : public Task {
   StepPlan plan(const RunState& state) override;
   void step(const TensorBatch& batch, Step& step) override;
   std::vector<Adam*> optimizers() override { return {&optimizer_}; }
-  std::string graphs_disabled_reason() const override;
-  NonfinitePlace locate_nonfinite(const SkippedSteps& skipped) override;
 
   // The run.
-  std::vector<std::string> describe(const Loop& loop) const override;
-  std::string sample_name() const override { return "images"; }
-  std::string phase() const override { return "denoise"; }
-  void begin(Loop& loop) override;
+  void initialise(Journal& journal) override;
+  std::vector<RunObserver*> observers() override { return {this}; }
+  std::vector<std::string> describe(int64_t total_steps) const override;
   std::map<std::string, double> evaluate(const RunState& state) override;
-  bool higher_is_better(const std::string& /*figure*/) const override { return false; }
   std::optional<Image> sample_picture() override;
+  std::optional<NonfiniteLocation> locate_nonfinite(const SkippedSteps& skipped) override;
 
   // What a checkpoint holds.
   TensorFile model(const RunState& state) override;
@@ -49,13 +48,15 @@ class DiffusionTask : public Task {
             const std::string& from) override;
 
  private:
-  /// Of a batch: latents that are not normalised yet, and classes.
+  /// Latents of a batch, not normalised yet.
   torch::Tensor latents_of(const TensorBatch& batch);
+  /// Classes of a batch; undefined without classes.
   torch::Tensor labels_of(const TensorBatch& batch) const;
   bool searches_codes() const;
-  /// What of a batch is to be finite: the encoder's output, also where its codes are learned.
+  std::string graphs_disabled_reason() const;
+  /// What must be finite in a batch: the encoder's output, also where its codes are learned.
   torch::Tensor latents_to_check(const TensorBatch& batch);
-  /// The name of the first image for which it is not; empty if there is none.
+  /// The name of the first image with non-finite latents; empty if there is none.
   std::string first_nonfinite_image(const TensorBatch& batch, const torch::Tensor& latents) const;
 
   DiffusionConfig config_;

@@ -6,8 +6,6 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/io/files/input_file.h"
-#include "nsvq/runs/run_folder.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "nsvq/train/vq/trainer.h"
 
@@ -17,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A checkpoint of other settings cannot be continued.
+/// A checkpoint with different settings cannot be continued.
 void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkpoint,
                          const std::string& from) {
   const auto differences =
@@ -27,7 +25,7 @@ void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkp
                   fmt::join(differences, ", "));
 }
 
-/// Nor one of another tokenizer.
+/// Nor one with another tokenizer.
 void require_tokenizer_of(const DiffusionConfig& config, const std::string& tokenizer_sha256,
                           const Checkpoint& checkpoint, const std::string& from) {
   const auto tokenizer = diffusion_metadata(checkpoint.model, from).second;
@@ -41,19 +39,22 @@ void require_tokenizer_of(const DiffusionConfig& config, const std::string& toke
 }  // namespace
 
 LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device) {
-  const auto& run = config.run;
-  const auto gradients = run.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
-  return {run.train, run.checkpoint,
-          run.seed,  precision_on(run, device),
-          gradients, summarize_settings(config)};
+  return {.train = config.train,
+          .checkpoint = config.checkpoint,
+          .seed = config.seed,
+          .precision = precision_on(config, device),
+          .gradients = config.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat,
+          .settings = summarize_settings(config),
+          .samples = "images",
+          .best_is_highest = false};
 }
 
 DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path& run,
                                    std::shared_ptr<Group> group, Start start,
                                    std::optional<FolderLock> lock)
     : lock_(lock_for(*group, start, run, std::move(lock))),
-      device_(choose_device(config.run.device, group->local_rank())),
-      flags_(settings_of_rank(training_torch_settings(config.run, device_), *group)),
+      device_(choose_device(config.device, group->local_rank())),
+      flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
       // Before anything is made by the recipe: one that is not the run's may ask for any size.
       from_(checkpoint_to_resume(run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
@@ -72,29 +73,6 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
                             loop_.state(), from ? &*from : nullptr);
   loop_.write_to(*run_);
-}
-
-DiffusionConfig load_diffusion_run_config(const fs::path& run,
-                                          const std::vector<std::string>& overrides) {
-  const auto file = run / kSettingsFile;
-  if (!fs::exists(file)) throw UserError("{}: holds no run (no config.yaml)", run.string());
-  const InputFile regular(file);  // a recipe may come from a pipe, a run's settings may not
-  return load_diffusion_config(file.string(), overrides);
-}
-
-RunMatch match_of(const DiffusionConfig& config) {
-  return {config.run.train,
-          [config](const fs::path& run) {
-            return essential_differences(config, load_diffusion_run_config(run));
-          },
-          [config](const fs::path& run) {
-            const auto here = with_absolute_paths(config);
-            const auto there = with_absolute_paths(load_diffusion_run_config(run));
-            return essential_differences(here, there).empty() &&
-                   here.run.data.train == there.run.data.train &&
-                   here.tokenizer == there.tokenizer && here.tokens == there.tokens &&
-                   here.cached == there.cached;
-          }};
 }
 
 }  // namespace nsvq

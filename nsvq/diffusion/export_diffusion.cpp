@@ -1,13 +1,14 @@
 #include "nsvq/diffusion/export_diffusion.h"
 
-#include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/diffusion/diffusion_session.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/export_model.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -16,9 +17,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 /// What diffusers' schedulers call the same. DDPMScheduler has nothing for sample.last: first.
 Json scheduler_json(const DiffusionConfig& config) {
   const auto& noise = config.noise;
@@ -70,18 +68,18 @@ void export_diffusion(const LoadedDiffusion& model, const LoadedModel& tokenizer
     return path;
   };
   auto settings = model.config;  // a table binds to what it could change
-  auto json = settings_to_json(diffusion_options(settings));
+  auto json = settings_to_json(option_table(settings));
   json["nsvq"] = {{"version", kVersion},
                   {"channels", model.model->latent_mean.size(0)},
                   {"labels", model.config.labels()},
                   {"tokenizer_sha256", model.tokenizer.sha256}};
-  write_safetensors(out.path() / "model.safetensors",
+  write_safetensors(out.path() / kModelFile,
                     diffusion_contents(named_tensors(*model.model), model.config, model.tokenizer));
   write_json(out.path() / "config.json", json);
   const auto beside = make(kExportedTokenizer);
-  write_model(beside / "model.safetensors", named_tensors(*tokenizer.tokenizer), tokenizer.config);
+  write_model(beside / kModelFile, named_tensors(*tokenizer.tokenizer), tokenizer.config);
   auto own = tokenizer.config;
-  write_json(beside / "config.json", settings_to_json(tokenizer_options(own)));
+  write_json(beside / "config.json", settings_to_json(option_table(own)));
   write_json(make("scheduler") / "scheduler_config.json", scheduler_json(model.config));
   out.commit();
 }

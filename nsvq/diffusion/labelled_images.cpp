@@ -5,7 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/diffusion/resident_batches.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/train/vq/trainer.h"
@@ -65,20 +65,19 @@ std::optional<TensorBatch> LabelledImages::next() {
 std::unique_ptr<DiffusionBatches> make_diffusion_batches(const DiffusionConfig& config,
                                                          const LatentSpace& latents,
                                                          const Group& group, c10::Device device) {
-  const auto& run = config.run;
-  const auto options = training_loader_options(run, group, device);
+  const auto options = training_loader_options(config, group, device);
   if (config.tokens.empty() && config.cached.empty()) {
-    return std::make_unique<LabelledImages>(open_source_of("data.train", run.data.train, run.data),
-                                            options, config.classes);
+    return std::make_unique<LabelledImages>(
+        open_source_of("data.train", config.data.train, config.data), options, config.classes);
   }
-  const auto shape = latents.shape(run.data.size, config.unet.stride());
+  const auto shape = latents.shape(config.data.size, config.unet.stride());
   if (!config.tokens.empty()) {
     return std::make_unique<ResidentBatches>(
-        read_tokens_to_learn(config.tokens, latents, shape, run.data.size), at::kLong,
+        read_tokens_to_learn(config.tokens, latents, shape, config.data.size), at::kLong,
         config.classes, "diffusion.tokens: " + config.tokens, options);
   }
   return std::make_unique<ResidentBatches>(
-      read_latents_to_learn(config.cached, latents, shape, run.data.size), at::kBFloat16,
+      read_latents_to_learn(config.cached, latents, shape, config.data.size), at::kBFloat16,
       config.classes, "diffusion.cached: " + config.cached, options);
 }
 

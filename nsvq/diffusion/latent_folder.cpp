@@ -55,7 +55,7 @@ void write_latent_shard(const fs::path& path, const LatentShard& shard) {
 LatentShard read_latent_shard(const fs::path& path, const std::vector<int64_t>& shape) {
   const auto file = read_safetensors(path);
   const auto damaged = [&] {
-    return UserError("{}: does not hold what `nsvq latents` wrote; make the folder anew",
+    return UserError("{}: does not hold what `nsvq encode` wrote; make the folder anew",
                      path.string());
   };
   if (!has_contents_hash(file.metadata) || !contents_hash_matches(file)) throw damaged();
@@ -79,7 +79,7 @@ LatentShard read_latent_shard(const fs::path& path, const std::vector<int64_t>& 
 }
 
 std::string to_json_text(const LatentManifest& manifest) {
-  const nlohmann::ordered_json json = {{"format", kLatentFormat},
+  const Json json = {{"format", kLatentFormat},
                                        {"version", kLatentVersion},
                                        {"model_sha256", manifest.model_sha256},
                                        {"source", manifest.source},
@@ -106,13 +106,13 @@ LatentManifest read_latent_manifest(const fs::path& folder) {
   const auto file = folder / kLatentManifest;
   if (!fs::exists(file)) {
     throw UserError(
-        "{}: holds no complete latents (no {}); `nsvq latents` makes and completes them",
+        "{}: holds no complete latents (no {}); `nsvq encode` makes and completes them",
         folder.string(), kLatentManifest);
   }
   try {
     return manifest_of(read_json(file));
   } catch (const std::exception& error) {
-    throw UserError("{}: no manifest of `nsvq latents`: {}", file.string(), error.what());
+    throw UserError("{}: no manifest of `nsvq encode`: {}", file.string(), error.what());
   }
 }
 

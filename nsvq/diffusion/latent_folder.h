@@ -20,7 +20,7 @@ struct LatentShard {
   std::vector<std::string> keys;
 };
 
-/// manifest.json of a folder of latents (`nsvq latents`), which is there once all shards are.
+/// manifest.json of a folder of latents (`nsvq encode`), which is there once all shards are.
 struct LatentManifest {
   std::string model_sha256;    ///< of the tokenizer's weights
   std::vector<int64_t> shape;  ///< [d, h, w] of an image's latents

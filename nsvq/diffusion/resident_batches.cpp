@@ -108,7 +108,7 @@ ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
   if (manifest.model_sha256 != latents.sha256()) {
     throw UserError(
         "{}: latents of another model than {}, by its weights; make them anew with "
-        "`nsvq latents`",
+        "`nsvq encode`",
         from, latents.model().file.string());
   }
   require_grid(from, {manifest.shape[1], manifest.shape[2]}, {shape[1], shape[2]}, size);

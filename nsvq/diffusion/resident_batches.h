@@ -49,7 +49,7 @@ ResidentBatches::Contents read_tokens_to_learn(const std::string& folder,
                                                const LatentSpace& latents,
                                                const std::vector<int64_t>& shape, int64_t size);
 
-/// A folder of latents (`nsvq latents`), of which each number takes two bytes. Throws UserError as
+/// A folder of latents (`nsvq encode`), of which each number takes two bytes. Throws UserError as
 /// for tokens.
 ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
                                                 const LatentSpace& latents,

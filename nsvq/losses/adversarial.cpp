@@ -57,7 +57,7 @@ Tensor gradient_norm(const Tensor& loss, const Tensor& parameter) {
 }  // namespace
 
 std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
-  return {
+  const std::vector<Option> rows = {
       {"adversarial.weight", &adversarial.weight,
        "weight of the adversarial loss; 0: no discriminator", Range::between(0, 1e9)},
       {"adversarial.adaptive", &adversarial.adaptive,
@@ -77,6 +77,7 @@ std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
       {"adversarial.lecam", &adversarial.lecam, "weight of the LeCAM regulariser; 0: off",
        Range::at_least(0)},
   };
+  return joined({rows, discriminator_options(adversarial)});
 }
 
 Tensor generator_loss(const std::string& kind, const Tensor& fake_logits) {

@@ -6,12 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/nn/model_config.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
 
-/// Settings adversarial.* but those of the discriminator's network (nsvq/nn/options.h).
+/// Settings adversarial.*; those of the network are the base.
+struct AdversarialConfig : DiscriminatorConfig {
+  double weight = 0;
+  bool adaptive = false;
+  double most_ratio = 1e4;
+  int64_t start_step = 0;
+  std::string generator_loss = "non_saturating";
+  std::string discriminator_loss = "hinge";
+  double lecam = 0;
+};
+
+/// Rows of adversarial.*, the network's last.
 std::vector<Option> adversarial_options(AdversarialConfig& config);
 
 /// The generator's adversarial loss, from the discriminator's logits [B, 1, h, w] on

@@ -8,10 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/settings/member_settings.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
+
+/// Settings loss.*. Weights of the terms that compare images are the terms' own settings:
+/// `of<L1LossConfig>()`.
+struct LossConfig : MemberSettings {
+  double vq = 1;
+};
 
 /// A term that compares reconstructions with images, both [B, 3, H, W] in [-1, 1].
 class Loss {
@@ -27,10 +33,11 @@ struct LossKind {
   std::string name;                             ///< in logs
   double (*weight)(const LossConfig&);          ///< in a recipe
   std::vector<Option> (*options)(LossConfig&);  ///< rows of its settings, loss.*
-  std::function<std::unique_ptr<Loss>(const Config&, c10::Device)> make;
+  /// For images of `size` pixels a side.
+  std::function<std::unique_ptr<Loss>(const LossConfig&, int64_t size, c10::Device)> make;
   /// Throws what `make` throws for sizes and missing weights, without reading them; null if neither
   /// matters.
-  void (*check)(const Config&) = nullptr;
+  void (*check)(const LossConfig&, int64_t size) = nullptr;
 };
 
 const std::vector<LossKind>& loss_kinds();
@@ -45,10 +52,12 @@ struct WeightedLoss {
   std::unique_ptr<Loss> loss;
 };
 
-/// The members whose weight in the recipe is not zero, with what they hold on `device`. Throws
-/// UserError where one cannot take images of the recipe's size.
-std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device);
+/// The members whose weight is not zero, with what they hold on `device`. Throws UserError where
+/// one cannot take images of `size` pixels a side.
+std::vector<WeightedLoss> make_losses(const LossConfig& config, int64_t size, c10::Device device);
 /// Throws UserError where make_losses would, also for weights that are not in the store.
-void check_losses(const Config& config);
+void check_losses(const LossConfig& config, int64_t size);
+/// Throws UserError where no term asks for reconstruction.
+void check_loss_weights(const LossConfig& config);
 
 }  // namespace nsvq

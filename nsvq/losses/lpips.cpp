@@ -2,6 +2,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/ops/images/feature_distance.h"
@@ -24,8 +25,8 @@ Lpips::Lpips(const std::string& net) : kind_(feature_net_kind(net)) {
   scale_ = register_buffer("scale", per_channel(kImageScale));
 }
 
-void Lpips::load(const std::map<std::string, torch::Tensor>& net,
-                 const std::map<std::string, torch::Tensor>& heads) {
+void Lpips::load(const TensorMap& net,
+                 const TensorMap& heads) {
   load_parameters(*net_, net, "weights " + kind_.weights);
   load_parameters(*heads_, heads, "weights lpips-" + kind_.name);
 }

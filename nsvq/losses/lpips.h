@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/nn/features/feature_net.h"
 
 namespace nsvq {
@@ -30,8 +31,8 @@ class Lpips : public torch::nn::Module {
   explicit Lpips(const std::string& net);
 
   /// Tensors by the names that pretrained weights have (nsvq/nn/weights.h).
-  void load(const std::map<std::string, torch::Tensor>& net,
-            const std::map<std::string, torch::Tensor>& heads);
+  void load(const TensorMap& net,
+            const TensorMap& heads);
 
   /// Images and references [B, 3, H, W] in [-1, 1] to distances [B]. No graph is built for
   /// references that do not require a gradient.

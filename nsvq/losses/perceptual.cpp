@@ -6,15 +6,15 @@ namespace nsvq {
 
 namespace {
 
-std::unique_ptr<Loss> make_perceptual(const Config& config, c10::Device device) {
-  const auto& net = feature_net_kind(config.loss.of<PerceptualLossConfig>().net);
-  net.require_side("loss.perceptual: data.size", config.data.size);
+std::unique_ptr<Loss> make_perceptual(const LossConfig& config, int64_t size, c10::Device device) {
+  const auto& net = feature_net_kind(config.of<PerceptualLossConfig>().net);
+  net.require_side("loss.perceptual: data.size", size);
   return std::make_unique<PerceptualLoss>(make_lpips(net.name, device));
 }
 
-void check_perceptual(const Config& config) {
-  const auto& net = feature_net_kind(config.loss.of<PerceptualLossConfig>().net);
-  net.require_side("loss.perceptual: data.size", config.data.size);
+void check_perceptual(const LossConfig& config, int64_t size) {
+  const auto& net = feature_net_kind(config.of<PerceptualLossConfig>().net);
+  net.require_side("loss.perceptual: data.size", size);
   for (const auto& file : {net.weights, "lpips-" + net.name}) weights_origin(file);
 }
 

@@ -1,3 +1,4 @@
+#include "nsvq/core/error.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/losses/perceptual.h"
 #include "nsvq/losses/pixel.h"
@@ -23,19 +24,25 @@ std::vector<Option> loss_options(LossConfig& config) {
   return rows;
 }
 
-std::vector<WeightedLoss> make_losses(const Config& config, c10::Device device) {
+std::vector<WeightedLoss> make_losses(const LossConfig& config, int64_t size, c10::Device device) {
   std::vector<WeightedLoss> losses;
   for (const auto& kind : loss_kinds()) {
-    const double weight = kind.weight(config.loss);
-    if (weight != 0) losses.push_back({kind.name, weight, kind.make(config, device)});
+    const double weight = kind.weight(config);
+    if (weight != 0) losses.push_back({kind.name, weight, kind.make(config, size, device)});
   }
   return losses;
 }
 
-void check_losses(const Config& config) {
+void check_losses(const LossConfig& config, int64_t size) {
   for (const auto& kind : loss_kinds()) {
-    if (kind.check && kind.weight(config.loss) != 0) kind.check(config);
+    if (kind.check && kind.weight(config) != 0) kind.check(config, size);
   }
+}
+
+void check_loss_weights(const LossConfig& config) {
+  if (config.of<L1LossConfig>().weight != 0 || config.of<L2LossConfig>().weight != 0) return;
+  throw UserError(
+      "loss.l1 and loss.l2 are both 0, so nothing asks for reconstruction; set one above 0");
 }
 
 }  // namespace nsvq

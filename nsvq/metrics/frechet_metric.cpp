@@ -51,7 +51,7 @@ void FrechetMetric::note_other_size(const torch::Tensor& reconstructions) {
                         height)
           : fmt::format("do not name one size of their images; if it is not {}x{},", width, height);
   log("{}: the reference statistics {} the value is also that of the resizing; "
-      "`nsvq statistics --size` makes statistics of another size",
+      "`nsvq images statistics --size` makes statistics of another size",
       extractor_.name, reference);
 }
 

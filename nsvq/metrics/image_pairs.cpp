@@ -3,8 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/image_names.h"
 
 namespace nsvq {

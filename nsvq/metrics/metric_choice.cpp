@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "nsvq/metrics/metric_set.h"
@@ -80,7 +80,7 @@ void warn_of_few_images(const std::string& metric, double images) {
   }
 }
 
-void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values) {
+void add_figures(Json& json, const std::map<std::string, double>& values) {
   for (const auto& name : {"images", "reference_images", "broken_images"}) {
     const auto count = values.find(name);
     if (count != values.end()) json[name] = std::llround(count->second);
@@ -91,8 +91,8 @@ void add_figures(nlohmann::ordered_json& json, const std::map<std::string, doubl
   }
 }
 
-nlohmann::ordered_json describe_choice(const MetricChoice& choice) {
-  nlohmann::ordered_json json = {{"as", choice.conventions.name}};
+Json describe_choice(const MetricChoice& choice) {
+  Json json = {{"as", choice.conventions.name}};
   for (const auto& name : choice.names) {
     json[name] = metric_kind(name).choices(choice.conventions);
   }

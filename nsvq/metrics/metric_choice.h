@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/frechet.h"
 
@@ -46,8 +47,8 @@ void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, 
 void warn_of_few_images(const std::string& metric, double images);
 
 /// Adds figures under their names, counts as whole numbers.
-void add_figures(nlohmann::ordered_json& json, const std::map<std::string, double>& values);
+void add_figures(Json& json, const std::map<std::string, double>& values);
 /// "as" and, for each metric, the choices behind it.
-nlohmann::ordered_json describe_choice(const MetricChoice& choice);
+Json describe_choice(const MetricChoice& choice);
 
 }  // namespace nsvq

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/nn/weights.h"
 
@@ -33,8 +33,8 @@ std::vector<std::string> describe_weights(const std::vector<std::string>& metric
   return lines;
 }
 
-nlohmann::ordered_json weights_as_json(const std::vector<std::string>& metrics) {
-  auto json = nlohmann::ordered_json::object();
+Json weights_as_json(const std::vector<std::string>& metrics) {
+  auto json = Json::object();
   for (const auto& file : files_behind(metrics)) {
     const auto origin = weights_origin(file);
     json[file] = {{"values", origin.official ? "official" : "other"},

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/io/formats/json.h"
+
 namespace nsvq {
 
 /// Which weights of the store (nsvq/nn/weights.h) are behind these metrics, each file once:
@@ -11,6 +13,6 @@ namespace nsvq {
 /// is missing.
 std::vector<std::string> describe_weights(const std::vector<std::string>& metrics);
 /// The same for JSON, by file: "values" (official or other), "source" and "sha256".
-nlohmann::ordered_json weights_as_json(const std::vector<std::string>& metrics);
+Json weights_as_json(const std::vector<std::string>& metrics);
 
 }  // namespace nsvq

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "nsvq/nn/blocks.h"
-#include "nsvq/nn/options.h"
 #include "nsvq/nn/recompute.h"
 
 namespace nsvq {

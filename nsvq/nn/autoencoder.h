@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nsvq/nn/layers.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/nn/model_config.h"
 
 namespace nsvq {
 

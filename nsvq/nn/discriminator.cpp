@@ -7,7 +7,6 @@
 #include <string>
 
 #include "nsvq/core/error.h"
-#include "nsvq/nn/options.h"
 
 namespace nsvq {
 
@@ -21,7 +20,7 @@ struct Shape {
 };
 
 /// `layers` convolutions of stride 2, one of stride 1, and a last one of stride 1 to the logits.
-std::vector<Shape> layer_shapes(const AdversarialConfig& options) {
+std::vector<Shape> layer_shapes(const DiscriminatorConfig& options) {
   check_discriminator(options);
   const auto width = [&](int64_t n) {
     return options.width * std::min<int64_t>(int64_t{1} << n, 8);
@@ -55,7 +54,7 @@ std::shared_ptr<torch::nn::BatchNorm2dImpl> make_batch_norm(int64_t channels) {
 
 }  // namespace
 
-DiscriminatorImpl::DiscriminatorImpl(const AdversarialConfig& options) : layers_(options.layers) {
+DiscriminatorImpl::DiscriminatorImpl(const DiscriminatorConfig& options) : layers_(options.layers) {
   const auto main = register_module("main", std::make_shared<torch::nn::Module>());
   int64_t place = 0;  // index in taming-transformers' nn.Sequential, which also counts LeakyReLU
   for (const auto& shape : layer_shapes(options)) {

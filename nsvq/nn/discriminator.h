@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "nsvq/nn/model_config.h"
 #include "nsvq/nn/sync_batch_norm.h"
-#include "nsvq/settings/config.h"
 
 // Forward declarations, because torch/nn/modules/*.h are slow to parse.
 namespace torch::nn {
@@ -30,7 +30,7 @@ namespace nsvq {
 /// `main.*.running_mean`, `running_var`, `num_batches_tracked`), which only evaluation mode reads.
 struct DiscriminatorImpl : torch::nn::Module {
   /// Throws UserError naming the key if an option is out of range.
-  explicit DiscriminatorImpl(const AdversarialConfig& options);
+  explicit DiscriminatorImpl(const DiscriminatorConfig& options);
   torch::Tensor forward(torch::Tensor images);
   /// From now on batch norms in training mode have the statistics of all ranks' images.
   void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }

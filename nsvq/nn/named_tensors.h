@@ -6,10 +6,9 @@
 #include <map>
 #include <string>
 
-namespace nsvq {
+#include "nsvq/core/tensor_map.h"
 
-/// Tensors by name, as stored in model files and checkpoints.
-using TensorMap = std::map<std::string, torch::Tensor>;
+namespace nsvq {
 
 /// Parameters and buffers of a module by the names that files use, such as
 /// "encoder.conv_in.weight".

@@ -10,29 +10,13 @@
 
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/unet_blocks.h"
-#include "nsvq/settings/option.h"
+#include "nsvq/nn/unet_config.h"
 
 namespace torch::nn {
 class EmbeddingImpl;
 }
 
 namespace nsvq {
-
-/// Settings unet.*; the defaults are the paper's.
-struct UnetConfig {
-  int64_t width = 256;
-  std::vector<int64_t> multipliers = {1, 2, 4};
-  int64_t blocks = 2;
-  std::vector<int64_t> attention = {0, 1, 2};
-  int64_t heads = 4;
-
-  /// Latents per side of which one is left at the lowest resolution.
-  int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
-};
-
-std::vector<Option> unet_options(UnetConfig& config);
-/// Throws UserError, naming the key, for what no network can be made of.
-void check_unet(UnetConfig config);
 
 /// What the data decide of a U-Net.
 struct UnetInputs {

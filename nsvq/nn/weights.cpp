@@ -6,7 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/files/cache_folder.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/io/formats/safetensors_header.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/quantizers/quantizer_config.h"
 
 namespace nsvq {
 

@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/quantizers/quantizer_config.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
@@ -42,7 +43,7 @@ struct Quantized {
   torch::Tensor latents;  ///< [B, d, h, w], codes with straight-through gradients
   torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
   torch::Tensor loss;     ///< scalar, the weighted sum of the terms asked for
-  std::map<std::string, torch::Tensor> terms;  ///< detached scalars; "commitment" is always there
+  TensorMap terms;  ///< detached scalars; "commitment" is always there
 };
 
 /// What a trained quantizer makes of latents.
@@ -160,8 +161,5 @@ std::string other_kinds_of(const std::string& key, const std::string& type);
 
 /// Throws UserError if `config` does not fit its type.
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);
-
-/// All settings quantizer.*: those that members share and those of each kind.
-std::vector<Option> quantizer_options(QuantizerConfig& config);
 
 }  // namespace nsvq

@@ -65,7 +65,7 @@ std::vector<Option> features_options(QuantizerConfig& config) {
   return {
       {"quantizer.features.file", &features.file,
        "vqgan_lc: safetensors with the features, [codes, dim]; `nsvq codebook features` makes one",
-       Range::any_text("path"), Effect::not_on_result},
+       Range::any_path("path"), Effect::not_on_result},
       {"quantizer.features.dim", &features.dim, "numbers in a feature", Range::between(1, 65536)},
   };
 }

@@ -8,7 +8,7 @@
 
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement/replacement.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 
@@ -35,7 +35,7 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
 }
 
 /// Settings that another one makes use of only at some of its values.
-std::string unused_by_choice(const std::string& key, const Config& config) {
+std::string unused_by_choice(const std::string& key, const TokenizerConfig& config) {
   const auto& optimizer = config.optimizer;
   if (key == "optimizer.scale.discriminator" && config.adversarial.weight == 0) {
     return "adversarial.weight is 0: there is no discriminator";
@@ -81,7 +81,7 @@ std::string unused_by_choice(const std::string& key, const Config& config) {
 }
 
 /// Why a setting has no effect; empty if it has one.
-std::string unused_reason(const std::string& key, const Config& config) {
+std::string unused_reason(const std::string& key, const TokenizerConfig& config) {
   const auto& type = config.quantizer.type;
   if (const auto others = other_kinds_of(key, type); !others.empty()) {
     return fmt::format("of {}: {} makes no use of it", others, type);
@@ -92,7 +92,7 @@ std::string unused_reason(const std::string& key, const Config& config) {
   }
   if (const auto reason = unused_by_choice(key, config); !reason.empty()) return reason;
   if (!key.starts_with("replacement.") || key == "replacement.policy") return "";
-  const auto policy = replacement_policy(config);
+  const auto policy = replacement_policy(config.replacement, config.quantizer);
   if (policy == "none") return "no codes are replaced";
   const auto other = other_policy_of(key, policy);
   return other.empty() ? "" : fmt::format("of {}: {} makes no use of it", other, policy);
@@ -100,12 +100,12 @@ std::string unused_reason(const std::string& key, const Config& config) {
 
 }  // namespace
 
-std::string summarize_settings(const Config& config) {
-  Config copy = config, defaults;  // a table binds to what it could change
+std::string summarize_settings(const TokenizerConfig& config) {
+  TokenizerConfig copy = config, defaults;  // a table binds to what it could change
   // Defaults depend on these.
   defaults.quantizer.type = config.quantizer.type;
   defaults.train.init_from = config.train.init_from;
-  const auto usual = tokenizer_options(defaults);
+  const auto usual = option_table(defaults);
   usual.load("");
   auto shown = always_shown();
   if (!config.train.init_from.empty()) shown.insert("train.init_from");
@@ -113,7 +113,7 @@ std::string summarize_settings(const Config& config) {
     const auto reason = unused_reason(key, config);
     return reason.empty() ? "" : fmt::format("  ({})", reason);
   };
-  return summarize_settings(tokenizer_options(copy), usual, shown, note);
+  return summarize_settings(option_table(copy), usual, shown, note);
 }
 
 std::string summarize_settings(const OptionTable& table, const OptionTable& usual,

@@ -4,14 +4,14 @@
 #include <set>
 #include <string>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/settings/option_table.h"
 
 namespace nsvq {
 
 /// The settings to read at the start of a run, a line each: those that decide what is trained and
 /// how long, and those that differ from their defaults. config.yaml has them all.
-std::string summarize_settings(const Config& config);
+std::string summarize_settings(const TokenizerConfig& config);
 
 /// The rows of `table` that are among `always_shown` or differ from `usual`, a table of the same
 /// rows with the defaults. `note` is what to say behind the setting of a key.

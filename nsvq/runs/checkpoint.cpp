@@ -9,7 +9,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/io/files/input_file.h"
-#include "nsvq/tokenizer/open_model.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
@@ -30,19 +30,19 @@ void require_readable(const fs::path& folder) {
 
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   AtomicFolder out(folder);
-  write_safetensors(out.path() / "model.safetensors", checkpoint.model);
-  write_safetensors(out.path() / "training.safetensors", {checkpoint.training, {}});
-  write_text(out.path() / "state.json", state_to_json(checkpoint.state, checkpoint.logs));
+  write_safetensors(out.path() / kModelFile, checkpoint.model);
+  write_safetensors(out.path() / kTrainingFile, {checkpoint.training, {}});
+  write_text(out.path() / kStateFile, state_to_json(checkpoint.state, checkpoint.logs));
   write_checksums(out.path());
   out.commit();
 }
 
 Checkpoint load_checkpoint(const fs::path& folder) {
   Checkpoint checkpoint;
-  const auto source = (folder / "state.json").string();
+  const auto source = (folder / kStateFile).string();
   std::tie(checkpoint.state, checkpoint.logs) = state_from_json(read_text(source), source);
-  checkpoint.model = read_safetensors(folder / "model.safetensors");
-  checkpoint.training = read_safetensors(folder / "training.safetensors").tensors;
+  checkpoint.model = read_safetensors(folder / kModelFile);
+  checkpoint.training = read_safetensors(folder / kTrainingFile).tensors;
   return checkpoint;
 }
 
@@ -62,7 +62,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
 }
 
 RunState load_run_state(const fs::path& folder) {
-  const auto path = (folder / "state.json").string();
+  const auto path = (folder / kStateFile).string();
   return state_from_json(read_text(path), path).first;
 }
 

@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/runs/run_state.h"
+#include "nsvq/runs/state.h"
 
 namespace nsvq {
 
@@ -17,7 +18,7 @@ struct Checkpoint {
   RunState state;
   LogPosition logs;
   TensorFile model;
-  std::map<std::string, torch::Tensor> training;
+  TensorMap training;
 };
 
 /// Writes `folder` whole or not at all.

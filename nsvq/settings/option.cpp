@@ -151,6 +151,24 @@ std::string Option::assign(const YamlValue& value) const {
                      value.shown(), hint);
 }
 
+std::vector<Option> joined(const std::vector<std::vector<Option>>& sections) {
+  std::vector<Option> rows;
+  for (const auto& section : sections) rows.insert(rows.end(), section.begin(), section.end());
+  return rows;
+}
+
+std::vector<Option> selected(const std::vector<Option>& rows,
+                             const std::map<std::string, std::string>& keys) {
+  std::vector<Option> chosen;
+  for (const auto& row : rows) {
+    const auto found = keys.find(row.key);
+    if (found == keys.end()) continue;
+    chosen.push_back(row);
+    if (!found->second.empty()) chosen.back().help = found->second;
+  }
+  return chosen;
+}
+
 void require_in_range(const std::vector<Option>& options) {
   for (const auto& option : options) {
     const auto settings = parse_yaml_value(option.key, option.value(), option.key);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,7 @@ using Field = std::variant<bool*, int64_t*, double*, std::string*, std::vector<i
 /// Whether another value of a setting gives another result. A checkpoint is continued only with
 /// equal values of the settings that do; paths, logs and the budget do not.
 enum class Effect { on_result, not_on_result };
+inline constexpr Effect kNotOnResult = Effect::not_on_result;
 
 /// One setting: the key in recipes and the field it sets.
 struct Option {
@@ -36,6 +38,13 @@ struct Option {
   /// Sets the field, or leaves it and returns what was expected instead of `value`.
   [[nodiscard]] std::string assign(const YamlValue& value) const;
 };
+
+/// The rows of several sections in their order.
+std::vector<Option> joined(const std::vector<std::vector<Option>>& sections);
+
+/// The rows with these keys in the order of `rows`; a text that is not empty replaces a row's help.
+std::vector<Option> selected(const std::vector<Option>& rows,
+                             const std::map<std::string, std::string>& keys);
 
 /// Throws UserError, naming the key, if a field is out of its range: for settings that a program
 /// makes itself, where no recipe was read.

@@ -11,8 +11,7 @@ namespace nsvq {
 
 /// The settings of a program: a row for each, bound to the fields of a struct, and what holds
 /// between them. A program brings its own struct and a function that binds a table to it
-/// (tokenizer_options in nsvq/recipe/recipe.h is the tokenizer's); everything below works on
-/// any table.
+/// (option_table); everything below works on any table.
 class OptionTable {
  public:
   std::vector<Option> rows;  ///< rows of a section stand together

@@ -58,6 +58,12 @@ Range Range::any_text(std::string shown) {
   return range;
 }
 
+Range Range::any_path(std::string shown) {
+  Range range = any_text(std::move(shown));
+  range.path = true;
+  return range;
+}
+
 Range Range::list(size_t fewest, size_t most, Range each) {
   each.text = fmt::format("{} to {}, each {}", fewest, most, each.text);
   each.fewest = fewest;

@@ -14,6 +14,7 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;   ///< `low` itself is not allowed
   bool below_high = false;  ///< `high` itself is not allowed
+  bool path = false;        ///< a text that names a file or folder
   std::vector<std::string> choices;
   size_t fewest = 0;  ///< entries of a list, bytes of a text
   size_t most = std::numeric_limits<size_t>::max();
@@ -26,6 +27,7 @@ struct Range {
   static Range yes_no();     ///< for booleans
   static Range not_empty();  ///< for texts
   static Range any_text(std::string shown);
+  static Range any_path(std::string shown = "a path");
   static Range list(size_t fewest, size_t most, Range each);
 
   bool contains(double value) const;

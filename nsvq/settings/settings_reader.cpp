@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/printable.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {

@@ -1,12 +1,12 @@
 #include "nsvq/tokenizer/export_model.h"
 
-#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/io/formats/json.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 template <typename T>
-nlohmann::ordered_json to_json_value(const T& value) {
+Json to_json_value(const T& value) {
   if constexpr (std::is_same_v<T, Sources>) {
     if (value.items.size() == 1) return value.items[0];
     return value.items;
@@ -27,8 +27,8 @@ nlohmann::ordered_json to_json_value(const T& value) {
 
 }  // namespace
 
-nlohmann::ordered_json settings_to_json(const OptionTable& table) {
-  auto json = nlohmann::ordered_json::object();
+Json settings_to_json(const OptionTable& table) {
+  auto json = Json::object();
   for (const auto& option : table.rows) {
     auto* place = &json;
     for (size_t start = 0; start != std::string::npos;) {
@@ -45,8 +45,8 @@ fs::path export_model(const LoadedModel& model, const fs::path& file) {
   if (file.extension() != ".safetensors") {
     throw UserError("--out: {} does not end in .safetensors", file.string());
   }
-  Config config = model.config;  // a table binds to what it could change
-  auto json = settings_to_json(tokenizer_options(config));
+  TokenizerConfig config = model.config;  // a table binds to what it could change
+  auto json = settings_to_json(option_table(config));
   json["nsvq"] = {{"version", kVersion},
                   {"sha256", model_sha256(model.tokenizer)},
                   {"stride", model.config.model.stride()}};

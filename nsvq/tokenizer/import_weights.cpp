@@ -7,13 +7,12 @@
 #include <string_view>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {
 
 namespace {
-
-using Tensors = std::map<std::string, torch::Tensor>;
 
 /// Prefixes that wrappers (DataParallel, torch.compile, Lightning, latent diffusion) add to names.
 constexpr std::array<std::string_view, 6> kPrefixes = {
@@ -57,7 +56,7 @@ std::string renamed(std::string name) {
 
 /// Looks up the moving average of a tensor; LitEma (latent diffusion) stores it under the name
 /// without dots.
-const torch::Tensor& average_of(const Tensors& plain, const std::string& name,
+const torch::Tensor& average_of(const TensorMap& plain, const std::string& name,
                                 const std::string& from) {
   auto undotted = name;
   std::erase(undotted, '.');
@@ -70,7 +69,7 @@ const torch::Tensor& average_of(const Tensors& plain, const std::string& name,
 }
 
 /// SimVQ trains a linear projection of frozen codes; replaces the codes by the projected ones.
-void fold_projection(Tensors& tensors, const std::string& from) {
+void fold_projection(TensorMap& tensors, const std::string& from) {
   const auto codes = tensors.find("quantizer.codebook");
   const auto weight = tensors.find("quantizer.projection.weight");
   const auto bias = tensors.find("quantizer.projection.bias");
@@ -95,7 +94,7 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() <= shown ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
-std::vector<std::string> names_only_in(const Tensors& some, const Tensors& others) {
+std::vector<std::string> names_only_in(const TensorMap& some, const TensorMap& others) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : some) {
     if (!others.contains(name)) names.push_back(quote(name));
@@ -105,8 +104,8 @@ std::vector<std::string> names_only_in(const Tensors& some, const Tensors& other
 
 }  // namespace
 
-ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std::string& from) {
-  Tensors plain;
+ImportedWeights import_weights(const TensorMap& tensors, bool averaged, const std::string& from) {
+  TensorMap plain;
   for (const auto& [name, tensor] : tensors) {
     if (!plain.emplace(without_prefixes(name), tensor).second) {
       throw UserError("{}: two tensors are {} without their prefixes", from,
@@ -133,7 +132,7 @@ ImportedWeights import_weights(const Tensors& tensors, bool averaged, const std:
   return imported;
 }
 
-void check_all_placed(const Tensors& wanted, const Tensors& given, const std::string& from) {
+void check_all_placed(const TensorMap& wanted, const TensorMap& given, const std::string& from) {
   const auto extra = names_only_in(given, wanted), missing = names_only_in(wanted, given);
   if (extra.empty() && missing.empty()) return;
   std::vector<std::string> parts;

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
+
 namespace nsvq {
 
 /// Weights of another program, renamed to nsvq's names.
 struct ImportedWeights {
-  std::map<std::string, torch::Tensor> tensors;
+  TensorMap tensors;
   /// Number of known tensors that a tokenizer does not need, by the first part of their name
   /// ("loss").
   std::map<std::string, int64_t> left_out;
@@ -20,12 +22,12 @@ struct ImportedWeights {
 /// no rule matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
 /// values of the moving average (model_ema.*). Throws UserError if two tensors get one name; `from`
 /// names the weights' origin in the message.
-ImportedWeights import_weights(const std::map<std::string, torch::Tensor>& tensors, bool averaged,
+ImportedWeights import_weights(const TensorMap& tensors, bool averaged,
                                const std::string& from);
 
 /// Throws UserError, listing the first names and the number of others, if tensors are unexpected or
 /// missing.
-void check_all_placed(const std::map<std::string, torch::Tensor>& wanted,
-                      const std::map<std::string, torch::Tensor>& given, const std::string& from);
+void check_all_placed(const TensorMap& wanted,
+                      const TensorMap& given, const std::string& from);
 
 }  // namespace nsvq

@@ -13,7 +13,7 @@ namespace nsvq {
 
 namespace {
 
-TorchSettings inference_settings(const Config& config, c10::Device device) {
+TorchSettings inference_settings(const TokenizerConfig& config, c10::Device device) {
   return {.threads = config.threads,
           .deterministic = config.train.deterministic,
           .tf32_convolutions = precision_on(config, device) != Precision::fp32,

@@ -36,7 +36,7 @@ class InferenceSession {
   torch::Tensor reconstruct(const torch::Tensor& images);
 
   Tokenizer& tokenizer() { return model_.tokenizer; }
-  const Config& config() const { return model_.config; }
+  const TokenizerConfig& config() const { return model_.config; }
   c10::Device device() const { return device_; }
   /// The file that the model was read from, its checksum verified (open_model_file).
   const std::filesystem::path& file() const { return model_.file; }

@@ -10,7 +10,7 @@ namespace nsvq {
 namespace {
 
 /// A CPU that computes needs its cores for that; a GPU has to be kept fed by them.
-int loader_threads(const Config& config, c10::Device device, int ranks) {
+int loader_threads(const RunConfig& config, c10::Device device, int ranks) {
   if (config.data.threads > 0) return static_cast<int>(config.data.threads);
   constexpr int fewest = 2;
   if (device.is_cpu()) return fewest;
@@ -19,7 +19,7 @@ int loader_threads(const Config& config, c10::Device device, int ranks) {
 
 }  // namespace
 
-LoaderOptions inference_loader_options(const Config& config, c10::Device device, int ranks) {
+LoaderOptions inference_loader_options(const RunConfig& config, c10::Device device, int ranks) {
   LoaderOptions options;
   options.transform = {
       .size = static_cast<int>(config.data.size), .crop = Crop::center, .flip = false};

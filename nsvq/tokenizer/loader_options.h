@@ -6,12 +6,12 @@
 #include <string>
 
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/run_config.h"
 
 namespace nsvq {
 
 /// The loader of images in order, as evaluation and inference use it.
-LoaderOptions inference_loader_options(const Config& config, c10::Device device = at::kCPU,
+LoaderOptions inference_loader_options(const RunConfig& config, c10::Device device = at::kCPU,
                                        int ranks = 1);
 
 /// The source that a key of the recipe names; its errors name the key.

@@ -6,7 +6,7 @@
 #include "nsvq/core/version.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/nn/weights.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/settings/yaml.h"
 
 namespace nsvq {
@@ -62,7 +62,7 @@ int format_of(const TensorFile& file, const fs::path& path) {
 
 }  // namespace
 
-TensorFile model_contents(const TensorMap& tensors, const Config& config,
+TensorFile model_contents(const TensorMap& tensors, const TokenizerConfig& config,
                           const std::map<std::string, std::string>& metadata) {
   TensorFile model{tensors,
                    {{"format", "pt"},
@@ -74,7 +74,7 @@ TensorFile model_contents(const TensorMap& tensors, const Config& config,
   return model;
 }
 
-void write_model(const fs::path& file, const TensorMap& tensors, const Config& config,
+void write_model(const fs::path& file, const TensorMap& tensors, const TokenizerConfig& config,
                  const std::map<std::string, std::string>& metadata) {
   write_safetensors(file, model_contents(tensors, config, metadata));
 }

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/run_kind.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -13,14 +14,12 @@ namespace nsvq {
 /// Format of the model files that this program writes (metadata "nsvq.format"). Files of every
 /// earlier format open too: open_model_file (open_model.h) converts them.
 constexpr int kModelFormat = 2;
-/// Metadata that holds a model's configuration, as a recipe.
-inline constexpr auto kModelConfigKey = "nsvq.config";
 
 /// A model as its file holds it: weights with the configuration that describes them and a hash of
 /// both (nsvq/io/formats/contents_hash.h). `metadata` is added to the file's own.
-TensorFile model_contents(const TensorMap& tensors, const Config& config,
+TensorFile model_contents(const TensorMap& tensors, const TokenizerConfig& config,
                           const std::map<std::string, std::string>& metadata = {});
-void write_model(const std::filesystem::path& file, const TensorMap& tensors, const Config& config,
+void write_model(const std::filesystem::path& file, const TensorMap& tensors, const TokenizerConfig& config,
                  const std::map<std::string, std::string>& metadata = {});
 
 /// Makes a file that was read as it is one of the present format; errors call it `path`. Throws

@@ -11,7 +11,9 @@
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/formats/contents_hash.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/run_kind.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -19,16 +21,6 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr auto kModelName = "model.safetensors";
-constexpr auto kBestMarker = "best";
-
-/// N of a folder named step-N, or -1.
-int64_t step_of(const fs::path& folder) {
-  const auto name = folder.filename().string();
-  if (!name.starts_with("step-")) return -1;
-  return parse_decimal(std::string_view(name).substr(5)).value_or(-1);
-}
 
 bool is_missing(const fs::path& path) {
   std::error_code error;
@@ -79,7 +71,7 @@ ModelFile read_named(const fs::path& path) {
 fs::path marked_checkpoint(const fs::path& marker) {
   auto name = read_text(marker);
   if (name.ends_with('\n')) name.pop_back();
-  if (step_of(name) < 0 || name != fs::path(name).filename())
+  if (!step_of_checkpoint(name) || name != fs::path(name).filename())
     throw UserError("{}: names no checkpoint (step-N)", marker.string());
   return marker.parent_path() / name;
 }
@@ -87,7 +79,7 @@ fs::path marked_checkpoint(const fs::path& marker) {
 /// The newest undamaged model among a run's checkpoints.
 ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoints) {
   for (auto folder = checkpoints.rbegin(); folder != checkpoints.rend(); ++folder) {
-    const auto path = *folder / kModelName;
+    const auto path = *folder / kModelFile;
     auto read = is_missing(path) ? ReadModel{{path, {}}, "missing"} : read_model(path);
     if (read.damage.empty()) return std::move(read.file);
     log("{}: damaged ({}), trying the checkpoint before it", path.string(), read.damage);
@@ -98,8 +90,8 @@ ModelFile read_newest(const fs::path& run, const std::vector<fs::path>& checkpoi
 /// A name under which training puts runs, or an empty text: runs/photos for photos.
 std::string hint_at_runs(const fs::path& named) {
   std::error_code ignored;
-  const auto run = fs::path("runs") / named;
-  const bool there = named.is_relative() && fs::is_directory(run / "checkpoints", ignored);
+  const auto run = fs::path(kRunsFolder) / named;
+  const bool there = named.is_relative() && fs::is_directory(run / kCheckpointsFolder, ignored);
   return there ? fmt::format("; did you mean {}?", run.string()) : "";
 }
 
@@ -107,7 +99,7 @@ std::string hint_at_runs(const fs::path& named) {
 bool has_runs_in_it(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : entries_of(folder, ignored)) {
-    if (fs::is_directory(entry.path() / "checkpoints", ignored)) return true;
+    if (fs::is_directory(entry.path() / kCheckpointsFolder, ignored)) return true;
   }
   return false;
 }
@@ -120,14 +112,14 @@ ModelFile open_model_file(const fs::path& named) {
                     hint_at_runs(named));
   }
   std::error_code ignored;
-  if (named.filename() == kBestMarker && fs::is_regular_file(named, ignored)) {
+  if (named.filename() == kBestFile && fs::is_regular_file(named, ignored)) {
     return open_model_file(marked_checkpoint(named));
   }
   if (!fs::is_directory(named, ignored)) return read_named(named);
   if (const auto checkpoints = list_checkpoints(named); !checkpoints.empty()) {
     return read_newest(named, checkpoints);
   }
-  if (is_missing(named / kModelName)) {
+  if (is_missing(named / kModelFile)) {
     if (has_runs_in_it(named)) {
       throw UserError("{0}: a folder of runs; name one of them (nsvq runs {0} lists them)",
                       named.string());
@@ -137,7 +129,7 @@ ModelFile open_model_file(const fs::path& named) {
         "checkpoint yet?",
         named.string());
   }
-  return read_named(named / kModelName);
+  return read_named(named / kModelFile);
 }
 
 TensorBudget budget_of(const ModelFile& file) {
@@ -155,7 +147,7 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   const auto file = open_model_file(run_or_checkpoint);
   const auto& metadata = file.contents.metadata;
   const auto config = metadata.find(kModelConfigKey);
-  if (config == metadata.end() && metadata.contains("nsvq.diffusion.config")) {
+  if (config == metadata.end() && metadata.contains(kDiffusionConfigKey)) {
     throw UserError("{}: a diffusion model, which `nsvq diffusion` samples, not a tokenizer",
                     file.path.string());
   }
@@ -176,20 +168,6 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
   require_finite(named_tensors(*loaded.tokenizer), file.path.string());
   loaded.tokenizer->eval();
   return loaded;
-}
-
-std::vector<fs::path> list_checkpoints(const fs::path& run) {
-  std::vector<fs::path> folders;
-  const auto place = run / "checkpoints";
-  if (is_missing(place)) return folders;
-  std::error_code error;
-  for (const auto& entry : entries_of(place, error)) {
-    if (step_of(entry.path()) >= 0) folders.push_back(entry.path());
-  }
-  if (error) throw UserError("cannot read {}: {}", place.string(), error.message());
-  std::sort(folders.begin(), folders.end(),
-            [](const fs::path& a, const fs::path& b) { return step_of(a) < step_of(b); });
-  return folders;
 }
 
 }  // namespace nsvq

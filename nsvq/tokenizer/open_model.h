@@ -5,7 +5,7 @@
 
 #include "nsvq/core/tensor_budget.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -31,16 +31,12 @@ TensorBudget budget_of(const ModelFile& file);
 
 /// A model with the configuration it was trained with, on the CPU, in evaluation mode.
 struct LoadedModel {
-  Config config;
+  TokenizerConfig config;
   Tokenizer tokenizer{nullptr};
   std::filesystem::path file;
 };
 
 /// Loads what open_model_file reads. Throws UserError saying what is missing or damaged.
 LoadedModel load_model(const std::filesystem::path& run_or_checkpoint);
-
-/// Checkpoint folders of a run, oldest first; none where there is no folder for them. Throws
-/// UserError where it cannot be read.
-std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
 
 }  // namespace nsvq

@@ -4,7 +4,7 @@
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/formats/tar_writer.h"
-#include "nsvq/io/images/jpeg.h"
+#include "nsvq/io/images/codecs.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/data/images/fit_to_stride.h"
+#include "nsvq/data/images/transform.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/inference_session.h"
 

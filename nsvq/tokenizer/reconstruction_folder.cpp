@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <system_error>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/data/sources/first_readable.h"
+#include "nsvq/core/text.h"
+#include "nsvq/data/sources/source.h"
 #include "nsvq/tokenizer/picture_names.h"
 
 namespace nsvq {

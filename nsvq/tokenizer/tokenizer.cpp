@@ -1,13 +1,13 @@
 #include "nsvq/tokenizer/tokenizer.h"
 
+#include "nsvq/core/random.h"
 #include "nsvq/core/seed_guard.h"
-#include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/opponent_colors.h"
 
 namespace nsvq {
 
-TokenizerImpl::TokenizerImpl(const Config& config)
+TokenizerImpl::TokenizerImpl(const TokenizerConfig& config)
     : opponent_colors(config.model.colors == "opponent"),
       encoder(register_module("encoder", Encoder(config.model))),
       quantizer(
@@ -50,19 +50,19 @@ torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
   return opponent_colors ? from_opponent_colors(made) : made;
 }
 
-Precision precision_on(const Config& config, c10::Device device) {
+Precision precision_on(const RunConfig& config, c10::Device device) {
   const auto& name = config.train.precision;
   const bool gpu_only = name == "fp16" || name == "tf32";
   return choose_precision(device.is_cpu() && gpu_only ? "fp32" : name, device);
 }
 
-void move_to_device(Tokenizer& tokenizer, const Config& config, c10::Device device) {
+void move_to_device(Tokenizer& tokenizer, const TokenizerConfig& config, c10::Device device) {
   tokenizer->to(device);
   use_gpu_layout(*tokenizer);
   tokenizer->precision = precision_on(config, device);
 }
 
-Tokenizer make_tokenizer(const Config& config, c10::Device device) {
+Tokenizer make_tokenizer(const TokenizerConfig& config, c10::Device device) {
   const SeedGuard seeded(seed_for(config.seed, Draw::weights));
   choose_precision(config.train.precision, device);  // throws where the device lacks it
   Tokenizer tokenizer(config);

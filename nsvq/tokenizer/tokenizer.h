@@ -11,13 +11,13 @@
 #include "nsvq/nn/autoencoder.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 
 /// Encoder, quantizer and decoder together: images to tokens and back.
 struct TokenizerImpl : torch::nn::Module {
-  explicit TokenizerImpl(const Config& config);
+  explicit TokenizerImpl(const TokenizerConfig& config);
 
   /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
   torch::Tensor encode(const torch::Tensor& images);
@@ -51,13 +51,13 @@ TORCH_MODULE(Tokenizer);
 
 /// A tokenizer with fresh weights that depend on the recipe's seed alone, on `device`. Throws
 /// UserError if the device lacks train.precision.
-Tokenizer make_tokenizer(const Config& config, c10::Device device);
+Tokenizer make_tokenizer(const TokenizerConfig& config, c10::Device device);
 
 /// Moves a tokenizer to a device, in the memory format that is fast there, and sets its precision.
-void move_to_device(Tokenizer& tokenizer, const Config& config, c10::Device device);
+void move_to_device(Tokenizer& tokenizer, const TokenizerConfig& config, c10::Device device);
 
 /// What train.precision means for a model on a device: fp32 on a CPU for one that was trained in a
 /// precision that only GPUs have.
-Precision precision_on(const Config& config, c10::Device device);
+Precision precision_on(const RunConfig& config, c10::Device device);
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-// Folders of latents (`nsvq latents`): made, completed, trained on, refused.
+// Folders of latents (`nsvq encode`): made, completed, trained on, refused.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "nsvq/diffusion/labelled_images.h"
 #include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/layout/layout.h"
 #include "tests/diffusion/tiny_diffusion.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
@@ -29,7 +29,7 @@ CacheLatentsOptions cache_options(const InferenceSession& session, const fs::pat
 
 LatentManifest cache_training_images(const DiffusionConfig& config, const fs::path& out) {
   InferenceSession session(config.tokenizer, "cpu");
-  return cache_latents(session, open_source(config.run.data.train), cache_options(session, out));
+  return cache_latents(session, open_source(config.data.train), cache_options(session, out));
 }
 
 TensorMap trained_weights(const DiffusionConfig& config, const fs::path& run) {
@@ -41,15 +41,15 @@ TensorMap trained_weights(const DiffusionConfig& config, const fs::path& run) {
 TEST(CachedLatents, AreTheEncodersOutput) {
   const TemporaryFolder folder;
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  config.run.data.train = "builtin:dead-leaves?size=16&count=21";
+  config.data.train = "builtin:dead-leaves?size=16&count=21";
   const auto manifest = cache_training_images(config, folder / "latents");
   EXPECT_EQ(manifest.images, 21);
   EXPECT_EQ(manifest.shards, 3);
   EXPECT_EQ(manifest.shape, (std::vector<int64_t>{4, 4, 4}));
   LatentSpace space(load_tokenizer(config.tokenizer), "encoder", at::kCPU);
-  const auto source = open_source(config.run.data.train);
+  const auto source = open_source(config.data.train);
   InferenceSession session(config.tokenizer, "cpu");
-  Loader loader(open_source(config.run.data.train), session.loader_options());
+  Loader loader(open_source(config.data.train), session.loader_options());
   loader.start(0);
   std::vector<torch::Tensor> wanted, found;
   while (const auto batch = loader.next()) wanted.push_back(space.encode(batch->images));
@@ -71,7 +71,7 @@ TEST(CachedLatents, TrainAsTheirImagesDo) {
   cache_training_images(config, folder / "latents");
   const auto by_images = trained_weights(config, folder / "images");
   config.cached = (folder / "latents").string();
-  config.run.data.train = "nowhere";
+  config.data.train = "nowhere";
   const auto by_cache = trained_weights(config, folder / "cache");
   for (const auto& [name, tensor] : by_images) {
     // Six steps of Adam at 1e-3: where a gradient is about zero its sign may change.
@@ -101,7 +101,7 @@ TEST(CachedLatents, ALeftFolderIsCompleted) {
         }
       };
       auto stopping = std::make_shared<Stopping>();
-      stopping->source = open_source(config.run.data.train);
+      stopping->source = open_source(config.data.train);
       options.loader.on_error = OnError::stop;
       options.loader.threads = 1;
       cache_latents(session, stopping, options);
@@ -136,7 +136,7 @@ TEST(CachedLatents, WhatDoesNotFitIsNamed) {
   expect_contains(error([](auto& c) { c.latents = "codes"; }),
                   {"diffusion.latents must be encoder"});
   expect_contains(error([](auto& c) { c.classes = 2; }), {"diffusion.cached", "has no class"});
-  expect_contains(error([](auto& c) { c.run.data.size = 32; }),
+  expect_contains(error([](auto& c) { c.data.size = 32; }),
                   {"diffusion.cached", "grids of 4x4"});
   expect_contains(error([](auto& c) { c.cached = "nowhere"; }), {"diffusion.cached: nowhere"});
   const auto shard = folder / "latents" / latent_shard_name(1);

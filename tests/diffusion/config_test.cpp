@@ -17,31 +17,31 @@ TEST(DiffusionConfig, EveryRecipeLoadsAndComesBack) {
   int count = 0;
   for (const auto& entry : fs::directory_iterator(kRecipes)) {
     SCOPED_TRACE(entry.path());
-    const auto config = load_diffusion_config(entry.path().string());
+    const auto config = load_config<DiffusionConfig>(entry.path().string());
     const auto text = to_yaml(config);
-    EXPECT_EQ(to_yaml(parse_diffusion_config(text, "text")), text);
-    EXPECT_TRUE(essential_differences(config, parse_diffusion_config(text, "text")).empty());
+    EXPECT_EQ(to_yaml(parse_config<DiffusionConfig>(text, "text")), text);
+    EXPECT_TRUE(essential_differences(config, parse_config<DiffusionConfig>(text, "text")).empty());
     ++count;
   }
   EXPECT_EQ(count, 4);
 }
 
 TEST(DiffusionConfig, ThePapersRecipeIsThePapers) {
-  const auto config = load_diffusion_config((kRecipes / "imagenet.yaml").string());
+  const auto config = load_config<DiffusionConfig>((kRecipes / "imagenet.yaml").string());
   EXPECT_EQ(config.unet.width, 256);
   EXPECT_EQ(config.unet.multipliers, (std::vector<int64_t>{1, 2, 4}));
   EXPECT_NEAR(make_noise_schedule(config.noise).abar.back(), 4.036e-5, 1e-8);
-  EXPECT_EQ(config.run.optimizer.lr, 1e-4);
-  EXPECT_EQ(config.run.optimizer.beta1, 0.9);
-  EXPECT_EQ(config.run.train.epochs, 100);
-  EXPECT_EQ(config.run.train.global_batch, 128);
+  EXPECT_EQ(config.optimizer.lr, 1e-4);
+  EXPECT_EQ(config.optimizer.beta1, 0.9);
+  EXPECT_EQ(config.train.epochs, 100);
+  EXPECT_EQ(config.train.global_batch, 128);
   EXPECT_EQ(config.labels(), 0);
-  EXPECT_EQ(load_diffusion_config((kRecipes / "classes.yaml").string()).labels(), 1001);
+  EXPECT_EQ(load_config<DiffusionConfig>((kRecipes / "classes.yaml").string()).labels(), 1001);
 }
 
 TEST(DiffusionConfig, SettingsThatContradictAreNamed) {
   const auto error = [](const std::vector<std::string>& overrides) {
-    return error_of([&] { load_diffusion_config("", overrides); });
+    return error_of([&] { load_config<DiffusionConfig>("", overrides); });
   };
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;

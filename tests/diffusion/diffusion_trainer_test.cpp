@@ -10,7 +10,7 @@
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/labelled_images.h"
 #include "nsvq/diffusion/latent_sampler.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokens/tokenize.h"
@@ -41,7 +41,7 @@ TensorMap averaged_weights(const fs::path& run) {
 TEST(DiffusionTrainer, TrainsEvaluatesAndShowsSamples) {
   const TemporaryFolder folder;
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  config.run.train.epochs = 6;
+  config.train.epochs = 6;
   const auto outcome = train_diffusion(config, folder / "run");
   EXPECT_TRUE(outcome.finished);
   std::vector<double> losses;
@@ -64,13 +64,13 @@ TEST(DiffusionTrainer, NormalisesLatentsByTheTrainingImages) {
     auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
     config.latents = kind;
     config.statistics_images = 0;
-    config.run.train.steps = 1;
+    config.train.steps = 1;
     train_diffusion(config, folder / kind);
     const auto loaded = load_diffusion(folder / kind);
     LatentSpace space(load_tokenizer(config.tokenizer), kind, at::kCPU);
-    const auto source = open_source(config.run.data.train);
-    auto options = training_loader_options(config.run, *make_single_group());
-    LabelledImages images(open_source(config.run.data.train), options, 0);
+    const auto source = open_source(config.data.train);
+    auto options = training_loader_options(config, *make_single_group());
+    LabelledImages images(open_source(config.data.train), options, 0);
     images.start(0, 0, 0);
     std::vector<torch::Tensor> latents;
     while (const auto batch = images.next()) latents.push_back(space.encode(batch->front()));
@@ -93,9 +93,9 @@ TEST(DiffusionTrainer, TokensTrainAsTheirImagesDo) {
   TokenizeOptions options;
   options.out = tokens;
   options.loader = session.loader_options();
-  tokenize(session, open_source(config.run.data.train), options);
+  tokenize(session, open_source(config.data.train), options);
   config.tokens = tokens.string();
-  config.run.data.train = "nowhere";
+  config.data.train = "nowhere";
   train_diffusion(config, folder / "run");
   const auto one = averaged_weights(folder / "images"), two = averaged_weights(folder / "run");
   for (const auto& [name, tensor] : one) {
@@ -108,7 +108,7 @@ TEST(DiffusionTrainer, TokensTrainAsTheirImagesDo) {
     return error_of([&] { train_diffusion(changed, folder / "other"); });
   };
   EXPECT_NE(error([](auto& c) { c.classes = 2; }).find("has no class"), std::string::npos);
-  EXPECT_NE(error([](auto& c) { c.run.data.size = 32; }).find("grids of 4x4"), std::string::npos);
+  EXPECT_NE(error([](auto& c) { c.data.size = 32; }).find("grids of 4x4"), std::string::npos);
   EXPECT_NE(error([](auto& c) { c.tokens = "nowhere"; }).find("diffusion.tokens: nowhere"),
             std::string::npos);
   auto other = tiny_tokenizer_config();
@@ -126,11 +126,11 @@ TEST(DiffusionTrainerDeathTest, AKilledRunResumesToTheSameBits) {
   const auto tokenizer = folder / "tokenizer.safetensors";
   if (!fs::exists(tokenizer)) write_tiny_tokenizer(folder);
   auto config = tiny_diffusion_config(tokenizer);
-  config.run.train.epochs = 3;
-  config.run.train.accumulate = 2;
-  config.run.optimizer.schedule = {.shape = "cosine", .warmup_steps = 2};
-  config.run.checkpoint.every_steps = 2;
-  config.run.checkpoint.keep = 100;
+  config.train.epochs = 3;
+  config.train.accumulate = 2;
+  config.optimizer.schedule = {.shape = "cosine", .warmup_steps = 2};
+  config.checkpoint.every_steps = 2;
+  config.checkpoint.keep = 100;
   EXPECT_EXIT(train_diffusion(config, folder / "killed",
                               [](const RunState& state) {
                                 if (state.step == 3) raise(SIGKILL);
@@ -147,11 +147,11 @@ TEST(DiffusionTrainer, TwoRanksAreOne) {
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
   // On a GPU the ranks, threads of this process, would share the one thread that its backward
   // passes run in, and wait there for each other.
-  config.run.device = "cpu";
-  config.run.train.global_batch = 8;
+  config.device = "cpu";
+  config.train.global_batch = 8;
   // Layers start at zero, so first gradients are near zero, and Adam would make whole steps of
   // their rounding.
-  config.run.optimizer.eps = 1e-2;
+  config.optimizer.eps = 1e-2;
   train_diffusion(config, folder / "one");
   on_two_ranks([&](int rank, Group& group) {
     // The group belongs to the thread that lends it.
@@ -172,25 +172,25 @@ TEST(DiffusionTrainer, SixteenImagesAreLearntByHeart) {
   const TemporaryFolder folder;
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
   const std::string sixteen = "builtin:dead-leaves?size=16&count=16";
-  config.run.data.val = sixteen;
-  config.run.data.train = std::vector<std::string>(40, sixteen);  // so that epochs are long
+  config.data.val = sixteen;
+  config.data.train = std::vector<std::string>(40, sixteen);  // so that epochs are long
   config.objective.prediction = "v";
   config.noise.schedule = "cosine";
   config.unet = {.width = 32, .multipliers = {1, 2}, .blocks = 1, .attention = {1}, .heads = 2};
-  config.run.train.batch_size = 16;
-  config.run.train.steps = 1200;
-  config.run.train.eval_every = config.run.train.samples_every = 0;
-  config.run.train.log_every = 100;
-  config.run.checkpoint.every_steps = 1200;
-  config.run.optimizer.lr = 3e-3;
-  config.run.optimizer.ema_decay = 0.99;
-  config.run.optimizer.schedule = {.shape = "cosine", .warmup_steps = 50};
+  config.train.batch_size = 16;
+  config.train.steps = 1200;
+  config.train.eval_every = config.train.samples_every = 0;
+  config.train.log_every = 100;
+  config.checkpoint.every_steps = 1200;
+  config.optimizer.lr = 3e-3;
+  config.optimizer.ema_decay = 0.99;
+  config.optimizer.schedule = {.shape = "cosine", .warmup_steps = 50};
   config.sample.steps = 50;
   train_diffusion(config, folder / "run");
 
   auto loaded = load_diffusion(folder / "run");
   LatentSpace space(load_tokenizer(config.tokenizer), "encoder", at::kCPU);
-  Loader images(open_source(sixteen), inference_loader_options(config.run));
+  Loader images(open_source(sixteen), inference_loader_options(config));
   images.start(0);
   const auto known = loaded.model->normalise(space.encode(images.next()->images)).flatten(1);
   ASSERT_EQ(known.size(0), 16);
@@ -218,7 +218,7 @@ TEST(DiffusionTrainer, SettingsThatCannotRunAreNamed) {
   has(error([](auto& c) { c.tokenizer = ""; }), "diffusion.tokenizer is not set");
   has(error([](auto& c) { c.tokenizer = "nowhere"; }), "diffusion.tokenizer: nowhere");
   has(error([](auto& c) { c.classes = 3; }), "has no class");
-  has(error([](auto& c) { c.run.data.size = 20; }), "data.size 20 is not a multiple of 8");
+  has(error([](auto& c) { c.data.size = 20; }), "data.size 20 is not a multiple of 8");
   write_tiny_tokenizer(folder.path(), tiny_tokenizer_config("none"));
   has(error([](auto& c) { c.latents = "codes"; }), "without codes");
   EXPECT_FALSE(fs::exists(folder / "run")) << "nothing is begun";
@@ -231,7 +231,7 @@ TEST(DiffusionTrainer, AnotherTokenizerIsRefusedWhenARunGoesOn) {
   auto other = tiny_tokenizer_config();
   other.seed = 1;
   write_tiny_tokenizer(folder.path(), other);
-  config.run.train.epochs = 3;
+  config.train.epochs = 3;
   const auto error = error_of([&] { train_diffusion(config, folder / "run"); });
   EXPECT_NE(error.find("is not the tokenizer that"), std::string::npos) << error;
   write_tiny_tokenizer(folder.path());
@@ -260,15 +260,15 @@ TEST(DiffusionTrainer, RunsAsACudaGraphOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const TemporaryFolder folder;
   auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  config.run.train.epochs = 4;
-  config.run.device = "cuda";
-  config.run.train.precision = "bf16";
+  config.train.epochs = 4;
+  config.device = "cuda";
+  config.train.precision = "bf16";
   EXPECT_EQ(DiffusionTrainer(config, folder / "trial", make_single_group())
                 .loop()
                 .graphs_disabled_reason(),
             "");
   train_diffusion(config, folder / "graphs");
-  config.run.train.graphs = false;
+  config.train.graphs = false;
   train_diffusion(config, folder / "eager");
   expect_same_training(folder / "eager", folder / "graphs");
 }

@@ -101,7 +101,7 @@ TEST(LatentSampler, ItsCudaGraphIsTheNetworkOnTheGpu) {
   for (const auto* precision : {"fp32", "bf16"}) {
     const AutocastCacheGuard cached_casts;
     auto config = tiny_diffusion_config("");
-    config.run.train.precision = precision;
+    config.train.precision = precision;
     config.sample.steps = 7;
     auto model = made_up_model(config);
     move_to_device(model, config, device);
@@ -122,7 +122,7 @@ TEST(LatentSampler, SamplesAsOnTheCpuOnTheGpu) {
   const TorchFlags flags({});  // no TF32
   const c10::Device device(at::kCUDA, 0);
   auto config = tiny_diffusion_config("");
-  config.run.train.precision = "fp32";
+  config.train.precision = "fp32";
   for (const auto& kind : sampler_kinds()) {
     config.sample.sampler = kind.name;
     auto model = made_up_model(config);

@@ -10,7 +10,7 @@
 #include "nsvq/experiments/outcome/run_figures.h"
 #include "nsvq/experiments/run/run_job.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 
@@ -57,7 +57,7 @@ class PilotsTest : public testing::Test {
     return plan_.runs[run.pilots.runs.at(value)];
   }
   void measure(const PlannedRun& run, const std::string& json) { write_text(run.figures(), json); }
-  Config config_of(const std::string& recipe) { return parse_config(recipe, "recipe"); }
+  TokenizerConfig config_of(const std::string& recipe) { return parse_config(recipe, "recipe"); }
 
   TemporaryFolder folder_;
   std::vector<std::string> rows_;

@@ -10,7 +10,7 @@
 #include "nsvq/nn/features/resnet50.h"
 #include "nsvq/nn/features/vgg16.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "tests/weights_store.h"
 

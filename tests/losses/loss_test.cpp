@@ -13,13 +13,12 @@
 namespace nsvq {
 namespace {
 
-/// A configuration with settings loss.* as "key=value".
-Config with_losses(const std::vector<std::string>& settings, int64_t size = 64) {
-  Config config;
+/// Settings loss.* given as "key=value".
+LossConfig with_losses(const std::vector<std::string>& settings) {
+  LossConfig config;
   OptionTable table;
-  table.rows = loss_options(config.loss);
+  table.rows = loss_options(config);
   table.load("", settings);
-  config.data.size = size;
   return config;
 }
 
@@ -35,7 +34,7 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
   const auto images = at::rand({2, 3, 19, 17}) * 2 - 1;
   for (const auto& kind : loss_kinds()) {
     SCOPED_TRACE(kind.name);
-    const auto loss = kind.make(config, at::kCPU);
+    const auto loss = kind.make(config, 64, at::kCPU);
     EXPECT_EQ((*loss)(images, images).item<double>(), 0);
     const auto other = (images + at::randn_like(images) * 0.1).requires_grad_();
     const auto value = (*loss)(other, images);
@@ -50,7 +49,7 @@ TEST(Losses, EveryMemberIsZeroOnEqualImagesAndPullsTowardsThem) {
 TEST(Losses, ValuesByHand) {
   const auto images = at::zeros({1, 3, 1, 2});
   const auto other = at::tensor({1.0f, -1.0f, 2.0f, 0.0f, 0.0f, 0.0f}).view({1, 3, 1, 2});
-  const auto losses = make_losses(with_losses({"loss.l2=2", "loss.chroma=3"}), at::kCPU);
+  const auto losses = make_losses(with_losses({"loss.l2=2", "loss.chroma=3"}), 64, at::kCPU);
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_FLOAT_EQ((*losses[0].loss)(other, images).item<float>(), 4.0f / 6);
   EXPECT_FLOAT_EQ((*losses[1].loss)(other, images).item<float>(), 1.0f);
@@ -64,7 +63,7 @@ TEST(Losses, ChromaDoesNotSeeBrightness) {
   torch::manual_seed(0);
   const auto images = at::rand({2, 3, 5, 4}) * 2 - 1;
   const auto loss =
-      std::move(make_losses(with_losses({"loss.l1=0", "loss.chroma=1"}), at::kCPU).at(0).loss);
+      std::move(make_losses(with_losses({"loss.l1=0", "loss.chroma=1"}), 64, at::kCPU).at(0).loss);
   EXPECT_LT((*loss)(images + at::rand({2, 1, 5, 4}), images).item<double>(), 1e-6);
   EXPECT_GT((*loss)(images + at::rand({2, 3, 5, 4}), images).item<double>(), 1e-3);
 }
@@ -72,20 +71,20 @@ TEST(Losses, ChromaDoesNotSeeBrightness) {
 TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  const auto message = error_of([&] { make_losses(with_losses({"loss.perceptual=1"}), at::kCPU); });
+  const auto message = error_of([&] { make_losses(with_losses({"loss.perceptual=1"}), 64, at::kCPU); });
   EXPECT_NE(message.find("`nsvq weights get lpips-vgg`"), std::string::npos) << message;
 }
 
 TEST(Losses, ImagesTooSmallForTheNetworkAreRefused) {
-  const auto config = with_losses({"loss.perceptual=1", "loss.perceptual_net=alex"}, /*size=*/30);
-  const auto message = error_of([&] { make_losses(config, at::kCPU); });
+  const auto config = with_losses({"loss.perceptual=1", "loss.perceptual_net=alex"});
+  const auto message = error_of([&] { make_losses(config, /*size=*/30, at::kCPU); });
   for (const auto* word : {"loss.perceptual", "alex", "31", "data.size is 30"}) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
   }
 }
 
 TEST(Losses, WeightZeroLeavesATermOut) {
-  EXPECT_EQ(make_losses(with_losses({"loss.l1=0", "loss.l2=1"}), at::kCPU).at(0).name, "l2");
+  EXPECT_EQ(make_losses(with_losses({"loss.l1=0", "loss.l2=1"}), 64, at::kCPU).at(0).name, "l2");
 }
 
 }  // namespace

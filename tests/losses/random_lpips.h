@@ -8,6 +8,7 @@
 #include <string>
 
 #include "nsvq/core/random.h"
+#include "nsvq/core/tensor_map.h"
 
 namespace nsvq {
 
@@ -26,8 +27,8 @@ inline torch::Tensor draw(const std::string& name, torch::IntArrayRef shape) {
 
 /// Values for the parameters of a feature network or of heads that follow from their names, as
 /// `fill` in golden/lpips.py makes them.
-inline std::map<std::string, torch::Tensor> random_weights(const torch::nn::Module& module) {
-  std::map<std::string, torch::Tensor> tensors;
+inline TensorMap random_weights(const torch::nn::Module& module) {
+  TensorMap tensors;
   for (const auto& item : module.named_parameters()) {
     const auto& name = item.key();
     const auto& shape = item.value().sizes();

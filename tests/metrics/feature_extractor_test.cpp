@@ -7,6 +7,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/nn/features/inception.h"
 #include "nsvq/nn/weights.h"
@@ -16,9 +17,9 @@
 namespace nsvq {
 namespace {
 
-std::map<std::string, torch::Tensor> inception_weights() {
+TensorMap inception_weights() {
   const Inception net;
-  std::map<std::string, torch::Tensor> tensors;
+  TensorMap tensors;
   for (const auto& item : net.named_parameters()) tensors[item.key()] = item.value();
   return tensors;
 }

@@ -9,6 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/io/formats/npz.h"
 #include "nsvq/metrics/frechet_file.h"
 #include "tests/error_of.h"
@@ -196,7 +197,7 @@ TEST(FrechetFile, RoundTrip) {
 TEST(FrechetFile, RefusesOtherContents) {
   const TemporaryFolder folder;
   const auto path = folder / "statistics.npz";
-  const auto refused = [&](const std::map<std::string, torch::Tensor>& arrays,
+  const auto refused = [&](const TensorMap& arrays,
                            const std::string& part) {
     write_npz(path, arrays);
     const auto error = error_of([&] { read_gaussian(path); });

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "tests/nn/golden.h"
 
 namespace nsvq {
 
 /// Of a network with batch norm, as `fill` of golden/random_statistics.py.
-inline std::map<std::string, torch::Tensor> formula_weights(const torch::nn::Module& net) {
-  std::map<std::string, torch::Tensor> tensors;
+inline TensorMap formula_weights(const torch::nn::Module& net) {
+  TensorMap tensors;
   for (const auto& item : net.named_parameters()) {
     const auto& [name, value] = item.pair();
     const bool about_one = name.ends_with("weight") || name.ends_with("running_var");

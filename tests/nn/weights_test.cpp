@@ -4,6 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/io/formats/safetensors.h"
@@ -33,7 +34,7 @@ class WeightsStore : public testing::Test {
 
   TemporaryFolder folder_;
   Environment store_{"NSVQ_WEIGHTS", folder_.path()};
-  std::map<std::string, torch::Tensor> tensors_ = {{"b", torch::arange(5, torch::kFloat)},
+  TensorMap tensors_ = {{"b", torch::arange(5, torch::kFloat)},
                                                    {"a", torch::ones({2, 3})}};
 };
 

@@ -58,7 +58,7 @@ inline void fill_tensors(Quantizer& quantizer, const std::vector<std::string>& n
 
 /// The quantizer of a case, in fp64, with the case's parameters and buffers.
 inline std::shared_ptr<Quantizer> golden_quantizer(const nlohmann::json& expected) {
-  Config config;
+  QuantizerSettings config;
   apply_settings(config, expected.at("settings").get<std::vector<std::string>>());
   const auto shape = expected.at("shape").get<std::vector<int64_t>>();
   const auto quantizer = make_quantizer(config.quantizer, shape[1]);

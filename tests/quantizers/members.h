@@ -14,7 +14,7 @@ struct Member {
 };
 
 inline Member member(const std::string& type) {
-  Config config;
+  QuantizerSettings config;
   config.quantizer.type = type;
   config.quantizer.codes = 37;
   config.model.latent_dim = 6;

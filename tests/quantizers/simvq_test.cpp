@@ -47,12 +47,12 @@ TEST(SimVq, IndicesDecodeThroughTheProjection) {
 
 TEST(SimVq, NoReplacement) {
   for (const char* type : {"simvq", "simvq_ns"}) {
-    Config config;
+    QuantizerSettings config;
     config.quantizer = member(type).config;
     const auto quantizer = make(member(type));
-    EXPECT_EQ(make_replacement(config, *quantizer), nullptr);
+    EXPECT_EQ(make_replacement(config.replacement, config.quantizer, *quantizer), nullptr);
     config.replacement.policy = "copy";
-    EXPECT_THROW(make_replacement(config, *quantizer), UserError);
+    EXPECT_THROW(make_replacement(config.replacement, config.quantizer, *quantizer), UserError);
   }
 }
 

@@ -132,14 +132,14 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
   const auto group = make_single_group();
   for (const std::string policy : {"restart", "anchor"}) {
     SCOPED_TRACE(policy);
-    Config config;
+    QuantizerSettings config;
     config.quantizer.type = "ema";
     config.quantizer.codes = 5;
     config.replacement.policy = policy;
     config.replacement.threshold = 0.5;
     torch::manual_seed(1);
     const auto quantizer = make_quantizer(config.quantizer, 3);
-    const auto replacement = make_replacement(config, *quantizer);
+    const auto replacement = make_replacement(config.replacement, config.quantizer, *quantizer);
     const auto z = at::randn({30, 3});
     const auto indices = at::arange(30).remainder(4);  // 4 is never chosen
     torch::Tensor replaced;
@@ -158,13 +158,13 @@ TEST(StepPolicies, AnEmaQuantizerKeepsWhatReplacedACode) {
 TEST(StepPolicies, StateIsAllThatACheckpointNeeds) {
   const auto group = make_single_group();
   for (const std::string policy : {"restart", "anchor"}) {
-    Config config;
+    QuantizerSettings config;
     config.quantizer.type = "vq";
     config.quantizer.codes = 12;
     config.replacement.policy = policy;
     const auto quantizer = make_quantizer(config.quantizer, 3);
-    const auto first = make_replacement(config, *quantizer);
-    const auto second = make_replacement(config, *quantizer);
+    const auto first = make_replacement(config.replacement, config.quantizer, *quantizer);
+    const auto second = make_replacement(config.replacement, config.quantizer, *quantizer);
     torch::manual_seed(1);
     const auto z = at::randn({30, 3});
     const auto indices = at::randint(0, 9, {30}, at::kLong);
@@ -179,12 +179,12 @@ TEST(StepPolicies, StateIsAllThatACheckpointNeeds) {
 }
 
 TEST(StepPolicies, MethodsComeWithTheirOwn) {
-  Config config;
+  QuantizerSettings config;
   config.quantizer.codes = 4;
   for (const auto& type : {"jukebox", "soundstream", "cvq", "ema"}) {
     config.quantizer.type = type;
     const auto quantizer = make_quantizer(config.quantizer, 3);
-    const auto own = make_replacement(config, *quantizer);
+    const auto own = make_replacement(config.replacement, config.quantizer, *quantizer);
     const std::string name = type;
     EXPECT_EQ(dynamic_cast<RestartReplacement*>(own.get()) != nullptr,
               name == "jukebox" || name == "soundstream");
@@ -197,7 +197,7 @@ TEST(Anchor, StepsEqualTheEquations) {
   for (const auto& expected : golden("anchor")) {
     const int64_t codes = expected.at("codes"), dim = expected.at("dim"), n = expected.at("n");
     SCOPED_TRACE(fmt::format("{} codes", codes));
-    Config config;
+    QuantizerSettings config;
     config.quantizer.type = "cvq";
     config.quantizer.codes = codes;
     config.quantizer.of<CvqConfig>().distance = expected.at("distance");
@@ -208,7 +208,7 @@ TEST(Anchor, StepsEqualTheEquations) {
     const torch::NoGradGuard no_grad;
     auto codebook = quantizer->codebook();
     codebook.copy_(formula({codes, dim}, 0.6, 1.7));
-    const auto policy = make_replacement(config, *quantizer);
+    const auto policy = make_replacement(config.replacement, config.quantizer, *quantizer);
     double number = 0;
     for (const auto& step : expected.at("steps")) {
       const auto z = formula({n, dim}, 0.8, 0.1 + number++);
@@ -222,7 +222,7 @@ TEST(Anchor, StepsEqualTheEquations) {
 }
 
 TEST(Anchor, TheDistanceIsTheQuantizers) {
-  Config config;
+  QuantizerSettings config;
   config.replacement.policy = "anchor";
   config.replacement.of<AnchorReplacementConfig>().anchor = "closest";
   config.quantizer.codes = 1;
@@ -239,7 +239,7 @@ TEST(Anchor, TheDistanceIsTheQuantizers) {
     auto codebook = quantizer->codebook();
     codebook.copy_(at::tensor({1.0, 0.0}).view({1, 2}));
     const auto none = at::empty({0}, at::kLong);  // so that the code is unused
-    make_replacement(config, *quantizer)->after_step(codebook, {z, none, seed_of(0), *group});
+    make_replacement(config.replacement, config.quantizer, *quantizer)->after_step(codebook, {z, none, seed_of(0), *group});
     EXPECT_TRUE(at::allclose(codebook[0], z[anchor], 0.01)) << codebook;
   }
 }

@@ -9,7 +9,7 @@
 #include "nsvq/losses/loss.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement/replacement.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 
 namespace nsvq {
@@ -39,12 +39,12 @@ constexpr size_t field_count() {
 }
 template <typename... Sections>
 constexpr size_t total_fields() {
-  return field_count<Config>() - sizeof...(Sections) + (field_count<Sections>() + ...);
+  return field_count<TokenizerConfig>() - sizeof...(Sections) + (field_count<Sections>() + ...);
 }
 
-/// Rows that quantizers, losses and policies add to the fields of core/config.h.
+/// Rows that quantizers, losses and policies add to the fields of TokenizerConfig.
 size_t rows_of_members() {
-  Config config;
+  TokenizerConfig config;
   std::set<std::string> keys;
   const auto add = [&](const std::vector<Option>& rows) {
     for (const auto& row : rows) keys.insert(row.key);
@@ -60,10 +60,10 @@ size_t rows_of_members() {
 }
 
 TEST(Options, EveryFieldHasOneRow) {
-  Config config;
+  TokenizerConfig config;
   std::set<std::string> keys;
   std::set<const void*> fields;
-  for (const auto& option : tokenizer_options(config).rows) {
+  for (const auto& option : option_table(config).rows) {
     EXPECT_TRUE(keys.insert(option.key).second) << option.key;
     const auto address = [](auto* field) -> const void* { return field; };
     EXPECT_TRUE(fields.insert(std::visit(address, option.field)).second) << option.key;
@@ -73,8 +73,8 @@ TEST(Options, EveryFieldHasOneRow) {
   // A section that members add to counts its base class as a field.
   constexpr size_t kBases = 3;
   constexpr size_t kFields =
-      total_fields<DataConfig, ModelConfig, QuantizerConfig, LossConfig, AdversarialConfig,
-                   OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DistConfig,
+      total_fields<RunConfig, DataConfig, ModelConfig, QuantizerConfig, LossConfig,
+                   AdversarialConfig, DiscriminatorConfig, OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DistConfig,
                    DriftConfig, AlarmConfig, CheckpointConfig, LrScaleConfig, LrScheduleConfig,
                    LrScheduleConfig>() -
       kBases;
@@ -83,9 +83,9 @@ TEST(Options, EveryFieldHasOneRow) {
 }
 
 TEST(Options, DefaultsAreWithinTheirRanges) {
-  Config config;
-  for (const auto& option : tokenizer_options(config).rows) {
-    Config other;
+  TokenizerConfig config;
+  for (const auto& option : option_table(config).rows) {
+    TokenizerConfig other;
     const auto settings = parse_yaml_value(option.key, option.value(), "test");
     ASSERT_EQ(settings.size(), 1u) << option.key;
     EXPECT_EQ(option.assign(settings[0].value), "") << option.key;
@@ -237,8 +237,8 @@ TEST(EssentialDifferences, HaveTheDriftMetersImagesWhereTheyDecide) {
 
 TEST(Reference, ListsEveryOptionWithinTheWidth) {
   const std::string text = config_reference();
-  Config config;
-  for (const auto& option : tokenizer_options(config).rows) {
+  TokenizerConfig config;
+  for (const auto& option : option_table(config).rows) {
     EXPECT_NE(text.find("\n" + option.key + "  "), std::string::npos) << option.key;
     EXPECT_NE(text.find(option.help.substr(0, 12)), std::string::npos) << option.key;
   }
@@ -256,7 +256,7 @@ TEST(DefaultsOfKinds, HoldUnlessTheirKeyIsSet) {
     auto explicitly = kind.defaults;
     explicitly.push_back(type);
     EXPECT_EQ(with_defaults, to_yaml(load_config("", explicitly)));
-    Config chosen;
+    TokenizerConfig chosen;
     chosen.quantizer.type = kind.name;
     EXPECT_EQ(with_defaults == to_yaml(chosen), kind.defaults.empty());
     // What was saved reads back to itself, and so do the general defaults.
@@ -281,7 +281,7 @@ TEST(DefaultsOfKinds, HoldUnlessTheirKeyIsSet) {
 
 TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
   const auto differences = [](std::vector<std::string> overrides) {
-    return essential_differences(load_config("", overrides), Config{});
+    return essential_differences(load_config("", overrides), TokenizerConfig{});
   };
   EXPECT_TRUE(differences({}).empty());
   EXPECT_TRUE(differences({"train.epochs=7", "train.log_every=3", "data.train=moved/photos.tar",

@@ -1,4 +1,4 @@
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 #include <gtest/gtest.h>
 
@@ -71,19 +71,19 @@ void change(const Option& option) {
 }
 
 TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
-  Config changed, fresh;
-  for (const auto& option : tokenizer_options(changed).rows) change(option);
+  TokenizerConfig changed, fresh;
+  for (const auto& option : option_table(changed).rows) change(option);
   changed.data.size = 64;  // keep what depends on each other consistent
   changed.model.multipliers = {3, 5, 1};
   changed.model.attention = {1, 2};
   changed.schedule.phases = {"warmup"};
   changed.checkpoint.keep_best = changed.train.metrics.front();
-  const Config read_back = load_config(write("all.yaml", to_yaml(changed)));
+  const TokenizerConfig read_back = load_config(write("all.yaml", to_yaml(changed)));
   EXPECT_EQ(to_yaml(read_back), to_yaml(changed));
 
-  Config a = changed, b = read_back;
-  const auto table_a = tokenizer_options(a).rows, table_b = tokenizer_options(b).rows,
-             defaults = tokenizer_options(fresh).rows;
+  TokenizerConfig a = changed, b = read_back;
+  const auto table_a = option_table(a).rows, table_b = option_table(b).rows,
+             defaults = option_table(fresh).rows;
   for (size_t i = 0; i < table_a.size(); ++i) {
     EXPECT_NE(table_a[i].value(), defaults[i].value()) << table_a[i].key;
     const auto same = [](auto* x, auto* y) {
@@ -95,7 +95,7 @@ TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
 }
 
 TEST_F(ConfigTest, OddTextsAndNumbersSurviveWriting) {
-  Config config;
+  TokenizerConfig config;
   for (const std::string text : {"1",
                                  "1e3",
                                  "true",
@@ -144,7 +144,7 @@ TEST_F(ConfigTest, OddTextsAndNumbersSurviveWriting) {
 }
 
 TEST_F(ConfigTest, NestedAndDottedKeysAreAlike) {
-  const Config config = load_config(write("a.yaml",
+  const TokenizerConfig config = load_config(write("a.yaml",
                                           "data:\n  size: 64\n  flip: true\n"
                                           "model.multipliers:\n  - 1\n  - 2\n"
                                           "loss: {l1: 0, l2: 1e-4}\n"
@@ -156,12 +156,12 @@ TEST_F(ConfigTest, NestedAndDottedKeysAreAlike) {
   EXPECT_EQ(config.loss.of<L2LossConfig>().weight, 1e-4);
   EXPECT_EQ(config.optimizer.lr, 0.5);
   EXPECT_EQ(config.data.val, "5");
-  EXPECT_EQ(config.train.epochs, Config().train.epochs);
+  EXPECT_EQ(config.train.epochs, TokenizerConfig().train.epochs);
 }
 
 TEST_F(ConfigTest, OverridesComeLast) {
   const std::string path = write("a.yaml", "train.epochs: 2\nseed: 1\n");
-  const Config config = load_config(
+  const TokenizerConfig config = load_config(
       path, {"train.epochs=4", "model={width: 8, blocks: 1}", "model.multipliers=[1,3]",
              "data.train=/a b/{00..03}#1: *.tar", "data.val=\"q\\\"\"", "quantizer.alpha=1e-2"});
   EXPECT_EQ(config.seed, 1);
@@ -172,7 +172,7 @@ TEST_F(ConfigTest, OverridesComeLast) {
   EXPECT_EQ(config.data.train, "/a b/{00..03}#1: *.tar");
   EXPECT_EQ(config.data.val, "q\"");
   EXPECT_EQ(config.quantizer.alpha, 0.01);
-  EXPECT_EQ(to_yaml(load_config("")), to_yaml(Config()));
+  EXPECT_EQ(to_yaml(load_config("")), to_yaml(TokenizerConfig()));
 }
 
 TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
@@ -273,11 +273,11 @@ TEST_F(ConfigTest, BasesAreReadFirst) {
   write("root.yaml", "seed: 1\ntrain: {epochs: 5, batch_size: 7}\n");
   write("sub/middle.yaml", "base: ../root.yaml\ntrain.epochs: 6\n");
   const std::string path = write("top.yaml", "seed: 3\nbase: sub/middle.yaml\n");
-  const Config config = load_config(path);
+  const TokenizerConfig config = load_config(path);
   EXPECT_EQ(config.seed, 3);
   EXPECT_EQ(config.train.epochs, 6);
   EXPECT_EQ(config.train.batch_size, 7);
-  const Config of_two =
+  const TokenizerConfig of_two =
       load_config(write("two.yaml", "base: [sub/middle.yaml, root.yaml]\nseed: 4\n"));
   EXPECT_EQ(of_two.seed, 4);
   EXPECT_EQ(of_two.train.epochs, 5);  // the later base
@@ -318,10 +318,10 @@ TEST_F(ConfigTest, DamagedRecipesLoadOrAreRefused) {
   const auto load = [&](const std::string& damaged) {
     try {
       if (++files % 20 == 0) load_config(write("damaged.yaml", damaged));
-      Config config;
+      TokenizerConfig config;
       const auto settings = parse_yaml(damaged, "damaged.yaml");
       ++parsed;
-      for (const auto& option : tokenizer_options(config).rows)
+      for (const auto& option : option_table(config).rows)
         for (const auto& setting : settings) (void)option.assign(setting.value);
     } catch (const UserError&) {
     }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/data/loader/sampler.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/train/tiny.h"
@@ -12,7 +12,7 @@ namespace nsvq {
 namespace {
 
 TEST(SettingsSummary, ShowsWhatMattersAndWhatDiffers) {
-  const auto usual = summarize_settings(Config());
+  const auto usual = summarize_settings(TokenizerConfig());
   EXPECT_NE(usual.find("\n  optimizer.lr: "), std::string::npos) << usual;
   EXPECT_NE(usual.find("\n  quantizer.type: nsvq"), std::string::npos) << usual;
   EXPECT_EQ(usual.find("checkpoint."), std::string::npos) << usual;
@@ -24,7 +24,7 @@ TEST(SettingsSummary, ShowsWhatMattersAndWhatDiffers) {
   EXPECT_NE(text.find("\n  schedule.freeze: epoch"), std::string::npos) << text;
 }
 
-std::string line_of(const std::string& key, const Config& config) {
+std::string line_of(const std::string& key, const TokenizerConfig& config) {
   const auto text = summarize_settings(config) + "\n";
   const auto begin = text.find("\n  " + key);
   return begin == std::string::npos
@@ -97,9 +97,9 @@ TEST(SettingsSummary, SaysWhichSettingsAnotherOneLeavesUnused) {
 /// Defaults that a quantizer brings are no differences.
 TEST(SettingsSummary, KnowsTheDefaultsOfTheQuantizer) {
   for (const auto& kind : quantizer_kinds()) {
-    Config config;
+    TokenizerConfig config;
     config.quantizer.type = kind.name;
-    tokenizer_options(config).load("");
+    option_table(config).load("");
     const auto text = summarize_settings(config);
     EXPECT_NE(text.find("\n  quantizer.type: " + kind.name), std::string::npos) << text;
     EXPECT_EQ(text.find("replacement."), std::string::npos) << text;
@@ -112,8 +112,8 @@ TEST(Budgets, StayWithinSixtyFourBits) {
        {"train.epochs", "train.steps", "train.batch_size", "train.global_batch", "train.accumulate",
         "train.samples", "schedule.epoch_steps", "schedule.freeze_epoch", "drift.images"}) {
     for (const auto& value : {most, std::string("2305843009213693953")}) {
-      Config config;
-      expect_contains(error_of([&] { tokenizer_options(config).load("", {key + "=" + value}); }),
+      TokenizerConfig config;
+      expect_contains(error_of([&] { option_table(config).load("", {key + "=" + value}); }),
                       {key, value});
     }
   }

@@ -10,7 +10,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 namespace {

@@ -8,7 +8,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/error_of.h"
@@ -43,7 +43,7 @@ class CheckpointTest : public testing::Test {
 
   TemporaryFolder folder_;
   std::filesystem::path run_ = folder_.path() / "run", checkpoint_ = run_ / "checkpoints/step-12";
-  Config config_ = tiny_config();
+  TokenizerConfig config_ = tiny_config();
   Tokenizer model_{nullptr};
   RunState state_;
 };

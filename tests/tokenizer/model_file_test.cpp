@@ -14,7 +14,7 @@
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/quantizers/code_bridge.h"
 #include "nsvq/quantizers/cvq.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokens/detokenize.h"
@@ -63,8 +63,8 @@ TEST(StoredModels, OfFormat1KeepWhatHasBecomeASetting) {
   const auto cvq = load_model(kStored / "format-1-cvq").config.quantizer;
   EXPECT_EQ(cvq.type, "cvq");
   EXPECT_EQ(cvq.of<CvqConfig>().distance, "l2");
-  EXPECT_EQ(Config().quantizer.of<CvqConfig>().distance, "cosine");
-  EXPECT_EQ(Config().quantizer.of<BridgeConfig>().variant, "dit");
+  EXPECT_EQ(TokenizerConfig().quantizer.of<CvqConfig>().distance, "cosine");
+  EXPECT_EQ(TokenizerConfig().quantizer.of<BridgeConfig>().variant, "dit");
 }
 
 TEST(StoredModels, OfALaterFormatAreRefused) {
@@ -80,7 +80,7 @@ TEST(StoredModels, OfALaterFormatAreRefused) {
 TEST(StoredModels, OfMoreThanTheirBytesAreNotBuilt) {
   const TemporaryFolder folder;
   const auto file = folder / "model.safetensors";
-  const auto error_with = [&](const std::function<void(Config&)>& change) {
+  const auto error_with = [&](const std::function<void(TokenizerConfig&)>& change) {
     auto contents = read_safetensors(kStored / "format-0" / "model.safetensors");
     auto config = parse_config(contents.metadata.at("nsvq.config"), "x");
     change(config);
@@ -88,8 +88,8 @@ TEST(StoredModels, OfMoreThanTheirBytesAreNotBuilt) {
     write_safetensors(file, contents);
     return error_of([&] { load_model(file); });
   };
-  for (const auto& message : {error_with([](Config& config) { config.model.width = 4096; }),
-                              error_with([](Config& config) {
+  for (const auto& message : {error_with([](TokenizerConfig& config) { config.model.width = 4096; }),
+                              error_with([](TokenizerConfig& config) {
                                 config.quantizer.codes = 1 << 24;
                                 config.model.latent_dim = 64;
                               })})
@@ -216,11 +216,11 @@ TEST(OpenModel, AModelOfAnotherCheckpointIsNotTaken) {
   for (const char* step : {"step-1", "step-2"}) {
     const auto checkpoint = run / "checkpoints" / step;
     fs::create_directories(checkpoint);
-    write_model(checkpoint / "model.safetensors", {{"encoder.x", at::ones({2})}}, Config{});
+    write_model(checkpoint / "model.safetensors", {{"encoder.x", at::ones({2})}}, TokenizerConfig{});
     write_checksums(checkpoint);
   }
   EXPECT_EQ(open_model_file(run).path, newest / "model.safetensors");
-  write_model(newest / "model.safetensors", {{"encoder.x", at::zeros({2})}}, Config{});
+  write_model(newest / "model.safetensors", {{"encoder.x", at::zeros({2})}}, TokenizerConfig{});
   EXPECT_EQ(open_model_file(run).path, run / "checkpoints/step-1/model.safetensors");
   EXPECT_NE(error_of([&] { open_model_file(newest); }).find("damaged"), std::string::npos);
 }
@@ -231,7 +231,7 @@ TEST(OpenModel, TheBestIsACheckpointOfItsRun) {
   for (const auto& one : {run, other}) {
     fs::create_directories(one / "checkpoints/step-1");
     write_model(one / "checkpoints/step-1/model.safetensors", {{"encoder.x", at::ones({2})}},
-                Config{});
+                TokenizerConfig{});
   }
   const auto best = run / "checkpoints/best";
   write_text(best, "step-1\n");

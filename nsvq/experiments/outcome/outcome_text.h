@@ -1,9 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "nsvq/experiments/outcome/outcome.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -11,9 +11,9 @@ namespace nsvq {
 std::string outcome_markdown(const ExperimentOutcome& outcome);
 
 /// The same as numbers, for programs.
-nlohmann::ordered_json outcome_json(const ExperimentOutcome& outcome);
+Json outcome_json(const ExperimentOutcome& outcome);
 
 /// The same for the page (nsvq/report/page/experiments.js), with charts and pictures inside.
-nlohmann::ordered_json outcome_page(const ExperimentOutcome& outcome);
+Json outcome_page(const ExperimentOutcome& outcome);
 
 }  // namespace nsvq

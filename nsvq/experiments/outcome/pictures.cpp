@@ -53,8 +53,8 @@ void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned, const 
     std::vector<std::string> words = {"compare"};
     for (const size_t run : picture.runs) words.push_back(plan.runs[run].run().string());
     const auto file = picture.outcome.file;
-    words.insert(words.end(), {"--out", file.string(), "--samples", std::to_string(spec.images),
-                               "--enlarge", std::to_string(spec.enlarge), "--spread", "--columns",
+    words.insert(words.end(), {"--out", file.string(), "--pictures", std::to_string(spec.images),
+                               "--enlarge", std::to_string(spec.enlarge), "--spread", "--transpose",
                                "--metrics", "psnr", "--data"});
     const auto& images = plan.runs[picture.runs.front()].val.items;
     words.insert(words.end(), images.begin(), images.end());

@@ -9,7 +9,7 @@
 #include "nsvq/experiments/plan/pilots.h"
 #include "nsvq/experiments/run/evaluated.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 

@@ -8,7 +8,7 @@
 
 #include "nsvq/experiments/plan/plan.h"
 #include "nsvq/experiments/spec/experiment.h"
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/log.h"
 
 namespace nsvq {
 

@@ -10,7 +10,7 @@
 #include "nsvq/diffusion/config.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/nn/unet.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -51,7 +51,7 @@ double CheckpointSizes::of(const Plan& plan, const PlannedRun& run) {
 
 double CheckpointSizes::of_tokenizer(const PlannedRun& run) {
   auto config = parse_config(run.recipe, run.name);
-  const auto key = settings_of(tokenizer_options(config), {"model.", "quantizer.", "adversarial."});
+  const auto key = settings_of(option_table(config), {"model.", "quantizer.", "adversarial."});
   const auto [found, fresh] = sizes_.try_emplace(key, 0);
   if (fresh) {
     double numbers = 4 * numbers_in(*Tokenizer(config));
@@ -65,7 +65,7 @@ double CheckpointSizes::of_tokenizer(const PlannedRun& run) {
 
 double CheckpointSizes::of_diffusion(const Plan& plan, const PlannedRun& run) {
   DiffusionConfig config;
-  const auto table = diffusion_options(config);
+  const auto table = option_table(config);
   table.parse(run.recipe, run.name);
   int64_t channels = 0;
   for (const size_t need : run.needs) {
@@ -80,7 +80,7 @@ double CheckpointSizes::of_diffusion(const Plan& plan, const PlannedRun& run) {
     const Unet unet(config.unet, UnetInputs{std::max<int64_t>(channels, 1), config.labels()});
     found->second = 4 * sizeof(float) * numbers_in(*unet);
   }
-  return found->second * static_cast<double>(config.run.checkpoint.keep);
+  return found->second * static_cast<double>(config.checkpoint.keep);
 }
 
 }  // namespace nsvq

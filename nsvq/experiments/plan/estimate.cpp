@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <map>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/experiments/outcome/seed_statistics.h"
 #include "nsvq/experiments/plan/checkpoint_sizes.h"
 #include "nsvq/experiments/run/run_job.h"
 #include "nsvq/report/summary.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/runs/run_list.h"
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
+#include "nsvq/runs/log.h"
 
 namespace nsvq {
 

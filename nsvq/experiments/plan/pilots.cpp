@@ -6,7 +6,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/run/evaluated.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/runs/run_list.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/experiments/outcome/comparison.h"
 #include "nsvq/experiments/plan/run_planner.h"

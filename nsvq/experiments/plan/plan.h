@@ -36,7 +36,7 @@ struct PlannedPilots {
 /// experiments are one.
 struct PlannedRun {
   std::string name;   ///< in its experiment: "nsvq", "protected@10"
-  std::string kind;   ///< of run_kinds()
+  std::string kind;   ///< of job_kinds()
   std::string value;  ///< of the setting that is varied
   int64_t seed = 0;
   int gpus = 1;        ///< that training takes, a process each

@@ -9,8 +9,8 @@
 
 #include "nsvq/diffusion/config.h"
 #include "nsvq/io/files/sha256.h"
-#include "nsvq/recipe/recipe.h"
-#include "nsvq/runs/run_config.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/config.h"
 #include "nsvq/settings/settings_reader.h"
 
 namespace nsvq {
@@ -82,17 +82,17 @@ bool is_essential(std::string_view key) {
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers) {
   if (kind == "diffusion") {
     DiffusionConfig config, defaults;
-    read_layers(diffusion_options(config), layers);
+    read_layers(option_table(config), layers);
     config = with_absolute_paths(with_home(config));
-    allow_pipes_of(layers, config.run.data);
-    return {to_yaml(config), essence_of(diffusion_options(config), diffusion_options(defaults)),
-            config.run};
+    allow_pipes_of(layers, config.data);
+    return {to_yaml(config), essence_of(option_table(config), option_table(defaults)),
+            config};
   }
-  Config config, defaults;
-  read_layers(tokenizer_options(config), layers);
+  TokenizerConfig config, defaults;
+  read_layers(option_table(config), layers);
   config = with_absolute_paths(with_home(config));
   allow_pipes_of(layers, config.data);
-  return {to_yaml(config), essence_of(tokenizer_options(config), tokenizer_options(defaults)),
+  return {to_yaml(config), essence_of(option_table(config), option_table(defaults)),
           config};
 }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/run_config.h"
 
 namespace nsvq {
 
@@ -26,11 +26,11 @@ struct SettingsLayers {
 struct ResolvedSettings {
   std::string yaml;     ///< all of them, as a recipe
   std::string essence;  ///< those that are not the defaults, of which a hash names the run
-  Config run;           ///< what every run has; of a tokenizer all. Its sources may be
-                        ///< commands only where the user's own files or words name them
+  RunConfig run;        ///< what every run has. Its sources may be commands only where the user's
+                        ///< own files or words name them
 };
 
-/// Of a tokenizer or a diffusion model (`kind`, of run_kinds()). Throws UserError.
+/// Of a tokenizer or a diffusion model (`kind`, of job_kinds()). Throws UserError.
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers);
 
 /// Whether a setting is part of the essence: not those of logging, threads and checkpoints.

@@ -12,7 +12,7 @@
 #include "nsvq/core/folder_entries.h"
 #include "nsvq/experiments/outcome/comparison.h"
 #include "nsvq/experiments/run/run_job.h"
-#include "nsvq/experiments/spec/run_kind.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/train/vq/trainer.h"

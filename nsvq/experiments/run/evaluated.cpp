@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "nsvq/io/formats/json.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/log.h"
 
 namespace nsvq {
 

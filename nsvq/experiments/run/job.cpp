@@ -14,7 +14,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
-#include "nsvq/io/processes/logged_process.h"
+#include "nsvq/io/processes/spawn.h"
 
 namespace nsvq {
 

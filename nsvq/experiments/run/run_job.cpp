@@ -10,12 +10,12 @@
 #include "nsvq/diffusion/diffusion_trainer.h"
 #include "nsvq/experiments/plan/pilots.h"
 #include "nsvq/experiments/run/evaluated.h"
-#include "nsvq/experiments/spec/run_kind.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
-#include "nsvq/runs/run_config.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/runs/run_list.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 
@@ -47,7 +47,7 @@ Words with_sources(Words words, const std::string& option, const Sources& source
 }
 
 Words training_command(const PlannedRun& run) {
-  auto words = find_named(run_kinds(), "kind", run.kind).train;
+  auto words = find_named(job_kinds(), "kind", run.kind).train;
   words.push_back((run.folder / kReproducedRecipe).string());
   if (run.kind == "tokenizer" && !run.metrics.empty()) {
     words.push_back(fmt::format("train.metrics=[{}]", fmt::join(run.metrics, ",")));
@@ -64,23 +64,25 @@ Words evaluation_command(const PlannedRun& run) {
     return {"diffusion",
             "eval",
             run.run().string(),
-            "--samples",
+            "--count",
             std::to_string(run.samples),
-            "--reference",
+            "--data",
             run.val.items.front(),
             "--metrics",
             metrics,
+            "--force",
             "--json",
             json};
   }
-  return with_sources({"eval", run.run().string(), "--metrics", metrics, "--json", json}, "--data",
-                      run.val);
+  return with_sources({"eval", run.run().string(), "--metrics", metrics, "--force", "--json", json},
+                      "--data", run.val);
 }
 
 Words making_command(const Plan& plan, const PlannedRun& run) {
-  auto words = find_named(run_kinds(), "kind", run.kind).make;
+  auto words = find_named(job_kinds(), "kind", run.kind).make;
   if (run.kind == "kmeans") words.push_back(plan.runs[run.needs.front()].run().string());
-  words.insert(words.end(), {"--out", run.file().string(), "--json", run.figures().string()});
+  words.insert(words.end(),
+               {"--force", "--out", run.file().string(), "--json", run.figures().string()});
   words.insert(words.end(), run.options.begin(), run.options.end());
   return with_sources(std::move(words), "--data", run.train);
 }
@@ -88,8 +90,8 @@ Words making_command(const Plan& plan, const PlannedRun& run) {
 /// Settings of a finished run that are not those that are planned, as text. Files that it was made
 /// of may have moved with the folder of all runs.
 Words other_settings(const Plan& plan, const PlannedRun& run) {
-  const auto compare = [&](const auto& here, const auto& there, const Config& planned,
-                           const Config& stored) {
+  const auto compare = [&](const auto& here, const auto& there, const RunConfig& planned,
+                           const RunConfig& stored) {
     auto differences = essential_differences(here, there);
     const auto add = [&](const char* key, const auto& ours, const auto& theirs) {
       if (ours == theirs) return;
@@ -103,9 +105,9 @@ Words other_settings(const Plan& plan, const PlannedRun& run) {
   const auto recipe = recipe_of(plan, run);
   if (run.kind == "diffusion") {
     DiffusionConfig here;
-    diffusion_options(here).parse(recipe, kReproducedRecipe);
-    const auto there = load_diffusion_run_config(run.run());
-    return compare(here, there, here.run, there.run);
+    option_table(here).parse(recipe, kReproducedRecipe);
+    const auto there = load_run_config<DiffusionConfig>(run.run());
+    return compare(here, there, here, there);
   }
   const auto here = parse_config(recipe, kReproducedRecipe);
   const auto there = load_run_config(run.run());

@@ -5,7 +5,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/outcome/comparison.h"
 #include "nsvq/experiments/spec/experiment_errors.h"
-#include "nsvq/experiments/spec/run_kind.h"
+#include "nsvq/experiments/spec/job_kind.h"
 
 namespace nsvq {
 

@@ -3,7 +3,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/experiments/spec/experiment_check.h"
-#include "nsvq/experiments/spec/run_kind.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/settings/option_table.h"
 #include "nsvq/settings/settings_reader.h"
@@ -84,7 +84,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
   const auto key = "runs." + run.name + ".";
   rows.insert(rows.end(),
               {{key + "title", &run.title, "name in tables", kText},
-               {key + "kind", &run.kind, "what is run", Range::one_of(names_of(run_kinds()))},
+               {key + "kind", &run.kind, "what is run", Range::one_of(names_of(job_kinds()))},
                {key + "recipe", &run.recipe, "recipe", kText},
                {key + "over", &run.over, "recipes over it and the scale", texts("a path")},
                {key + "set", &run.set, "settings of this run", texts("key=value")},

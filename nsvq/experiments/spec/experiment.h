@@ -54,7 +54,7 @@ inline constexpr auto kGpus = "gpus";
 /// A row of the table: one run for each seed, or, with `vary`, for each value and seed.
 struct RunSpec {
   std::string name, title;
-  std::string kind = "tokenizer";            ///< a member of run_kinds()
+  std::string kind = "tokenizer";            ///< a member of job_kinds()
   std::string recipe;                        ///< a path
   std::vector<std::string> over;             ///< recipes laid over it and the scale, in order
   std::vector<std::string> set;              ///< key=value over all of them; options of a codebook

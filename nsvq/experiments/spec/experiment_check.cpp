@@ -9,7 +9,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/spec/check_shown.h"
 #include "nsvq/experiments/spec/experiment_errors.h"
-#include "nsvq/experiments/spec/run_kind.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {

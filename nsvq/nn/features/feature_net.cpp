@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/nn/features/alexnet.h"
 #include "nsvq/nn/features/resnet50.h"
 #include "nsvq/nn/features/squeezenet.h"
@@ -51,7 +52,7 @@ const FeatureNetKind& feature_net_kind(const std::string& name) {
   return find_named(feature_net_kinds(), "feature network", name);
 }
 
-void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
+void load_parameters(torch::nn::Module& module, const TensorMap& tensors,
                      const std::string& from) {
   const torch::NoGradGuard no_grad;
   for (auto& item : module.named_parameters()) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
+
 namespace nsvq {
 
 /// An image classifier without its last layers, frozen (requires_grad is false). Parameters are
@@ -66,7 +68,7 @@ const FeatureNetKind& feature_net_kind(const std::string& name);
 /// Copies tensors into a module's parameters by name and ignores tensors of other names. Throws
 /// UserError if one is missing, of another shape or not floating-point; `from` names the tensors'
 /// origin in the message.
-void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& tensors,
+void load_parameters(torch::nn::Module& module, const TensorMap& tensors,
                      const std::string& from);
 
 }  // namespace nsvq

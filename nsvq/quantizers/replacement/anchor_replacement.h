@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/quantizers/replacement/replacement.h"
 
 namespace nsvq {
@@ -22,7 +23,7 @@ class AnchorReplacement : public Replacement {
   /// The rows it returns are those that moved by more than a hundredth of the way.
   bool acts_after_steps() const override { return true; }
   torch::Tensor after_step(torch::Tensor codebook, const StepOutputs& step) override;
-  std::map<std::string, torch::Tensor> state() override { return {{"share", share_}}; }
+  TensorMap state() override { return {{"share", share_}}; }
 
  private:
   double decay_;

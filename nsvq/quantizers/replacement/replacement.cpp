@@ -42,9 +42,8 @@ std::vector<Option> replacement_options(ReplacementConfig& config) {
   return rows;
 }
 
-std::string replacement_policy(const Config& config) {
-  const auto& policy = config.replacement.policy;
-  return policy == "auto" ? quantizer_kind(config.quantizer.type).replacement : policy;
+std::string replacement_policy(const ReplacementConfig& config, const QuantizerConfig& quantizer) {
+  return config.policy == "auto" ? quantizer_kind(quantizer.type).replacement : config.policy;
 }
 
 std::string other_policy_of(const std::string& key, const std::string& policy) {
@@ -58,18 +57,20 @@ std::string other_policy_of(const std::string& key, const std::string& policy) {
   return "";
 }
 
-std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer) {
-  const auto policy = replacement_policy(config);
+std::unique_ptr<Replacement> make_replacement(const ReplacementConfig& config,
+                                              const QuantizerConfig& quantizer_config,
+                                              Quantizer& quantizer) {
+  const auto policy = replacement_policy(config, quantizer_config);
   if (policy == "none") return nullptr;
   const auto codebook = quantizer.codebook();
   if (!codebook.defined()) {
     throw UserError(
         "replacement.policy is {}, but quantizer {} has no codebook to replace codes of; set it to "
         "auto or none",
-        policy, config.quantizer.type);
+        policy, quantizer_config.type);
   }
   const auto& kind = find_named(replacement_kinds(), "policy", policy, "replacement.policy");
-  auto settings = config.replacement;
+  auto settings = config;
   settings.of<AnchorReplacementConfig>().distance = quantizer.distance();
   return kind.make(settings, codebook);
 }

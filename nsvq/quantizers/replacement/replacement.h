@@ -8,11 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/settings/config.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
+
+/// Settings replacement.* that policies share; a policy's own settings are a struct in its header.
+struct ReplacementConfig : MemberSettings {
+  std::string policy = "auto";
+  int64_t every_steps = 0;
+  double threshold = 1;
+  double decay = 0.99;
+  bool reset_moments = true;
+};
 
 /// Where a run is when a window of usage ends.
 struct WindowEnd {
@@ -40,7 +49,7 @@ class Replacement {
     return {};
   }
   /// The tensors a checkpoint keeps, to be read and overwritten.
-  virtual std::map<std::string, torch::Tensor> state() { return {}; }
+  virtual TensorMap state() { return {}; }
 };
 
 /// A policy. Each file of a policy defines its kind; replacement.cpp lists them.
@@ -58,13 +67,15 @@ const std::vector<ReplacementKind>& replacement_kinds();
 /// All settings replacement.*: those that policies share and those of each policy.
 std::vector<Option> replacement_options(ReplacementConfig& config);
 
-/// The policy of a recipe: "auto" is that of its quantizer's kind.
-std::string replacement_policy(const Config& config);
+/// The policy of a recipe; "auto" stands for QuantizerKind::replacement.
+std::string replacement_policy(const ReplacementConfig& config, const QuantizerConfig& quantizer);
 /// The policy that has the setting of a key for itself, if that is another one than `policy`.
 std::string other_policy_of(const std::string& key, const std::string& policy);
 
-/// The policy of a recipe for its quantizer, "auto" being that of its kind; a null pointer for
-/// "none". Throws UserError if the quantizer has no codebook to act on.
-std::unique_ptr<Replacement> make_replacement(const Config& config, Quantizer& quantizer);
+/// The policy of a recipe for `quantizer`, made by `quantizer_config`; null for "none". Throws
+/// UserError if the quantizer has no codebook to act on.
+std::unique_ptr<Replacement> make_replacement(const ReplacementConfig& config,
+                                              const QuantizerConfig& quantizer_config,
+                                              Quantizer& quantizer);
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/quantizers/replacement/replacement.h"
 
 namespace nsvq {
@@ -13,7 +14,7 @@ class RestartReplacement : public Replacement {
 
   bool acts_after_steps() const override { return true; }
   torch::Tensor after_step(torch::Tensor codebook, const StepOutputs& step) override;
-  std::map<std::string, torch::Tensor> state() override { return {{"usage", usage_}}; }
+  TensorMap state() override { return {{"usage", usage_}}; }
 
  private:
   double threshold_, decay_;

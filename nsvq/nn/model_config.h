@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nsvq/settings/option.h"
+
+namespace nsvq {
+
+/// Settings model.*: encoder and decoder.
+struct ModelConfig {
+  int64_t width = 128;
+  std::vector<int64_t> multipliers = {1, 2, 2, 4};
+  int64_t blocks = 2;
+  int64_t latent_dim = 128;
+  std::vector<int64_t> attention;
+  bool mid_attention = false;
+  std::string colors = "rgb";
+
+  /// Pixels per latent along each side.
+  int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
+};
+
+std::vector<Option> model_options(ModelConfig& model);
+/// Throws UserError, naming the key, for what no network can be made of.
+void check_model(ModelConfig model);
+
+/// The discriminator's network: adversarial.width and adversarial.layers.
+struct DiscriminatorConfig {
+  int64_t width = 64;
+  int64_t layers = 3;
+};
+
+std::vector<Option> discriminator_options(DiscriminatorConfig& discriminator);
+/// Throws UserError, naming the key, for what no network can be made of.
+void check_discriminator(DiscriminatorConfig discriminator);
+
+}  // namespace nsvq

@@ -1,0 +1,42 @@
+#include "nsvq/quantizers/quantizer_config.h"
+
+#include <algorithm>
+
+#include "nsvq/core/lookup.h"
+#include "nsvq/quantizers/quantizer.h"
+
+namespace nsvq {
+
+std::vector<Option> quantizer_options(QuantizerConfig& config) {
+  std::vector<Option> rows = {
+      {"quantizer.type", &config.type, "quantizer, by its name (docs/quantizers.md)",
+       Range::one_of(names_of(quantizer_kinds()))},
+      {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, 16777216)},
+      {"quantizer.init", &config.init,
+       "first values of the codebook: gaussian N(0, 1/d), uniform U(-1/K, 1/K), normal "
+       "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",
+       Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans"})},
+      {"quantizer.init_scale", &config.init_scale,
+       "normal: standard deviation of the codebook's numbers", Range::between(1e-15, 1e9)},
+      {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
+      {"quantizer.alpha", &config.alpha, "weight of the non-stationary (NS) loss",
+       Range::at_least(0)},
+      {"quantizer.tau", &config.tau, "temperature of the NS loss", Range::between(1e-30, 1e30)},
+      {"quantizer.rotation", &config.rotation,
+       "gradients to the encoder by rotation and scaling, not straight through", Range::yes_no()},
+      {"quantizer.operators", &config.operators,
+       "search and NS loss: streaming (exact indices, no N x K matrix), or plain tensor operations",
+       Range::one_of({"streaming", "plain"})},
+  };
+  std::vector<QuantizerOptions> added;  // kinds share some
+  for (const auto& kind : quantizer_kinds()) {
+    if (!kind.options || std::find(added.begin(), added.end(), kind.options) != added.end()) {
+      continue;
+    }
+    added.push_back(kind.options);
+    for (auto& row : kind.options(config)) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,49 @@
+#include "nsvq/recipe/run_kind.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace nsvq {
+
+const std::vector<RunKindInfo>& run_kinds() {
+  static const std::vector<RunKindInfo> kinds = {
+      {RunKind::tokenizer,
+       "tokenizer",
+       "a tokenizer (nsvq train)",
+       {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift"},
+       kModelConfigKey},
+      {RunKind::diffusion,
+       "diffusion",
+       "latent diffusion (nsvq diffusion)",
+       {"diffusion", "unet", "sample"},
+       kDiffusionConfigKey,
+       "loss"},
+  };
+  return kinds;
+}
+
+const RunKindInfo& run_kind(RunKind kind) { return run_kinds().at(static_cast<size_t>(kind)); }
+
+RunKind kind_of_settings(const std::vector<YamlSetting>& settings) {
+  const auto has_section = [&](const std::string& section) {
+    return std::any_of(settings.begin(), settings.end(),
+                       [&](const auto& setting) { return setting.key.starts_with(section + "."); });
+  };
+  for (const auto& info : run_kinds()) {
+    if (info.kind == RunKind::tokenizer) continue;
+    const auto& sections = info.sections;
+    if (std::any_of(sections.begin(), sections.end(), has_section)) return info.kind;
+  }
+  return RunKind::tokenizer;
+}
+
+std::map<std::string, std::string> sections_of_other_kinds(RunKind kind) {
+  std::map<std::string, std::string> sections;
+  for (const auto& info : run_kinds()) {
+    if (info.kind == kind) continue;
+    for (const auto& section : info.sections) sections[section] = info.trained;
+  }
+  return sections;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nsvq/settings/yaml.h"
+
+namespace nsvq {
+
+/// What a run trains.
+enum class RunKind { tokenizer, diffusion };
+
+/// Metadata of model files: all settings, as YAML.
+inline constexpr auto kModelConfigKey = "nsvq.config";
+inline constexpr auto kDiffusionConfigKey = "nsvq.diffusion.config";
+
+struct RunKindInfo {
+  RunKind kind;
+  std::string name;                   ///< in experiments
+  std::string trained;                ///< in messages: what is trained, and by which command
+  std::vector<std::string> sections;  ///< of settings that no other kind has
+  std::string settings_key;           ///< of its models' metadata
+  std::string loss = "";              ///< column of an evaluation that no metric gives, if any
+};
+
+/// All kinds, in the order of the enum.
+const std::vector<RunKindInfo>& run_kinds();
+const RunKindInfo& run_kind(RunKind kind);
+
+/// The kind whose own section a run's settings have; without any, a tokenizer.
+RunKind kind_of_settings(const std::vector<YamlSetting>& settings);
+
+/// Sections that only other kinds than `kind` have, with what those train.
+std::map<std::string, std::string> sections_of_other_kinds(RunKind kind);
+
+}  // namespace nsvq

@@ -1,0 +1,81 @@
+#include "nsvq/recipe/schedule.h"
+
+#include <algorithm>
+
+#include "nsvq/core/error.h"
+#include "nsvq/quantizers/quantizer.h"
+#include "nsvq/recipe/limits.h"
+
+namespace nsvq {
+
+std::vector<Option> schedule_options(ScheduleConfig& schedule) {
+  return {
+      {"schedule.phases", &schedule.phases, "phases in order",
+       Range::list(1, 3, Range::one_of({"stage1", "warmup", "stage2"}))},
+      {"schedule.epoch_steps", &schedule.epoch_steps,
+       "steps that count as an epoch in schedule.*; 0: a pass over the training images",
+       Range::between(0, kMostEpochs)},
+      {"schedule.freeze", &schedule.freeze, "when stage1 ends and the encoder freezes",
+       Range::one_of({"plateau", "epoch", "never"})},
+      {"schedule.commitment", &schedule.commitment,
+       "plateau: commitment loss of the training steps, or of drift.images of data.val",
+       Range::one_of({"train", "validation"})},
+      {"schedule.smoothing", &schedule.smoothing,
+       "plateau: decay of a running mean over the epochs' commitment losses; 0: none",
+       Range::from_to_below(0, 1)},
+      {"schedule.patience", &schedule.patience, "plateau: epochs without a lower commitment loss",
+       Range::between(1, kMostEpochs)},
+      {"schedule.freeze_epoch", &schedule.freeze_epoch,
+       "freeze: epoch: freeze at the end of this epoch", Range::between(0, kMostEpochs)},
+      {"schedule.earliest_epoch", &schedule.earliest_epoch,
+       "plateau: freeze at the end of this epoch at the earliest; epochs more than patience before "
+       "it do not count",
+       Range::between(0, kMostEpochs)},
+      {"schedule.latest_epoch", &schedule.latest_epoch,
+       "plateau: freeze at the end of this epoch at the latest; 0: no limit",
+       Range::between(0, kMostEpochs)},
+      {"schedule.warmup_epochs", &schedule.warmup_epochs, "epochs of the warmup phase",
+       Range::between(1, kMostEpochs)},
+      {"schedule.stage2_epochs", &schedule.stage2_epochs,
+       "epochs of stage2; 0: what is left of the budget", Range::between(0, kMostEpochs)},
+      {"schedule.ramp_epochs", &schedule.ramp_epochs,
+       "first epochs of stage2, over which the adversarial loss rises linearly to its weight",
+       Range::between(0, kMostEpochs)},
+  };
+}
+
+void check_schedule(const ScheduleConfig& schedule) {
+  const auto& phases = schedule.phases;
+  for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
+    if (std::find(phases.begin(), phase, *phase) == phase) continue;
+    throw UserError("schedule.phases names {} twice", *phase);
+  }
+  if (schedule.freeze == "epoch" && schedule.freeze_epoch < 1) {
+    throw UserError("schedule.freeze is epoch, so schedule.freeze_epoch must name one, from 1 on");
+  }
+  if (schedule.latest_epoch > 0 && schedule.earliest_epoch > schedule.latest_epoch) {
+    throw UserError("schedule.earliest_epoch is {}, after schedule.latest_epoch {}",
+                    schedule.earliest_epoch, schedule.latest_epoch);
+  }
+  const auto stage2 = std::find(phases.begin(), phases.end(), "stage2");
+  if (schedule.stage2_epochs == 0 && stage2 != phases.end() && stage2 + 1 != phases.end()) {
+    throw UserError(
+        "schedule.phases: stage2 lasts to the end of the budget, so {} is not reached; set "
+        "schedule.stage2_epochs or name stage2 last",
+        *(stage2 + 1));
+  }
+}
+
+void check_freeze(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {
+  const auto& kind = quantizer_kind(quantizer.type);
+  const auto& phases = schedule.phases;
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  if (kind.tokens || schedule.freeze != "plateau" || stage1 == phases.end()) return;
+  if (stage1 + 1 == phases.end()) return;
+  throw UserError(
+      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
+      "end schedule.phases with stage1",
+      kind.name);
+}
+
+}  // namespace nsvq

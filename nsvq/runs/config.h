@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nsvq/recipe/run_kind.h"
+#include "nsvq/recipe/tokenizer_config.h"
+
+namespace nsvq {
+
+/// Reads the settings of a run into the fields of a table, then `key=value` overrides: its
+/// config.yaml or, where that is missing, what its newest checkpoint's model carries under
+/// `metadata_key`. Throws UserError, also if the folder holds no run.
+void read_run_settings(const OptionTable& table, const std::filesystem::path& run,
+                       const std::string& metadata_key, const std::vector<std::string>& overrides);
+
+template <typename Config = TokenizerConfig>
+Config load_run_config(const std::filesystem::path& run,
+                       const std::vector<std::string>& overrides = {}) {
+  Config config;
+  read_run_settings(option_table(config), run, run_kind(Config::kind).settings_key, overrides);
+  return config;
+}
+
+/// What the run in a folder trains.
+RunKind kind_of_run(const std::filesystem::path& run);
+
+/// Whether a recipe, which has been read, is a run's config.yaml or has one among its bases: it may
+/// be of anyone.
+bool comes_from_a_run(const std::filesystem::path& recipe);
+
+/// Says of both sources whether commands (pipe:) among them may be run: of `stored` settings, which
+/// may be of anyone, those that the user's overrides name, or all with `allow_pipe`.
+void allow_pipes(DataConfig& data, bool stored, const std::vector<std::string>& overrides,
+                 bool allow_pipe = false);
+
+/// The settings that a user names: a recipe, or a run's folder. Commands (pipe:) among the sources
+/// of a run, also if its config.yaml is named or is a base, may be run only with `allow_pipe`;
+/// those of a recipe and of overrides are the user's own.
+template <typename Config = TokenizerConfig>
+Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
+                          bool allow_pipe = false) {
+  const bool run = std::filesystem::is_directory(path);
+  auto config =
+      run ? load_run_config<Config>(path, overrides) : load_config<Config>(path, overrides);
+  allow_pipes(config.data, run || comes_from_a_run(path), overrides, allow_pipe);
+  return config;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,210 @@
+#include "nsvq/runs/log.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "nsvq/core/error.h"
+#include "nsvq/io/files/input_file.h"
+#include "nsvq/io/formats/json.h"
+
+namespace nsvq {
+namespace {
+
+/// The value on a line, or null.
+nlohmann::json parse_line(const std::string& line) {
+  try {
+    return parse_json(line);
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
+std::optional<Record> parse_record(const std::string& line) {
+  const auto object = parse_line(line);
+  if (!object.is_object()) return {};
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  Record record;
+  double step = nan, epoch = nan;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_string()) {
+      if (key == "kind") record.kind = value;
+      if (key == "phase") record.phase = value;
+      if (key == "reason") record.reason = value;
+      if (key == "sign") record.sign = value;
+    } else if (value.is_number() || value.is_null()) {
+      const double number = value.is_null() ? nan : value.get<double>();
+      if (key == "step") {
+        step = number;
+      } else if (key == "epoch") {
+        epoch = number;
+      } else {
+        record.values.add(key, number);
+      }
+    }
+  }
+  if (record.kind.empty() || !(step >= 0)) return {};
+  record.step = step;
+  if (epoch >= 0) record.epoch = epoch;
+  return record;
+}
+
+/// The lines of a log on their way to records.
+class LogReader {
+ public:
+  void add(const std::string& line) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+    auto record = parse_record(line);
+    if (record) {
+      records_.add(std::move(*record));
+    } else {
+      ++unreadable_;
+    }
+  }
+  RunLog finish() { return {records_.take(), unreadable_}; }
+
+ private:
+  RecordList records_;
+  int unreadable_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+/// What tells records of one kind and step from each other; null where there is one of each step.
+const std::string* name_in_step(const Record& record) {
+  if (record.kind == "phase") return &record.phase;
+  if (record.kind == "alarm") return &record.sign;
+  return nullptr;
+}
+
+}  // namespace
+
+/// Of the records of a kind that are kept; -1 if there are none.
+double RecordList::last_step(const std::string& kind) {
+  const auto found = by_kind_.find(kind);
+  if (found == by_kind_.end()) return -1;
+  auto& places = found->second;
+  while (!places.empty() && !is_kept(places.back())) places.pop_back();
+  return places.empty() ? -1 : records_[places.back()].step;
+}
+
+bool RecordList::is_repeated(const Record& next) {
+  const double last = last_step(next.kind);
+  if (last != next.step) return next.step < last;
+  const auto* name = name_in_step(next);
+  return name == nullptr || named_.contains({next.kind, next.step, *name});
+}
+
+void RecordList::forget_after(double step) {
+  for (; !by_step_.empty() && by_step_.top().first > step; by_step_.pop()) {
+    auto& record = records_[by_step_.top().second];
+    if (const auto* name = name_in_step(record)) named_.erase({record.kind, record.step, *name});
+    record = {};
+  }
+}
+
+/// The record of the same kind and step, and of the same name where records have one.
+void RecordList::forget_equal(const Record& next) {
+  if (const auto* name = name_in_step(next)) {
+    const auto found = named_.find({next.kind, next.step, *name});
+    if (found == named_.end()) return;
+    records_[found->second] = {};
+    named_.erase(found);
+  } else if (last_step(next.kind) == next.step) {
+    records_[by_kind_[next.kind].back()] = {};
+  }
+}
+
+void RecordList::add(Record record) {
+  if (is_repeated(record)) {
+    forgot_ = true;
+    forget_after(record.step);
+    forget_equal(record);
+  }
+  const size_t place = records_.size();
+  by_step_.emplace(record.step, place);
+  by_kind_[record.kind].push_back(place);
+  if (const auto* name = name_in_step(record)) named_[{record.kind, record.step, *name}] = place;
+  records_.push_back(std::move(record));
+}
+
+std::vector<Record> RecordList::take() {
+  if (forgot_) std::erase_if(records_, [](const Record& record) { return record.kind.empty(); });
+  return std::move(records_);
+}
+
+RunLog parse_run_log(const std::string& text) {
+  LogReader log;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) log.add(line);
+  return log.finish();
+}
+
+RunLog read_run_log(const std::filesystem::path& path) {
+  LogReader log;
+  LineReader lines(path);
+  while (const auto line = lines.next()) log.add(*line);
+  return log.finish();
+}
+
+std::vector<std::pair<double, double>> RunLog::values(const std::string& kind,
+                                                      const std::string& key) const {
+  std::vector<std::pair<double, double>> out;
+  for (const Record& record : records) {
+    if (record.kind != kind) continue;
+    const auto found = record.values.find(key);
+    if (found != record.values.end()) out.emplace_back(record.step, found->second);
+  }
+  return out;
+}
+
+std::vector<const Record*> RunLog::of_kind(const std::string& kind) const {
+  std::vector<const Record*> out;
+  for (const Record& record : records)
+    if (record.kind == kind) out.push_back(&record);
+  return out;
+}
+
+std::vector<const Record*> RunLog::of_kind_for(const std::string& kind,
+                                               const std::string& key) const {
+  static const std::set<std::string> counted = {"utilisation", "perplexity", "replaced", "seconds"};
+  auto out = of_kind(kind);
+  if (kind != "epoch" || !counted.contains(key)) return out;
+  const auto is_cut = [](const Record* record) { return record->values.contains("cut"); };
+  if (!std::all_of(out.begin(), out.end(), is_cut)) std::erase_if(out, is_cut);
+  return out;
+}
+
+std::vector<Record> RunLog::phases() const {
+  std::vector<Record> out;
+  for (const Record& record : records) {
+    const bool named = !record.phase.empty();
+    if (out.empty() && record.kind != "phase" && named) {
+      Record first;
+      first.phase = record.phase;
+      first.epoch = std::min(record.epoch, 1.0);
+      out.push_back(first);
+    }
+    if (record.kind == "phase") out.push_back(record);
+  }
+  return out;
+}
+
+double RunLog::last_step() const {
+  double last = 0;
+  for (const Record& record : records) last = std::max(last, record.step);
+  return last;
+}
+
+double RunLog::last_epoch() const {
+  double last = 0;
+  for (const Record& record : records) last = std::max(last, record.epoch);
+  return last;
+}
+
+}  // namespace nsvq

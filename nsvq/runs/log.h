@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nsvq/runs/named_numbers.h"
+
+namespace nsvq {
+
+/// One line of metrics.jsonl.
+struct Record {
+  std::string kind;  ///< step, epoch, eval, drift, check, phase, alarm, or one of later days
+  std::string phase;
+  std::string reason;  ///< of a phase or an alarm
+  std::string sign;    ///< name of an alarm's sign
+  double step = 0;
+  double epoch = 0;
+  NamedNumbers values;  ///< every other number; null (not finite) is NaN
+};
+
+/// What a run has written down so far.
+struct RunLog {
+  std::vector<Record> records;
+  int unreadable = 0;  ///< lines that were no record
+
+  /// (step, value) of a key in the records of a kind.
+  std::vector<std::pair<double, double>> values(const std::string& kind,
+                                                const std::string& key) const;
+  std::vector<const Record*> of_kind(const std::string& kind) const;
+  /// Those for a curve or a figure of a key. What is counted over an epoch (its codes, its seconds)
+  /// is of fewer images in one that the budget cut short: such records are left out, unless there
+  /// are no others.
+  std::vector<const Record*> of_kind_for(const std::string& kind, const std::string& key) const;
+  /// Where each phase began. A run that noted only the later ones has its first added from the
+  /// records.
+  std::vector<Record> phases() const;
+  double last_step() const;
+  double last_epoch() const;
+};
+
+/// Takes the records of a log in the order of its lines. A record that says anew what one before it
+/// said shows that the run was resumed in between: it and all of later steps are then forgotten.
+/// The time is about proportional to the number of records, whatever they are.
+class RecordList {
+ public:
+  void add(Record record);
+  /// Those that were not forgotten, in order. Ends the list.
+  std::vector<Record> take();
+
+ private:
+  bool is_kept(size_t place) const { return !records_[place].kind.empty(); }
+  double last_step(const std::string& kind);
+  bool is_repeated(const Record& next);
+  void forget_after(double step);
+  void forget_equal(const Record& next);
+
+  std::vector<Record> records_;  // without a kind: forgotten
+  bool forgot_ = false;
+  std::priority_queue<std::pair<double, size_t>> by_step_;  // places, the latest step first
+  // Places by kind. Steps of one kind never fall: a record of an earlier step makes the later ones
+  // forgotten.
+  std::unordered_map<std::string, std::vector<size_t>> by_kind_;
+  // Of one step there may be several phases and alarms, each with its name.
+  std::map<std::tuple<std::string, double, std::string>, size_t> named_;
+};
+
+/// Lines that do not parse are counted and left out (a killed run tears its last one). Where a
+/// resumed run repeats steps, the later writing counts.
+RunLog parse_run_log(const std::string& text);
+/// Of a file, line by line: its text is never whole in memory. Throws UserError.
+RunLog read_run_log(const std::filesystem::path& path);
+
+}  // namespace nsvq
