@@ -9,11 +9,9 @@
 #include <regex>
 #include <thread>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/core/thread_limit.h"
 
 namespace nsvq {
 
@@ -69,7 +67,7 @@ int usable_cores() {
 
 int default_threads(int processes) {
   const auto text = environment_text("OMP_NUM_THREADS").value_or("");
-  // Further numbers are of threads that start threads of their own.
+  // Further numbers are for nested threads.
   const auto asked = parse_decimal(text.substr(0, text.find(','))).value_or(0);
   const bool by_launcher = asked == 1 && processes > 1 && environment_text("TORCHELASTIC_RUN_ID");
   if (asked >= 1 && asked <= kMostThreads && !by_launcher) return static_cast<int>(asked);

@@ -9,9 +9,8 @@
 namespace nsvq {
 
 /// The device for the setting `device`: "cpu", "cuda", or "auto" (a GPU if this build supports CUDA
-/// and one is visible). Throws UserError with the reason if "cuda" is not available.
-/// Of several processes on a machine each takes the GPU of its number there; if there are fewer,
-/// they share.
+/// and one is visible). Throws UserError with the reason if "cuda" is not available. Each process
+/// on a machine uses the GPU of its local rank; if there are fewer GPUs, processes share them.
 c10::Device choose_device(const std::string& name, int local_rank = 0);
 
 /// A text for logs: "cpu, 2 threads" or "NVIDIA H200".
@@ -19,8 +18,8 @@ std::string describe(c10::Device device);
 
 /// Peak memory in GiB: of the process for a CPU, of allocated tensors for a GPU.
 double peak_memory(c10::Device device);
-/// Peak memory in GiB that the allocator has taken from a GPU, with what it keeps for later tensors
-/// and the pools of CUDA graphs. Nothing for a CPU, whose peak memory is the process's.
+/// Peak memory in GiB that the allocator has reserved on a GPU, with what it keeps for later
+/// tensors and the pools of CUDA graphs. nullopt for a CPU, whose peak memory is the process's.
 std::optional<double> peak_reserved_memory(c10::Device device);
 
 /// Synchronises the host with a GPU, as torch.cuda.synchronize; returns at once for a CPU.
@@ -29,19 +28,22 @@ void wait_for(c10::Device device);
 /// CPU cores that this process may use: a container's limit (cgroup v2), else all of the machine.
 int usable_cores();
 
-/// Threads to compute with where no setting says how many: OMP_NUM_THREADS, else the usable cores,
-/// shared by so many processes of this machine. The 1 that torchrun sets for several processes is
-/// nobody's wish.
+/// Threads for computing that can be asked for; more is a slip, and cannot be started.
+inline constexpr int64_t kMostThreads = 1024;
+
+/// Threads to compute with where no setting says how many: OMP_NUM_THREADS, else the usable cores
+/// divided by the number of processes on this machine. The 1 that torchrun sets for several
+/// processes is ignored: it is a default, not a choice.
 int default_threads(int processes = 1);
 
-/// Whether an error's text is that of an allocator, of a GPU or the CPU, that had too little.
+/// Whether this is the text of an out-of-memory error, of a GPU or the CPU.
 bool is_out_of_memory(const std::string& error);
-/// Turns such a text into a short one: requested and free memory.
+/// A short form of such a text: requested and free memory.
 std::string describe_out_of_memory(const std::string& error);
 
 // Implemented in device_cuda.cpp, or in device_no_cuda.cpp without CUDA:
 
-/// Makes a GPU the one that this thread's work goes to.
+/// Makes this the GPU that the thread's work goes to.
 void use_gpu(int index);
 /// Number of usable GPUs.
 int gpu_count();
@@ -50,7 +52,7 @@ std::string why_no_gpu();
 std::string gpu_name(c10::Device device);
 /// Peak memory of allocated tensors, in bytes.
 int64_t gpu_peak_memory(c10::Device device);
-/// Peak memory that the allocator has taken, in bytes.
+/// Peak memory that the allocator has reserved, in bytes.
 int64_t gpu_peak_reserved_memory(c10::Device device);
 
 }  // namespace nsvq

@@ -7,11 +7,11 @@
 
 namespace nsvq {
 
-/// What an environment variable holds; nothing where it is not set, or set to an empty text.
+/// The value of an environment variable; nullopt if it is not set or empty.
 std::optional<std::string> environment_text(const char* name);
 
-/// Likewise as a number. Throws UserError for anything but one from `least` to `most`, ending with
-/// `advice`.
+/// The value as a number; nullopt if it is not set or empty. Throws UserError for anything but a
+/// number from `least` to `most`, ending with `advice`.
 std::optional<int64_t> environment_number(const char* name, int64_t least, int64_t most,
                                           std::string_view advice);
 

@@ -5,8 +5,8 @@
 
 namespace nsvq {
 
-/// The entries of a folder, which is opened again as often as a signal interrupts that: network
-/// file systems let signals interrupt it.
+/// The entries of a folder, which is opened again when a signal interrupts that, as network file
+/// systems let signals do.
 inline std::filesystem::directory_iterator entries_of(const std::filesystem::path& folder,
                                                       std::error_code& error) {
   std::filesystem::directory_iterator entries(folder, error);
@@ -16,7 +16,7 @@ inline std::filesystem::directory_iterator entries_of(const std::filesystem::pat
   return entries;
 }
 
-/// Throws filesystem_error.
+/// entries_of; throws filesystem_error.
 inline std::filesystem::directory_iterator entries_of(const std::filesystem::path& folder) {
   std::error_code error;
   auto entries = entries_of(folder, error);

@@ -18,7 +18,7 @@ constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> stop_signal{0};
 std::atomic<bool> checkpoint_wanted{false};
 std::atomic<int> stop_at_once{0};
-std::atomic<bool> pressed{false};  // SIGINT has come
+std::atomic<bool> pressed{false};  // whether SIGINT has come
 std::atomic<bool> saves{true};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -30,7 +30,7 @@ std::string_view line_for(bool saving, bool pressed_once) {
 }
 
 void on_stop(int number) {
-  const int error = errno;  // of the call that the signal came into
+  const int error = errno;  // errno of the call that the signal interrupted
   const bool again = number == SIGINT && pressed.exchange(true);
   int none = 0;
   if (stop_at_once > 0 || again) {
@@ -38,7 +38,7 @@ void on_stop(int number) {
     ::raise(number);  // ends the process when this handler returns
   } else if (stop_signal.compare_exchange_strong(none, number)) {
     const std::string_view line = line_for(saves, number == SIGINT);
-    // At once, since other ranks write theirs too.
+    // Written in one call, since other ranks write theirs too.
     [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
   }
   errno = error;
@@ -46,8 +46,8 @@ void on_stop(int number) {
 
 void on_checkpoint_request(int /*number*/) { checkpoint_wanted = true; }
 
-// Who reads the log (tee, less) may end before a training does, which then goes on without it. A
-// handler and not SIG_IGN, which programs that are started from here would inherit.
+// The program that reads the log (tee, less) may end before training does, which then goes on
+// without it. A handler and not SIG_IGN, which programs started from here would inherit.
 void on_broken_pipe(int /*number*/) {}
 
 void handle(int number, void (*handler)(int)) {

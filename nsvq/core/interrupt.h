@@ -4,19 +4,19 @@
 
 namespace nsvq {
 
-/// What becomes of work that is stopped.
+/// Whether work that is stopped is saved or discarded.
 enum class OnStop { saves, discards };
 
 /// Installs handlers. The first SIGINT, SIGTERM or SIGHUP only makes `interrupted` return true. A
 /// second SIGINT (Ctrl-C pressed again) ends the process at once; any other signal that follows
-/// changes nothing, as a terminal that closes and a launcher may each send their own. SIGUSR1 asks
-/// for a checkpoint. A closed pipe (SIGPIPE) is an error of the write alone. A signal that is
-/// ignored stays so (nohup, jobs in the background).
-/// The line that the first signal prints says what becomes of the work.
+/// changes nothing, since a terminal that closes and a launcher may each send their own. SIGUSR1
+/// asks for a checkpoint. A closed pipe (SIGPIPE) is an error of that write alone. A signal that is
+/// ignored stays ignored (nohup, jobs in the background). The line that the first signal prints
+/// says what becomes of the work.
 void catch_interrupts(OnStop on_stop_does = OnStop::saves);
 
-/// While one lives, the first signal ends the process at once: for work before there is anything to
-/// save.
+/// Guard: while it lives, the first signal ends the process at once, for work before there is
+/// anything to save.
 class StopAtOnceGuard {
  public:
   StopAtOnceGuard();
@@ -34,14 +34,14 @@ bool checkpoint_requested();
 /// Work that was given up because the process was asked to stop. `main` exits with `exit_code`.
 class Interrupted : public std::exception {
  public:
-  /// 130 for SIGINT, 143 for SIGTERM and SIGHUP, as shells have it, so that what follows in a
-  /// script (train && eval) does not run.
+  /// 130 for SIGINT, 143 for SIGTERM and SIGHUP, as in shells, so that the next command of a script
+  /// (train && eval) does not run.
   int exit_code() const;
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-/// Throws Interrupted if the process has been asked to stop: for loops whose work is started anew
-/// another time.
+/// Throws Interrupted if the process has been asked to stop: for loops whose work is repeated from
+/// the start next time.
 void throw_if_interrupted();
 
 }  // namespace nsvq

@@ -11,8 +11,8 @@
 
 namespace nsvq {
 
-/// For a name that a table does not have: "unknown metric 'psrn'; did you mean 'psnr'? (there are:
-/// psnr, ssim)", with `key: ` before it where the name is the value of a setting.
+/// The error for a name that a table does not have: "unknown metric 'psrn'; did you mean 'psnr'?
+/// (there are: psnr, ssim)", with `key: ` before it where the name is the value of a setting.
 inline UserError unknown_name(std::string_view what, std::string_view name,
                               const std::vector<std::string>& names, std::string_view key = "") {
   return UserError("{}{}unknown {} {}{} (there are: {})", key, key.empty() ? "" : ": ", what,
@@ -27,7 +27,7 @@ std::vector<std::string> names_of(const Table& table) {
   return names;
 }
 
-/// The entry of a table with this name; UserError as above if there is none.
+/// The entry of a table with this name; throws the UserError above if there is none.
 template <typename Table>
 auto& find_named(Table& table, std::string_view what, std::string_view name,
                  std::string_view key = "") {

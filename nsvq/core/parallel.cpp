@@ -20,8 +20,8 @@ void parallel_tasks(int64_t count, const std::function<void(int64_t)>& task) {
   };
   const auto threads = std::min<int64_t>(at::get_num_threads(), count);
   if (threads <= 1 || at::in_parallel_region()) return work();
-  const auto places = at::empty({threads}, at::kByte);
-  auto iterator = at::TensorIterator::borrowing_nullary_op(places);
+  const auto per_thread = at::empty({threads}, at::kByte);
+  auto iterator = at::TensorIterator::borrowing_nullary_op(per_thread);
   iterator.for_each([&](char**, const int64_t*, int64_t, int64_t) { work(); }, /*grain_size=*/1);
 }
 

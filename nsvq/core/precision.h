@@ -51,7 +51,7 @@ class AutocastCacheGuard {
   AutocastCacheGuard& operator=(const AutocastCacheGuard&) = delete;
 };
 
-/// A weight as autocast casts it for a product, by way of its cache, which takes no view of one.
+/// A weight as autocast casts it for a product, from autocast's cache, which holds no views.
 at::Tensor autocast_weight(const at::Tensor& weight);
 
 /// The autocast precision in effect in this thread; fp32 if autocast is off.

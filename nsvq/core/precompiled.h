@@ -1,5 +1,5 @@
-// What most translation units include, parsed once (cmake/folder.cmake). Sources still include what
-// they use.
+// The headers that most translation units include, parsed once (cmake/folder.cmake). Sources still
+// include what they use.
 #pragma once
 
 #include <fmt/format.h>

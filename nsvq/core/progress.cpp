@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "nsvq/core/printable.h"
-#include "nsvq/core/terminal.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
@@ -96,12 +96,12 @@ void Progress::finish() {
 
 void Progress::draw(bool last) {
   last_draw_ = now_();
-  if (!terminal_) return print_line(line(last, 0));
+  if (!terminal_) return log_line(line(last, 0));
   // One column is left free, because some terminals wrap after a character in the last column.
   std::string text = line(last, std::max(1, stderr_width() - 1));
   if (!last) return show_status(std::move(text));
   clear_status();
-  print_line(text);
+  log_line(text);
 }
 
 // Width 0 gives a line for a log file: no bar, no length limit.

@@ -4,8 +4,8 @@
 
 namespace nsvq {
 
-/// Makes a system call, and makes it again as often as a signal interrupts it. Network file systems
-/// let signals interrupt calls that never are on a local disk.
+/// Makes a system call, and repeats it while a signal interrupts it. Network file systems let
+/// signals interrupt calls that never are on a local disk.
 template <typename Call>
 auto retry_interrupted(const Call& call) {
   auto result = call();

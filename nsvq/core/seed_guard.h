@@ -7,12 +7,12 @@
 
 namespace nsvq {
 
-/// Seeds torch's own generator for what is drawn in a scope, such as the first weights of a module.
-/// The generator is the process's, so other threads wait until the scope ends.
+/// Seeds torch's own generator for the draws of a scope, such as the first weights of a module. The
+/// generator is the process's, so other threads wait until the scope ends.
 class SeedGuard {
  public:
   explicit SeedGuard(uint64_t seed) : SeedGuard() { torch::manual_seed(seed); }
-  /// Without a seed, where what is drawn does not matter: it stays out of other threads' draws.
+  /// Without a seed, where the values drawn do not matter: keeps them out of other threads' draws.
   SeedGuard() : lock_(mutex()) {}
 
  private:

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
@@ -24,7 +24,7 @@ std::string shown_shell_word(const std::string& text) {
     if (c == '\'' || c == '\\') {
       word += fmt::format("\\{}", c);
     } else if (byte < 0x20 || byte >= 0x7f) {
-      word += fmt::format("\\{:03o}", byte);  // three digits: the next character may be one
+      word += fmt::format("\\{:03o}", byte);  // three digits, since a digit may follow
     } else {
       word += c;
     }

@@ -16,9 +16,9 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::error_code error;
-    const auto place = std::filesystem::temp_directory_path(error);
+    const auto parent = std::filesystem::temp_directory_path(error);
     if (error) throw RunError("no folder for temporary files: set TMPDIR to one that exists");
-    std::string name = (place / "nsvq-XXXXXX").string();
+    std::string name = (parent / "nsvq-XXXXXX").string();
     if (!::mkdtemp(name.data())) throw RunError("cannot create a folder {}", name);
     path_ = name;
   }

@@ -1,15 +1,51 @@
 #include "nsvq/core/text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
 
-#include "nsvq/core/lower_case.h"
-#include "nsvq/core/utf8.h"
-
 namespace nsvq {
+
+namespace {
+
+bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; }
+
+/// Bytes of the first character of `text`, which is not empty; 0 if it is invalid UTF-8 or a
+/// control character other than tab and line ends.
+size_t character_size(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  if (first < 0x80) {
+    const bool control = first < 0x20 || first == 0x7f;
+    return control && first != '\t' && first != '\n' && first != '\r' ? 0 : 1;
+  }
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  uint32_t code = first & (0x7f >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if (!is_continuation(text[i])) return 0;
+    code = code << 6 | (static_cast<uint8_t>(text[i]) & 0x3f);
+  }
+  const bool overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return overlong || surrogate || code < 0xa0 || code > 0x10ffff ? 0 : size;
+}
+
+/// Every byte as \\xNN.
+std::string escaped_bytes(std::string_view bytes) {
+  std::string shown;
+  for (const char c : bytes) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+  return shown;
+}
+
+/// Marks that change the direction of writing, and separators of lines.
+bool reorders_or_breaks(std::string_view character) {
+  static const std::set<std::string_view> kMarks = {
+      "\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+      "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+  return kMarks.contains(character);
+}
+
+}  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   // Rows of the dynamic-programming table: row[j] is the distance of a's first i bytes to b's first
@@ -129,6 +165,22 @@ std::optional<int64_t> parse_decimal(std::string_view digits) {
     value = value * 10 + (c - '0');
   }
   return value;
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t size = character_size(text);
+    const auto character = text.substr(0, std::max<size_t>(size, 1));
+    const bool plain = size > 0 && character != "\n" && character != "\r";
+    if (plain && !reorders_or_breaks(character)) {
+      shown += character;
+    } else {
+      shown += escaped_bytes(character);
+    }
+    text.remove_prefix(character.size());
+  }
+  return shown;
 }
 
 }  // namespace nsvq

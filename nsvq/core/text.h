@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +11,21 @@
 #include <vector>
 
 namespace nsvq {
+
+/// "1 image", "2 images".
+std::string count_of(std::integral auto number, std::string_view thing) {
+  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
+}
+
+/// A to Z in lower case, whatever the locale; all other bytes stay.
+constexpr char lower_case(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+inline std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = lower_case(c);
+  return lower;
+}
 
 /// Least number of insertions, deletions, substitutions and swaps of adjacent bytes that turn `a`
 /// into `b`, ignoring case.
@@ -20,8 +38,14 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 /// `text` in quotes, on one line and cut after `most` bytes: for the parts of a message that came
-/// from a file or a user. (printable.h is for whole lines.)
+/// from a file or a user. (`printable` is for whole lines.)
 std::string quote(std::string_view text, size_t most = 60);
+
+/// `text` fit for one line of a terminal or a log, whatever file it came from: control characters
+/// (escape sequences, line ends), marks that change the direction of writing and bytes that are not
+/// UTF-8 become \\xNN. Tabs stay. The log does this to every line; code that prints text of files
+/// to standard output calls it. (`quote` is for the parts of a message.)
+std::string printable(std::string_view text);
 
 /// Length of the longest prefix that is valid UTF-8 without control characters other than tab and
 /// line ends; text.size() if all of `text` is.
@@ -30,7 +54,7 @@ size_t text_prefix(std::string_view text);
 /// A YAML scalar that reads back as this text: plain where that is safe, else in double quotes.
 std::string yaml_text(std::string_view text);
 
-/// Parses 1 to 18 decimal digits; empty if there is anything else.
+/// Parses 1 to 18 decimal digits; nullopt if there is anything else.
 std::optional<int64_t> parse_decimal(std::string_view digits);
 
 }  // namespace nsvq

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/text.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_work.h"

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/text.h"
 #include "nsvq/report/report.h"
 #include "nsvq/train/diagnosis.h"
 #include "nsvq/train/rank_check.h"

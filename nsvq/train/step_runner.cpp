@@ -1,6 +1,6 @@
 #include "nsvq/train/step_runner.h"
 
-#include "nsvq/core/seeds.h"
+#include "nsvq/core/random.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/task.h"
 

@@ -7,9 +7,9 @@
 
 #include "nsvq/cli/output/flush_stdout.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/printable.h"
 #include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/text.h"
 #include "nsvq/recipe/recipe.h"
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/run_config.h"

@@ -16,7 +16,7 @@ class Interrupt : public testing::Test {
   void SetUp() override { reset_signals(); }
   void TearDown() override {
     reset_signals();
-    catch_interrupts();  // forgets what came
+    catch_interrupts();  // forgets earlier signals
     reset_signals();
   }
 };

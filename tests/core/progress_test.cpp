@@ -19,7 +19,7 @@
 namespace nsvq {
 namespace {
 
-/// Puts a descriptor in the place of standard error until it is destroyed.
+/// Replaces standard error by a descriptor until it is destroyed.
 class Redirect {
  public:
   explicit Redirect(int descriptor) : saved_(::dup(STDERR_FILENO)) {
@@ -90,7 +90,7 @@ class FakeTerminal {
   Redirect redirect_;
 };
 
-/// What a terminal shows after `text`: its lines, the last of them the one with the cursor.
+/// The lines that a terminal shows after `text`, the last of them the one with the cursor.
 std::vector<std::string> screen(const std::string& text) {
   std::vector<std::string> lines{""};
   size_t column = 0;
@@ -117,7 +117,7 @@ size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// A clock that stands still until it is told that time passed.
+/// A clock that moves only when told.
 class FakeClock {
  public:
   Progress::Now now() const {

@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/core/printable.h"
 
 using namespace nsvq;
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "nsvq/core/terminal.h"
+#include "nsvq/core/log.h"
 #include "nsvq/io/files/file.h"
 #include "tests/fuzz/target.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <random>
 
-#include "nsvq/core/terminal.h"
+#include "nsvq/core/log.h"
 #include "nsvq/io/files/file.h"
 #include "tests/fuzz/target.h"
 

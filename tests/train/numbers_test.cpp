@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/device.h"
-#include "nsvq/core/terminal.h"
+#include "nsvq/core/log.h"
 #include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"

@@ -14,7 +14,6 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/core/terminal.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/losses/pixel.h"
 #include "nsvq/quantizers/lfq.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/interrupt.h"
-#include "nsvq/core/seeds.h"
+#include "nsvq/core/random.h"
 #include "nsvq/runs/run_folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/loop.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/lower_case.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/formats/safetensors_header.h"
 #include "nsvq/metrics/per_image.h"
 

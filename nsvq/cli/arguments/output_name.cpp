@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/lower_case.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/patterns.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/io/files/atomic_file.h"

@@ -11,7 +11,7 @@
 #include "nsvq/cli/program/training.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
-#include "nsvq/core/terminal.h"
+#include "nsvq/core/log.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
 #include "nsvq/runs/run_config.h"
 #include "nsvq/runs/run_folder.h"

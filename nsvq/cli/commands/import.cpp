@@ -2,8 +2,7 @@
 
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/core/count_of.h"
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/recipe/recipe.h"
 #include "nsvq/tokenizer/import_weights.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "nsvq/cli/program/command.h"
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/data/streams/pipe_index.h"

@@ -8,7 +8,7 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
-#include "nsvq/core/count_of.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/sources/named_classes.h"
 #include "nsvq/diffusion/cache_latents.h"
 

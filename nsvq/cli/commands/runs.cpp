@@ -11,7 +11,7 @@
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/runs/run_list.h"
 

@@ -11,7 +11,6 @@
 #include "nsvq/cli/arguments/work_part.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 

@@ -27,7 +27,6 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/core/thread_limit.h"
 #include "nsvq/data/sources/paths.h"
 
 namespace nsvq {

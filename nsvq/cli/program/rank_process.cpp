@@ -11,7 +11,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/terminal.h"
 
 namespace nsvq {
 

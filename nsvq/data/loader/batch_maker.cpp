@@ -4,8 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 

@@ -8,7 +8,7 @@
 
 #include "nsvq/io/images/unread_image.h"
 
-#include "nsvq/core/lower_case.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 

@@ -10,7 +10,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/retry_interrupted.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/lower_case.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/images/jpeg.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/printable.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/files/descriptor.h"
 #include "nsvq/io/processes/command_guard.h"
 #include "nsvq/io/processes/spawn.h"

@@ -1,7 +1,7 @@
 #include "nsvq/train/vq/adversary.h"
 
+#include "nsvq/core/random.h"
 #include "nsvq/core/seed_guard.h"
-#include "nsvq/core/seeds.h"
 #include "nsvq/nn/layers.h"
 
 namespace nsvq {

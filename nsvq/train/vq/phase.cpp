@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "nsvq/core/count_of.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 

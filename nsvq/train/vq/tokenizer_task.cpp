@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/log.h"
-#include "nsvq/core/seeds.h"
+#include "nsvq/core/random.h"
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/train/diagnosis.h"

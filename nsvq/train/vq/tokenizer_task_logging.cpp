@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "nsvq/core/log.h"
-#include "nsvq/core/seeds.h"
+#include "nsvq/core/random.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 #include "nsvq/metrics/usage.h"

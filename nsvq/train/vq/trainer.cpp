@@ -8,7 +8,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/seeds.h"
+#include "nsvq/core/random.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/recipe/recipe.h"
 #include "nsvq/recipe/settings_summary.h"
