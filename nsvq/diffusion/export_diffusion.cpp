@@ -1,6 +1,5 @@
 #include "nsvq/diffusion/export_diffusion.h"
 
-
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
 #include "nsvq/diffusion/diffusion_session.h"

@@ -80,14 +80,14 @@ LatentShard read_latent_shard(const fs::path& path, const std::vector<int64_t>& 
 
 std::string to_json_text(const LatentManifest& manifest) {
   const Json json = {{"format", kLatentFormat},
-                                       {"version", kLatentVersion},
-                                       {"model_sha256", manifest.model_sha256},
-                                       {"source", manifest.source},
-                                       {"shape", manifest.shape},
-                                       {"images", manifest.images},
-                                       {"shards", manifest.shards},
-                                       {"classes", manifest.classes},
-                                       {"broken", manifest.broken}};
+                     {"version", kLatentVersion},
+                     {"model_sha256", manifest.model_sha256},
+                     {"source", manifest.source},
+                     {"shape", manifest.shape},
+                     {"images", manifest.images},
+                     {"shards", manifest.shards},
+                     {"classes", manifest.classes},
+                     {"broken", manifest.broken}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -105,9 +105,8 @@ bool is_latent_folder(const fs::path& folder) {
 LatentManifest read_latent_manifest(const fs::path& folder) {
   const auto file = folder / kLatentManifest;
   if (!fs::exists(file)) {
-    throw UserError(
-        "{}: holds no complete latents (no {}); `nsvq encode` makes and completes them",
-        folder.string(), kLatentManifest);
+    throw UserError("{}: holds no complete latents (no {}); `nsvq encode` makes and completes them",
+                    folder.string(), kLatentManifest);
   }
   try {
     return manifest_of(read_json(file));

@@ -25,8 +25,7 @@ Lpips::Lpips(const std::string& net) : kind_(feature_net_kind(net)) {
   scale_ = register_buffer("scale", per_channel(kImageScale));
 }
 
-void Lpips::load(const TensorMap& net,
-                 const TensorMap& heads) {
+void Lpips::load(const TensorMap& net, const TensorMap& heads) {
   load_parameters(*net_, net, "weights " + kind_.weights);
   load_parameters(*heads_, heads, "weights lpips-" + kind_.name);
 }

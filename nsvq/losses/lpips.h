@@ -31,8 +31,7 @@ class Lpips : public torch::nn::Module {
   explicit Lpips(const std::string& net);
 
   /// Tensors by the names that pretrained weights have (nsvq/nn/weights.h).
-  void load(const TensorMap& net,
-            const TensorMap& heads);
+  void load(const TensorMap& net, const TensorMap& heads);
 
   /// Images and references [B, 3, H, W] in [-1, 1] to distances [B]. No graph is built for
   /// references that do not require a gradient.

@@ -37,7 +37,7 @@ bool equal_training_files(const OptionTable& here, const OptionTable& there) {
   for (size_t i = 0; i < here.rows.size(); ++i) {
     const auto& row = here.rows[i];
     const bool files = row.range.path || std::holds_alternative<Sources*>(row.field);
-    // data.val does not train, and checkpoints hold the features.
+    // data.val is not trained on, and checkpoints hold the features.
     const bool trains = row.key != "data.val" && row.key != "quantizer.features.file";
     if (!files || !trains) continue;
     if (row.value() != there.rows.at(i).value()) return false;

@@ -19,9 +19,9 @@ struct RunKindInfo {
   RunKind kind;
   std::string name;                   ///< in experiments
   std::string trained;                ///< in messages: what is trained, and by which command
-  std::vector<std::string> sections;  ///< of settings that no other kind has
-  std::string settings_key;           ///< of its models' metadata
-  std::string loss = "";              ///< column of an evaluation that no metric gives, if any
+  std::vector<std::string> sections;  ///< sections of settings that no other kind has
+  std::string settings_key;           ///< key of its models' metadata that holds the settings
+  std::string loss = "";              ///< an evaluation's column beside the metrics, if any
 };
 
 /// All kinds, in the order of the enum.
@@ -31,7 +31,7 @@ const RunKindInfo& run_kind(RunKind kind);
 /// The kind whose own section a run's settings have; without any, a tokenizer.
 RunKind kind_of_settings(const std::vector<YamlSetting>& settings);
 
-/// Sections that only other kinds than `kind` have, with what those train.
+/// Sections that the other kinds have for themselves, each with what its kind trains.
 std::map<std::string, std::string> sections_of_other_kinds(RunKind kind);
 
 }  // namespace nsvq

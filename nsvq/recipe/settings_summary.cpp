@@ -34,7 +34,7 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Settings that another one makes use of only at some of its values.
+/// Why a setting has no effect, where that depends on the value of another; empty if it has one.
 std::string unused_by_choice(const std::string& key, const TokenizerConfig& config) {
   const auto& optimizer = config.optimizer;
   if (key == "optimizer.scale.discriminator" && config.adversarial.weight == 0) {

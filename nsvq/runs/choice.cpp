@@ -38,7 +38,7 @@ std::map<int64_t, fs::path> runs_named(const std::string& name) {
 }
 
 /// Whether the run in a folder has spent its budget. With `extend`, a larger one of `train` is a
-/// wish to go on with it; otherwise a finished run is left as it is, since its result may be one of
+/// wish to go on with it; without `extend` a finished run stays, since its result may be one of
 /// several to compare.
 bool finished(const fs::path& folder, const TrainConfig& train, bool extend) {
   const auto checkpoints = list_checkpoints(folder);

@@ -23,7 +23,7 @@ struct RunRequest {
   bool fresh = false;
 };
 
-/// A folder made for a new run, so that no other process takes its name. Removed again if it stays
+/// A folder made for a new run, so that no other process uses its name. Removed again if it stays
 /// empty.
 class ReservedFolder {
  public:
@@ -42,7 +42,7 @@ enum class Start { fresh, resume };
 struct RunChoice {
   std::filesystem::path folder;
   Start start;
-  std::optional<FolderLock> lock;            ///< of the run to resume, for the trainer
+  std::optional<FolderLock> lock;            ///< lock of the run to resume, for the trainer
   std::unique_ptr<ReservedFolder> reserved;  ///< where the name of a new run was chosen
 };
 

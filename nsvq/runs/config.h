@@ -15,6 +15,7 @@ namespace nsvq {
 void read_run_settings(const OptionTable& table, const std::filesystem::path& run,
                        const std::string& metadata_key, const std::vector<std::string>& overrides);
 
+/// The settings of a run, read as read_run_settings does.
 template <typename Config = TokenizerConfig>
 Config load_run_config(const std::filesystem::path& run,
                        const std::vector<std::string>& overrides = {}) {
@@ -26,12 +27,13 @@ Config load_run_config(const std::filesystem::path& run,
 /// What the run in a folder trains.
 RunKind kind_of_run(const std::filesystem::path& run);
 
-/// Whether a recipe, which has been read, is a run's config.yaml or has one among its bases: it may
-/// be of anyone.
+/// Whether a recipe that has been read is a run's config.yaml or has one among its bases: anyone
+/// may have written it.
 bool comes_from_a_run(const std::filesystem::path& recipe);
 
-/// Says of both sources whether commands (pipe:) among them may be run: of `stored` settings, which
-/// may be of anyone, those that the user's overrides name, or all with `allow_pipe`.
+/// Sets for both sources whether commands (pipe:) among them may be run. Anyone may have written
+/// `stored` settings: of these, only sources that the user's overrides name, or all with
+/// `allow_pipe`.
 void allow_pipes(DataConfig& data, bool stored, const std::vector<std::string>& overrides,
                  bool allow_pipe = false);
 

@@ -22,8 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Json line_of(const std::string& kind, const RunState& state,
-                               const std::string& phase) {
+Json line_of(const std::string& kind, const RunState& state, const std::string& phase) {
   return {{"kind", kind}, {"step", state.step}, {"epoch", state.epoch}, {"phase", phase}};
 }
 

@@ -49,7 +49,7 @@ void refuse_other_files(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : entries_of(folder, ignored)) {
     const auto name = entry.path().filename().string();
-    // What a process left that was killed before its first checkpoint.
+    // A process that was killed before its first checkpoint may have left these.
     const bool of_a_run = name.starts_with('.') || name == kSamplesFolder ||
                           name == kCheckpointsFolder || name == kMetricsFile ||
                           name == kReportFile || is_event_file(name);

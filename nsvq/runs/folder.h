@@ -19,7 +19,7 @@ void refuse_device(const std::filesystem::path& file);
 /// file.
 void refuse_links(const std::filesystem::path& run);
 
-/// Throws UserError if a folder holds files that are of no run, such as photos: a new run would mix
+/// Throws UserError if a folder holds files that no run writes, such as photos: a new run would mix
 /// with them.
 void refuse_other_files(const std::filesystem::path& folder);
 

@@ -80,7 +80,7 @@ int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
   if (train.steps > 0) return train.steps;
   const int64_t a_step = state.step_samples > 0 ? state.step_samples : train.batch_size;
   const int64_t per_epoch = state.samples / std::max<int64_t>(a_step, 1);
-  int64_t left = 0, total = 0;  // of epochs that are not done; settings may hold any number
+  int64_t left = 0, total = 0;  // settings may hold any number: both may overflow
   if (__builtin_mul_overflow(per_epoch, train.epochs - state.epoch, &left) ||
       __builtin_add_overflow(state.step - state.batch, left, &total)) {
     return 0;
@@ -103,8 +103,8 @@ TrainConfig stored_budget(const fs::path& run) {
   return stored.train;
 }
 
-/// The budget of a run. All settings of a tokenizer are read with it, so that a list tells of what
-/// is wrong with them; the table of other kinds is not known here.
+/// The budget of a run. All settings of a tokenizer are read with it, so that a list says what is
+/// wrong with them; this library does not know the tables of the other kinds.
 TrainConfig budget_of_run(const fs::path& run) {
   const bool tokenizer = kind_of_run(run) == RunKind::tokenizer;
   return tokenizer ? load_run_config(run).train : stored_budget(run);
@@ -121,12 +121,12 @@ std::string damage_of(const fs::path& checkpoint, std::optional<RunState>& state
   }
 }
 
-/// Of the newest checkpoint that is whole, from which training goes on, or else of the newest whose
-/// state can be read; `problem` tells of the newest that is not whole. Nothing if there are no
-/// checkpoints. Throws UserError if no state can be read.
+/// State of the newest intact checkpoint, else of the newest readable one; nullopt if there are no
+/// checkpoints. `problem` says what is wrong with the newest damaged one. Throws UserError if no
+/// state can be read.
 std::optional<RunState> newest_state(const fs::path& run, std::string& problem) {
   const auto checkpoints = list_checkpoints(run);
-  std::optional<RunState> of_a_damaged_one;
+  std::optional<RunState> state_of_damaged;
   for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
     std::optional<RunState> state;
     const auto damage = damage_of(*at, state);
@@ -135,10 +135,10 @@ std::optional<RunState> newest_state(const fs::path& run, std::string& problem) 
     }
     if (damage.empty()) return state;
     if (problem.empty()) problem = fmt::format("{}: {}", at->filename().string(), damage);
-    if (!of_a_damaged_one) of_a_damaged_one = state;
+    if (!state_of_damaged) state_of_damaged = state;
   }
-  if (!checkpoints.empty() && !of_a_damaged_one) throw UserError("{}", problem);
-  return of_a_damaged_one;
+  if (!checkpoints.empty() && !state_of_damaged) throw UserError("{}", problem);
+  return state_of_damaged;
 }
 
 }  // namespace

@@ -11,14 +11,14 @@ namespace nsvq {
 /// What a run's folder tells of it.
 struct RunSummary {
   std::filesystem::path path;
-  std::string name;         ///< of the folder without its number: photos for runs/photos-2
+  std::string name;         ///< the folder's name without its number: photos for runs/photos-2
   std::string state;        ///< finished, running, stopped or damaged
   std::string problem;      ///< what of it cannot be read; empty if nothing
   int64_t step = 0;         ///< done, of `total_steps`
   int64_t total_steps = 0;  ///< 0 if it is not known: by epochs, before the first checkpoint
   int64_t epoch = 0;        ///< finished ones
   std::map<std::string, double> evaluation;  ///< the last one
-  uint64_t bytes = 0;                        ///< of all its files
+  uint64_t bytes = 0;                        ///< size of all its files
 };
 
 /// The folders at or below one that hold a run, in order. Throws UserError if it cannot be read.

@@ -75,7 +75,7 @@ class LogReader {
 
 namespace {
 
-/// What tells records of one kind and step from each other; null where there is one of each step.
+/// What distinguishes records of one kind and step; null for kinds with one record a step.
 const std::string* name_in_step(const Record& record) {
   if (record.kind == "phase") return &record.phase;
   if (record.kind == "alarm") return &record.sign;
@@ -84,13 +84,13 @@ const std::string* name_in_step(const Record& record) {
 
 }  // namespace
 
-/// Of the records of a kind that are kept; -1 if there are none.
+/// The last step among the kept records of a kind; -1 if there are none.
 double RecordList::last_step(const std::string& kind) {
   const auto found = by_kind_.find(kind);
   if (found == by_kind_.end()) return -1;
-  auto& places = found->second;
-  while (!places.empty() && !is_kept(places.back())) places.pop_back();
-  return places.empty() ? -1 : records_[places.back()].step;
+  auto& indices = found->second;
+  while (!indices.empty() && !is_kept(indices.back())) indices.pop_back();
+  return indices.empty() ? -1 : records_[indices.back()].step;
 }
 
 bool RecordList::is_repeated(const Record& next) {
@@ -126,10 +126,10 @@ void RecordList::add(Record record) {
     forget_after(record.step);
     forget_equal(record);
   }
-  const size_t place = records_.size();
-  by_step_.emplace(record.step, place);
-  by_kind_[record.kind].push_back(place);
-  if (const auto* name = name_in_step(record)) named_[{record.kind, record.step, *name}] = place;
+  const size_t index = records_.size();
+  by_step_.emplace(record.step, index);
+  by_kind_[record.kind].push_back(index);
+  if (const auto* name = name_in_step(record)) named_[{record.kind, record.step, *name}] = index;
   records_.push_back(std::move(record));
 }
 

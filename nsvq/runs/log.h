@@ -18,7 +18,7 @@ namespace nsvq {
 struct Record {
   std::string kind;  ///< step, epoch, eval, drift, check, phase, alarm, or one of later days
   std::string phase;
-  std::string reason;  ///< of a phase or an alarm
+  std::string reason;  ///< why a phase began or an alarm was raised
   std::string sign;    ///< name of an alarm's sign
   double step = 0;
   double epoch = 0;
@@ -55,7 +55,7 @@ class RecordList {
   std::vector<Record> take();
 
  private:
-  bool is_kept(size_t place) const { return !records_[place].kind.empty(); }
+  bool is_kept(size_t index) const { return !records_[index].kind.empty(); }
   double last_step(const std::string& kind);
   bool is_repeated(const Record& next);
   void forget_after(double step);
@@ -63,18 +63,18 @@ class RecordList {
 
   std::vector<Record> records_;  // without a kind: forgotten
   bool forgot_ = false;
-  std::priority_queue<std::pair<double, size_t>> by_step_;  // places, the latest step first
-  // Places by kind. Steps of one kind never fall: a record of an earlier step makes the later ones
+  std::priority_queue<std::pair<double, size_t>> by_step_;  // indices, the latest step first
+  // Indices by kind. Steps of one kind never fall: a record of an earlier step makes the later ones
   // forgotten.
   std::unordered_map<std::string, std::vector<size_t>> by_kind_;
-  // Of one step there may be several phases and alarms, each with its name.
+  // A step may have several phases and alarms, each with its name.
   std::map<std::tuple<std::string, double, std::string>, size_t> named_;
 };
 
 /// Lines that do not parse are counted and left out (a killed run tears its last one). Where a
 /// resumed run repeats steps, the later writing counts.
 RunLog parse_run_log(const std::string& text);
-/// Of a file, line by line: its text is never whole in memory. Throws UserError.
+/// Reads a file line by line: its text is never whole in memory. Throws UserError.
 RunLog read_run_log(const std::filesystem::path& path);
 
 }  // namespace nsvq

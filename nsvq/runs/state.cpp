@@ -15,8 +15,9 @@ using nlohmann::json;
 
 namespace {
 
-/// Of the training state. Models have a format of their own (nsvq/tokenizer/model_file.h), which
-/// stays readable; training goes on in the format that began it.
+/// The format of the training state. Models have a format of their own
+/// (nsvq/tokenizer/model_file.h), which stays readable; training goes on in the format that began
+/// it.
 constexpr int kTrainingFormat = 3;
 /// The name of RunState::evaluation_pending in files.
 constexpr auto kEvaluationPending = "epoch_end_due";

@@ -7,8 +7,8 @@
 
 namespace nsvq {
 
-/// Of steps, batches and samples that a state may hold; sums and products of a few of them stay
-/// within 64 bits.
+/// The most steps, batches and samples that a state may hold; sums and products of a few of them
+/// stay within 64 bits.
 inline constexpr int64_t kMostCounted = 2'000'000'000'000;
 
 /// Where a run is, apart from its tensors and the task's own state. Random numbers need no state:

@@ -10,7 +10,7 @@ void OptionTable::load(const std::string& path, const std::vector<std::string>& 
   SettingsReader reader(*this);
   if (!path.empty()) reader.read_file(path);
   reader.read_overrides(overrides);
-  // What does not fit together may come from either place.
+  // Settings that do not fit together may come from either source.
   const char* both = overrides.empty() ? ": " : " with the command line: ";
   reader.finish(path.empty() ? "" : path + both);
 }

@@ -9,7 +9,7 @@ namespace nsvq {
 
 /// Which values a setting takes. For a list, `low`, `high` and `choices` hold for each entry.
 struct Range {
-  std::string text;  ///< as the reference and error messages show it
+  std::string text;  ///< shown in the reference and in error messages
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;   ///< `low` itself is not allowed

@@ -17,7 +17,7 @@ struct YamlValue {
   Kind kind = Kind::kNothing;
   std::vector<Scalar> scalars;
 
-  /// As it is shown in error messages.
+  /// For error messages.
   std::string shown() const;
 };
 

@@ -22,12 +22,10 @@ struct ImportedWeights {
 /// no rule matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
 /// values of the moving average (model_ema.*). Throws UserError if two tensors get one name; `from`
 /// names the weights' origin in the message.
-ImportedWeights import_weights(const TensorMap& tensors, bool averaged,
-                               const std::string& from);
+ImportedWeights import_weights(const TensorMap& tensors, bool averaged, const std::string& from);
 
 /// Throws UserError, listing the first names and the number of others, if tensors are unexpected or
 /// missing.
-void check_all_placed(const TensorMap& wanted,
-                      const TensorMap& given, const std::string& from);
+void check_all_placed(const TensorMap& wanted, const TensorMap& given, const std::string& from);
 
 }  // namespace nsvq

@@ -19,7 +19,8 @@ constexpr int kModelFormat = 2;
 /// both (nsvq/io/formats/contents_hash.h). `metadata` is added to the file's own.
 TensorFile model_contents(const TensorMap& tensors, const TokenizerConfig& config,
                           const std::map<std::string, std::string>& metadata = {});
-void write_model(const std::filesystem::path& file, const TensorMap& tensors, const TokenizerConfig& config,
+void write_model(const std::filesystem::path& file, const TensorMap& tensors,
+                 const TokenizerConfig& config,
                  const std::map<std::string, std::string>& metadata = {});
 
 /// Makes a file that was read as it is one of the present format; errors call it `path`. Throws

@@ -136,8 +136,7 @@ TEST(CachedLatents, WhatDoesNotFitIsNamed) {
   expect_contains(error([](auto& c) { c.latents = "codes"; }),
                   {"diffusion.latents must be encoder"});
   expect_contains(error([](auto& c) { c.classes = 2; }), {"diffusion.cached", "has no class"});
-  expect_contains(error([](auto& c) { c.data.size = 32; }),
-                  {"diffusion.cached", "grids of 4x4"});
+  expect_contains(error([](auto& c) { c.data.size = 32; }), {"diffusion.cached", "grids of 4x4"});
   expect_contains(error([](auto& c) { c.cached = "nowhere"; }), {"diffusion.cached: nowhere"});
   const auto shard = folder / "latents" / latent_shard_name(1);
   auto text = read_text(shard);

@@ -27,8 +27,8 @@ inline TokenizerConfig tiny_tokenizer_config(const std::string& quantizer = "vq"
 }
 
 /// Writes one with fresh weights; returns the file.
-inline std::filesystem::path write_tiny_tokenizer(const std::filesystem::path& folder,
-                                                  const TokenizerConfig& config = tiny_tokenizer_config()) {
+inline std::filesystem::path write_tiny_tokenizer(
+    const std::filesystem::path& folder, const TokenizerConfig& config = tiny_tokenizer_config()) {
   auto tokenizer = make_tokenizer(config, at::kCPU);
   const auto file = folder / "tokenizer.safetensors";
   write_model(file, named_tensors(*tokenizer), config);

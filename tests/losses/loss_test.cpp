@@ -71,7 +71,8 @@ TEST(Losses, ChromaDoesNotSeeBrightness) {
 TEST(Losses, PerceptualWithoutWeightsNamesTheCommand) {
   const TemporaryFolder folder;
   const Environment store("NSVQ_WEIGHTS", folder.path());
-  const auto message = error_of([&] { make_losses(with_losses({"loss.perceptual=1"}), 64, at::kCPU); });
+  const auto message =
+      error_of([&] { make_losses(with_losses({"loss.perceptual=1"}), 64, at::kCPU); });
   EXPECT_NE(message.find("`nsvq weights get lpips-vgg`"), std::string::npos) << message;
 }
 

@@ -239,7 +239,8 @@ TEST(Anchor, TheDistanceIsTheQuantizers) {
     auto codebook = quantizer->codebook();
     codebook.copy_(at::tensor({1.0, 0.0}).view({1, 2}));
     const auto none = at::empty({0}, at::kLong);  // so that the code is unused
-    make_replacement(config.replacement, config.quantizer, *quantizer)->after_step(codebook, {z, none, seed_of(0), *group});
+    make_replacement(config.replacement, config.quantizer, *quantizer)
+        ->after_step(codebook, {z, none, seed_of(0), *group});
     EXPECT_TRUE(at::allclose(codebook[0], z[anchor], 0.01)) << codebook;
   }
 }

@@ -74,9 +74,9 @@ TEST(Options, EveryFieldHasOneRow) {
   constexpr size_t kBases = 3;
   constexpr size_t kFields =
       total_fields<RunConfig, DataConfig, ModelConfig, QuantizerConfig, LossConfig,
-                   AdversarialConfig, DiscriminatorConfig, OptimizerConfig, ReplacementConfig, ScheduleConfig, TrainConfig, DistConfig,
-                   DriftConfig, AlarmConfig, CheckpointConfig, LrScaleConfig, LrScheduleConfig,
-                   LrScheduleConfig>() -
+                   AdversarialConfig, DiscriminatorConfig, OptimizerConfig, ReplacementConfig,
+                   ScheduleConfig, TrainConfig, DistConfig, DriftConfig, AlarmConfig,
+                   CheckpointConfig, LrScaleConfig, LrScheduleConfig, LrScheduleConfig>() -
       kBases;
   static_assert(field_count<LossConfig>() == 2);
   EXPECT_EQ(keys.size(), kFields + rows_of_members());

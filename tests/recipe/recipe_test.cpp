@@ -144,11 +144,12 @@ TEST_F(ConfigTest, OddTextsAndNumbersSurviveWriting) {
 }
 
 TEST_F(ConfigTest, NestedAndDottedKeysAreAlike) {
-  const TokenizerConfig config = load_config(write("a.yaml",
-                                          "data:\n  size: 64\n  flip: true\n"
-                                          "model.multipliers:\n  - 1\n  - 2\n"
-                                          "loss: {l1: 0, l2: 1e-4}\n"
-                                          "optimizer.lr: .5\ndata.val: \"5\"\nreplacement:\n"));
+  const TokenizerConfig config =
+      load_config(write("a.yaml",
+                        "data:\n  size: 64\n  flip: true\n"
+                        "model.multipliers:\n  - 1\n  - 2\n"
+                        "loss: {l1: 0, l2: 1e-4}\n"
+                        "optimizer.lr: .5\ndata.val: \"5\"\nreplacement:\n"));
   EXPECT_EQ(config.data.size, 64);
   EXPECT_TRUE(config.data.flip);
   EXPECT_EQ(config.model.multipliers, (std::vector<int64_t>{1, 2}));

@@ -262,7 +262,8 @@ TEST_F(RunFolder, TheLockComesBeforeAnythingElse) {
   for (const auto& folder : list_checkpoints("run")) fs::remove_all(folder);
   testing::internal::CaptureStderr();
   expect_contains(refusal_of([&] { train_in(config, "run", Start::resume); }), {"another process"});
-  expect_contains(refusal_of([&] { choose_run(match_of(config), {.folder = "run"}); }), {"another process"});
+  expect_contains(refusal_of([&] { choose_run(match_of(config), {.folder = "run"}); }),
+                  {"another process"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "one line, the error's";
 }
 
@@ -280,7 +281,8 @@ TEST_F(RunFolder, ACommandFindsItsOwnRunAmongAll) {
   {
     const auto training = choose_run(match_of(config), {.name = "a"});
     ASSERT_TRUE(training.lock);
-    EXPECT_EQ(choose_run(match_of(config), {.name = "a"}).folder, "runs/a-8") << "it is being trained";
+    EXPECT_EQ(choose_run(match_of(config), {.name = "a"}).folder, "runs/a-8")
+        << "it is being trained";
   }
   auto more_images = config;
   more_images.data.train = "builtin:dead-leaves?size=16&count=48";
