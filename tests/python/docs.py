@@ -3,11 +3,12 @@
 Reads docs/*.md, README.md, CONTRIBUTING.md and nsvq/README.md, and prints a line for each
 - path, in a link, in backticks or in a command, that is not in the tree,
 - setting that `nsvq config --reference` and `nsvq diffusion config --reference` do not have,
-- command or option that `--help` does not have, target of make or cmake, filter of tests,
+- command or option that the program does not have, target of make or cmake, filter of tests,
 - line over 100 columns, table over ten rows, picture that is not drawn from its CSV.
 Exit code 1 if there are any. Needs Python alone.
 """
 
+import fnmatch
 import functools
 import importlib.util
 import itertools
@@ -32,7 +33,9 @@ NOT_OURS = {"openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "impr
             "torch/torch.h"}
 FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
                    "--max-restarts", "--gtest_filter", "--ntasks-per-node", "--nodes", "--preset", "--label",
-                   "--label-exclude", "--logdir", "--help", "--version"}
+                   "--label-exclude", "--logdir", "--kernels", "--only", "--sizes", "--help", "--version"}
+COMMAND = r"(?:(?:make|cmake|ninja|python3?|ctest)|(?:NSVQ_\w+=\S+ )*(?:build|scripts|tests|bench)/\S+) "
+COMMAND_LINE = r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^(?:scripts|bench|tests|build)/"
 BENCH_COMMANDS = {"ops", "step", "diffusion", "tokenize"}
 
 
@@ -41,8 +44,9 @@ def tree():
     """Paths of the tree, without build folders."""
     paths = set()
     for folder, folders, files in os.walk(ROOT):
-        folders[:] = [f for f in folders if f not in (".git", "build", "__pycache__", ".cache", "shared", "runs")]
         below = Path(folder).relative_to(ROOT)
+        folders[:] = [f for f in folders if f not in (".git", "__pycache__") and
+                      (below / f).as_posix() not in ("build", "runs", "reproduce", "shared")]
         paths.update((below / name).as_posix() for name in folders + files)
     return paths
 
@@ -55,12 +59,18 @@ def sources(ends):
 
 
 class Program:
-    """What `nsvq` says of itself."""
+    """What `nsvq` says of itself: settings by its references, commands and options by its completion."""
 
     def __init__(self, path):
         self.path = path
         self.settings = self.reference("config") | self.reference("diffusion", "config")
         self.sections = {key.split(".")[0] for key in self.settings if "." in key}
+        self.words = {}
+        line = r'^ *"?([\w -]*\*?)"?\*?\) candidates="([^"]*)"'
+        for command, words in re.findall(line, self.run("completion", "bash"), re.M):
+            self.words[tuple(command.rstrip("*").split())] = set(words.split())
+        own = re.findall(r'add_argument\("(--[a-z][\w-]*)', sources((".py",)))
+        self.all_options = FOREIGN_OPTIONS.union(own, *self.words.values())
 
     def run(self, *words):
         done = subprocess.run([self.path, *words], capture_output=True, text=True)
@@ -69,40 +79,15 @@ class Program:
         return done.stdout
 
     def reference(self, *command):
-        """Keys of `--reference`, which is a recipe: sections by their depth."""
-        keys, above = set(), []
-        for line in self.run(*command, "--reference").splitlines():
-            found = re.match(r"^( *)([\w.]+):", line)
-            if not found:
-                continue
-            depth = len(found[1]) // 2
-            above[depth:] = [found[2]]
-            keys.add(".".join(above))
-        return keys
+        """Keys of `--reference`: a line each, then type, default, range and meaning."""
+        return set(re.findall(r"^([a-z][\w.]*)  ", self.run(*command, "--reference"), re.M)) - {"key"}
 
-    @functools.cache
-    def help(self, *command):
-        return self.run(*command, "--help")
-
-    @functools.cache
     def commands(self, *command):
         """Names of the commands below one."""
-        text = self.help(*command)
-        at = re.search(r"^\s*(?:SUB)?COMMANDS:?", text, re.M | re.I)
-        return set(re.findall(r"^ {2}([a-z][\w-]*)(?:,| {2}|$)", text[at.end():], re.M)) if at else set()
+        return {word for word in self.words.get(command, ()) if not word.startswith("--")}
 
     def options(self, *command):
-        return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", self.help(*command))) | {"--help"}
-
-    @functools.cache
-    def all_options(self):
-        names = set(FOREIGN_OPTIONS)
-        for first in self.commands():
-            names |= self.options(first)
-            for second in self.commands(first):
-                names |= self.options(first, second)
-        own = re.findall(r'"(?:-\w,)?(--[a-z][\w-]*)', sources((".py", ".cpp")))
-        return names | set(own)
+        return {word for word in self.words.get(command, ()) if word.startswith("--")}
 
 
 def braces(path):
@@ -115,26 +100,32 @@ def braces(path):
                                   for one in found[1].split(","))))
 
 
+@functools.cache
+def endings():
+    """Each path of the tree and what is left of it without its first folders."""
+    return {path.split("/", i)[-1] for path in tree() for i in range(path.count("/") + 1)}
+
+
 def in_tree(path, folder):
     """Whether a path exists: from the root or the document's folder, or as the end of a path of the tree."""
     path = path.rstrip("/")
-    if any((start / path).exists() for start in (ROOT, folder)):
+    if path in endings() or (folder / path).exists():
         return True
-    pattern = re.compile("(?:^|.*/)" + re.escape(path).replace(r"\*", "[^/]*") + "$")
-    return any(pattern.match(known) for known in tree())
+    return "*" in path and bool(fnmatch.filter(endings(), path))
+
+
+@functools.cache
+def top_names():
+    return {path for path in tree() if "/" not in path}
 
 
 def is_path(word):
-    """Whether a word names a file or folder of the tree, not a user's."""
-    if not re.fullmatch(r"\.?[\w{},.*+-]+(?:/[\w{},.*+-]*)*", word) or re.search(r"\b[A-Z]+(?:_[A-Z]+)*\b", Path(word).stem):
+    """Whether a word names a file of the tree, not a user's: it begins with one of its folders, or ends as sources do."""
+    if not re.fullmatch(r"\.?[\w{},.*+-]+(?:/[\w{},.*+-]*)*", word) or word in NOT_OURS or word.startswith("build/"):
         return False
-    if word in NOT_OURS or word.startswith("build/"):
+    if re.search(r"\b[A-Z]+(?:_[A-Z]+)*\b", Path(word).stem):  # ROW.yaml
         return False
-    top = word.split("/")[0]
-    end = Path(word).suffix
-    if "/" in word:
-        return top in {path for path in tree() if "/" not in path} or (end in SOURCE_ENDS and "*" not in word)
-    return end in SOURCE_ENDS and len(Path(word).stem) > 0
+    return "/" in word and word.split("/")[0] in top_names() or Path(word).suffix in SOURCE_ENDS
 
 
 def slug(title):
@@ -155,7 +146,7 @@ class Document:
         self.findings = []
 
     def report(self, number, words):
-        self.findings.append(f"{self.name}:{number}: {words}")
+        self.findings.append((number, f"{self.name}:{number}: {words}"))
 
     def check(self):
         prose, blocks = self.split()
@@ -168,7 +159,7 @@ class Document:
             self.check_span(number(found.start()), " ".join(found[1].split()))
         for start, language, block in blocks:
             self.check_block(start, language, block)
-        return self.findings
+        return [words for _, words in sorted(self.findings)]
 
     def split(self):
         """The lines outside of code, with code left empty, and the blocks of code: (line, language, lines)."""
@@ -182,7 +173,8 @@ class Document:
                 block = None
             elif block:
                 block[2].append(line)
-            prose.append("" if fence or block or line.startswith("    ") and not line.lstrip().startswith("-") else line)
+            formula = line.startswith("    ") and not line.lstrip().startswith("-")
+            prose.append("" if fence or block or formula else line)
         return prose, blocks
 
     def check_shape(self, blocks):
@@ -209,16 +201,15 @@ class Document:
             self.report(number, f"no such title {target}")
 
     def check_span(self, number, span):
-        if re.match(r"(?:[\w.~$-]*/)*nsvq(?:_bench)? ", span + " ") or re.match(r"(?:make|cmake|ninja|python3?|ctest) ", span):
+        if re.match(r"(?:[\w.~$-]*/)*nsvq(?:_bench)? ", span + " ") or re.match(COMMAND, span):
             self.check_command(number, span)
             return
         words = span.split()
         for word in words:
             if word.startswith("--"):
                 self.check_option(number, word)
-        if len(words) == 1 or span.startswith(("scripts/", "tests/", "bench/", "build/", "NSVQ_")):
-            for word in words:
-                self.check_word(number, word)
+        if len(words) == 1:
+            self.check_word(number, span)
         for key in re.findall(r"(?<![\w./\"-])([a-z]\w*(?:\.\w+)+(?:\.\*)?)", span):
             self.check_setting(number, key)
 
@@ -242,7 +233,7 @@ class Document:
 
     def check_option(self, number, word):
         name = re.split(r"[=\s,|\]]", word)[0].rstrip(".")
-        if name != "--" and name not in self.program.all_options():
+        if name != "--" and name not in self.program.all_options:
             self.report(number, f"no such option {name}")
 
     def check_block(self, start, language, block):
@@ -255,7 +246,7 @@ class Document:
                 at += 1
                 line = line.rstrip()[:-1] + " " + block[at].strip()
             at += 1
-            if re.search(r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^\S*(?:scripts|bench|tests|build)/", line):
+            if re.search(COMMAND_LINE, line):
                 self.check_command(start + first, line)
 
     def check_command(self, number, line):
@@ -346,7 +337,8 @@ def stale_pictures():
 def main(nsvq):
     program = Program(str(Path(nsvq).resolve()))
     assert len(program.settings) > 100 and len(program.commands()) > 15, "the program's help has a new form"
-    paths = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "nsvq/README.md"]
+    others = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "nsvq/README.md"))
+    paths = [*sorted((ROOT / "docs").glob("*.md")), *others]
     findings = [finding for path in paths for finding in Document(path, program).check()] + stale_pictures()
     print("\n".join(findings) or f"docs: {len(paths)} documents, everything they name exists")
     return 1 if findings else 0
