@@ -12,7 +12,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Fills an element anew. What has a `data-key` stays open, scrolled and in focus; where nothing is other, nothing is touched. */
+/** Replaces an element's children. What has a `data-key` stays open, scrolled and in focus; no DOM change if the markup is equal. */
 function refill(element, children) {
   const keyed = parent => [...parent.querySelectorAll("[data-key]")];
   const before = new Map(keyed(element).map(one => [one.dataset.key,
@@ -21,7 +21,7 @@ function refill(element, children) {
   fresh.append(...children);
   const again = keyed(fresh).filter(one => before.has(one.dataset.key));
   for (const one of again) if (before.get(one.dataset.key).open) one.open = true;
-  // Inputs and pictures are not the same because their markup is.
+  // Equal markup does not mean equal inputs and pictures.
   if (!fresh.querySelector("input, select, canvas") && fresh.isEqualNode(element)) return;
   element.replaceChildren(...fresh.childNodes);
   for (const one of again) {
@@ -34,15 +34,15 @@ function refill(element, children) {
 /** What the page shows, and how. */
 const page = {
   runs: [],          // data of page_data.cpp, each with `color`, a number
-  topics: [],        // of curves, in order
-  notes: [],         // about no single run
+  topics: [],        // headings of curves, in order
+  notes: [],         // about the folder
   hidden: new Set(), // names of runs that are switched off
   filter: "",
   x: "step",         // step, epoch or time
   y: "auto",         // auto, linear or log
   smooth: 0,
-  zoom: null,        // [low, high] on the x axis of all charts
-  epoch: null,       // of the pictures; null: the last
+  zoom: null,        // [low, high] of the x axis of all charts
+  epoch: null,       // whose pictures are shown; null: the last
   live: false,
 };
 
@@ -51,7 +51,7 @@ const shownRuns = () => page.runs.filter(run => !page.hidden.has(run.name));
 const kept = ["x", "y", "smooth", "zoom", "epoch"];
 const keptAt = "nsvq " + location.pathname;  // each page has its own
 
-/** The choices outlive a page that loads itself again. */
+/** Keeps the choices for when the page loads itself again. */
 function rememberChoices() {
   try {
     sessionStorage.setItem(keptAt, JSON.stringify(Object.fromEntries(kept.map(key => [key, page[key]]))));
@@ -62,7 +62,7 @@ function recallChoices() {
   try {
     const stored = JSON.parse(sessionStorage.getItem(keptAt)) || {};
     for (const key of kept) if (key in stored) page[key] = stored[key];
-  } catch { /* likewise */ }
+  } catch { /* storage may be switched off */ }
 }
 
 /** Four digits or so, with a power of ten where the number is very large or small. */
@@ -87,7 +87,7 @@ const isDark = () => document.documentElement.dataset.theme === "dark";
 
 const styleColor = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
-/** Eight colours that are told apart by everyone (page.css), then hues as far apart as can be. */
+/** Eight colours that everyone can tell apart (page.css), then hues as far apart as possible. */
 function color(number) {
   if (number < 8) return styleColor("c" + number);
   return `hsl(${(number * 137.5) % 360} 60% ${isDark() ? 65 : 42}%)`;

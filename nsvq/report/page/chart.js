@@ -45,7 +45,7 @@ class Chart {
       .filter(line => line.x.length > 0 && line.x[0] !== null);
   }
 
-  // What follows is other in a chart of an experiment (experiments.js), which has neither runs nor choices.
+  // Overridden by charts of experiments (experiments.js), which have neither runs nor choices.
 
   smoothing() { return page.smooth; }
   isLog() { return page.y === "log" || (page.y === "auto" && this.description.log); }
@@ -57,7 +57,7 @@ class Chart {
   setZoom(range) { setZoom(range); }
   paintMarks(context) { paintMarks(context, this); }
 
-  /** All of the x axis. */
+  /** The x axis without zoom. */
   wholeRange() {
     let high = 0;
     for (const run of shownRuns()) high = Math.max(high, onX(run, run.step) || 0);
@@ -78,7 +78,7 @@ class Chart {
     }
     this.empty = least > greatest;
     if (this.empty) return log ? [0.1, 1] : [0, 1];
-    // What differs by less than the digits that the page has of a number is the same.
+    // Values that differ by less than the six digits of the page's numbers count as equal.
     const same = greatest - least <= 1e-6 * Math.max(Math.abs(least), Math.abs(greatest));
     if (log) return same ? [least / 2, greatest * 2] : [least / 1.1, greatest * 1.1];
     const room = same ? Math.abs(greatest) * 0.1 || 1 : (greatest - least) * 0.06;
@@ -121,24 +121,24 @@ class Chart {
   whyNoValue(log) {
     const values = this.drawn.flatMap(line => line.y).filter(hasValue);
     if (values.length === 0) return "no value is finite";
-    return log && values.every(value => value <= 0) ? "no value above 0, so none on a log scale" : "no value in this part";
+    return log && values.every(value => value <= 0) ? "no value above 0, so none on a log scale" : "no value in this range";
   }
 
-  /** Of each line the point nearest to the cursor, if the line goes on there or the point is near enough to be meant. */
+  /** The point of each line that is nearest to the cursor, if the line goes on there or the point is near enough to be meant. */
   valuesAt(x) {
-    const distance = value => Math.abs(this.xAxis.place(value) - this.xAxis.place(x));  // in pixels
+    const distance = value => Math.abs(this.xAxis.pixel(value) - this.xAxis.pixel(x));  // in pixels
     const covers = line => line.x[0] <= x && x <= line.x[line.x.length - 1];
     const near = [];
     for (const line of this.drawn) {
-      let i = placeIn(line.x, x);
+      let i = indexIn(line.x, x);
       if (i + 1 < line.x.length && distance(line.x[i + 1]) < distance(line.x[i])) ++i;
       if (hasValue(line.y[i]) && !(this.yAxis.log && line.y[i] <= 0)) near.push({line, x: line.x[i], y: line.y[i], raw: line.raw[i]});
     }
     const least = Math.min(...near.map(point => distance(point.x)));
     const points = near.filter(point => distance(point.x) <= least + 4 || covers(point.line));
     const nearest = points.find(point => distance(point.x) === least);
-    // Of many lines those nearest to the pointer.
-    const away = point => Math.abs(this.yAxis.place(point.y) - this.height);
+    // The lines nearest to the pointer, where there are many.
+    const away = point => Math.abs(this.yAxis.pixel(point.y) - this.height);
     const shown = points.sort((a, b) => away(a) - away(b)).slice(0, mostValues).sort((a, b) => b.y - a.y);
     return {points: shown, more: points.length - shown.length, at: nearest && nearest.x};
   }
@@ -155,7 +155,7 @@ class Chart {
     const {points, more, at} = this.cursor === null || !this.drawn ? {points: []} : this.valuesAt(this.cursor);
     this.box.hidden = points.length === 0;
     if (points.length === 0) return;
-    const x = this.xAxis.place(at);
+    const x = this.xAxis.pixel(at);
     context.strokeStyle = styleColor("axis");
     context.beginPath();
     context.moveTo(x, 0);
@@ -164,15 +164,15 @@ class Chart {
     for (const point of points) {
       context.fillStyle = point.line.color;
       context.beginPath();
-      context.arc(this.xAxis.place(point.x), this.yAxis.place(point.y), 3, 0, 7);
+      context.arc(this.xAxis.pixel(point.x), this.yAxis.pixel(point.y), 3, 0, 7);
       context.fill();
     }
     this.fillBox(points, more, at, width);
   }
 
   fillBox(points, more, at, width) {
-    const x = this.xAxis.place(at);
-    const elsewhere = point => Math.abs(this.xAxis.place(point.x) - x) > 4;
+    const x = this.xAxis.pixel(at);
+    const elsewhere = point => Math.abs(this.xAxis.pixel(point.x) - x) > 4;
     const rows = points.map(point => make("div", {},
       make("i", {style: `background:${point.line.color}`}), make("b", {}, short(point.y)),
       this.smoothing() > 0 ? make("small", {}, ` raw ${short(point.raw)}`) : null, ` ${point.line.label}`,
@@ -193,17 +193,17 @@ class Chart {
   }
 
   listen() {
-    const place = event => event.clientX - this.canvas.getBoundingClientRect().left;
-    const point = event => this.setCursor(this.xAxis.value(place(event)), event.clientY - this.canvas.getBoundingClientRect().top);
+    const pixel = event => event.clientX - this.canvas.getBoundingClientRect().left;
+    const point = event => this.setCursor(this.xAxis.value(pixel(event)), event.clientY - this.canvas.getBoundingClientRect().top);
     this.over.addEventListener("pointerdown", event => {
       if (event.pointerType === "mouse" && event.button === 0) {
-        this.drag = {from: place(event), to: place(event)};
+        this.drag = {from: pixel(event), to: pixel(event)};
         this.over.setPointerCapture(event.pointerId);
       }
       point(event);
     });
     this.over.addEventListener("pointermove", event => {
-      if (this.drag) this.drag.to = place(event);
+      if (this.drag) this.drag.to = pixel(event);
       if (this.xAxis) point(event);
     });
     this.over.addEventListener("pointerup", () => this.endDrag());
@@ -222,7 +222,7 @@ class Chart {
     this.setZoom([Math.max(ends[0], this.xAxis.low), Math.min(ends[1], this.xAxis.high)]);
   }
 
-  /** A range without what lies beyond the whole axis; null if that is all of it. */
+  /** A range cut to the whole axis; null if nothing is left out. */
   inside([low, high]) {
     const [first, last] = this.wholeRange();
     return low <= first && high >= last ? null : [Math.max(low, first), Math.min(high, last)];
@@ -249,10 +249,10 @@ class Chart {
   }
 }
 
-/** Too small a part of an axis to be drawn. */
+/** Whether a range is too small to be drawn. */
 const isNoRange = range => range !== null && range[1] - range[0] <= 1e-9 * Math.max(1, Math.abs(range[1]));
 
-/** The same part of the x axis in all charts; null: all of it. */
+/** Shows a range of the x axis in all charts; null: all of it. */
 function setZoom(range) {
   if (isNoRange(range)) return;
   page.zoom = range;

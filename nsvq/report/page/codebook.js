@@ -3,15 +3,15 @@
 const mapSize = 460;
 const mostPatches = 12;
 
-/** How often each code stands in the sample images, and where. */
+/** The tokens of the sample images that each code has: {image, row, column}. */
 function findUses(codes) {
-  const places = new Map();
+  const uses = new Map();
   codes.tokens.forEach((tokens, image) => tokens.forEach((code, cell) =>
-    listIn(places, code, () => []).push({image, row: Math.floor(cell / codes.width), column: cell % codes.width})));
-  return places;
+    listIn(uses, code, () => []).push({image, row: Math.floor(cell / codes.width), column: cell % codes.width})));
+  return uses;
 }
 
-/** Seldom used to much used; an unused code is grey. */
+/** From blue for a seldom used code to red; grey for an unused one. */
 const useColor = (uses, greatest) => uses === 0 ? styleColor("axis")
   : `hsl(${215 - 190 * Math.log(uses) / Math.log(Math.max(greatest, 2))} 75% ${isDark() ? 60 : 45}%)`;
 
@@ -32,7 +32,7 @@ class Codebook {
     this.show();
   }
 
-  /** A choice among the runs; one that is open stays so while they are the same. */
+  /** A choice among the runs; an open one stays open while the runs do not change. */
   offer(names) {
     const offered = [this.name, ...names].join("\n");
     if (offered === this.offered) return;
@@ -56,7 +56,7 @@ class Codebook {
       : page.live ? "" : make("p", {class: "notice"}, "This page was made without the codebook."), this.loadButton() || "");
   }
 
-  /** For pages of `nsvq watch`, where it is made when it is asked for. */
+  /** A button on pages of `nsvq watch`, which load the codebook when it is asked for. */
   loadButton() {
     if (!page.live) return null;
     const run = this.run;
@@ -79,14 +79,14 @@ class Codebook {
     this.code = null;
     this.image = 0;
     this.details = make("div", {class: "code"});
-    const parts = make("div", {class: "codebook"});
-    parts.append(codes.no_map ? make("p", {class: "notice"}, codes.no_map) : this.map());
-    parts.append(codes.no_tokens ? make("p", {class: "notice"}, `No tokens to show: ${codes.no_tokens}`) : this.tokens());
-    parts.append(this.details);
+    const views = make("div", {class: "codebook"});
+    views.append(codes.no_map ? make("p", {class: "notice"}, codes.no_map) : this.map());
+    views.append(codes.no_tokens ? make("p", {class: "notice"}, `No tokens to show: ${codes.no_tokens}`) : this.tokens());
+    views.append(this.details);
     const total = codes.tokens.length * codes.width * codes.height;
     const facts = codes.no_tokens ? "" : ` ${counted(this.uses.size, "code")} of ${codes.codes.toLocaleString("en-US")} used in the ` +
       `${counted(total, "token")} of the sample images (epoch ${codes.epoch}).`;
-    this.content.replaceChildren(make("p", {class: "quiet"}, `Of ${codes.model}.${facts}`), parts, this.loadButton() || "");
+    this.content.replaceChildren(make("p", {class: "quiet"}, `Checkpoint ${codes.model}.${facts}`), views, this.loadButton() || "");
     this.select(null);
     this.paint();
   }
@@ -100,7 +100,7 @@ class Codebook {
       const x = (event.clientX - box.left) / box.width * mapSize, y = (event.clientY - box.top) / box.height * mapSize;
       let found = null, least = 18 ** 2;
       codes.code.forEach((code, i) => {
-        const [px, py] = this.place(i), distance = (px - x) ** 2 + (py - y) ** 2;
+        const [px, py] = this.position(i), distance = (px - x) ** 2 + (py - y) ** 2;
         if (distance < least) { least = distance; found = code; }
       });
       return found;
@@ -122,7 +122,8 @@ class Codebook {
       `The codes by their two main directions (${share(codes.x_share)} and ${share(codes.y_share)} of the variance), ${use}.${left}`));
   }
 
-  place(i) {
+  /** Pixels of a code on the map. */
+  position(i) {
     const room = mapSize - 24;
     return [12 + this.codes.x[i] / 4095 * room, 12 + (1 - this.codes.y[i] / 4095) * room];
   }
@@ -152,9 +153,9 @@ class Codebook {
     if (code === null) {
       this.details.replaceChildren(make("p", {class: "quiet"}, "Point at a code or a token to see what it stands for."));
     } else {
-      const places = this.uses.get(code) || [];
-      this.details.replaceChildren(make("p", {"aria-live": "polite"}, make("b", {}, `Code ${code}`), `: ${this.useText(places.length)}`),
-        make("div", {class: "patches"}, ...this.patches(places)));
+      const uses = this.uses.get(code) || [];
+      this.details.replaceChildren(make("p", {"aria-live": "polite"}, make("b", {}, `Code ${code}`), `: ${this.useText(uses.length)}`),
+        make("div", {class: "patches"}, ...this.patches(uses)));
     }
     this.paint();
   }
@@ -165,33 +166,33 @@ class Codebook {
     return counted(uses, "use") + (uses > 0 ? `, ${short(100 * uses / total)} % of the tokens` : "");
   }
 
-  /** The picture with the images that the tokens are of. */
+  /** The picture with the images of the tokens. */
   source() {
     const picture = this.run.pictures.find(one => one.epoch === this.codes.epoch);
     return picture ? loadPicture(picture.source) : Promise.reject(new Error("left out"));
   }
 
-  /** Patches from different images first. What surrounds a token is pale: a code stands for its middle. */
-  patches(places) {
+  /** Patches from different images first. The surroundings of a token are pale. */
+  patches(uses) {
     const seen = new Map();
-    const order = places.map(place => ({place, rank: listIn(seen, place.image, () => []).push(0)})).sort((a, b) => a.rank - b.rank);
-    return order.slice(0, mostPatches).map(({place}) => {
-      const canvas = make("canvas", {width: 72, height: 72, title: `image ${place.image + 1}, row ${place.row + 1}, column ${place.column + 1}`});
+    const order = uses.map(token => ({token, rank: listIn(seen, token.image, () => []).push(0)})).sort((a, b) => a.rank - b.rank);
+    return order.slice(0, mostPatches).map(({token}) => {
+      const canvas = make("canvas", {width: 72, height: 72, title: `image ${token.image + 1}, row ${token.row + 1}, column ${token.column + 1}`});
       const columns = this.codes.width;
       this.source().then(image => {
         const grid = gridOf(image);
         if (!grid) return;
         const {size} = grid, cell = size / columns, context = canvas.getContext("2d");
         context.imageSmoothingEnabled = false;
-        const left = place.image * (size + gap);
+        const left = token.image * (size + gap);
         const corner = (at, cells) => Math.min(Math.max((at - 1) * cell, 0), size - cells * cell);
-        const x = corner(place.column, 3), y = corner(place.row, 3);
+        const x = corner(token.column, 3), y = corner(token.row, 3);
         context.globalAlpha = 0.45;
         context.drawImage(image, left + x, y, 3 * cell, 3 * cell, 0, 0, 72, 72);
         context.globalAlpha = 1;
         const to = at => at / (3 * cell) * 72;
-        const [tx, ty] = [to(place.column * cell - x), to(place.row * cell - y)];
-        context.drawImage(image, left + place.column * cell, place.row * cell, cell, cell, tx, ty, 24, 24);
+        const [tx, ty] = [to(token.column * cell - x), to(token.row * cell - y)];
+        context.drawImage(image, left + token.column * cell, token.row * cell, cell, cell, tx, ty, 24, 24);
         context.strokeStyle = styleColor("ink");
         context.strokeRect(tx + 0.5, ty + 0.5, 23, 23);
       }, () => {});
@@ -213,10 +214,10 @@ class Codebook {
     context.clearRect(0, 0, mapSize, mapSize);
     const radius = codes.code.length > 4000 ? 1.5 : codes.code.length > 600 ? 2.2 : 3.5;
     const uses = codes.code.map(code => (this.uses.get(code) || []).length);
-    // The much used on top of the others.
+    // Much used codes on top.
     const order = codes.code.map((_, i) => i).sort((a, b) => uses[a] - uses[b]);
     for (const i of order) {
-      const [x, y] = this.place(i);
+      const [x, y] = this.position(i);
       context.fillStyle = this.useKnown ? useColor(uses[i], this.greatest) : styleColor("c0");
       context.globalAlpha = uses[i] === 0 && this.useKnown ? 0.45 : 0.9;
       context.beginPath();
@@ -226,7 +227,7 @@ class Codebook {
     context.globalAlpha = 1;
     const chosen = codes.code.indexOf(this.code);
     if (chosen < 0) return;
-    const [x, y] = this.place(chosen);
+    const [x, y] = this.position(chosen);
     context.strokeStyle = styleColor("ink");
     context.lineWidth = 2;
     context.beginPath();

@@ -6,7 +6,7 @@
  */
 function chartList(runs) {
   const several = runs.length > 1;
-  const names = new Map();  // of the lines of each chart, in whatever run
+  const names = new Map();  // of each chart's lines over all runs
   for (const run of runs)
     for (const chart of run.charts)
       for (const line of chart.lines) listIn(names, chart.title, () => new Set()).add(line.name);
@@ -34,10 +34,10 @@ function listIn(map, key, create) {
   return map.get(key);
 }
 
-/** Numbers that can be drawn; beyond, sums overflow. */
+/** Whether a number can be drawn; sums of larger ones overflow. */
 const hasValue = value => value !== null && Math.abs(value) <= 1e100;
 
-const fewest = 20;  // points of a line that is smoothed: of a few evaluations each counts
+const fewest = 20;  // shorter lines are not smoothed: each of a few evaluations counts
 
 /** A moving average that forgets, without the pull to zero at its start; gaps stay gaps. */
 function smoothed(values, weight) {
@@ -51,10 +51,10 @@ function smoothed(values, weight) {
   });
 }
 
-/** Of a line whose log is thinned the means are smoothed: what is left of it are the lowest and highest points. */
+/** Smooths the means where the log is thinned: the points that are left are the lowest and highest. */
 const smoothedLine = line => page.smooth === 0 ? line.values : smoothed(line.means || line.values, page.smooth);
 
-/** A line as it is drawn now: places on the x axis, raw and smoothed values. */
+/** A line as it is drawn now: positions on the x axis, raw and smoothed values. */
 function drawnLine(line) {
   const x = line.steps.map(step => onX(line.run, step));
   return {
@@ -64,8 +64,8 @@ function drawnLine(line) {
   };
 }
 
-/** Places in a line whose x is in a range, and one more at each side, so that lines go on to the edge. */
+/** First and end index of a line's points in a range of x, with one more at each side, so that lines go on to the edge. */
 function visiblePart(x, low, high) {
   if (x.length === 0 || x[0] === null) return [0, 0];
-  return [Math.max(placeIn(x, low), 0), Math.min(placeIn(x, high) + 2, x.length)];
+  return [Math.max(indexIn(x, low), 0), Math.min(indexIn(x, high) + 2, x.length)];
 }

@@ -1,4 +1,4 @@
-// What came out of experiments (nsvq reproduce): table, charts, claims, pictures.
+// Results of experiments (nsvq reproduce): table, charts, claims, pictures.
 
 /** The paper's figure stands below ours, small. */
 function experimentTable(experiment) {
@@ -18,7 +18,7 @@ function experimentClaims(experiment) {
       claim.why ? make("small", {}, claim.why) : null)))];
 }
 
-/** Lines over steps or over the values of a setting, as they are: the choices for runs do not concern it. */
+/** Lines over steps or over the values of a setting; the choices for runs do not apply. */
 class ExperimentChart extends Chart {
   lines() {
     return this.description.lines.map(line => ({line, x: line.x, y: line.y, raw: line.y, color: color(line.color), label: line.name}));
@@ -58,7 +58,7 @@ class ExperimentChart extends Chart {
     context.textAlign = "left";
     context.textBaseline = "top";
     for (const mark of this.description.marks) {
-      const x = Math.round(this.xAxis.place(mark.x)) + 0.5;
+      const x = Math.round(this.xAxis.pixel(mark.x)) + 0.5;
       paintMark(context, x, styleColor("axis"), [4, 4]);
       context.fillStyle = styleColor("quiet");
       context.fillText(mark.name, x + 4, 2);
@@ -76,7 +76,7 @@ function experimentChart(data) {
   return chart.element;
 }
 
-/** Charts that are to be compared stand side by side, all others as many in a row as there is room for. */
+/** Charts to be compared stand side by side, all others as many in a row as there is room for. */
 function chartRows(charts) {
   const rows = [];
   for (const data of charts) {

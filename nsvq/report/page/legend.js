@@ -30,7 +30,7 @@ function showZoom() {
   document.getElementById("reset").hidden = page.zoom === null;
 }
 
-/** As the system has it, light or dark; page.css has the colours. */
+/** The colours that the system prefers, light or dark (page.css). */
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const themes = ["system", "light", "dark"];
 let theme = "system";

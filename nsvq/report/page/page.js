@@ -31,7 +31,7 @@ function setPrinting(printing) {
   redraw();
 }
 
-/** Charts that were there stay, so that what the user points at does not go away. */
+/** Lays out charts. Those that were there stay, so that what the user points at does not go away. */
 function layCharts() {
   const topics = chartList(page.runs);
   const wanted = new Set(topics.flatMap(topic => topic.charts.map(chart => chart.key)));
@@ -64,7 +64,7 @@ function fill(section, title, children) {
   refill(section, [...(children.length > 0 && title ? [make("h2", {}, title)] : []), ...children]);
 }
 
-/** Everything that depends on which runs are shown, but for the charts' places. */
+/** Fills all that depends on which runs are shown, but does not lay out charts. */
 function showRuns() {
   const runs = shownRuns(), several = page.runs.length > 1;
   legend.update();

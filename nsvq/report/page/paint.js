@@ -15,7 +15,7 @@ function paintAxes(context, width, chart) {
   context.textAlign = "right";
   const texts = tickTexts(chart.yTicks);
   chart.yTicks.forEach((tick, i) => {
-    const y = Math.round(yAxis.place(tick)) + 0.5;
+    const y = Math.round(yAxis.pixel(tick)) + 0.5;
     context.beginPath();
     context.moveTo(chart.left, y);
     context.lineTo(width - 12, y);
@@ -24,18 +24,18 @@ function paintAxes(context, width, chart) {
   });
   context.textAlign = "center";
   const ticks = chart.xTicks(Math.floor(width / 90)), words = chart.tickTexts(ticks);
-  ticks.forEach((tick, i) => context.fillText(words[i], Math.min(xAxis.place(tick), width - 24), chartHeight - 11));
+  ticks.forEach((tick, i) => context.fillText(words[i], Math.min(xAxis.pixel(tick), width - 24), chartHeight - 11));
   context.strokeStyle = styleColor("axis");
   context.strokeRect(chart.left + 0.5, chartHeight - 26.5, width - chart.left - 12, 0);
 }
 
-/** Where a chart begins: right of the numbers of its y axis. */
+/** The left edge of a chart, right of the numbers of its y axis. */
 function leftEdge(context, ticks) {
   context.font = axisFont;
   return Math.max(56, ...tickTexts(ticks).map(text => Math.ceil(context.measureText(text).width) + 12));
 }
 
-/** Where phases begin, with their names, and alarms. */
+/** Beginnings of phases, with their names, and alarms. */
 function paintMarks(context, {xAxis}) {
   const runs = shownRuns();
   if (runs.length > mostMarkedRuns) return;
@@ -46,7 +46,7 @@ function paintMarks(context, {xAxis}) {
   for (const run of runs) {
     const paint = runs.length > 1 ? color(run.color) : styleColor("axis");
     for (const phase of run.phases) {
-      const x = Math.round(xAxis.place(onX(run, phase.step))) + 0.5;
+      const x = Math.round(xAxis.pixel(onX(run, phase.step))) + 0.5;
       paintMark(context, x, paint, [4, 4]);
       if (runs.length > 1 || x < free) continue;
       context.fillStyle = styleColor("quiet");
@@ -54,7 +54,7 @@ function paintMarks(context, {xAxis}) {
       free = x + 8 + context.measureText(phase.name).width;
     }
     for (const alarm of run.alarms)
-      for (const step of alarm.steps) paintMark(context, xAxis.place(onX(run, step)), styleColor("alarm-edge"), [1, 3], true);
+      for (const step of alarm.steps) paintMark(context, xAxis.pixel(onX(run, step)), styleColor("alarm-edge"), [1, 3], true);
   }
 }
 
@@ -87,7 +87,7 @@ function paintLine(context, {xAxis, yAxis}, line, values, alpha) {
   let joined = false;
   for (let i = begin; i < end; ++i) {
     if (!usable(values[i])) { joined = false; continue; }
-    const x = xAxis.place(line.x[i]), y = yAxis.place(values[i]);
+    const x = xAxis.pixel(line.x[i]), y = yAxis.pixel(values[i]);
     if (joined) context.lineTo(x, y); else context.moveTo(x, y);
     // A point without neighbours would not be seen.
     const alone = !joined && !(i + 1 < end && usable(values[i + 1]));

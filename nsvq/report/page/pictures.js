@@ -20,13 +20,13 @@ function loadPicture(source) {
   return pictureCache.get(source);
 }
 
-/** Those that no run has any more. */
+/** Drops pictures that no run has any more. */
 function forgetPictures() {
   const sources = new Set(page.runs.flatMap(run => run.pictures.map(picture => picture.source)));
   for (const source of pictureCache.keys()) if (!sources.has(source)) pictureCache.delete(source);
 }
 
-/** Where the images of a grid are: images above, their reconstructions below; null if it is something else. */
+/** Size and number of the images of a grid, whose reconstructions stand below them; null for another picture. */
 function gridOf(picture) {
   const size = (picture.naturalHeight - gap) / 2;
   const count = (picture.naturalWidth + gap) / (size + gap);
@@ -75,15 +75,15 @@ class Pictures {
     this.draw();
   }
 
-  /** Of each run the newest picture up to the epoch chosen. */
+  /** Draws each run's newest picture up to the chosen epoch. */
   draw() {
     const epochs = this.epochs(), wanted = page.epoch === null ? epochs[epochs.length - 1] : page.epoch;
     this.time.max = String(epochs.length - 1);
-    this.time.value = String(placeIn(epochs, wanted));
+    this.time.value = String(indexIn(epochs, wanted));
     this.time.disabled = epochs.length < 2;
     this.epoch.textContent = String(wanted);
     const chosen = this.runs.map(run => ({run, picture: run.pictures.filter(one => one.epoch <= wanted).pop() || run.pictures[0]}));
-    // While they are the same, what the user points at stays.
+    // Unchanged pictures stay, and with them what the user points at.
     const same = (a, b) => b && a.run.name === b.run.name && a.picture.source === b.picture.source;
     if (!this.failed && chosen.length === this.shown.length && chosen.every((one, i) => same(one, this.shown[i]))) return;
     this.shown = chosen;
@@ -159,13 +159,13 @@ class Pictures {
   /** The surroundings of the pointer in both, enlarged. */
   magnify(image, left, size, [x, y], event) {
     if (x < 0 || y < 0 || x > 1 || y > 1) { this.lens.hidden = true; return; }
-    const part = Math.max(8, Math.round(size / 5)), shown = 150;
-    const from = share => Math.min(Math.max(share * size - part / 2, 0), size - part);
+    const side = Math.max(8, Math.round(size / 5)), shown = 150;
+    const from = share => Math.min(Math.max(share * size - side / 2, 0), size - side);
     const view = (top, title) => {
       const canvas = make("canvas", {width: shown, height: shown});
       const context = canvas.getContext("2d");
       context.imageSmoothingEnabled = false;
-      context.drawImage(image, left + from(x), top + from(y), part, part, 0, 0, shown, shown);
+      context.drawImage(image, left + from(x), top + from(y), side, side, 0, 0, shown, shown);
       return make("figure", {}, canvas, make("figcaption", {}, title));
     };
     this.lens.replaceChildren(view(0, "image"), view(size + gap, "reconstruction"));

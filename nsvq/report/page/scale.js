@@ -20,7 +20,7 @@ const minute = 60, hour = 3600, day = 86400;
 const timeSteps = [1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
   hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day];
 
-/** Seconds that are round as they are read: in minutes and hours. */
+/** Round numbers of seconds, minutes or hours. */
 function timeTicks(low, high, count) {
   const rough = (high - low) / Math.max(count, 1);
   if (rough < 1) return linearTicks(low, high, count);
@@ -30,8 +30,8 @@ function timeTicks(low, high, count) {
 
 function timeText(value) {
   const exact = number => Math.round(number * 1e6) / 1e6, seconds = exact(value);
-  const parts = [[Math.floor(seconds / hour), "h"], [Math.floor(seconds % hour / minute), "min"], [exact(seconds % minute), "s"]];
-  return parts.filter(([number]) => number > 0).map(([number, unit]) => `${number} ${unit}`).join(" ") || "0";
+  const units = [[Math.floor(seconds / hour), "h"], [Math.floor(seconds % hour / minute), "min"], [exact(seconds % minute), "s"]];
+  return units.filter(([number]) => number > 0).map(([number, unit]) => `${number} ${unit}`).join(" ") || "0";
 }
 
 /** Powers of ten or, where there are few, also their doubles and fivefolds. */
@@ -57,8 +57,8 @@ function tickTexts(ticks) {
 
 const ticksOf = ({low, high, log}, count) => log ? logTicks(low, high, count) : linearTicks(low, high, count);
 
-/** The place of `value` in a rising list: the last index whose number is not larger, at least 0. */
-function placeIn(list, value) {
+/** The last index of a rising list whose number is at most `value`; at least 0. */
+function indexIn(list, value) {
   let low = 0, high = list.length;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
@@ -67,13 +67,13 @@ function placeIn(list, value) {
   return low;
 }
 
-/** A step of a run on the x axis in use: between the ends of two epochs in proportion, after the last as before it. */
+/** Where a step of a run is on the x axis in use: in proportion between the ends of two epochs, extrapolated after the last. */
 function onX(run, step) {
   if (page.x === "step") return step;
-  const steps = run.clock.step, other = run.clock[page.x];
+  const steps = run.clock.step, ends = run.clock[page.x];
   if (steps.length < 2) return null;
-  const i = Math.min(placeIn(steps, step), steps.length - 2);
-  return other[i] + (step - steps[i]) * (other[i + 1] - other[i]) / (steps[i + 1] - steps[i]);
+  const i = Math.min(indexIn(steps, step), steps.length - 2);
+  return ends[i] + (step - steps[i]) * (ends[i + 1] - ends[i]) / (steps[i + 1] - steps[i]);
 }
 
 const xText = value => page.x === "time" ? duration(value)
@@ -84,9 +84,9 @@ function axis(low, high, from, to, log) {
   const [a, b] = log ? [Math.log(low), Math.log(high)] : [low, high];
   return {
     low, high, log,
-    place: value => from + ((log ? Math.log(value) : value) - a) / (b - a) * (to - from),
-    value: place => {
-      const inside = a + (place - from) / (to - from) * (b - a);
+    pixel: value => from + ((log ? Math.log(value) : value) - a) / (b - a) * (to - from),
+    value: pixel => {
+      const inside = a + (pixel - from) / (to - from) * (b - a);
       return log ? Math.exp(inside) : inside;
     },
   };

@@ -1,6 +1,6 @@
 // Tables that a click on a heading sorts, alarms, phases, settings, checks.
 
-const longCell = 30;      // characters: no figure, but why there is none
+const longCell = 30;      // characters; longer cells say why there is no figure
 const paperColumns = 12;  // more do not fit on paper
 
 /** `columns`: {title, text}; a cell is {text, value, more}; rows with a value come before those without. */
@@ -63,7 +63,7 @@ function resultsOfSeveral(runs) {
     })]), "results")];
 }
 
-/** Settings that are not the same in all runs shown. */
+/** Settings that differ between the runs shown. */
 function differingSettings(runs) {
   const known = runs.filter(run => Object.keys(run.settings).length > 0);
   if (known.length < 2) return [];
@@ -114,7 +114,7 @@ function phaseTable(runs) {
   return [sortableTable(columns, rows, "phases")];
 }
 
-/** How often an error of train.check was of which size. */
+/** Histograms of the errors that train.check measured. */
 function checkSection(run, several) {
   if (!run.checks) return [];
   const histogram = ({title, bars}) => {
@@ -123,7 +123,7 @@ function checkSection(run, several) {
       make("div", {title: `${bar.range}: ${bar.count}`}, make("span", {}, String(bar.count || "")),
         make("i", {style: `height:${Math.round(120 * bar.count / highest)}px`}), make("small", {}, bar.label)))));
   };
-  return [make("p", {}, `${several ? run.name + ": " : ""}${counted(run.checks.count, "check")} of train.check: how often an error was of which size.`),
+  return [make("p", {}, `${several ? run.name + ": " : ""}${counted(run.checks.count, "check")} of train.check: histograms of its errors.`),
     make("div", {class: "charts"}, ...run.checks.histograms.map(histogram))];
 }
 
