@@ -1,6 +1,6 @@
 # Alone, so that a new commit compiles little, and so that the HTTP library's headers stay out of other files.
 set(program "${PROJECT_SOURCE_DIR}/nsvq/cli/program")
-set_source_files_properties("${program}/version.cpp" "${program}/page_server.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties("${program}/version.cpp" "${PROJECT_SOURCE_DIR}/nsvq/cli/commands/watch.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_include_directories(nsvq_cli SYSTEM PRIVATE ${NSVQ_HTTPLIB_INCLUDE})
 if(NSVQ_HTTPLIB)
   # The layout of its classes depends on how the library was built, which its pkg-config file tells.

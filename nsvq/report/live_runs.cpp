@@ -125,13 +125,12 @@ std::optional<std::string> LiveRuns::codes(const std::string& name) const {
   return script_json(run.codes ? codes_data(*run.codes) : Json{{"no_codes", run.no_codes}});
 }
 
-std::optional<std::vector<std::byte>> LiveRuns::picture(const std::string& name,
-                                                        int64_t epoch) const {
+std::optional<std::string> LiveRuns::picture(const std::string& name, int64_t epoch) const {
   const auto found = find(name);
   if (!found) return std::nullopt;
-  for (const SampleFile& sample : find_samples(*found))
-    if (sample.epoch == epoch) return read_sample(sample);
-  return std::nullopt;
+  const auto png = read_sample({epoch, *found / kSamplesFolder / sample_name(epoch)});
+  if (!png) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(png->data()), png->size());
 }
 
 }  // namespace nsvq

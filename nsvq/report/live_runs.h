@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -25,8 +24,8 @@ class LiveRuns {
   std::optional<std::string> run(const std::string& name) const;
   /// Its codebook (codes_data), or {"no_codes": why}. Loads the newest model.
   std::optional<std::string> codes(const std::string& name) const;
-  /// A picture of its samples/; nullopt if there is none or it is not a whole PNG.
-  std::optional<std::vector<std::byte>> picture(const std::string& name, int64_t epoch) const;
+  /// The PNG of an epoch in its samples/; nullopt if there is none or it is not whole.
+  std::optional<std::string> picture(const std::string& name, int64_t epoch) const;
 
  private:
   std::vector<std::filesystem::path> all() const;
