@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/profile.h"
@@ -12,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
 #include "nsvq/diffusion/latent_sampler.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "nsvq/train/vq/trainer.h"
@@ -19,9 +19,6 @@
 namespace nsvq {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 struct BenchDiffusionArguments {
   std::string recipe;
   JsonArgument json;
@@ -46,7 +43,7 @@ LoadedModel stand_in_tokenizer(const BenchDiffusionArguments& arguments, c10::De
   return {config, make_tokenizer(config, device), {}};
 }
 
-/// The same random latents in every step.
+/// One batch of random latents for every step.
 class RandomLatents : public DiffusionBatches {
  public:
   RandomLatents(std::vector<int64_t> shape, const DiffusionConfig& config, c10::Device device)
@@ -127,8 +124,7 @@ DiffusionConfig bench_diffusion_config(const BenchDiffusionArguments& arguments)
   config.data.train = config.data.val =
       fmt::format("builtin:dead-leaves?size={}&count=1", config.data.size);
   config.latents = "encoder";
-  if (config.train.global_batch > 0)
-    config.train.batch_size = config.train.global_batch;
+  if (config.train.global_batch > 0) config.train.batch_size = config.train.global_batch;
   if (config.classes > 0) {
     throw UserError("diffusion.classes: images that are drawn have no classes; set it to 0");
   }

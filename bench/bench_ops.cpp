@@ -11,6 +11,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/ops/adam/adam.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
@@ -244,10 +245,10 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
   }
   time_adam(table);
   table.finish();
-  const nlohmann::ordered_json json = {{"device", describe(device)},
-                                       {"rounds", rounds},
-                                       {"copy_bytes_per_second", copy},
-                                       {"rows", table.rows()}};
+  const Json json = {{"device", describe(device)},
+                     {"rounds", rounds},
+                     {"copy_bytes_per_second", copy},
+                     {"rows", table.rows()}};
   output.write(json);
 }
 

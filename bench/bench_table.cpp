@@ -11,6 +11,7 @@
 
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/core/error.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -27,9 +28,9 @@ std::string gibibytes(const std::optional<Taken>& taken) {
   return fmt::format("{:.3f}", static_cast<double>(*taken->peak_bytes) / (1 << 30));
 }
 
-nlohmann::ordered_json as_json(const std::optional<Taken>& taken) {
+Json as_json(const std::optional<Taken>& taken) {
   if (!taken) return nullptr;
-  nlohmann::ordered_json json = {{"milliseconds", taken->milliseconds}};
+  Json json = {{"milliseconds", taken->milliseconds}};
   if (taken->peak_bytes) json["peak_bytes"] = *taken->peak_bytes;
   return json;
 }

@@ -2,11 +2,11 @@
 
 #include <c10/core/Device.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/profile.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -31,7 +31,7 @@ class BenchTable {
   BenchTable(c10::Device device, BenchChoice choice, std::vector<std::string> names);
 
   c10::Device device() const { return device_; }
-  const nlohmann::ordered_json& rows() const { return rows_; }
+  const Json& rows() const { return rows_; }
   /// Whether an operator, one of the names, is to be measured.
   bool wants(const std::string& name) const;
   bool wants_sizes(const std::string& sizes) const;
@@ -53,7 +53,7 @@ class BenchTable {
   c10::Device device_;
   BenchChoice choice_;
   std::vector<std::string> names_;
-  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
+  Json rows_ = Json::array();
   std::vector<Profile> profiles_;  ///< one a row, if any
 };
 

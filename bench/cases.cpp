@@ -23,10 +23,10 @@ class Draws {
   torch::Tensor rows_of(const torch::Tensor& matrix, int64_t count) {
     return matrix.index_select(0, at::randint(matrix.size(0), {count}, generator_));
   }
-  /// As rows_of, but a few rows are drawn most of the time.
+  /// Rows of a matrix, a few of them drawn most of the time.
   torch::Tensor uneven_rows_of(const torch::Tensor& matrix, int64_t count) {
-    const auto places = at::rand({count}, generator_).pow(4) * matrix.size(0);
-    return matrix.index_select(0, places.to(at::kLong).clamp_max(matrix.size(0) - 1));
+    const auto rows = at::rand({count}, generator_).pow(4) * matrix.size(0);
+    return matrix.index_select(0, rows.to(at::kLong).clamp_max(matrix.size(0) - 1));
   }
 
  private:
@@ -38,7 +38,7 @@ struct Sizes {
   double scale() const { return 1 / std::sqrt(static_cast<double>(dimension)); }
 };
 
-/// Codes as replacement leaves them: `count` of them, some 64 copies each, so far apart.
+/// Codes after replacement: `count` of them, some 64 copies each, `apart` from each other.
 torch::Tensor copies(Draws& draws, const torch::Tensor& base, int64_t count, double apart) {
   const auto all = base.repeat({(count + base.size(0) - 1) / base.size(0), 1}).slice(0, 0, count);
   return all + draws.normal(all.sizes()) * apart;
@@ -59,7 +59,7 @@ DrawnCodes draw_random(Draws& draws, const Sizes& sizes) {
           draws.normal({sizes.codes, sizes.dimension}) * sizes.scale()};
 }
 
-/// As after training: codes in clusters, latents close to codes.
+/// The state after training: codes in clusters, latents close to codes.
 DrawnCodes draw_clustered(Draws& draws, const Sizes& sizes) {
   const auto codebook = copies(draws, base_codes(draws, sizes), sizes.codes, 0.3 * sizes.scale());
   const auto latents = draws.rows_of(codebook, sizes.latents);
@@ -93,8 +93,8 @@ DrawnCodes draw_uneven(Draws& draws, const Sizes& sizes) {
   return {latents, codebook * (draws.normal({sizes.codes, 1}) * 2).exp()};
 }
 
-/// As replacement leaves codes when few of them had won: thousands of copies of the most used ones,
-/// and latents so far from them.
+/// Codes after replacement when few of them had won: thousands of copies of the most used ones, and
+/// latents `away` from them.
 DrawnCodes draw_crowds(Draws& draws, const Sizes& sizes, double away) {
   const auto base = base_codes(draws, sizes);
   const auto codebook = draws.uneven_rows_of(base, sizes.codes);
@@ -107,13 +107,13 @@ DrawnCodes draw_crowded(Draws& draws, const Sizes& sizes) {
   return draw_crowds(draws, sizes, 0.1 * sizes.scale());
 }
 
-/// As in first epochs, when codes lag: latents are as far from codes as these from each other.
+/// The first epochs, when codes lag: latents are as far from codes as these from each other.
 DrawnCodes draw_far_crowds(Draws& draws, const Sizes& sizes) {
   return draw_crowds(draws, sizes, sizes.scale());
 }
 
-/// As plain vector quantization starts from codes about the origin: the few that won have moved
-/// away, and latents that lie elsewhere are nearest to one of the many small ones.
+/// Plain vector quantization at its start from codes about the origin: the few that won have moved
+/// away, and latents elsewhere are nearest to one of the many small ones.
 DrawnCodes draw_moved(Draws& draws, const Sizes& sizes) {
   const auto small = draws.normal({sizes.codes, sizes.dimension}) / sizes.codes;
   const auto large = draws.normal({1, sizes.dimension}) * sizes.scale() +
@@ -123,7 +123,7 @@ DrawnCodes draw_moved(Draws& draws, const Sizes& sizes) {
           at::where(moved, large, small)};
 }
 
-/// Codes so small that fp64 distances are equal, or in another order, by their rounding.
+/// Codes so small that rounding makes fp64 distances equal or changes their order.
 DrawnCodes draw_tiny_codes(Draws& draws, const Sizes& sizes) {
   auto [latents, codebook] = draw_random(draws, sizes);
   return {latents, codebook * 1e-14};

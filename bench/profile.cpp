@@ -10,6 +10,7 @@
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -93,9 +94,8 @@ std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels) {
   return longest_first(families);
 }
 
-nlohmann::ordered_json print_kernels(const std::string& title, const std::vector<KernelTime>& times,
-                                     int64_t most) {
-  auto json = nlohmann::ordered_json::array();
+Json print_kernels(const std::string& title, const std::vector<KernelTime>& times, int64_t most) {
+  auto json = Json::array();
   fmt::print("| {} | ms | launches |\n|---|---|---|\n", title);
   for (const auto& time : times) {
     if (std::ssize(json) >= most) break;
@@ -123,7 +123,7 @@ void KernelProbe::declare(CLI::App& app) {
 }
 
 void KernelProbe::show_rate(double milliseconds, int64_t units, const std::string& unit,
-                            nlohmann::ordered_json& json) {
+                            Json& json) {
   const double tflops = flops_ / milliseconds / 1e9, share = tflops / peak_tflops_;
   fmt::print("convolutions: {:.3g} GFLOP {} {}, so {:.3g} TFLOP/s{}\n",
              flops_ / static_cast<double>(units) / 1e9, unit == "image" ? "an" : "a", unit, tflops,
@@ -132,7 +132,7 @@ void KernelProbe::show_rate(double milliseconds, int64_t units, const std::strin
   if (peak_tflops_ > 0) json["share_of_peak"] = share;
 }
 
-void KernelProbe::show_kernels(const Work& work, c10::Device device, nlohmann::ordered_json& json) {
+void KernelProbe::show_kernels(const Work& work, c10::Device device, Json& json) {
   if (kernels_ == 0) return;
   const auto all = profile_kernels(work, device, /*calls=*/3);
   auto& profile = json["profile"];

@@ -3,11 +3,11 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "nsvq/cli/bench/bench.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -29,8 +29,7 @@ std::vector<KernelTime> profile_kernels(const Work& work, c10::Device device, in
 std::vector<KernelTime> by_family(const std::vector<KernelTime>& kernels);
 
 /// Prints a table of the first `most` of them; returns it.
-nlohmann::ordered_json print_kernels(const std::string& title, const std::vector<KernelTime>& times,
-                                     int64_t most);
+Json print_kernels(const std::string& title, const std::vector<KernelTime>& times, int64_t most);
 
 /// Throws UserError for a profile (`kernels` > 0) of the CPU.
 void require_gpu_for_kernels(int kernels, c10::Device device);
@@ -41,9 +40,8 @@ class KernelProbe : public BenchProbe {
   void declare(CLI::App& app) override;
   void check(c10::Device device) const override { require_gpu_for_kernels(kernels_, device); }
   void call_once(const Work& work) override { flops_ = convolution_flops(work); }
-  void show_rate(double milliseconds, int64_t units, const std::string& unit,
-                 nlohmann::ordered_json& json) override;
-  void show_kernels(const Work& work, c10::Device device, nlohmann::ordered_json& json) override;
+  void show_rate(double milliseconds, int64_t units, const std::string& unit, Json& json) override;
+  void show_kernels(const Work& work, c10::Device device, Json& json) override;
 
  private:
   int kernels_ = 0;         ///< longest kernels to show; 0: no profile

@@ -1,5 +1,5 @@
-#include "nsvq/io/formats/json.h"
 #include "nsvq/report/chart.h"
+#include "nsvq/io/formats/json.h"
 
 #include <fmt/format.h>
 

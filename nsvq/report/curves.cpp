@@ -31,7 +31,7 @@ std::string with_shown(const std::string& title, size_t all, size_t most) {
   return all <= most ? title : fmt::format("{} ({} of {})", title, most, all);
 }
 
-/// What no curve names: one curve a key, with a line for every kind of record that has it.
+/// Keys that no curve names: one curve a key, with a line for every kind of record that has it.
 CurveTopic other_curves(const RunLog& log) {
   const auto known = known_keys();
   const std::set<std::string> events = {"phase", "alarm", "check"};  // checks have histograms

@@ -62,8 +62,7 @@ void add_settings(Json& data, const fs::path& path) {
 }
 
 /// The newest pictures whose bytes fit, in the order of their epochs.
-Json pictures_inside(const std::vector<SampleFile>& samples, size_t most_bytes,
-                         Json& data) {
+Json pictures_inside(const std::vector<SampleFile>& samples, size_t most_bytes, Json& data) {
   auto pictures = Json::array();
   size_t bytes = 0;
   for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {

@@ -48,8 +48,7 @@ Json clock_data(const RunLog& log) {
     seconds.push_back(seconds.back() + (std::isfinite(more) ? std::max(more, 0.0) : 0));
   }
   const size_t every = (steps.size() - 1) / kMostEpochs + 1;
-  Json clock = {
-      {"step", Json::array()}, {"epoch", Json::array()}, {"time", Json::array()}};
+  Json clock = {{"step", Json::array()}, {"epoch", Json::array()}, {"time", Json::array()}};
   for (size_t i = 0; i < steps.size();
        i = i + 1 < steps.size() ? std::min(i + every, steps.size() - 1) : i + 1) {
     clock["step"].push_back(short_number(steps[i]));

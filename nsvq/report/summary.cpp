@@ -18,10 +18,10 @@ namespace {
 struct Quantity {
   std::string key;
   MetricDisplay display;
-  bool known;  ///< to the registry: which way is up
+  bool known;  ///< to the registry, which tells its direction
 };
 
-/// What the evaluations hold: metrics in the order of the registry, then the others by name.
+/// The metrics of the evaluations in the order of the registry, then unknown ones by name.
 std::vector<Quantity> quantities(const std::vector<const Record*>& evals) {
   std::set<std::string> seen;
   for (const Record* eval : evals)
@@ -44,7 +44,7 @@ double value_of(const Record& record, const std::string& key) {
   return found == record.values.end() ? std::nan("") : found->second;
 }
 
-/// Null where nothing is finite or nobody knows which way is up.
+/// The best evaluation; null where nothing is finite or the direction of the metric is not known.
 const Record* best_of(const std::vector<const Record*>& evals, const Quantity& quantity) {
   if (!quantity.known) return nullptr;
   const Record* best = nullptr;

@@ -34,7 +34,7 @@ struct MetricResult {
   Figure last, best, first;  ///< best: "–" where the registry lacks the metric
 };
 
-/// What the evaluations hold: metrics in the order of the registry, then others by name. Empty
+/// The metrics of the evaluations in the order of the registry, then unknown ones by name. Empty
 /// without evaluations.
 std::vector<MetricResult> results(const RunLog& log);
 

@@ -4,7 +4,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/bench/run.h"
 #include "tests/cli/model_file.h"
 #include "tests/train/tiny.h"

@@ -17,8 +17,8 @@ TEST(BenchTokenize, TimesAModelOnResidentImages) {
   const TemporaryFolder folder;
   const auto model = (folder / "model.safetensors").string(), out = (folder / "t.json").string();
   write_model_file(model, tiny_config());
-  const auto result = run({"bench", "tokenize", model, "--device", "cpu", "--rounds", "1",
-                           "--json", out});
+  const auto result =
+      run({"bench", "tokenize", model, "--device", "cpu", "--rounds", "1", "--json", out});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"batch 8", "images/s", "| encoder |", "| search |"});
   std::ifstream file(out);

@@ -3,7 +3,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/folder.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
 #include "tests/error_of.h"

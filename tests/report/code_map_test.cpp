@@ -63,7 +63,7 @@ class CodeMapOfRun : public ::testing::Test {
 };
 
 TEST_F(CodeMapOfRun, CoordinatesOfTheCodesAndTokensOfTheSamples) {
-  // Of 8 bits, as the picture has them.
+  // Values of 8 bits, like those of the picture.
   const auto images = torch::randint(0, 256, {3, 3, 16, 16}).div(127.5).sub(1);
   put_samples(torch::zeros({3, 3, 16, 16}), "epoch-0001.png");
   put_samples(images, "epoch-0004.png");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "nsvq/core/device.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -110,7 +111,7 @@ std::string MemoryUse::text() const {
          (reserved_gib ? fmt::format(", {:.2f} GiB reserved", *reserved_gib) : "");
 }
 
-void MemoryUse::add_to(nlohmann::ordered_json& json) const {
+void MemoryUse::add_to(Json& json) const {
   json["peak_gib"] = peak_gib;
   if (reserved_gib) json["peak_reserved_gib"] = *reserved_gib;
 }

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
@@ -51,7 +52,7 @@ torch::Tensor random_images(int64_t batch, int64_t size, c10::Device device);
 struct MemoryUse {
   explicit MemoryUse(c10::Device device);
   std::string text() const;  ///< "1.25 GiB at most, 2.00 GiB reserved"
-  void add_to(nlohmann::ordered_json& json) const;
+  void add_to(Json& json) const;
 
   double peak_gib;
   std::optional<double> reserved_gib;
@@ -71,9 +72,9 @@ class BenchProbe {
   virtual void call_once(const Work& work) { work(); }
   /// Prints and keeps the rate of the counted FLOPs; a call makes so many `unit`s ("image").
   virtual void show_rate(double /*milliseconds*/, int64_t /*units*/, const std::string& /*unit*/,
-                         nlohmann::ordered_json&) {}
+                         Json&) {}
   /// Prints and keeps the times of the work's kernels.
-  virtual void show_kernels(const Work&, c10::Device, nlohmann::ordered_json&) {}
+  virtual void show_kernels(const Work&, c10::Device, Json&) {}
 };
 
 using SharedProbe = std::shared_ptr<BenchProbe>;

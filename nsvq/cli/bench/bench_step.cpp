@@ -9,6 +9,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/vq/trainer.h"
@@ -16,9 +17,6 @@
 namespace nsvq {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 struct BenchStepArguments {
   Sources data;
   std::string recipe;

@@ -12,6 +12,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokens/token_check.h"
@@ -22,9 +23,6 @@
 namespace nsvq {
 
 namespace {
-
-using BenchJson = nlohmann::ordered_json;
-
 struct BenchTokenizeArguments {
   Sources data;
   std::string model, device = "auto";
@@ -69,8 +67,7 @@ Subject::Subject(const BenchTokenizeArguments& arguments)
 /// Prints results as rows of a table and keeps them for a JSON file.
 class Figures {
  public:
-  Figures(const Subject& subject, BenchJson& json)
-      : batch_(subject.loader.batch_size), json_(json) {
+  Figures(const Subject& subject, Json& json) : batch_(subject.loader.batch_size), json_(json) {
     fmt::print("| part, alone | images/s | ms a batch |\n|---|---|---|\n");
   }
 
@@ -88,12 +85,12 @@ class Figures {
 
  private:
   int64_t batch_;
-  BenchJson& json_;
+  Json& json_;
 };
 
 /// Times encoding of images that are already on the device: the upper limit for `tokenize`.
 torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
-                             BenchJson& json) {
+                             Json& json) {
   const int64_t batch = subject.loader.batch_size;
   const auto images =
       random_images(batch, subject.session.config().data.size, subject.session.device());
@@ -166,7 +163,7 @@ double tokenizing_rate(Subject& subject, const std::shared_ptr<const Source>& so
 
 /// Times the parts that `tokenize` runs concurrently, then `tokenize` itself.
 void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
-                BenchJson& json) {
+                Json& json) {
   std::shared_ptr<const Source> source = open_source(arguments.data);
   if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
   Loader loader(source, subject.loader);
@@ -202,9 +199,9 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
   Subject subject(arguments);
   arguments.probe->check(subject.session.device());
   subject.session.require_tokens();
-  BenchJson json = {{"device", describe(subject.session.device())},
-                    {"precision", name_of(subject.session.tokenizer()->precision)},
-                    {"batch_size", subject.loader.batch_size}};
+  Json json = {{"device", describe(subject.session.device())},
+               {"precision", name_of(subject.session.tokenizer()->precision)},
+               {"batch_size", subject.loader.batch_size}};
   {
     const AutocastCacheGuard cached_casts;
     const auto images = bench_resident(subject, arguments, json);

@@ -35,7 +35,7 @@ std::vector<fs::path> runs_named(const std::string& name) {
                     fs::exists(name, ignored) ? "not a run's folder" : "no such folder");
   }
   auto runs = find_runs(name);
-  // Of a run that was copied, perhaps its log alone.
+  // A copied run may be its log alone.
   if (runs.empty() && fs::exists(fs::path(name) / kMetricsFile, ignored)) runs.push_back(name);
   if (runs.empty()) throw UserError("{}: no run in it or below", name);
   return runs;
