@@ -33,7 +33,7 @@ NOT_OURS = {"openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "impr
             "torch/torch.h"}
 FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
                    "--max-restarts", "--gtest_filter", "--ntasks-per-node", "--nodes", "--preset", "--label",
-                   "--label-exclude", "--logdir", "--kernels", "--only", "--sizes", "--help", "--version"}
+                   "--label-exclude", "--logdir", "--help", "--version"}
 COMMAND = r"(?:(?:make|cmake|ninja|python3?|ctest)|(?:NSVQ_\w+=\S+ )*(?:build|scripts|tests|bench)/\S+) "
 COMMAND_LINE = r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^(?:scripts|bench|tests|build)/"
 BENCH_COMMANDS = {"ops", "step", "diffusion", "tokenize"}
@@ -52,10 +52,10 @@ def tree():
 
 
 @functools.cache
-def sources(ends):
-    """The text of all files with one of these ends."""
+def sources(ends, folders=("",)):
+    """The text of all files with one of these ends, below folders."""
     return "\n".join((ROOT / path).read_text(errors="replace") for path in sorted(tree())
-                     if path.endswith(ends) and (ROOT / path).is_file())
+                     if path.startswith(folders) and path.endswith(ends) and (ROOT / path).is_file())
 
 
 class Program:
@@ -69,11 +69,11 @@ class Program:
         line = r'^ *"?([\w -]*\*?)"?\*?\) candidates="([^"]*)"'
         for command, words in re.findall(line, self.run("completion", "bash"), re.M):
             self.words[tuple(command.rstrip("*").split())] = set(words.split())
-        own = re.findall(r'add_argument\("(--[a-z][\w-]*)', sources((".py",)))
-        self.all_options = FOREIGN_OPTIONS.union(own, *self.words.values())
+        self.all_options = FOREIGN_OPTIONS.union(*self.words.values(), *map(self.bench_options, BENCH_COMMANDS))
+        self.all_options |= set(re.findall(r'add_argument\("(--[a-z][\w-]*)', sources((".py",))))
 
-    def run(self, *words):
-        done = subprocess.run([self.path, *words], capture_output=True, text=True)
+    def run(self, *words, program=None):
+        done = subprocess.run([program or self.path, *words], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"docs.py: {self.path} {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
@@ -88,6 +88,13 @@ class Program:
 
     def options(self, *command):
         return {word for word in self.words.get(command, ()) if word.startswith("--")}
+
+    @functools.cache
+    def bench_options(self, command):
+        """Options of `nsvq_bench`, which is not always built; then those that its sources name."""
+        program = Path(self.path).with_name("nsvq_bench")
+        text = self.run(command, "--help", program=program) if program.exists() else sources((".cpp",), ("bench/", "nsvq/cli/"))
+        return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
 
 
 def braces(path):
@@ -293,8 +300,10 @@ class Document:
     def check_nsvq(self, number, name, words):
         plain = [word for word in words if re.fullmatch(r"[a-z][\w-]*", word)]
         if name == "nsvq_bench":
-            if words and words[0].islower() and words[0] not in BENCH_COMMANDS:
+            if words and words[0] not in BENCH_COMMANDS:
                 self.report(number, f"no such command nsvq_bench {words[0]}")
+            elif words:
+                self.check_options(number, f"nsvq_bench {words[0]}", words, self.program.bench_options(words[0]))
             return
         if words[:1] == ["help"]:
             words = words[1:]
@@ -314,11 +323,13 @@ class Document:
             for row in words[words.index("--rows") + 1].split(","):
                 if not re.search(rf"^  {re.escape(row)}:$", sources((".yaml",)), re.M):
                     self.report(number, f"no experiment has a row {row}")
-        known = self.program.options(*command)
+        self.check_options(number, f"nsvq {' '.join(command)}", words, self.program.options(*command))
+
+    def check_options(self, number, command, words, known):
         for word in words:
             option = re.split(r"[=,|]", word)[0]
             if option.startswith("--") and option not in known:
-                self.report(number, f"nsvq {' '.join(command)} has no option {option}")
+                self.report(number, f"{command} has no option {option}")
 
     def check_filter(self, number, patterns):
         for pattern in patterns.strip("'\"").split(":"):
