@@ -77,7 +77,7 @@ Json bench_training(const DiffusionConfig& config, const BenchDiffusionArguments
   const auto step = [&] { loop.step_for_benchmark(batches.batch(), {}); };
   arguments.probe->call_once(step);
   for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-  // What the eager steps allocated: of a graph's pool the statistics know only what is reserved.
+  // Measured after the eager steps: statistics of a graph's pool tell only what is reserved.
   const MemoryUse memory(device);
   const auto taken = time_work(step, device, arguments.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
@@ -118,7 +118,7 @@ Json bench_sampling(const DiffusionConfig& config, const BenchDiffusionArguments
   return json;
 }
 
-/// The recipe, with latents that are drawn.
+/// The recipe with random latents.
 DiffusionConfig bench_diffusion_config(const BenchDiffusionArguments& arguments) {
   auto config = load_config<DiffusionConfig>(arguments.recipe, arguments.overrides);
   config.data.train = config.data.val =

@@ -32,7 +32,7 @@ using Tensor = torch::Tensor;
 constexpr uint64_t kSeed = 0;
 constexpr double kTau = 0.35, kCommitment = 0.25, kEps = 1e-6;
 
-/// In the order in which they are measured.
+/// Names of the operators in the order in which they are measured.
 const std::vector<std::string> kOperators = {"nearest_codes",
                                              "nearest_codes_cosine",
                                              "ns_search",
@@ -52,13 +52,14 @@ struct BenchOpsArguments {
   BenchChoice choice;
 };
 
-/// Gradients go at once: they would add to the next ones and hide in what was there before.
+/// Runs the backward pass and clears the gradients: they would add to the next ones, and their
+/// memory would count as allocated before.
 void backward(const Tensor& loss, std::initializer_list<Tensor> leaves) {
   loss.backward();
   for (const auto& leaf : leaves) leaf.mutable_grad().reset();
 }
 
-/// Embedding, commitment and NS loss, as a quantizer in plain tensor operations has them.
+/// Embedding, commitment and NS loss of a quantizer in plain tensor operations.
 Tensor plain_quantizer(const Tensor& latents, const Tensor& codebook) {
   const auto indices = nearest_codes_reference(latents, codebook);
   const auto codes = codebook.index_select(0, indices);
@@ -79,7 +80,7 @@ double product_flops(const CodeCase& one) {
   return static_cast<double>(2 * one.latents * one.codes * one.dimension);
 }
 
-/// The gradient once the winners are known, where it is not computed with them.
+/// The gradient of the codebook alone, given the winners.
 void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& latents,
                         const Tensor& codebook) {
   if (!table.wants("ns_codebook_grad")) return;
@@ -130,8 +131,8 @@ void time_codes(BenchTable& table, const CodeCase& one) {
       });
 }
 
-/// A draw by logits and its gradients, as gumbel's: a product forward, which is made again backward
-/// with three others.
+/// Codes drawn by logits, with gradients, as quantizer gumbel draws them: one product forward, and
+/// backward that product again with three others.
 void time_choice(BenchTable& table) {
   if (!table.wants("gumbel_softmax + backward")) return;
   const int64_t rows = table.device().is_cpu() ? 1024 : 8192, codes = 8192, dimension = 128;

@@ -138,7 +138,7 @@ void show_step(const Work& step, const TokenizerConfig& config, const BenchStepA
                c10::Device device, Json& json) {
   arguments.probe->call_once(step);
   for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-  // What the eager steps allocated: of a graph's pool the statistics know only what is reserved.
+  // Measured after the eager steps: statistics of a graph's pool tell only what is reserved.
   const MemoryUse memory(device);
   const auto taken = time_work(step, device, arguments.rounds);
   if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
@@ -153,7 +153,7 @@ void show_step(const Work& step, const TokenizerConfig& config, const BenchStepA
   fmt::print("\n");
 }
 
-/// The recipe, with images that are drawn and not read.
+/// The recipe with generated images.
 TokenizerConfig bench_config(const BenchStepArguments& arguments) {
   auto config = load_config(arguments.recipe, arguments.overrides);
   config.data.train = config.data.val = fmt::format("builtin:dead-leaves?size={}&count={}",
@@ -176,7 +176,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   Json json = {{"device", describe(device)},
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
-  {  // The parts get the memory of the whole.
+  {  // The trainer is gone before its modules are timed.
     Trainer trainer(config, folder / "run", make_single_group());
     const auto images = random_images(config.train.batch_size, config.data.size, device);
     const auto step = [&] { trainer.step_for_benchmark(images, phase); };

@@ -161,7 +161,7 @@ double tokenizing_rate(Subject& subject, const std::shared_ptr<const Source>& so
   });
 }
 
-/// Times the parts that `tokenize` runs concurrently, then `tokenize` itself.
+/// Times the stages that `tokenize` runs concurrently, then `tokenize` itself.
 void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
                 Json& json) {
   std::shared_ptr<const Source> source = open_source(arguments.data);

@@ -179,7 +179,7 @@ class Chart {
       elsewhere(point) ? make("small", {}, ` at ${this.xText(point.x)}`) : null));
     if (more > 0) rows.push(make("div", {}, `and ${more} more`));
     this.box.replaceChildren(make("div", {class: "quiet"}, this.xText(at)), ...rows);
-    // On the side of the cursor that has more room.
+    // Beside the cursor where there is more room.
     const left = x > width / 2;
     this.box.style.left = left ? "auto" : `${x + 24}px`;
     this.box.style.right = left ? `${width - x + 24}px` : "auto";

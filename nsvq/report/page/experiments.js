@@ -31,7 +31,7 @@ class ExperimentChart extends Chart {
     return this.isLogX() ? [low / 2, low * 2] : [low - 1, low + 1];
   }
 
-  /** Charts beside each other share what lies between the least and the greatest of all. */
+  /** Charts beside each other share one range of y. */
   yRange(low, high, log) {
     const own = super.yRange(low, high, log), shared = this.description.yRange;
     if (!shared || this.zoom()) return own;

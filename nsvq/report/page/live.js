@@ -1,6 +1,6 @@
 // `nsvq watch`: data that the page fetches, and fetches again while runs go on.
 
-const pause = 3000;  // milliseconds between two looks at the list of runs, or more where fetching takes long
+const pause = 3000;  // milliseconds between two requests for the list of runs; more where fetching takes long
 const together = 3;  // requests at a time: a run with a long log does not hold up the others
 
 async function fetchJson(address) {
