@@ -12,7 +12,7 @@ struct Launch {
   int local_size = 1;   ///< processes on this machine
   std::string address;  ///< host of the store through which the ranks meet
   int port = 0;
-  bool agent_store = false;  ///< the launcher holds the store; otherwise rank 0 does
+  bool agent_store = false;  ///< the launcher holds the store, not rank 0
   int attempt = 0;           ///< restarts by the launcher before this one
 
   bool alone() const { return size == 1; }
