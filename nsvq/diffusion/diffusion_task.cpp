@@ -199,7 +199,7 @@ void DiffusionTask::initialise(Journal& /*journal*/) {
   }
 }
 
-/// The loss of the averaged weights, with the same noise in every evaluation.
+/// The loss of the averaged weights, with equal noise in every evaluation.
 std::map<std::string, double> DiffusionTask::evaluate(const RunState& /*state*/) {
   const torch::NoGradGuard no_grad;
   auto sums = at::zeros({2}, at::device(device_).dtype(at::kDouble));
@@ -242,7 +242,7 @@ std::optional<Image> DiffusionTask::sample_picture() {
 }
 
 TensorFile DiffusionTask::model(const RunState& state) {
-  // By either way to go on, with the recipe or by the run's folder, the file is the same.
+  // Absolute paths: the file does not depend on whether a run goes on by its recipe or its folder.
   const auto config = with_absolute_paths(config_);
   return diffusion_contents(
       named_tensors(*averaged_), config, {config.tokenizer, latents_.sha256()},

@@ -55,7 +55,7 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
       flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
-      // Before anything is made by the recipe: one that is not the run's may ask for any size.
+      // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
       from_(checkpoint_to_resume(run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
                                    require_settings_of(config, checkpoint, folder.string());

@@ -11,7 +11,8 @@ torch::Tensor common_norm(const std::vector<torch::Tensor>& tensors) {
   return at::stack(at::_foreach_norm(tensors)).norm();
 }
 
-/// As torch.nn.utils.clip_grad_norm_ has it: keeps the L2 norm of all gradients at most `most`.
+/// Keeps the L2 norm of all gradients at most `most`, by the formula of
+/// torch.nn.utils.clip_grad_norm_.
 torch::Tensor clipping_factor(const std::vector<torch::Tensor>& gradients, double most) {
   return (most / (common_norm(gradients) + 1e-6)).clamp_max(1).to(at::kFloat);
 }
@@ -104,6 +105,15 @@ Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_sca
   Adam::Parameters parameters;
   for (const auto& item : module.named_parameters()) {
     parameters.push_back({item.key(), item.value(), lr_scale});
+  }
+  return parameters;
+}
+
+Adam::Parameters named_parameters(const torch::nn::Module& module,
+                                  const std::map<std::string, double>& lr_scales) {
+  auto parameters = named_parameters(module);
+  for (auto& parameter : parameters) {
+    parameter.lr_scale = lr_scales.at(parameter.name.substr(0, parameter.name.find('.')));
   }
   return parameters;
 }

@@ -3,12 +3,13 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nsvq/nn/named_tensors.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/optimizer.h"
 #include "nsvq/train/weight_average.h"
 
 namespace nsvq {
@@ -25,27 +26,28 @@ class Adam {
   };
   using Parameters = std::vector<Parameter>;
 
-  /// `average`, if given, is moved by every step.
+  /// Every step also moves `average`, if given.
   Adam(const Parameters& parameters, const OptimizerConfig& config,
        const WeightAverage* average = nullptr);
 
   /// Factor on the learning rate from now on, also in CUDA graphs that were captured before.
   void set_lr_factor(double factor);
-  /// The average's decay from the next step on, fp32 on the device, in place of its own, for
-  /// parameters that have gradients. One that is computed within a captured step is so in each.
+  /// The average's decay from the next step on, fp32 on the device, instead of its own, for
+  /// parameters that have gradients. Where it is computed within a captured step, each replay
+  /// computes it.
   void set_average_decay(const torch::Tensor& decay) { average_decay_now_ = decay; }
   /// The learning rate without the parameters' own factors, fp32 on the device.
   torch::Tensor lr() const { return (lr_factor_ * config_.lr).to(at::kFloat); }
   /// Changes nothing if `skip`, a boolean on the device or undefined, is true.
   void step(const torch::Tensor& skip = {});
-  /// Sets the gradients to nothing.
+  /// Leaves all gradients undefined.
   void clear_gradients();
   /// Zeroes the moments of some rows of a parameter, [rows] of booleans: they were overwritten.
   void reset_rows(const torch::Tensor& parameter, const torch::Tensor& rows);
   /// Moments and step counts by "name.moment1", "name.moment2", "name.steps": what a checkpoint
   /// keeps.
   TensorMap state() const;
-  /// Throws UserError, calling the state's origin `from`, when it is of other parameters.
+  /// Throws UserError, calling the state's origin `from`, when it does not fit the parameters.
   void load(const TensorMap& state, const std::string& from);
 
  private:
@@ -64,6 +66,9 @@ class Adam {
 
 /// A module's parameters with the names that its files use.
 Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_scale = 1);
+/// With a factor on the learning rate for each of the module's parts, by the part's name.
+Adam::Parameters named_parameters(const torch::nn::Module& module,
+                                  const std::map<std::string, double>& lr_scales);
 
 /// The gradients that a module's parameters have.
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);

@@ -12,8 +12,8 @@
 
 namespace nsvq {
 
-/// While it lives, this thread's GPU work goes to a side stream, as CUDA graph capture requires.
-/// Nothing on a CPU.
+/// While it lives, this thread's GPU work goes to a side stream, as CUDA graph capture requires. No
+/// effect on a CPU.
 class SideStreamGuard {
  public:
   explicit SideStreamGuard(c10::Device device);
@@ -34,8 +34,8 @@ class CudaGraph {
 };
 
 /// Captures the kernels of `work` without running them; the current stream must be that of a
-/// SideStreamGuard. Throws RunError if the work synchronises with the host, after which the process
-/// can do little else.
+/// SideStreamGuard. Throws RunError if the work synchronises with the host, after which the device
+/// cannot be relied on.
 std::unique_ptr<CudaGraph> capture_graph(const std::function<void()>& work, c10::Device device);
 
 /// The CUDA graph of the steps of one kind. The first 3 steps of a kind run eagerly, since cuDNN
@@ -48,7 +48,7 @@ class StepGraph {
   using Batch = std::vector<torch::Tensor>;
   using Work = std::function<void(const Batch&)>;
   /// Replays the step on a batch, captured from `step` if need be; false if this step is to run
-  /// eagerly. A new kind, or a batch of other shapes, is captured anew.
+  /// eagerly. A new kind, or a batch of different shapes, is captured anew.
   bool replay(const std::string& kind, const Batch& batch, const Work& step);
 
  private:

@@ -18,7 +18,7 @@ namespace nsvq {
 /// every rank. A parameter that is frozen, or that the step does not reach, does not travel.
 class GradientBuckets {
  public:
-  /// `type`: in which gradients are summed.
+  /// Gradients are summed as `type`.
   GradientBuckets(const torch::nn::Module& module, Group& group, at::ScalarType type);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;

@@ -20,13 +20,6 @@ double lr_factor(const LrScheduleConfig& schedule, int64_t step, int64_t steps) 
   return schedule.final_share + (1 - schedule.final_share) * left;
 }
 
-double discriminator_lr_factor(const Config& config, int64_t step, int64_t steps) {
-  const auto& schedule = config.optimizer.discriminator_schedule;
-  if (schedule.shape == "same") return lr_factor(config.optimizer.schedule, step, steps);
-  const int64_t start = config.adversarial.start_step;
-  return lr_factor(schedule, std::max<int64_t>(0, step - start), steps - start);
-}
-
 std::string note_on_schedule(const std::string& section, const LrScheduleConfig& schedule,
                              int64_t steps) {
   if (schedule.shape == "same" || steps <= 0) return "";

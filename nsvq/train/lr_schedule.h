@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/optimizer.h"
 
 namespace nsvq {
 
@@ -11,12 +11,8 @@ namespace nsvq {
 /// at the end.
 double lr_factor(const LrScheduleConfig& schedule, int64_t step, int64_t steps);
 
-/// Factor on the discriminator's rate in step `step` of a run of `steps` steps. A schedule of its
-/// own counts from adversarial.start_step on; "same" is the generator's factor.
-double discriminator_lr_factor(const Config& config, int64_t step, int64_t steps);
-
-/// A line for a schedule that does not fit a run of so many steps; empty if it does. `section` is
-/// that of its settings.
+/// A line for a schedule that does not fit a run of so many steps; empty if it does. `section`
+/// names its settings.
 std::string note_on_schedule(const std::string& section, const LrScheduleConfig& schedule,
                              int64_t steps);
 

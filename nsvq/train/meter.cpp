@@ -72,7 +72,7 @@ void Meter::reset() {
 }
 
 TensorMap Meter::state() const {
-  // By groups, so that sums go on in the same order.
+  // By groups, so that sums keep their order.
   TensorMap state;
   int groups = 0;
   for (const auto& [names, sums] : sums_) {

@@ -48,7 +48,7 @@ class Meter {
   void load(const TensorMap& state, const std::string& prefix);
 
  private:
-  /// Of scalars that come together.
+  /// Sums of one set of names.
   struct Sums {
     torch::Tensor values;  ///< [names] fp64
     torch::Tensor count;   ///< of steps, fp64
@@ -56,7 +56,7 @@ class Meter {
   struct Total {
     double sum = 0, count = 0;
   };
-  /// By name: which ones come together depends on the kind of step.
+  /// By name, over all sets: which names come together depends on the kind of step.
   std::map<std::string, Total> totals() const;
 
   std::map<std::vector<std::string>, Sums> sums_;

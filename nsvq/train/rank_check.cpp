@@ -8,7 +8,7 @@ namespace nsvq {
 
 namespace {
 
-/// A number of a tensor's bits and their places, on its device.
+/// A checksum of a tensor's bytes and their positions, on its device.
 torch::Tensor fingerprint(const torch::Tensor& tensor) {
   if (tensor.numel() == 0) return at::zeros({}, tensor.options().dtype(at::kLong));
   const auto words = tensor.detach().contiguous().reshape({-1}).view(at::kByte).to(at::kLong);
@@ -26,9 +26,9 @@ std::string first_difference(Group& group, const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) mine.push_back(fingerprint(tensor).cpu());
   const auto all = gather(group, at::stack(mine));
   const auto differs = all.ne(all[0]).any(0);
-  int64_t place = 0;
+  int64_t index = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (differs[place++].item<bool>()) return name;
+    if (differs[index++].item<bool>()) return name;
   }
   return "";
 }

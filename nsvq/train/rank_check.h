@@ -11,7 +11,7 @@ namespace nsvq {
 /// tensors of the same names and shapes.
 std::string first_difference(Group& group, const TensorMap& tensors);
 
-/// Throws RunError naming it, with `when` as the place in the run.
+/// Throws RunError naming it; `when` says at which point of the run.
 void require_equal_ranks(Group& group, const TensorMap& tensors, const std::string& when);
 
 }  // namespace nsvq

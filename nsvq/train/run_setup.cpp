@@ -1,17 +1,68 @@
 #include "nsvq/train/run_setup.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/train/checkpoint_broadcast.h"
+#include "nsvq/runs/folder.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+json shapes_of(const TensorMap& tensors) {
+  json shapes = json::object();
+  for (const auto& [name, tensor] : tensors) {
+    shapes[name] = {{"type", static_cast<int>(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()}};
+  }
+  return shapes;
+}
+
+TensorMap empty_tensors(const json& shapes) {
+  TensorMap tensors;
+  for (const auto& [name, one] : shapes.items()) {
+    const auto type = static_cast<at::ScalarType>(one.at("type").get<int>());
+    tensors[name] = at::empty(one.at("shape").get<std::vector<int64_t>>(), type);
+  }
+  return tensors;
+}
+
+std::string describe(const std::optional<Checkpoint>& checkpoint) {
+  if (!checkpoint) return json{{"present", false}}.dump();
+  return json{{"present", true},
+              {"state", state_to_json(checkpoint->state, checkpoint->logs)},
+              {"metadata", checkpoint->model.metadata},
+              {"model", shapes_of(checkpoint->model.tensors)},
+              {"training", shapes_of(checkpoint->training)}}
+      .dump();
+}
+
+/// Rank 0's checkpoint on every rank, so that only rank 0 reads files; nullopt if it has none.
+std::optional<Checkpoint> broadcast_checkpoint(std::optional<Checkpoint> checkpoint, Group& group) {
+  if (group.size() == 1) return checkpoint;
+  const auto told = json::parse(broadcast_text(group, describe(checkpoint)));
+  if (!told.at("present").get<bool>()) return std::nullopt;
+  if (!group.leads()) {
+    auto [state, logs] = state_from_json(told.at("state"), "rank 0's checkpoint");
+    checkpoint = Checkpoint{state, logs, {}, empty_tensors(told.at("training"))};
+    checkpoint->model.tensors = empty_tensors(told.at("model"));
+    checkpoint->model.metadata = told.at("metadata").get<std::map<std::string, std::string>>();
+  }
+  for (const auto* tensors : {&checkpoint->model.tensors, &checkpoint->training}) {
+    for (const auto& [name, tensor] : *tensors) group.broadcast({tensor});
+  }
+  return checkpoint;
+}
+
+}  // namespace
 
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group) {
   if (settings.threads == 0 && group.local_size() > 1) {
@@ -34,8 +85,7 @@ std::optional<Checkpoint> checkpoint_to_resume(
   if (start == Start::resume && group.leads()) {
     if (const auto folder = newest_checkpoint(run)) {
       checkpoint = load_checkpoint(*folder);
-      if (const auto name = fmt::format("step-{}", checkpoint->state.step);
-          folder->filename() != name) {
+      if (const auto name = checkpoint_name(checkpoint->state.step); folder->filename() != name) {
         throw UserError("{0}: state.json: the checkpoint is of step {1}; rename the folder to {2}",
                         folder->string(), checkpoint->state.step, name);
       }
@@ -53,8 +103,8 @@ std::unique_ptr<RunDirectory> open_run_directory(const fs::path& run, Start star
     return std::make_unique<RunDirectory>(RunDirectory::create(run, settings));
   }
   if (from) {
-    const auto name = fmt::format("step-{}", from->state.step);
-    log("resuming {} from {}", run.string(), (run / "checkpoints" / name).string());
+    const auto name = checkpoint_name(from->state.step);
+    log("resuming {} from {}", run.string(), (run / kCheckpointsFolder / name).string());
   } else {
     log("{}: no checkpoint to continue from, so the run starts over", run.string());
   }

@@ -9,8 +9,8 @@
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/runs/checkpoint.h"
-#include "nsvq/runs/run_choice.h"
-#include "nsvq/runs/run_directory.h"
+#include "nsvq/runs/choice.h"
+#include "nsvq/runs/directory.h"
 
 namespace nsvq {
 
@@ -19,14 +19,14 @@ namespace nsvq {
 /// `settings` for one of several processes that share a machine's cores.
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group);
 
-/// `lock` or, of rank 0 where there is none and a run is to resume, the run's, before anything of
-/// it is read: another process may be writing to it. Throws UserError.
+/// `lock`; without one, on rank 0 of a run to resume, the run's lock, before anything of the run is
+/// read: another process may be writing to it. Throws UserError.
 std::optional<FolderLock> lock_for(const Group& group, Start start,
                                    const std::filesystem::path& run,
                                    std::optional<FolderLock> lock);
 
-/// On every rank the newest undamaged checkpoint of a run to resume, which rank 0 reads; nothing if
-/// there is none. `check` throws UserError for one that does not fit the settings.
+/// The newest intact checkpoint of a run to resume, on every rank though rank 0 alone reads it;
+/// nullopt if there is none. `check` throws UserError for one that does not fit the settings.
 std::optional<Checkpoint> checkpoint_to_resume(
     const std::filesystem::path& run, Start start, Group& group,
     const std::function<void(Checkpoint& checkpoint, const std::filesystem::path& folder)>& check);

@@ -21,10 +21,9 @@ struct SkippedSteps {
 };
 
 /// Where values first became non-finite.
-struct NonfinitePlace {
+struct NonfiniteLocation {
   std::string text;  ///< for the log
-  bool own =
-      false;  ///< of this rank's images, weights or forward pass, and not of means over ranks
+  bool own = false;  ///< in this rank's data, weights or forward pass, not in means over ranks
 };
 
 /// Skips steps with non-finite losses or gradients. The decision is a boolean on the device that
@@ -33,7 +32,7 @@ struct NonfinitePlace {
 class StepGuard {
  public:
   /// `stop_at_first`: after the first non-finite step all later ones are skipped too, so that the
-  /// state in which it happened stays to be looked at.
+  /// state in which it happened can be examined.
   StepGuard(c10::Device device, bool stop_at_first);
 
   /// Before a step: copies tensors that it may change.

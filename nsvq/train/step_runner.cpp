@@ -31,8 +31,8 @@ bool Step::any_rank(bool here) {
   return said.item<int64_t>() > 0;
 }
 
-const torch::Tensor& Step::update(Scalars scalars, const std::vector<Part>& parts) {
-  for (const auto& [name, module] : parts) {
+const torch::Tensor& Step::update(Scalars scalars, const std::vector<NamedModule>& modules) {
+  for (const auto& [name, module] : modules) {
     scalars["gradient_norm_" + name] = gradient_norm(*module, runner_.device_);
   }
   runner_.scalars_ = runner_.over_ranks(scalars);
@@ -96,7 +96,7 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
 }
 
 Asked StepRunner::asked_of_ranks() {
-  // A GPU's queue is not waited for: the answer of a step that InFlightLimit has waited for.
+  // Of a step that InFlightLimit has waited for, so that this does not wait for the GPU's queue.
   const int64_t behind = device_.is_cpu() ? 0 : kStepsInFlight;
   Asked asked;
   while (std::ssize(answers_) > behind) {

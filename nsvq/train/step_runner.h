@@ -31,14 +31,24 @@ using TensorBatch = std::vector<torch::Tensor>;
 struct StepPlan {
   std::string kind;  ///< steps of one kind run the same kernels, so they share one CUDA graph
   double share = 1;  ///< weight of what the task ramps up, between 0 and 1
-  std::vector<double> lr_factors = {};  ///< on the optimizers' learning rates; empty: 1
+  std::vector<double> lr_factors = {};      ///< on the optimizers' learning rates; empty: 1
+  bool adversarial = false;                 ///< a discriminator trains too
+  std::string phase = "train";              ///< of training, in every line of metrics.jsonl
+  std::string graphs_disabled_reason = {};  ///< why no CUDA graph can capture it; empty if one can
+  bool syncs_host = false;                  ///< waits for the device anyway: checks cost nothing
+};
+
+/// A part of a model whose gradient norm is logged as gradient_norm_NAME.
+struct NamedModule {
+  std::string name;
+  const torch::nn::Module* module;
 };
 
 /// What varies from step to step: scalars on the device, which a captured CUDA graph reads.
 struct StepInputs {
   torch::Tensor step;        ///< int64, number of the step in the run, from 0
   torch::Tensor seed;        ///< int64, for draws that are equal on every rank
-  torch::Tensor noise_seed;  ///< int64, for draws by the place of a sample among all ranks'
+  torch::Tensor noise_seed;  ///< int64, for draws by the position of a sample among all ranks'
   torch::Tensor share;       ///< fp32, the plan's
 };
 
@@ -58,18 +68,15 @@ class Step {
   const StepInputs& inputs() const;  ///< what varies, as tensors
   const LossScale& loss_scale() const;
 
-  /// A part of the model whose gradient norm is logged as gradient_norm_NAME.
-  using Part = std::pair<std::string, const torch::nn::Module*>;
-
   /// Adds gradients of a loss to those of a module's parameters, by way of the loss scale. After
   /// the `last` pass of the step they are means over ranks.
   void backward(const torch::Tensor& loss, const torch::nn::Module& module, bool last = true);
-  /// Whether any rank says so. Synchronises with the host.
+  /// Whether `here` is true on any rank. Synchronises with the host.
   bool any_rank(bool here);
   /// Moves every parameter that has a gradient by its optimizer, unless a scalar or the gradient
-  /// norm of a part is non-finite; so the parts together hold every parameter that trains. Returns
-  /// that decision: true, a boolean on the device, if the step is skipped.
-  const torch::Tensor& update(Scalars scalars, const std::vector<Part>& parts);
+  /// norm of a module is non-finite; so the modules together hold every parameter that trains.
+  /// Returns that decision: true, a boolean on the device, if the step is skipped.
+  const torch::Tensor& update(Scalars scalars, const std::vector<NamedModule>& modules);
   /// Undoes, if the step is skipped, what it changed of the task's state outside the optimizers.
   void rollback();
   /// Ends a step without gradients, for non-finite `scalars` that the host has seen already.
@@ -85,7 +92,7 @@ class StepRunner {
  public:
   struct Options {
     bool graphs = false;
-    bool stop_at_nonfinite = true;  ///< after a non-finite step no other one changes anything
+    bool stop_at_nonfinite = true;  ///< after a non-finite step no later one changes anything
     Precision precision = Precision::fp32;
     int64_t seed = 0;
     at::ScalarType gradients = at::kFloat;  ///< in which they are summed over ranks
@@ -96,8 +103,8 @@ class StepRunner {
   /// Step number `step` of the run on a batch. `asked` of this rank travels with the step's
   /// scalars.
   void run(const TensorBatch& batch, const StepPlan& plan, int64_t step, const Asked& asked = {});
-  /// What any rank was asked, equal on all of them: in the last step or, where steps are queued
-  /// ahead of a GPU, in the last one that is done. Each step is told of once.
+  /// Signals seen by any rank, equal on all of them. On a GPU the answer lags `kStepsInFlight`
+  /// steps. Each step's is returned once.
   Asked asked_of_ranks();
 
   /// Kind of the last step.
@@ -140,7 +147,7 @@ class StepRunner {
   GatheredScalars scalars_;  ///< of the step under way; no values in an abandoned step
   Meter step_meter_, epoch_meter_;
   torch::Tensor asked_, asked_of_all_;  ///< [2] fp64, of the step under way
-  std::deque<HostCopy> answers_;        ///< asked_of_all_ of steps that were not told of
+  std::deque<HostCopy> answers_;        ///< asked_of_all_ of steps not returned yet
   int64_t steps_since_check_ = 0;
 };
 

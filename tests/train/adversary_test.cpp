@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/tensor_map.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
 namespace {
 
-Config config(bool adaptive = false) {
+TokenizerConfig config(bool adaptive = false) {
   auto config = tiny_config();
   config.adversarial = {.weight = 0.5, .adaptive = adaptive, .lecam = 0.1, .width = 4, .layers = 1};
   return config;
@@ -24,8 +25,8 @@ class AdversaryTest : public testing::Test {
   torch::Tensor reconstructions_ = images_ * last_layer_.view({3, 1, 1}) * 0.5;
 };
 
-std::map<std::string, torch::Tensor> copy(const std::map<std::string, torch::Tensor>& state) {
-  std::map<std::string, torch::Tensor> copies;
+TensorMap copy(const TensorMap& state) {
+  TensorMap copies;
   for (const auto& [name, tensor] : state) copies[name] = tensor.clone();
   return copies;
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <regex>
 
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 namespace {

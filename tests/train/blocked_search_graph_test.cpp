@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "nsvq/core/device.h"
 #include "bench/cases.h"
+#include "nsvq/core/device.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/train/cuda_graph.h"
 #include "tests/environment.h"

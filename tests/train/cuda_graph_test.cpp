@@ -9,8 +9,10 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/dist/nccl_group.h"
 #include "nsvq/losses/pixel.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/train/every_quantizer.h"
 #include "tests/train/run_traces.h"
@@ -60,7 +62,7 @@ TEST(StepGraph, AFailedCaptureLeavesTheGpuUsable) {
 }
 
 /// 24 steps: 12 of stage 1, two of them without the discriminator, 6 of the warm-up, 6 of stage 2.
-Config gpu_config(const std::string& type, const std::filesystem::path& folder) {
+TokenizerConfig gpu_config(const std::string& type, const std::filesystem::path& folder) {
   auto config = tiny_config_with_files(type, folder);
   config.schedule.freeze_epoch = 2;
   config.train.epochs = 4;
@@ -68,15 +70,15 @@ Config gpu_config(const std::string& type, const std::filesystem::path& folder) 
   config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
   config.schedule.ramp_epochs = 1;
   config.model.width = 32;
-  config.train.log_every = 4;  // so that several steps are given to the GPU before one is looked at
+  config.train.log_every = 4;  // so that several steps are queued before one is checked
   return config;
 }
 
-std::map<std::string, torch::Tensor> last_state(const std::filesystem::path& run) {
+TensorMap last_state(const std::filesystem::path& run) {
   return read_safetensors(list_checkpoints(run).back() / "training.safetensors").tensors;
 }
 
-void train_anew(const Config& config, const std::filesystem::path& run) {
+void train_anew(const TokenizerConfig& config, const std::filesystem::path& run) {
   Trainer trainer(config, run, make_single_group());
   EXPECT_EQ(trainer.loop().graphs_disabled_reason().empty(), config.train.graphs)
       << trainer.loop().graphs_disabled_reason();

@@ -1,4 +1,4 @@
-#include "nsvq/train/diagnosis.h"
+#include "nsvq/train/vq/diagnosis.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nsvq/train/vq/tokenizer_task.h"
+#include "nsvq/recipe/dist.h"
 #include "tests/error_of.h"
 #include "tests/train/tiny.h"
 
@@ -10,17 +10,17 @@ namespace {
 TEST(DistSettings, AreRefusedWhereTheyDoNotApply) {
   auto config = tiny_config();
   config.dist.entropy = "all";
-  EXPECT_EQ(error_of([&] { check_dist(config); }),
+  EXPECT_EQ(error_of([&] { check_dist(config.dist, config.quantizer, config.adversarial); }),
             "dist.entropy is all, but quantizer nsvq has no entropy of a batch; leave it out");
   config = tiny_config_of("ibq");
   config.dist.entropy = "all";
-  check_dist(config);
+  check_dist(config.dist, config.quantizer, config.adversarial);
   config.dist.batch_norm = "all";
-  EXPECT_EQ(error_of([&] { check_dist(config); }),
+  EXPECT_EQ(error_of([&] { check_dist(config.dist, config.quantizer, config.adversarial); }),
             "dist.batch_norm is all, but there is no discriminator (adversarial.weight is 0); "
             "leave it out");
   config.adversarial.weight = 0.1;
-  check_dist(config);
+  check_dist(config.dist, config.quantizer, config.adversarial);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
 #include "tests/train/tiny.h"
@@ -32,7 +33,7 @@ class DriftTest : public testing::Test {
     named_tensors(*model_).at("encoder.conv_out.bias").add_(offsets);
   }
 
-  Config config_ = tiny_config();
+  TokenizerConfig config_ = tiny_config();
   Tokenizer model_{nullptr};
   torch::Tensor images_;
 };
@@ -158,7 +159,7 @@ TEST_F(DriftTest, AStateOfOtherImagesIsNotComparedWith) {
 }
 
 TEST_F(DriftTest, TrainingDoesNotNoticeIt) {
-  std::map<std::string, torch::Tensor> before;
+  TensorMap before;
   for (const auto& [name, tensor] : named_tensors(*model_)) before[name] = tensor.clone();
   const auto generator = at::globalContext().defaultGenerator(at::kCPU);
   const auto random = generator.get_state().clone();

@@ -11,7 +11,8 @@ namespace nsvq {
 
 /// tiny_config_of(type) with the file of features that some quantizers read, for tests that go
 /// through all of quantizer_kinds(). Nothing but training is done.
-inline Config tiny_config_with_files(const std::string& type, const std::filesystem::path& folder) {
+inline TokenizerConfig tiny_config_with_files(const std::string& type,
+                                              const std::filesystem::path& folder) {
   auto config = tiny_config_of(type);
   config.train.eval_every = 0;
   config.train.samples_every = 0;

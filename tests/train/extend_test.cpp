@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/runs/layout/layout.h"
 #include "tests/expect_contains.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -13,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Two epochs of three steps, at whose end stage 1 ends.
-Config short_config() {
+TokenizerConfig short_config() {
   auto config = tiny_config();
   config.quantizer.codes = 512;  // some are unused, so that replacement has something to do
   config.schedule.freeze_epoch = 2;
@@ -24,12 +25,12 @@ Config short_config() {
 }
 
 /// With twice the budget.
-Config twice_as_long(Config config) {
+TokenizerConfig twice_as_long(TokenizerConfig config) {
   (config.train.steps > 0 ? config.train.steps : config.train.epochs) *= 2;
   return config;
 }
 
-void extend(const Config& config, const fs::path& run) {
+void extend(const TokenizerConfig& config, const fs::path& run) {
   Trainer(config, run, make_single_group(), Start::resume).loop().train();
 }
 
@@ -58,7 +59,7 @@ class ExtendTest : public TrainerTest {
  protected:
   /// The run of `config`, extended to twice its budget, and the run that has it from the start in
   /// `whole_`.
-  void train_both(const Config& config) {
+  void train_both(const TokenizerConfig& config) {
     const auto longer = twice_as_long(config);
     train(config, run_);
     EXPECT_EQ(lines_of_kind(run_, "phase").size(), 1u);

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/files/no_room.h"
+#include "nsvq/io/files/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/train/regression.h"
@@ -87,7 +87,9 @@ TEST(LoopErrors, ARunOnOtherDataSaysHowToTrainOn) {
   --checkpoint.state.samples;
   Points points(at::kCPU);
   Regression task(at::kCPU);
-  Loop loop(task, points, regression_options(), make_single_group(), at::kCPU);
+  auto options = regression_options();
+  options.init_from = "train.init_from";
+  Loop loop(task, points, options, make_single_group(), at::kCPU);
   expect_contains(error_of([&] { loop.load(checkpoint, run.string()); }),
                   {run.string() + ":", "samples: 29 then, 30 now",
                    "train.init_from=" + run.string() + " starts a new run"});

@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/runs/layout/layout.h"
 #include "tests/reset_signals.h"
 #include "tests/train/regression.h"
 #include "tests/train/run_traces.h"
@@ -137,8 +138,7 @@ TEST(Loop, TheReportOfAStoppedRunDoesNotReload) {
   catch_interrupts();
 }
 
-/// The error falls and falls; a task calls higher figures better unless it says otherwise, so here
-/// the first evaluation is the best.
+/// The error falls in every epoch, and by default the highest figure is the best: the first one.
 TEST(Loop, TheBestCheckpointIsKeptBesideTheLast) {
   using Names = std::vector<std::string>;
   const TemporaryFolder folder;

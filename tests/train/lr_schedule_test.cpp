@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "nsvq/train/vq/adversary.h"
+
 namespace nsvq {
 namespace {
 
@@ -54,7 +56,7 @@ TEST(LrSchedule, ARunShorterThanItsWarmUpOnlyRises) {
 }
 
 TEST(LrSchedule, OfTheDiscriminatorCountsFromItsFirstStep) {
-  Config config;
+  TokenizerConfig config;
   config.adversarial.start_step = 50;
   config.optimizer.schedule = {.shape = "linear"};
   EXPECT_EQ(discriminator_lr_factor(config, 75, 100), 0.25) << "the generator's";

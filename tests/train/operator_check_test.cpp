@@ -13,6 +13,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/named_tensors.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/drift.h"
 #include "nsvq/train/vq/trainer.h"

@@ -1,4 +1,4 @@
-// Training in other precisions than fp32.
+// Training in bf16, fp16 and TF32.
 
 #include "nsvq/core/precision.h"
 
@@ -12,7 +12,8 @@
 namespace nsvq {
 namespace {
 
-double psnr_after(Config config, const std::string& precision, const std::filesystem::path& run) {
+double psnr_after(TokenizerConfig config, const std::string& precision,
+                  const std::filesystem::path& run) {
   config.train.precision = precision;
   return Trainer(config, run, make_single_group()).loop().train().evaluation.at("psnr");
 }

@@ -16,10 +16,10 @@ TEST(RankCheck, NamesTheFirstTensorThatDiffersInAnyBit) {
                          {"c", at::ones({2}, at::kLong)},
                          {"empty", at::zeros({0})}};
     EXPECT_EQ(first_difference(group, tensors), "");
-    if (rank == 1) tensors["b"][1][2] = -0.0f;  // equal as a number, other bits
+    if (rank == 1) tensors["b"][1][2] = -0.0f;  // an equal number with different bits
     EXPECT_EQ(first_difference(group, tensors), "b");
     tensors["b"].zero_();
-    if (rank == 1) tensors["a"] = tensors["a"].flip(0);  // the same bytes elsewhere
+    if (rank == 1) tensors["a"] = tensors["a"].flip(0);  // equal bytes at other positions
     EXPECT_EQ(first_difference(group, tensors), "a");
     EXPECT_EQ(error_of<RunError>([&] { require_equal_ranks(group, tensors, "step 3"); }),
               "step 3: ranks differ, first in a; all ranks must run the same program, recipe and "

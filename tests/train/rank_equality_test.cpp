@@ -19,6 +19,7 @@
 #include "nsvq/quantizers/lfq.h"
 #include "nsvq/quantizers/replacement/anchor_replacement.h"
 #include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/train/every_quantizer.h"
@@ -34,7 +35,7 @@ constexpr double kTolerance = 5e-4;
 constexpr int64_t kSteps = 30;
 
 /// `folder` takes files that it names.
-Config equality_config(const std::string& type, const fs::path& folder) {
+TokenizerConfig equality_config(const std::string& type, const fs::path& folder) {
   auto config = tiny_config_with_files(type, folder);
   config.data.train = "builtin:dead-leaves?size=16&count=40";
   config.data.crop = "random";
@@ -55,8 +56,8 @@ Config equality_config(const std::string& type, const fs::path& folder) {
 }
 
 /// A configuration for every kind, and for what they share beside their defaults.
-std::map<std::string, Config> equality_configs(const fs::path& folder) {
-  std::map<std::string, Config> configs;
+std::map<std::string, TokenizerConfig> equality_configs(const fs::path& folder) {
+  std::map<std::string, TokenizerConfig> configs;
   for (const auto& kind : quantizer_kinds()) {
     configs[kind.name] = equality_config(kind.name, folder / ("files-" + kind.name));
   }

@@ -10,7 +10,7 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/random.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/loop.h"
 #include "nsvq/train/weight_average.h"
@@ -58,7 +58,7 @@ class Points : public BatchSource {
 };
 
 /// Has a state of its own: a running mean of the targets, and the number of epochs it has seen.
-class Regression : public Task {
+class Regression : public Task, public RunObserver {
  public:
   explicit Regression(c10::Device device)
       : device_(device),
@@ -80,7 +80,8 @@ class Regression : public Task {
   }
   std::vector<Adam*> optimizers() override { return {&optimizer_}; }
   std::vector<torch::Tensor> state_outside_optimizers() override { return {mean_}; }
-  void start_next_epoch(Loop&) override { ++epochs_; }
+  std::vector<RunObserver*> observers() override { return {this}; }
+  void start_next_epoch(Journal&) override { ++epochs_; }
   std::map<std::string, double> evaluate(const RunState& state) override {
     if (state.epoch == stop_in_evaluation) raise(SIGTERM);
     throw_if_interrupted();

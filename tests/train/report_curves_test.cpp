@@ -1,4 +1,4 @@
-// What a training writes to metrics.jsonl and what its report draws are the same keys.
+// The keys that a training writes to metrics.jsonl are those that its report draws.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/report/curve_table.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/train/tiny.h"
@@ -27,7 +26,7 @@ RunLog log_of_full_run() {
   config.data.size = 32;
   std::vector<std::string> settings = {"loss.perceptual_net=squeeze"};
   for (const auto& kind : loss_kinds()) settings.push_back("loss." + kind.name + "=0.1");
-  tokenizer_options(config).load("", settings);
+  option_table(config).load("", settings);
   for (const auto& kind : loss_kinds()) EXPECT_GT(kind.weight(config.loss), 0) << kind.name;
   config.adversarial.weight = 0.1;
   config.adversarial.lecam = 0.1;

@@ -15,7 +15,8 @@
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/quantizers/vqgan_lc.h"
-#include "nsvq/runs/run_choice.h"
+#include "nsvq/runs/choice.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/reset_signals.h"
@@ -33,7 +34,7 @@ struct Crash : std::runtime_error {
 };
 
 /// All that has state: discriminator, LeCAM, ramp, drift, replacement, a codebook from data.
-Config full_config() {
+TokenizerConfig full_config() {
   auto config = tiny_config();
   config.quantizer.init = "data";
   config.adversarial.weight = 0.1;
@@ -50,7 +51,8 @@ Config full_config() {
   return config;
 }
 
-Outcome run(const Config& config, const fs::path& folder, Start start, int64_t crash_at = -1) {
+Outcome run(const TokenizerConfig& config, const fs::path& folder, Start start,
+            int64_t crash_at = -1) {
   catch_interrupts();
   Trainer trainer(config, folder, make_single_group(), start);
   trainer.loop().on_step([=](const RunState& state) {
@@ -250,26 +252,29 @@ TEST_F(ResumeTest, TheCommandContinuesWhatIsUnfinished) {
   const auto before = fs::current_path();
   fs::current_path(folder_->path());
   const auto config = full_config();
-  EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a");
+  EXPECT_EQ(choose_run(match_of(config), {.name = "a"}).folder, "runs/a");
   {
-    const auto one = choose_run(config, {.name = "a"}), other = choose_run(config, {.name = "a"});
+    const auto one = choose_run(match_of(config), {.name = "a"}),
+               other = choose_run(match_of(config), {.name = "a"});
     EXPECT_NE(one.folder, other.folder) << "two processes that start at once";
   }
-  EXPECT_NE(error_of([&] { choose_run(config, {.name = "a", .resume = true}); }), "no error");
+  EXPECT_NE(error_of([&] { choose_run(match_of(config), {.name = "a", .resume = true}); }),
+            "no error");
   EXPECT_THROW(run(config, "runs/a", Start::fresh, 3), Crash);
 
-  EXPECT_EQ(choose_run(config, {.name = "a"}).start, Start::resume);
-  EXPECT_EQ(choose_run(config, {.name = "a", .fresh = true}).folder, "runs/a-2");
-  EXPECT_EQ(choose_run(config, {.name = "b", .folder = "runs/a"}).start, Start::resume);
+  EXPECT_EQ(choose_run(match_of(config), {.name = "a"}).start, Start::resume);
+  EXPECT_EQ(choose_run(match_of(config), {.name = "a", .fresh = true}).folder, "runs/a-2");
+  EXPECT_EQ(choose_run(match_of(config), {.name = "b", .folder = "runs/a"}).start, Start::resume);
   auto other = config;
   other.seed = 9;
-  EXPECT_EQ(choose_run(other, {.name = "a"}).folder, "runs/a-2");
-  EXPECT_NE(error_of([&] { choose_run(other, {.name = "a", .resume = true}); }).find("seed"),
-            std::string::npos);
+  EXPECT_EQ(choose_run(match_of(other), {.name = "a"}).folder, "runs/a-2");
+  EXPECT_NE(
+      error_of([&] { choose_run(match_of(other), {.name = "a", .resume = true}); }).find("seed"),
+      std::string::npos);
 
   run(config, "runs/a", Start::resume);
-  EXPECT_EQ(choose_run(config, {.name = "a"}).folder, "runs/a-2");
-  EXPECT_EQ(choose_run(config, {.folder = "runs/a"}).start, Start::resume);
+  EXPECT_EQ(choose_run(match_of(config), {.name = "a"}).folder, "runs/a-2");
+  EXPECT_EQ(choose_run(match_of(config), {.folder = "runs/a"}).start, Start::resume);
   const auto before_it = timeless_metrics("runs/a");
   const auto again = run(config, "runs/a", Start::resume);
   EXPECT_TRUE(again.finished);

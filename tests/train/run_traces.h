@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
@@ -32,7 +34,7 @@ inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path&
   return lines;
 }
 
-/// The records of a run's event files without their wall time and without the same keys.
+/// The records of a run's event files without wall times and without these keys.
 inline std::vector<std::string> timeless_events(const std::filesystem::path& run) {
   std::vector<std::string> records;
   for (const auto& entry : std::filesystem::directory_iterator(run)) {
@@ -66,8 +68,7 @@ std::string first_difference(const List& a, const List& b) {
   return a.size() == b.size() ? "" : fmt::format("{} and {} entries", a.size(), b.size());
 }
 
-inline std::string first_difference(const std::map<std::string, torch::Tensor>& a,
-                                    const std::map<std::string, torch::Tensor>& b) {
+inline std::string first_difference(const TensorMap& a, const TensorMap& b) {
   if (a.size() != b.size()) return fmt::format("{} and {} tensors", a.size(), b.size());
   for (const auto& [name, tensor] : a) {
     if (!b.contains(name)) return name + " is missing";
@@ -76,7 +77,7 @@ inline std::string first_difference(const std::map<std::string, torch::Tensor>& 
   return "";
 }
 
-/// Two runs left the same behind, bit for bit: weights, averages, moments, state, metrics, events.
+/// Two runs left equal traces, bit for bit: weights, averages, moments, state, metrics, events.
 /// Their settings, which stand in the files too, may differ.
 inline void expect_same_training(const std::filesystem::path& a, const std::filesystem::path& b) {
   SCOPED_TRACE(b.string());

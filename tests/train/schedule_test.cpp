@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 class ScheduleTest : public testing::Test {
  protected:
-  void train(const Config& config, const fs::path& run) {
+  void train(const TokenizerConfig& config, const fs::path& run) {
     Trainer(config, run, make_single_group()).loop().train();
   }
 
@@ -200,7 +200,7 @@ TEST_F(ScheduleTest, OtherNetworksAreRefusedByTheirSetting) {
   config.train.init_from = run_.string();
   auto wider = config, other_colors = config;
   wider.model.width = 16;
-  other_colors.model.colors = "opponent";  // the same weights, of other meaning
+  other_colors.model.colors = "opponent";  // weights of equal shapes with another meaning
   for (const auto& [other, key] :
        {std::pair(wider, "model.width"), {other_colors, "model.colors"}}) {
     const auto error = error_of([&] { train(other, folder_.path() / "next"); });

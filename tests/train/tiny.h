@@ -1,13 +1,13 @@
 #pragma once
 
 #include "nsvq/quantizers/replacement/copy_replacement.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 
 /// A configuration that trains through all phases in a second or two.
-inline Config tiny_config() {
-  Config config;
+inline TokenizerConfig tiny_config() {
+  TokenizerConfig config;
   config.data.train = "builtin:dead-leaves?size=16&count=24";
   config.data.val = "builtin:dead-leaves?size=16&count=7&seed=1";
   config.data.size = 16;
@@ -32,7 +32,7 @@ inline Config tiny_config() {
 
 /// What varies by the step in `config`: rates of parts, schedules, clipping, windows of replacement
 /// and of the schedule that do not end with epochs.
-inline void vary_by_the_step(Config& config) {
+inline void vary_by_the_step(TokenizerConfig& config) {
   auto& optimizer = config.optimizer;
   optimizer.scale = {.encoder = 0.5, .decoder = 2, .quantizer = 10, .discriminator = 0.25};
   optimizer.schedule = {.shape = "cosine", .warmup_steps = 3, .final_share = 0.1};
@@ -45,10 +45,10 @@ inline void vary_by_the_step(Config& config) {
 }
 
 /// A small quantizer of another type with the defaults of its kind.
-inline Config tiny_config_of(const std::string& type) {
+inline TokenizerConfig tiny_config_of(const std::string& type) {
   auto config = tiny_config();
   config.quantizer.type = type;
-  tokenizer_options(config).load("", quantizer_kind(type).small);
+  option_table(config).load("", quantizer_kind(type).small);
   return config;
 }
 

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/io/files/file.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/nn/features/inception.h"
+#include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/tokenizer/open_model.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -38,7 +42,7 @@ TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
   EXPECT_FALSE(evaluation.contains("psnr"));
   EXPECT_NE(read_text(run_ / "report.html").find("LPIPS (squeeze)"), std::string::npos);
 
-  // Other metrics make no other run, and the later evaluations owe nothing to the earlier ones.
+  // The run may go on with other metrics, and later evaluations do not depend on earlier ones.
   auto more = config;
   more.train.epochs = 3;
   more.train.metrics = {"psnr", "lpips-squeeze"};
@@ -61,7 +65,13 @@ TEST_F(TrainerTest, EvaluatesByFid) {
   const auto evaluation = train(config, run_);
   const auto said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("weights      inception: official values"), std::string::npos) << said;
-  EXPECT_GT(evaluation.at("fid"), 0);
+  // The checkpoint's model, measured by itself.
+  auto trained = load_model(run_).tokenizer;
+  Loader images(open_source_of("data.val", config.data.val, config.data),
+                inference_loader_options(config, at::kCPU));
+  MetricSet fid({"fid"}, {.conventions = {}, .codes = config.quantizer.codes, .device = at::kCPU});
+  const double measured = evaluate(trained, images, at::kCPU, fid).at("fid");
+  EXPECT_NEAR(evaluation.at("fid"), measured, 1e-3 * measured);
   EXPECT_EQ(lines_of_kind(run_, "eval").back().at("fid").get<double>(), evaluation.at("fid"));
 }
 

@@ -12,7 +12,8 @@
 namespace nsvq {
 
 /// Trains from the start to the end in a folder; the last evaluation.
-inline std::map<std::string, double> train(const Config& config, const std::filesystem::path& run) {
+inline std::map<std::string, double> train(const TokenizerConfig& config,
+                                           const std::filesystem::path& run) {
   return Trainer(config, run, make_single_group()).loop().train().evaluation;
 }
 

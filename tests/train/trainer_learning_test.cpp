@@ -44,10 +44,10 @@ void expect_learned(const fs::path& run) {
   }
 }
 
-/// Whether a quantizer starts otherwise than with `before`: some have no codebook to initialise, or
-/// one way to.
-bool starts_otherwise(const Config& config, const Config& before) {
-  const auto made = [](const Config& one) {
+/// Whether a quantizer starts from other codes than with `before`: some have no codebook to
+/// initialise, or one way to.
+bool starts_differently(const TokenizerConfig& config, const TokenizerConfig& before) {
+  const auto made = [](const TokenizerConfig& one) {
     torch::manual_seed(1);
     return make_quantizer(one.quantizer, one.model.latent_dim);
   };
@@ -61,7 +61,7 @@ bool starts_otherwise(const Config& config, const Config& before) {
 
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
   for (const auto& kind : quantizer_kinds()) {
-    std::optional<Config> before;
+    std::optional<TokenizerConfig> before;
     for (const auto* init : {"gaussian", "uniform", "normal", "data", "kmeans"}) {
       SCOPED_TRACE(kind.name + " from " + init);
       auto config = tiny_config_with_files(kind.name, folder_.path());
@@ -69,7 +69,7 @@ TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
       config.optimizer.lr = 3e-3;
       config.train.epochs = 2;
       config.train.eval_every = 1;
-      if (before && !starts_otherwise(config, *before)) continue;
+      if (before && !starts_differently(config, *before)) continue;
       before = config;
       const auto run = folder_.path() / (kind.name + init);
       train(config, run);

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

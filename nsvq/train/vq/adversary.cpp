@@ -1,14 +1,17 @@
 #include "nsvq/train/vq/adversary.h"
 
+#include <algorithm>
+
 #include "nsvq/core/random.h"
 #include "nsvq/core/seed_guard.h"
 #include "nsvq/nn/layers.h"
+#include "nsvq/train/lr_schedule.h"
 
 namespace nsvq {
 
 namespace {
 
-Discriminator make_discriminator(const Config& config, c10::Device device) {
+Discriminator make_discriminator(const TokenizerConfig& config, c10::Device device) {
   const SeedGuard seeded(seed_for(config.seed, Draw::discriminator));
   Discriminator discriminator(config.adversarial);
   discriminator->check_image_size(config.data.size, config.data.size);
@@ -27,8 +30,10 @@ torch::Tensor mean_over_ranks(const torch::Tensor& logits, Group* group) {
 
 }  // namespace
 
-Adversary::Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group)
+Adversary::Adversary(const TokenizerConfig& config, c10::Device device,
+                     std::shared_ptr<Group> group)
     : config_(config.adversarial),
+      shared_batch_norm_(config.dist.batch_norm == "all"),
       precision_(choose_precision(config.train.precision, device)),
       device_(device),
       discriminator_(make_discriminator(config, device)),
@@ -37,7 +42,7 @@ Adversary::Adversary(const Config& config, c10::Device device, std::shared_ptr<G
       optimizer_(named_parameters(*discriminator_, config.optimizer.scale.discriminator),
                  config.optimizer) {
   lecam_->to(device);
-  if (config.dist.batch_norm == "all" && group_ && group_->size() > 1) {
+  if (shared_batch_norm_ && group_ && group_->size() > 1) {
     discriminator_->synchronize([ranks = group_](const auto& tensor) { ranks->sum({tensor}); });
   }
 }
@@ -96,10 +101,27 @@ TensorMap Adversary::state() const {
   return state;
 }
 
+TensorMap Adversary::shared_tensors() const {
+  TensorMap all;
+  for (const auto& item : discriminator_->named_parameters()) all[item.key()] = item.value();
+  if (shared_batch_norm_) {
+    for (const auto& item : discriminator_->named_buffers()) all[item.key()] = item.value();
+  }
+  add_prefixed(all, "adam.", optimizer_.state());
+  return all;
+}
+
 void Adversary::load(const TensorMap& state, const std::string& from) {
   load_tensors(*discriminator_, with_prefix(state, "model."), from);
   load_tensors(*lecam_, with_prefix(state, "lecam."), from);
   optimizer_.load(with_prefix(state, "adam."), from);
+}
+
+double discriminator_lr_factor(const TokenizerConfig& config, int64_t step, int64_t steps) {
+  const auto& schedule = config.optimizer.discriminator_schedule;
+  if (schedule.shape == "same") return lr_factor(config.optimizer.schedule, step, steps);
+  const int64_t start = config.adversarial.start_step;
+  return lr_factor(schedule, std::max<int64_t>(0, step - start), steps - start);
 }
 
 }  // namespace nsvq

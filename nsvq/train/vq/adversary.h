@@ -8,7 +8,7 @@
 #include "nsvq/dist/group.h"
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/nn/discriminator.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/loss_scale.h"
 #include "nsvq/train/meter.h"
@@ -21,7 +21,8 @@ namespace nsvq {
 class Adversary {
  public:
   /// Throws UserError if images of data.size are too small for one patch of the discriminator.
-  Adversary(const Config& config, c10::Device device, std::shared_ptr<Group> group = nullptr);
+  Adversary(const TokenizerConfig& config, c10::Device device,
+            std::shared_ptr<Group> group = nullptr);
 
   /// The generator's adversarial loss for reconstructions [B, 3, H, W].
   torch::Tensor generator_term(const torch::Tensor& reconstructions);
@@ -40,6 +41,9 @@ class Adversary {
 
   /// Weights, buffers and optimizer moments, for checkpoints.
   TensorMap state() const;
+  /// Those that are equal on all ranks: without batch norms' buffers where running statistics are
+  /// those of each rank's own images (dist.batch_norm).
+  TensorMap shared_tensors() const;
   /// Throws UserError if the state does not fit; `from` names its origin in the message.
   void load(const TensorMap& state, const std::string& from);
   const torch::nn::Module& module() const { return *discriminator_; }
@@ -50,12 +54,18 @@ class Adversary {
   torch::Tensor judge(const torch::Tensor& images);
 
   AdversarialConfig config_;
+  bool shared_batch_norm_;  ///< statistics are those of all ranks' images
   Precision precision_;
   c10::Device device_;
   Discriminator discriminator_;
-  std::shared_ptr<Group> group_;  ///< over which LeCAM's means are taken; null: this process alone
+  std::shared_ptr<Group> group_;  ///< for LeCAM's means; null: this process alone
   std::shared_ptr<Lecam> lecam_;
   Adam optimizer_;
 };
+
+/// Factor on the discriminator's learning rate in step `step` of a run of `steps` steps. Its
+/// optimizer.discriminator_schedule counts from adversarial.start_step on; "same" is the
+/// generator's factor.
+double discriminator_lr_factor(const TokenizerConfig& config, int64_t step, int64_t steps);
 
 }  // namespace nsvq

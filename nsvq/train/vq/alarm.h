@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/alarm.h"
 
 namespace nsvq {
 

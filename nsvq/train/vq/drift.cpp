@@ -3,14 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/replacement/kmeans.h"
+#include "nsvq/train/journal.h"
+#include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {
 
@@ -27,11 +31,11 @@ double root_mean_square(const torch::Tensor& values) {
 /// What the model makes of images.
 struct Assigned {
   torch::Tensor latents;        // [n, d, h, w]
-  torch::Tensor indices;        // [n, h, w], empty of a model without tokens
+  torch::Tensor indices;        // [n, h, w], empty for a model without tokens
   torch::Tensor squared_error;  // of the latents against their codes, summed
 };
 
-/// Nothing if latents are non-finite: they have no nearest code.
+/// Nullopt if latents are non-finite: they have no nearest code.
 std::optional<Assigned> assign_images(Tokenizer& model, const torch::Tensor& images,
                                       int64_t batch_size) {
   std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
@@ -108,12 +112,12 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   return values;
 }
 
-std::map<std::string, torch::Tensor> DriftMeter::state() const {
+TensorMap DriftMeter::state() const {
   if (!latents_.defined()) return {};
   return {{"indices", indices_}, {"latents", latents_}};
 }
 
-void DriftMeter::load(const std::map<std::string, torch::Tensor>& state, const std::string& from) {
+void DriftMeter::load(const TensorMap& state, const std::string& from) {
   const auto part = [&](const char* name) {
     if (state.empty()) return torch::Tensor();
     const auto found = state.find(name);
@@ -139,6 +143,40 @@ void DriftMeter::load(const std::map<std::string, torch::Tensor>& state, const s
   }
   latents_ = latents;
   indices_ = indices;
+}
+
+DriftMonitor::DriftMonitor(const TokenizerConfig& config, const Validation& validation,
+                           Tokenizer& model, c10::Device device)
+    : model_(model), every_steps_(config.drift.every_steps) {
+  if (config.drift.images == 0) return;
+  const auto images = validation.first_images(config.drift.images);
+  meter_.emplace(images.to(device), config.train.batch_size, config.quantizer.tau);
+}
+
+void DriftMonitor::end_epoch(Journal& journal, EpochLine& /*line*/) {
+  if (every_steps_ == 0) measure(journal);
+}
+
+void DriftMonitor::measure(Journal& journal) {
+  if (!meter_) return;
+  values_ = meter_->measure(model_);
+  journal.record("drift", values_);
+}
+
+double DriftMonitor::last(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? NAN : found->second;
+}
+
+void DriftMonitor::load(const TensorMap& state, const std::string& from) {
+  if (meter_) meter_->load(state, from);
+}
+
+nlohmann::json DriftMonitor::to_json() const { return {{"drift", values_}}; }
+
+void DriftMonitor::from_json(const nlohmann::json& all) {
+  values_.clear();
+  for (const auto& [name, value] : all.at("drift").items()) values_[name] = number_or_nan(value);
 }
 
 }  // namespace nsvq

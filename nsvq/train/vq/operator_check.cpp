@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/quantizers/codebook.h"
+#include "nsvq/train/journal.h"
 #include "nsvq/train/vq/drift.h"
 
 namespace nsvq {
@@ -17,8 +19,8 @@ namespace {
 
 constexpr int64_t kMostLatents = 2048;
 
-/// A quantizer of the recipe with other operators. Its first weights are drawn and then never used,
-/// so the global generator is put back to where it was.
+/// The recipe's quantizer with these operators. Its first weights are drawn and then never used, so
+/// the global generator is set back to its state before.
 std::shared_ptr<Quantizer> quantizer_with(QuantizerConfig config, const std::string& operators,
                                           int64_t latent_dim, c10::Device device) {
   config.operators = operators;
@@ -133,6 +135,32 @@ std::map<std::string, double> OperatorCheck::compare(const Quantizer& live,
   const auto rows = spread_rows(flatten_latents(latents.detach()), kMostLatents);
   const auto fast = run_path(*fast_, rows, step), plain = run_path(*plain_, rows, step);
   return path_errors(fast, plain, rows, plain_->code_vectors());
+}
+
+OperatorMonitor::OperatorMonitor(const TokenizerConfig& config, Tokenizer& model,
+                                 const Objective& objective, const PhaseSchedule& schedule,
+                                 c10::Device device)
+    : every_steps_(config.train.check),
+      model_(model),
+      objective_(objective),
+      schedule_(schedule),
+      device_(device) {
+  if (every_steps_ > 0) check_.emplace(config.quantizer, config.model.latent_dim, device);
+}
+
+void OperatorMonitor::after_step(Journal& journal, const TensorBatch& batch) {
+  const torch::NoGradGuard no_grad;
+  const auto latents = model_->to_latents(batch.front());
+  if (!at::isfinite(latents).all().item<bool>()) return;  // NaN has no nearest code
+  const auto step = at::full({}, journal.state().step, at::device(device_).dtype(at::kLong));
+  const StepInputs inputs{.step = step, .seed = step, .noise_seed = step, .share = {}};
+  const auto errors = check_->compare(*model_->quantizer, latents,
+                                      objective_.quantizer_terms(schedule_.phase(), inputs));
+  journal.record("check", errors);
+  if (!operators_agree(errors)) {
+    log("CHECK     step {}: the fast quantizer path differs from the plain one: {}",
+        journal.state().step, describe_scalars(errors));
+  }
 }
 
 }  // namespace nsvq

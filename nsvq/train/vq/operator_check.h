@@ -4,10 +4,16 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/quantizers/quantizer_config.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/tokenizer/tokenizer.h"
+#include "nsvq/train/run_observer.h"
+#include "nsvq/train/vq/objective.h"
+#include "nsvq/train/vq/phase_schedule.h"
 
 namespace nsvq {
 
@@ -26,7 +32,7 @@ struct PathResult {
 ///                            the two codes: near 0 for a tie. Absent without `codes` [K, d]
 ///   loss_error               relative
 ///   latent_gradient_error    relative, in the L2 norm
-///   codebook_gradient_error  likewise; absent without parameters
+///   codebook_gradient_error  relative, in the L2 norm; absent without parameters
 std::map<std::string, double> path_errors(const PathResult& fast, const PathResult& plain,
                                           const torch::Tensor& latents, const torch::Tensor& codes);
 
@@ -42,13 +48,33 @@ class OperatorCheck {
   /// Throws UserError if quantizer.operators is plain: there is nothing to compare.
   OperatorCheck(const QuantizerConfig& config, int64_t latent_dim, c10::Device device);
 
-  /// The errors on latents [B, d, h, w], of which at most 2,048 are taken: the plain NS loss holds
-  /// the matrix of their distances to all codes.
+  /// The errors on at most 2,048 of latents [B, d, h, w]: the plain NS loss holds the matrix of
+  /// their distances to all codes.
   std::map<std::string, double> compare(const Quantizer& live, const torch::Tensor& latents,
                                         const QuantizerStep& step);
 
  private:
   std::shared_ptr<Quantizer> fast_, plain_;
+};
+
+/// Compares both paths every train.check steps on latents of the step's batch. Nothing of the model
+/// changes.
+class OperatorMonitor : public RunObserver {
+ public:
+  /// What is passed by reference outlives it.
+  OperatorMonitor(const TokenizerConfig& config, Tokenizer& model, const Objective& objective,
+                  const PhaseSchedule& schedule, c10::Device device);
+
+  int64_t every_steps() const override { return check_ ? every_steps_ : 0; }
+  void after_step(Journal& journal, const TensorBatch& batch) override;
+
+ private:
+  int64_t every_steps_;
+  Tokenizer& model_;
+  const Objective& objective_;
+  const PhaseSchedule& schedule_;
+  c10::Device device_;
+  std::optional<OperatorCheck> check_;  ///< if train.check asks for it
 };
 
 }  // namespace nsvq

@@ -9,8 +9,12 @@
 
 namespace nsvq {
 
+/// z = E(x), c its nearest code, sg stops gradients; lambda are the weights loss.* and
+/// adversarial.*. The first term of L_vq is in every phase.
 const Phase& phase_by_name(const std::string& name) {
   static const std::vector<Phase> phases = {
+      // L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq
+      // L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
       {.name = "stage1",
        .train_encoder = true,
        .commitment = true,
@@ -19,6 +23,8 @@ const Phase& phase_by_name(const std::string& name) {
        .ramp = false,
        .replacement = true,
        .end = PhaseEnd::freeze},
+      // L = L_rec + lambda_perc L_perc + lambda_vq L_vq
+      // L_vq = |sg z - c|^2
       {.name = "warmup",
        .train_encoder = false,
        .commitment = false,
@@ -27,6 +33,8 @@ const Phase& phase_by_name(const std::string& name) {
        .ramp = false,
        .replacement = false,
        .end = PhaseEnd::warmup},
+      // L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, L_adv ramped up
+      // L_vq = |sg z - c|^2
       {.name = "stage2",
        .train_encoder = false,
        .commitment = false,

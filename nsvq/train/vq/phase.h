@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/schedule.h"
 
 namespace nsvq {
 
@@ -33,8 +33,8 @@ const Phase& phase_by_name(const std::string& name);
 /// Factor in [0, 1] of the adversarial terms in step `step` of a phase, counted from 0.
 double adversarial_factor(const Phase& phase, int64_t step, double ramp_steps);
 
-/// The reason to freeze the encoder after epoch `commitment.size()` of the schedule, or nothing if
-/// it stays trainable. `commitment` is the commitment loss of each epoch so far.
+/// The reason to freeze the encoder after epoch `commitment.size()` of the schedule, nullopt if it
+/// stays trainable. `commitment` is the commitment loss of each epoch so far.
 std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
                                          const std::vector<double>& commitment);
 
@@ -42,7 +42,7 @@ std::optional<std::string> freeze_reason(const ScheduleConfig& schedule,
 /// minimum of the values before them. NaN counts as no improvement.
 bool on_plateau(const std::vector<double>& commitment, int64_t patience);
 
-/// What the plateau is looked for in: the values, or their running means by schedule.smoothing.
+/// The values in which a plateau is sought: these, or their running means by schedule.smoothing.
 std::vector<double> watched_commitment(const ScheduleConfig& schedule,
                                        std::vector<double> commitment);
 

@@ -1,89 +1,141 @@
-// The training strategy of the paper's section 4: steps and replacement. Its phases are in
-// tokenizer_task_schedule.cpp.
-
 #include "nsvq/train/vq/tokenizer_task.h"
 
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "nsvq/core/log.h"
-#include "nsvq/core/random.h"
-#include "nsvq/ops/code_statistics/code_usage.h"
-#include "nsvq/quantizers/codebook.h"
-#include "nsvq/train/diagnosis.h"
-#include "nsvq/train/loop.h"
+#include "nsvq/core/seed_guard.h"
+#include "nsvq/quantizers/search.h"
+#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/train/journal.h"
 #include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/training_run.h"
+#include "nsvq/train/vq/start_checks.h"
+#include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {
 
-/// What the passes of a step leave for its end.
-struct TokenizerTask::Passed {
-  Scalars scalars;  ///< means over the passes
-  std::vector<torch::Tensor> latents, indices;
-};
-
 namespace {
 
-torch::Tensor join(const std::vector<torch::Tensor>& parts) {
-  return parts.size() == 1 ? parts.front() : at::cat(parts);
+torch::Tensor join(const std::vector<torch::Tensor>& slices) {
+  return slices.size() == 1 ? slices.front() : at::cat(slices);
+}
+
+Tokenizer make_average(const TokenizerConfig& config, c10::Device device) {
+  const SeedGuard apart;
+  Tokenizer average(config);
+  move_to_device(average, config, device);
+  return average;
+}
+
+Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConfig& scale) {
+  return named_parameters(
+      model,
+      {{"encoder", scale.encoder}, {"quantizer", scale.quantizer}, {"decoder", scale.decoder}});
+}
+
+std::string reason_against_graphs(const TokenizerConfig& config) {
+  const auto reason =
+      streaming_search_unavailable_reason(config.model.latent_dim, config.quantizer);
+  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
 }
 
 }  // namespace
+
+TokenizerTask::TokenizerTask(const TokenizerConfig& config, BatchSource& batches,
+                             std::shared_ptr<Group> group, c10::Device device)
+    : config_(config),
+      batches_(batches),
+      group_(std::move(group)),
+      graphs_disabled_reason_(reason_against_graphs(config)),
+      syncs_host_(device.is_cpu() ||
+                  !uses_streaming_search(config.model.latent_dim, config.quantizer)),
+      model_(make_tokenizer(config, device)),
+      averaged_model_(make_average(config, device)),
+      average_(model_.ptr(), averaged_model_.ptr(), config.optimizer.ema_decay),
+      optimizer_(scaled_parameters(*model_, config.optimizer.scale), config.optimizer, &average_),
+      schedule_(config.schedule, config.adversarial, batches.batches_per_epoch()),
+      objective_(config, model_, device, group_),
+      upkeep_(config, model_, optimizer_, average_, schedule_, group_, device),
+      validation_(config, averaged_model_, group_, device),
+      drift_(config, validation_, model_, device),
+      check_(config, model_, objective_, schedule_, device),
+      health_(config.alarm, model_->quantizer->codes(), upkeep_, drift_),
+      diagnosis_(model_, objective_),
+      start_report_(config_, batches_, model_, objective_, schedule_, validation_) {
+  check_freeze(config.schedule, config.quantizer);
+  check_dist(config.dist, config.quantizer, config.adversarial);
+}
+
+// Section 4: steps.
+
+StepPlan TokenizerTask::plan(const RunState& state) {
+  const double share = schedule_.adversarial_share(state.step);
+  const int64_t steps = total_steps(config_.train, batches_, state);
+  StepPlan plan{.kind = schedule_.step_kind(state.step),
+                .share = share,
+                .lr_factors = {lr_factor(config_.optimizer.schedule, state.step, steps)},
+                .adversarial = share > 0,
+                .phase = schedule_.phase().name,
+                .graphs_disabled_reason = graphs_disabled_reason_,
+                .syncs_host = syncs_host_};
+  if (objective_.adversary()) {
+    plan.lr_factors.push_back(discriminator_lr_factor(config_, state.step, steps));
+  }
+  return plan;
+}
 
 /// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where
 /// the phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves.
 void TokenizerTask::step(const TensorBatch& batch, Step& step) {
-  const auto parts = batch.front().chunk(config_.train.accumulate);
+  const auto slices = batch.front().chunk(config_.train.accumulate);
   Passed passed;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!pass(parts[i], {static_cast<int64_t>(i), std::ssize(parts)}, step, passed)) return;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (!pass(slices[i], {static_cast<int64_t>(i), std::ssize(slices)}, step, passed)) return;
   }
-  const auto& skip = step.update(passed.scalars, trained_parts(step.plan().share > 0));
+  const auto& skip = step.update(passed.scalars, trained_modules(step.plan().adversarial));
 
   const auto indices = join(passed.indices);
-  update_statistics(join(passed.latents), indices, step.inputs(), skip);
+  upkeep_.after_step(join(passed.latents), indices, step.inputs(), skip);
   step.rollback();  // before buffers are copied
   average_.copy_buffers();
-  const auto usage = code_usage(indices, usage_.size(0)).masked_fill(skip, 0);
-  usage_ += usage;
-  if (config_.replacement.every_steps > 0) window_usage_ += usage;
-  if (config_.schedule.epoch_steps > 0) {
-    const auto commitment = passed.scalars.at("commitment").to(at::kDouble);
-    window_commitment_ += at::stack({commitment, at::ones_like(commitment)}).masked_fill(skip, 0);
-  }
+  upkeep_.count(indices, passed.scalars, skip);
 }
 
-/// Forward and backward pass on a part of the step's images; their gradients add up to the mean.
-/// False if the step was given up.
-bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& step,
+/// Forward and backward pass on a slice of the step's images; the slices' gradients add up to the
+/// mean. False if the step was given up.
+bool TokenizerTask::pass(const torch::Tensor& images, const SlicePass& slice, Step& step,
                          Passed& passed) {
   const auto latents = model_->to_latents(images);  // z = E(x)
-  if (step_syncs_host()) {  // the search refuses NaN, which has no nearest code
+  if (syncs_host_) {  // the search refuses NaN, which has no nearest code
     const bool codes = first_nonfinite(named_tensors(*model_->quantizer)).empty();
     if (step.any_rank(!codes || !at::isfinite(latents).all().item<bool>())) {
       step.abandon({{"latents", latents.mean()}, {"codes", latents.new_full({}, codes ? 1 : NAN)}});
       return false;
     }
   }
-  const auto quantized =  // q = argmin_k |z - c_k|, and L_vq
-      model_->quantizer->quantize(latents, quantizer_terms(step.inputs(), part));
+  const auto quantized = model_->quantizer->quantize(  // q = argmin_k |z - c_k|, and L_vq
+      latents, objective_.quantizer_terms(schedule_.phase(), step.inputs(), slice));
   const auto reconstructions = model_->to_images(quantized.latents);  // G(c_q)
 
   auto scalars = quantized.terms;
   if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
   const auto mean = [&](const torch::Tensor& value) {
-    return part.count == 1 ? value : value / static_cast<double>(part.count);
+    return slice.count == 1 ? value : value / static_cast<double>(slice.count);
   };
-  step.backward(mean(objective(images, reconstructions, quantized, step, scalars)), *model_,
-                part.last());
-  if (step.plan().share > 0) {
-    const auto loss = adversary_->objective(images, reconstructions, scalars);
+  step.backward(mean(objective_.generator(images, reconstructions, quantized, step, scalars)),
+                *model_, slice.last());
+  if (step.plan().adversarial) {
+    auto& adversary = *objective_.adversary();
+    const auto loss = objective_.discriminator(images, reconstructions, step, scalars);
     const auto& schedule = config_.optimizer.discriminator_schedule;
     if (schedule.shape != "same" && !is_constant(schedule)) {
-      scalars["lr_discriminator"] = adversary_->optimizer().lr();
+      scalars["lr_discriminator"] = adversary.optimizer().lr();
     }
-    step.backward(mean(step.inputs().share * loss), adversary_->module(), part.last());
+    step.backward(mean(loss), adversary.module(), slice.last());
   }
   for (const auto& [name, value] : scalars) {
     auto& sum = passed.scalars[name];
@@ -94,101 +146,155 @@ bool TokenizerTask::pass(const torch::Tensor& images, const Part& part, Step& st
   return true;
 }
 
-/// L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, where
-///   stage 1          L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS, L_adv at full weight
-///   warm-up          L_vq = |sg z - c|^2, without L_adv
-///   stage 2          L_vq = |sg z - c|^2, L_adv ramped up
-torch::Tensor TokenizerTask::objective(const torch::Tensor& images,
-                                       const torch::Tensor& reconstructions,
-                                       const Quantized& quantized, const Step& step,
-                                       Scalars& scalars) {
-  auto reconstruction = at::zeros({}, images.options());
-  for (const auto& term : losses_) {
-    const AutocastGuard autocast(model_->precision, device_);
-    const auto value = (*term.loss)(reconstructions, images);
-    scalars[term.name] = value.detach();
-    reconstruction = reconstruction + term.weight * value;
-  }
-  scalars["vq"] = quantized.loss.detach();
-  auto loss = reconstruction + config_.loss.vq * quantized.loss;
-  if (step.plan().share > 0) {
-    const auto term = adversary_->generator_term(reconstructions);
-    const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
-    const auto weight = adversary_->weight(step.inputs().share, reconstruction, term, last_layer,
-                                           step.loss_scale());
-    scalars["generator"] = term.detach();
-    scalars["adversarial_weight"] = weight;
-    loss = loss + weight * term;
-  }
-  scalars["loss"] = loss.detach();
-  return loss;
+std::vector<NamedModule> TokenizerTask::trained_modules(bool adversarial) {
+  std::vector<NamedModule> modules = {{"encoder", model_->encoder.get()},
+                                      {"quantizer", model_->quantizer.get()},
+                                      {"decoder", model_->decoder.get()}};
+  if (adversarial) modules.push_back({"discriminator", &objective_.adversary()->module()});
+  return modules;
 }
 
-/// The quantizer's terms of the phase, and random numbers of this step.
-QuantizerStep TokenizerTask::quantizer_terms(const StepInputs& inputs, const Part& part) const {
-  return {.commitment = phase_.commitment,
-          .extra_codebook_terms = phase_.ns_loss,
-          .step = inputs.step,
-          .seed = inputs.noise_seed,
-          .part = group_->rank() * part.count + part.number,
-          .entropy_group = config_.dist.entropy == "all" ? group_.get() : nullptr};
+std::vector<Adam*> TokenizerTask::optimizers() {
+  if (auto* adversary = objective_.adversary()) return {&optimizer_, &adversary->optimizer()};
+  return {&optimizer_};
 }
 
-/// What no gradient moves: statistics of the quantizer, and in stage 1 codes that (almost) nothing
-/// chose, where the policy acts after steps.
-void TokenizerTask::update_statistics(const torch::Tensor& latents, const torch::Tensor& indices,
-                                      const StepInputs& inputs, const torch::Tensor& skip) {
-  const torch::NoGradGuard no_grad;
-  auto& quantizer = *model_->quantizer;
-  const StepOutputs outputs{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
-  quantizer.update_statistics(outputs);
-  if (replacement_ && phase_.replacement) {
-    const auto rows = replacement_->after_step(quantizer.codebook(), outputs);
-    if (rows.defined()) forget_replaced(rows.logical_and(skip.logical_not()));
+std::vector<torch::Tensor> TokenizerTask::state_outside_optimizers() {
+  auto state = upkeep_.state_of_steps();
+  if (const auto* adversary = objective_.adversary()) {
+    const auto statistics = adversary->statistics();
+    state.insert(state.end(), statistics.begin(), statistics.end());
+  }
+  return state;
+}
+
+// Section 4: phases.
+
+void TokenizerTask::initialise(Journal& journal) {
+  upkeep_.initialise(batches_);
+  enter(journal, {0, "the run begins"});
+}
+
+/// A phase that was due where the budget ended begins when the run is extended.
+void TokenizerTask::resume(Journal& journal) {
+  if (const auto transition = schedule_.resume(journal.state())) enter(journal, *transition);
+}
+
+/// Every schedule.epoch_steps steps.
+void TokenizerTask::after_step(Journal& journal, const TensorBatch& /*batch*/) {
+  end_schedule_epoch(journal, upkeep_.take_window_commitment());
+}
+
+void TokenizerTask::start_next_epoch(Journal& journal) {
+  if (config_.schedule.epoch_steps == 0) {
+    end_schedule_epoch(journal, journal.epoch_mean("commitment"));
   }
 }
 
-/// An overwritten code has no past: no moments, no statistics, no average.
-void TokenizerTask::forget_replaced(const torch::Tensor& rows) {
-  if (!rows.defined()) return;
-  auto& quantizer = *model_->quantizer;
-  if (config_.replacement.reset_moments) optimizer_.reset_rows(quantizer.codebook(), rows);
-  quantizer.rows_replaced(rows);
-  average_.copy_rows(quantizer.codebook(), rows);
-  replaced_ += rows.sum();
-}
-
-/// Codes that nothing chose in a window of stage 1 are replaced.
-void TokenizerTask::replace_unused(Loop& loop, const torch::Tensor& usage) {
-  if (!replacement_ || !phase_of_next_step().replacement) return;
-  const auto& [step, epoch] = std::pair(loop.state().step, loop.state().epoch);
-  const int64_t window = config_.replacement.every_steps > 0 ? step : epoch;
-  forget_replaced(replacement_->after_window(model_->quantizer->codebook(), usage, {step, epoch},
-                                             seed_for(config_.seed, Draw::replacement, window)));
-}
-
-/// Windows that are counted in steps end within epochs.
-void TokenizerTask::after_step(Loop& loop, const TensorBatch& batch) {
-  const auto due = [&](int64_t every) { return every > 0 && loop.state().step % every == 0; };
-  if (due(config_.replacement.every_steps)) {
-    loop.check_skipped_steps();
-    replace_unused(loop, over_ranks(window_usage_));
-    window_usage_.zero_();
+void TokenizerTask::end_schedule_epoch(Journal& journal, double commitment) {
+  if (config_.schedule.commitment == "validation") commitment = drift_.commitment();
+  const auto transition = schedule_.end_epoch(commitment, journal.more_to_come());
+  if (const auto watched = schedule_.unlogged_commitment()) {
+    journal.record("plateau", {{"commitment", *watched}});
   }
-  if (due(config_.drift.every_steps)) measure_drift(loop);
-  if (due(config_.train.check)) check_operators(loop, batch.front());
-  if (due(config_.schedule.epoch_steps)) {
-    loop.check_skipped_steps();
-    advance_schedule(loop, window_commitment());
+  if (transition) enter(journal, *transition);
+}
+
+/// A phase changes what trains and on which terms, and nothing else: weights, moments, learning
+/// rates and the discriminator stay.
+void TokenizerTask::enter(Journal& journal, const Transition& transition) {
+  const auto& state = journal.state();
+  schedule_.enter(transition, state.step);
+  freeze_or_train_encoder();
+  const bool by_steps = config_.schedule.epoch_steps > 0;
+  log("phase {} from {} {}: {}", schedule_.phase().name, by_steps ? "step" : "epoch",
+      (by_steps ? state.step : state.epoch) + 1, transition.reason);
+  journal.record_phase(transition.reason);
+}
+
+void TokenizerTask::freeze_or_train_encoder() {
+  for (auto& parameter : model_->encoder->parameters()) {
+    parameter.set_requires_grad(schedule_.phase().train_encoder);
   }
 }
 
-void TokenizerTask::end_epoch(Loop& loop, bool whole) {
-  const auto usage = over_ranks(usage_);
-  if (config_.replacement.every_steps == 0 && whole) replace_unused(loop, usage);
-  if (config_.drift.every_steps == 0) measure_drift(loop);
-  log_epoch(loop, usage);
-  raise_alarms(loop);
+// The run.
+
+std::vector<RunObserver*> TokenizerTask::observers() {
+  return {&start_report_, &upkeep_, &drift_, &check_, &health_, &validation_, &diagnosis_, this};
+}
+
+void TokenizerTask::start_fresh() {
+  model_->quantizer->begin();
+  if (!config_.train.init_from.empty()) load_networks(*model_, config_);
+  average_.copy_all();
+}
+
+RunState TokenizerTask::state_for_benchmark(int64_t phase) {
+  const auto long_ago = std::numeric_limits<int64_t>::min() / 2;  // so that ramps have ended
+  schedule_.enter({phase, "a benchmark"}, long_ago);
+  freeze_or_train_encoder();
+  RunState state;
+  state.step = config_.adversarial.start_step;
+  return state;
+}
+
+// Checkpoints.
+
+TensorFile TokenizerTask::model(const RunState& state) {
+  return model_contents(
+      named_tensors(*averaged_model_), config_,
+      {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
+}
+
+TensorMap TokenizerTask::training_state() {
+  TensorMap all;
+  add_prefixed(all, "model.", named_tensors(*model_));
+  add_prefixed(all, "adam.", optimizer_.state());
+  if (const auto* adversary = objective_.adversary()) {
+    add_prefixed(all, "discriminator.", adversary->state());
+  }
+  add_prefixed(all, "drift.", drift_.state());
+  all.merge(upkeep_.training_state());
+  return all;
+}
+
+std::string TokenizerTask::state() const {
+  auto all = schedule_.to_json();
+  all.update(health_.to_json());
+  all.update(drift_.to_json());
+  all.update(validation_.to_json());
+  return all.dump();
+}
+
+void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
+                         const std::string& state, const std::string& from) {
+  read_task_state(state, from, [this](const nlohmann::json& all) {
+    schedule_.from_json(all);
+    health_.from_json(all);
+    drift_.from_json(all);
+    validation_.from_json(all);
+  });
+  load_tensors(*model_, with_prefix(training, "model."), from);
+  load_tensors(*averaged_model_, model, from);
+  optimizer_.load(with_prefix(training, "adam."), from);
+  if (auto* adversary = objective_.adversary()) {
+    adversary->load(with_prefix(training, "discriminator."), from);
+  }
+  drift_.load(with_prefix(training, "drift."), from);
+  upkeep_.load(training, from);
+  freeze_or_train_encoder();
+}
+
+TensorMap TokenizerTask::shared_tensors() {
+  TensorMap all;
+  add_prefixed(all, "model.", named_tensors(*model_));
+  add_prefixed(all, "average.", named_tensors(*averaged_model_));
+  add_prefixed(all, "adam.", optimizer_.state());
+  if (const auto* adversary = objective_.adversary()) {
+    add_prefixed(all, "discriminator.", adversary->shared_tensors());
+  }
+  return all;
 }
 
 }  // namespace nsvq

@@ -10,9 +10,10 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/recipe/recipe.h"
 #include "nsvq/recipe/settings_summary.h"
-#include "nsvq/runs/run_config.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_setup.h"
@@ -23,8 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Says what a run that goes on makes of settings that may change.
-void note_changes(const Config& here, const Config& there) {
+/// Log lines on settings that may change and do not act as one might think.
+void note_changes(const TokenizerConfig& here, const TokenizerConfig& there) {
   const auto falls_to_the_end = [](const LrScheduleConfig& schedule) {
     const bool falls = schedule.shape != "constant" && schedule.shape != "same";
     return falls && schedule.steps == 0;
@@ -33,15 +34,15 @@ void note_changes(const Config& here, const Config& there) {
                            (here.train.steps > 0 || here.train.epochs == there.train.epochs);
   if (!same_budget && (falls_to_the_end(here.optimizer.schedule) ||
                        falls_to_the_end(here.optimizer.discriminator_schedule))) {
-    log("the budget is another one than before, and learning rates that fall to its end change "
-        "with it (optimizer.schedule.steps keeps them)");
+    log("the budget has changed, and with it learning rates that fall to its end "
+        "(optimizer.schedule.steps keeps them)");
   }
   if (with_absolute_paths(here).train.init_from != with_absolute_paths(there).train.init_from) {
     log("train.init_from has no effect on a run that goes on");
   }
 }
 
-void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
+void require_same_recipe(const TokenizerConfig& config, const Checkpoint& checkpoint,
                          const std::string& from) {
   const auto text = checkpoint.model.metadata.find("nsvq.config");
   if (text == checkpoint.model.metadata.end()) {
@@ -54,14 +55,21 @@ void require_same_recipe(const Config& config, const Checkpoint& checkpoint,
                   fmt::join(differences, ", "));
 }
 
-LoopOptions loop_options(const Config& config, c10::Device device) {
-  auto checkpoint = config.checkpoint;
-  // Evaluations call metrics by their own names.
-  if (auto& best = checkpoint.keep_best; !best.empty()) best = metric_kind(best).name;
-  const auto gradients = config.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat;
-  return {config.train, checkpoint,
-          config.seed,  precision_on(config, device),
-          gradients,    summarize_settings(config)};
+LoopOptions loop_options(const TokenizerConfig& config, c10::Device device) {
+  LoopOptions options{.train = config.train,
+                      .checkpoint = config.checkpoint,
+                      .seed = config.seed,
+                      .precision = precision_on(config, device),
+                      .gradients = config.dist.gradients == "bf16" ? at::kBFloat16 : at::kFloat,
+                      .settings = summarize_settings(config),
+                      .samples = "images",
+                      .init_from = "train.init_from"};
+  if (auto& best = options.checkpoint.keep_best; !best.empty()) {
+    const auto& kind = metric_kind(best);
+    best = kind.name;  // evaluations call metrics by their own names
+    options.best_is_highest = kind.display.better == Better::higher;
+  }
+  return options;
 }
 
 }  // namespace
@@ -76,13 +84,13 @@ int64_t rank_batch(const TrainConfig& train, int64_t ranks) {
       train.global_batch, ranks, train.accumulate, parts);
 }
 
-TorchSettings training_torch_settings(const Config& config, c10::Device device) {
+TorchSettings training_torch_settings(const RunConfig& config, c10::Device device) {
   return {.threads = config.threads,
           .deterministic = config.train.deterministic,
           .tf32_convolutions = precision_on(config, device) != Precision::fp32};
 }
 
-LoaderOptions training_loader_options(const Config& config, const Group& group,
+LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
                                       c10::Device device) {
   auto options = inference_loader_options(config, device, group.size());
   options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
@@ -101,16 +109,15 @@ std::optional<TensorBatch> ImageBatchSource::next() {
   return TensorBatch{std::move(batch->images)};
 }
 
-Trainer::Trainer(const Config& config, const fs::path& run, std::shared_ptr<Group> group,
+Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared_ptr<Group> group,
                  Start start, std::optional<FolderLock> lock)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
       flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
-      // Before anything is made by the recipe: one that is not the run's may ask for any size.
+      // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
       from_(checkpoint_to_resume(run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
-                                   convert_to_present_format(checkpoint.model,
-                                                             folder / "model.safetensors");
+                                   convert_to_present_format(checkpoint.model, folder / kModelFile);
                                    require_same_recipe(config, checkpoint, folder.string());
                                  })),
       batches_(open_source_of("data.train", config.data.train, config.data),

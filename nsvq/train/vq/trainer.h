@@ -7,7 +7,7 @@
 
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/loop.h"
 #include "nsvq/train/run_setup.h"
 #include "nsvq/train/vq/tokenizer_task.h"
@@ -19,7 +19,7 @@ int64_t rank_batch(const TrainConfig& train, int64_t ranks);
 
 /// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
 /// `device`.
-LoaderOptions training_loader_options(const Config& config, const Group& group,
+LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
                                       c10::Device device = at::kCPU);
 
 /// Training images as batches of one tensor [B, 3, H, W].
@@ -43,19 +43,18 @@ class ImageBatchSource : public BatchSource {
   Loader loader_;
 };
 
-/// A run that trains a tokenizer: the loop (loop.h) around the tokenizer's task (tokenizer_task.h),
-/// in a run's directory. Sets torch's process-wide flags by the recipe and restores them.
+/// A run that trains a tokenizer: the loop (loop.h) with the tokenizer's task (tokenizer_task.h)
+/// and the run's folder. Sets torch's process-wide flags by the recipe and restores them.
 class Trainer {
  public:
-  /// A new run in folder `run`, or the one there from its newest undamaged checkpoint on (without
-  /// one, from its beginning). `lock` is that of the run to resume; without it, it is taken first.
-  /// Of several ranks only rank 0 reads and writes there.
-  /// Throws UserError, before it changes anything in the folder, for a recipe that cannot run or
-  /// that is not the one of the run to resume.
-  Trainer(const Config& config, const std::filesystem::path& run, std::shared_ptr<Group> group,
-          Start start = Start::fresh, std::optional<FolderLock> lock = std::nullopt);
+  /// A new run in folder `run`, or the one there from its newest intact checkpoint on (without one,
+  /// from its beginning). Takes the run's lock unless `lock` already holds it. Only rank 0 reads
+  /// and writes there. Throws UserError, before it changes anything in the folder, for a recipe
+  /// that cannot run or that is not the one of the run to resume.
+  Trainer(const TokenizerConfig& config, const std::filesystem::path& run,
+          std::shared_ptr<Group> group, Start start = Start::fresh,
+          std::optional<FolderLock> lock = std::nullopt);
 
-  /// Which trains.
   Loop& loop() { return loop_; }
 
   /// A step of a phase on images that are on the run's device, outside of the run, for benchmarks
@@ -74,6 +73,6 @@ class Trainer {
 };
 
 /// Torch's flags for training by a recipe.
-TorchSettings training_torch_settings(const Config& config, c10::Device device);
+TorchSettings training_torch_settings(const RunConfig& config, c10::Device device);
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/train/diagnosis.h"
+#include "nsvq/train/vq/diagnosis.h"
 
 #include <ATen/record_function.h>
 
@@ -77,8 +77,8 @@ std::string watch(const torch::nn::Module& model, const std::function<void()>& a
 
 }  // namespace
 
-NonfinitePlace first_nonfinite(Tokenizer& model, const torch::Tensor& images,
-                               const std::map<std::string, double>& scalars) {
+NonfiniteLocation first_nonfinite(Tokenizer& model, const torch::Tensor& images,
+                                  const std::map<std::string, double>& scalars) {
   const torch::NoGradGuard no_grad;
   if (!finite(images)) return {"the images", true};
   if (const auto name = first_nonfinite(named_tensors(*model)); !name.empty()) {
@@ -105,6 +105,15 @@ NonfinitePlace first_nonfinite(Tokenizer& model, const torch::Tensor& images,
     }
   }
   return {"a term of the loss"};
+}
+
+std::optional<NonfiniteLocation> Diagnosis::locate_nonfinite(const SkippedSteps& skipped) {
+  const auto location = first_nonfinite(model_, skipped.batch.front(), skipped.values);
+  const auto* adversary = objective_.adversary();
+  if (location.own || !adversary) return location;
+  const auto name = first_nonfinite(named_tensors(adversary->module()));
+  if (name.empty()) return location;
+  return NonfiniteLocation{"the discriminator's weight " + name, true};
 }
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/train/epoch_times.h"
+#include "nsvq/train/journal.h"
 
 #include <gtest/gtest.h>
 

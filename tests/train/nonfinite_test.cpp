@@ -1,5 +1,5 @@
 // NaN and infinity written into one tensor of a training after another: the run ends with a line
-// that names the tensor, nothing has moved, and the last checkpoint is whole. On a CPU, and on a
+// that names the tensor, nothing has moved, and the last checkpoint is intact. On a CPU, and on a
 // GPU with eager and with captured steps.
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/log.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/trainer.h"
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Images of which one pixel of a batch is spoiled.
+/// Training images, with NaN in a pixel of batch number `spoiled`.
 class SpoiledImages : public ImageBatchSource {
  public:
   using ImageBatchSource::ImageBatchSource;
@@ -40,8 +40,7 @@ class SpoiledImages : public ImageBatchSource {
   int64_t batches_ = 0;
 };
 
-/// Where a training runs. `step`: after it a tensor is spoiled; on a GPU steps are captured by
-/// then.
+/// A device to train on. A tensor is spoiled after `step`; on a GPU steps are captured by then.
 struct Where {
   const char* name;
   c10::DeviceType device;
@@ -49,7 +48,7 @@ struct Where {
   int64_t step;
 };
 
-Config config_for_numbers(const Where& where) {
+TokenizerConfig config_at(const Where& where) {
   auto config = tiny_config();
   config.model.multipliers = {1};
   config.train.graphs = where.graphs;
@@ -66,7 +65,7 @@ Config config_for_numbers(const Where& where) {
 
 /// A training whose tensors can be reached.
 struct OpenTraining {
-  OpenTraining(const Config& config, const fs::path& folder, c10::Device device)
+  OpenTraining(const TokenizerConfig& config, const fs::path& folder, c10::Device device)
       : flags(training_torch_settings(config, device)),
         batches(open_source_of("data.train", config.data.train, config.data),
                 training_loader_options(config, *group, device)),
@@ -93,7 +92,7 @@ TensorMap copies_of(const TensorMap& tensors) {
   return copies;
 }
 
-/// The same bytes, where NaN equals NaN.
+/// Whether the bytes are equal, so that NaN equals NaN.
 bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   const auto bytes = [](const torch::Tensor& tensor) {
     return tensor.contiguous().view(-1).view(at::kByte);
@@ -101,7 +100,7 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return at::equal(bytes(a), bytes(b));
 }
 
-class NumbersTest : public TrainerTest, public testing::WithParamInterface<Where> {
+class NonfiniteTest : public TrainerTest, public testing::WithParamInterface<Where> {
  protected:
   void SetUp() override {
     if (GetParam().device == at::kCUDA && gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
@@ -109,7 +108,7 @@ class NumbersTest : public TrainerTest, public testing::WithParamInterface<Where
   }
   void TearDown() override { set_quiet(false); }
 
-  static Config config() { return config_for_numbers(GetParam()); }
+  static TokenizerConfig config() { return config_at(GetParam()); }
   static c10::Device device() {
     return {GetParam().device,
             static_cast<c10::DeviceIndex>(GetParam().device == at::kCUDA ? 0 : -1)};
@@ -186,13 +185,13 @@ class NumbersTest : public TrainerTest, public testing::WithParamInterface<Where
   int runs_ = 0;
 };
 
-TEST_P(NumbersTest, TheCodes) {
+TEST_P(NonfiniteTest, TheCodes) {
   for (const double value : {double{NAN}, double{INFINITY}}) {
     expect_contains(line_after(put("model.quantizer.codebook", value)), {"quantizer.codebook"});
   }
 }
 
-TEST_P(NumbersTest, Weights) {
+TEST_P(NonfiniteTest, Weights) {
   double value = NAN;
   for (const auto& name : names("model.")) {
     expect_contains(line_after(put("model." + name, value)), {name});
@@ -200,7 +199,7 @@ TEST_P(NumbersTest, Weights) {
   }
 }
 
-TEST_P(NumbersTest, WeightsOfTheDiscriminator) {
+TEST_P(NonfiniteTest, WeightsOfTheDiscriminator) {
   for (const auto& name : names("discriminator.")) {
     if (name.starts_with("adam.")) continue;
     expect_contains(line_after(put("discriminator." + name, NAN)), {name});
@@ -208,7 +207,7 @@ TEST_P(NumbersTest, WeightsOfTheDiscriminator) {
 }
 
 // They show in the weights after one more step, or nowhere in training.
-TEST_P(NumbersTest, MomentsAndAverages) {
+TEST_P(NonfiniteTest, MomentsAndAverages) {
   for (const std::string prefix : {"adam.", "average.", "discriminator.adam."}) {
     for (const auto& name : names(prefix)) {
       const auto parameter = prefix == "average." ? name : name.substr(0, name.rfind('.'));
@@ -217,7 +216,7 @@ TEST_P(NumbersTest, MomentsAndAverages) {
   }
 }
 
-TEST_P(NumbersTest, Gradients) {
+TEST_P(NonfiniteTest, Gradients) {
   for (const auto& name : names("model.")) {
     const auto added = at::zeros({}, device());  // read by captured steps too
     const auto line = line_after(
@@ -231,7 +230,7 @@ TEST_P(NumbersTest, Gradients) {
   }
 }
 
-TEST_P(NumbersTest, ConvolutionsThatOverflow) {
+TEST_P(NonfiniteTest, ConvolutionsThatOverflow) {
   for (const auto& name : names("model.")) {
     if (name.find("conv") == name.npos || !name.ends_with(".weight")) continue;
     const auto line = line_after([&](OpenTraining& training) {
@@ -241,14 +240,14 @@ TEST_P(NumbersTest, ConvolutionsThatOverflow) {
   }
 }
 
-TEST_P(NumbersTest, AnImage) {
+TEST_P(NonfiniteTest, AnImage) {
   const auto line =
       line_after([](OpenTraining& training) { training.batches.spoiled = GetParam().step; });
   expect_contains(line, {"step " + std::to_string(GetParam().step + 1), "the images",
                          "the last checkpoint is intact"});
 }
 
-TEST_P(NumbersTest, ASkippedImageMovesNothing) {
+TEST_P(NonfiniteTest, ASkippedImageMovesNothing) {
   const auto step = GetParam().step;
   auto skipping = config();
   skipping.train.on_nonfinite = "skip";
@@ -266,7 +265,7 @@ TEST_P(NumbersTest, ASkippedImageMovesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, NumbersTest,
+INSTANTIATE_TEST_SUITE_P(Devices, NonfiniteTest,
                          testing::Values(Where{"Cpu", at::kCPU, false, 1},
                                          Where{"GpuEager", at::kCUDA, false, 1},
                                          Where{"GpuCaptured", at::kCUDA, true, 4}),

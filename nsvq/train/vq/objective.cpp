@@ -1,0 +1,62 @@
+#include "nsvq/train/vq/objective.h"
+
+#include <utility>
+
+namespace nsvq {
+
+Objective::Objective(const TokenizerConfig& config, Tokenizer& model, c10::Device device,
+                     std::shared_ptr<Group> group)
+    : model_(model),
+      device_(device),
+      group_(std::move(group)),
+      vq_weight_(config.loss.vq),
+      shared_entropy_(config.dist.entropy == "all"),
+      losses_(make_losses(config.loss, config.data.size, device)) {
+  if (config.adversarial.weight > 0) adversary_.emplace(config, device, group_);
+}
+
+QuantizerStep Objective::quantizer_terms(const Phase& phase, const StepInputs& inputs,
+                                         const SlicePass& pass) const {
+  return {.commitment = phase.commitment,         // beta |z - sg c|^2
+          .extra_codebook_terms = phase.ns_loss,  // alpha L_NS; |sg z - c|^2 is always there
+          .step = inputs.step,
+          .seed = inputs.noise_seed,
+          .part = group_->rank() * pass.count + pass.number,
+          .entropy_group = shared_entropy_ ? group_.get() : nullptr};
+}
+
+/// L = L_rec + lambda_perc L_perc + lambda_vq L_vq + lambda_adv L_adv, the phases' rows of which
+/// stand in phase.cpp. L_rec and L_perc are the terms of loss.*; L_vq is what the quantizer gives.
+torch::Tensor Objective::generator(const torch::Tensor& images,
+                                   const torch::Tensor& reconstructions, const Quantized& quantized,
+                                   const Step& step, Scalars& scalars) {
+  auto reconstruction = at::zeros({}, images.options());
+  for (const auto& term : losses_) {
+    const AutocastGuard autocast(model_->precision, device_);
+    const auto value = (*term.loss)(reconstructions, images);
+    scalars[term.name] = value.detach();
+    reconstruction = reconstruction + term.weight * value;
+  }
+  scalars["vq"] = quantized.loss.detach();
+  auto loss = reconstruction + vq_weight_ * quantized.loss;
+  if (step.plan().adversarial) {
+    const auto term = adversary_->generator_term(reconstructions);
+    const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
+    const auto weight = adversary_->weight(step.inputs().share, reconstruction, term, last_layer,
+                                           step.loss_scale());
+    scalars["generator"] = term.detach();
+    scalars["adversarial_weight"] = weight;
+    loss = loss + weight * term;
+  }
+  scalars["loss"] = loss.detach();
+  return loss;
+}
+
+torch::Tensor Objective::discriminator(const torch::Tensor& images,
+                                       const torch::Tensor& reconstructions, const Step& step,
+                                       Scalars& scalars) {
+  const auto loss = adversary_->objective(images, reconstructions, scalars);
+  return step.inputs().share * loss;
+}
+
+}  // namespace nsvq

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/tokenizer/tokenizer.h"
+
+namespace nsvq {
+
+/// Throws UserError, as training does at its start, where weights that losses and metrics need are
+/// not in the store.
+void check_weights(const TokenizerConfig& config);
+/// Throws UserError, as a new run does, where a file that the recipe names is missing or does not
+/// fit.
+void check_files(const TokenizerConfig& config);
+
+/// Copies encoder and decoder of the model that train.init_from names. Throws UserError where it
+/// has networks of other settings.
+void load_networks(TokenizerImpl& model, const TokenizerConfig& config);
+
+}  // namespace nsvq
