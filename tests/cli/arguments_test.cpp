@@ -1,8 +1,12 @@
 // What commands say of their arguments and settings, and of the machine.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/old_spellings.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "tests/cli/kill.h"
@@ -21,18 +25,70 @@ TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
   expect_failure(run({"train", "--foo"}), 2, {"unknown option --foo", "nsvq help train"});
   expect_failure(run({"train", "x.yaml", "--rum=a"}), 2,
                  {"unknown option --rum; did you mean '--run'?"});
-  expect_failure(run({}), 2, {"a command is missing (there are: train, eval,"});
-  expect_failure(run({"tokens"}), 2,
-                 {"a command is missing (there are: verify, merge) (nsvq help"});
-  expect_failure(run({"tokens", "merge", "--foo"}), 2, {"--foo", "(nsvq help tokens merge)"});
+  expect_failure(run({}), 2, {"a command is missing (nsvq help)"});
+  expect_failure(run({"images"}), 2,
+                 {"a command is missing (there are: compare, statistics, index) (nsvq help"});
+  expect_failure(run({"images", "compare", "--foo"}), 2, {"--foo", "(nsvq help images compare)"});
+  expect_failure(run({"train", "x.yaml", "--device", "cuda"}), 2, {"device=cuda"});
   expect_failure(run({"train", "x.yaml", "--epochs", "3"}), 2,
                  {"unknown option --epochs; settings are words such as train.epochs=10"});
   expect_failure(run({"eval", "m", "--batch", "4"}), 2,
                  {"unknown option --batch; did you mean '--batch-size'?"});
   EXPECT_EQ(run({"xyzzy"}).error.find("did you mean"), std::string::npos);
   EXPECT_EQ(run({"compare", "--help"}).out.find("x 2"), std::string::npos) << "three work too";
-  EXPECT_EQ(run({"metrics", "--help"}).out.find("utilisation"), std::string::npos);
+  EXPECT_EQ(run({"images", "compare", "--help"}).out.find("utilisation"), std::string::npos);
   EXPECT_NE(run({"eval", "--help"}).out.find("utilisation"), std::string::npos);
+}
+
+/// Calls `check` with the words of each command and each subcommand.
+void for_each_command(const std::function<void(const std::vector<std::string>&)>& check) {
+  for (const auto& command : commands()) {
+    check({command.name});
+    const auto error = run({command.name}).error;  // "(there are: a, b)"
+    const std::string there = "missing (there are: ";
+    const auto begin = error.find(there);
+    if (begin == std::string::npos) continue;
+    std::istringstream names(error.substr(begin + there.size(), error.find(')') - begin));
+    for (std::string name; std::getline(names >> std::ws, name, ',');) {
+      check({command.name, name.substr(0, name.find(')'))});
+    }
+  }
+}
+
+TEST(Help, FitsAScreen) {
+  const auto check = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "help");
+    const auto help = run(words);
+    EXPECT_EQ(help.code, 0) << help.error;
+    std::istringstream text(help.out);
+    int lines = 0;
+    for (std::string line; std::getline(text, line); ++lines) {
+      EXPECT_LE(line.size(), 102u) << line;  // bytes: "Fréchet" has one more than columns
+    }
+    EXPECT_LE(lines, 40) << help.out;
+  };
+  check({});
+  for_each_command(check);
+}
+
+TEST(OldSpellings, WorkAndSayTheNewOnes) {
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> rows = {
+      {{"metrics", "a", "b"}, {"images", "compare", "a", "b"}},
+      {{"statistics", "--out", "x"}, {"images", "statistics", "--out", "x"}},
+      {{"latents", "m"}, {"encode", "m"}},
+      {{"metrics", "--as=simvq"}, {"images", "compare", "--conventions=simvq"}},
+      {{"compare", "a", "--samples", "4", "--columns"},
+       {"compare", "a", "--pictures", "4", "--transpose"}},
+      {{"diffusion", "eval", "--reference", "d"}, {"diffusion", "eval", "--data", "d"}},
+      {{"import", "f", "--like", "r", "--set", "a=1", "--set=b=2"},
+       {"import", "f", "--recipe", "r", "a=1", "b=2"}},
+      {{"weights", "import", "f", "--as", "vgg16"}, {"weights", "import", "f", "--as", "vgg16"}}};
+  for (const auto& [old, now] : rows) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(with_present_spellings(old), now);
+    const auto said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("is now") != std::string::npos, old != now) << said;
+  }
 }
 
 TEST(Help, OfACommandThatIsNotThere) {

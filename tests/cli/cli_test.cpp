@@ -7,7 +7,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
@@ -29,6 +29,26 @@ class Cli : public testing::Test {
   std::string recipe_ = (folder_.path() / "tiny.yaml").string();
   std::string run_ = (folder_.path() / "a run").string();  // A path with a space.
 };
+
+/// Mean PSNR of pictures that show an image on the left and its reconstruction on the right.
+double psnr_of_pairs(const fs::path& folder) {
+  double sum = 0;
+  int pictures = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".png") continue;
+    const auto picture = read_image(entry.path());
+    const size_t half = size_t{3} * static_cast<size_t>(picture.width) / 2;
+    double error = 0;
+    for (size_t i = 0; i < picture.pixels.size(); ++i) {
+      if (i / half % 2 == 1) continue;
+      const double difference = double{picture.pixels[i]} - double{picture.pixels[i + half]};
+      error += difference * difference;
+    }
+    sum += 10 * std::log10(255.0 * 255.0 * static_cast<double>(picture.pixels.size() / 2) / error);
+    ++pictures;
+  }
+  return sum / pictures;
+}
 
 TEST_F(Cli, HelpAndVersionOnEverything) {
   EXPECT_EQ(run({"--version"}).code, 0);
@@ -52,7 +72,9 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   const auto evaluated = run({"eval", run_, "--data", data, "--json", json});
   ASSERT_EQ(evaluated.code, 0) << evaluated.error;
   const auto figures = nlohmann::json::parse(read_text(json));
-  EXPECT_GT(figures.at("psnr").get<double>(), 3);
+  const auto pairs = folder_.path() / "pairs";
+  ASSERT_EQ(run({"reconstruct", run_, "--data", data, "--pairs", "--out", pairs.string()}).code, 0);
+  EXPECT_NEAR(figures.at("psnr").get<double>(), psnr_of_pairs(pairs), 1e-3);
   EXPECT_EQ(figures.at("images"), 7);
   EXPECT_GT(figures.at("utilisation").get<double>(), 0);
 
@@ -68,7 +90,7 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   EXPECT_EQ(files, 7);
   expect_user_error(
       run({"reconstruct", run_, "--data", data, "--out", out.string(), "--limit", "3"}),
-      {"was made otherwise: limit (3 here, 0 there)"});
+      {"was made with other settings: limit 0 there, 3 now"});
   expect_user_error(run({"reconstruct", run_, "--data", data, "--out", folder_.path().string()}),
                     {"not an empty folder"});
 

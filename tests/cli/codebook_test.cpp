@@ -52,15 +52,17 @@ TEST_F(Codebook, ClustersTheLatentsOfAModel) {
 
   ASSERT_EQ(kmeans({"--codes", "20", "--iterations", "5"}, "again.safetensors").code, 0);
   EXPECT_EQ(read_file(folder_ / "codes.safetensors"), read_file(folder_ / "again.safetensors"));
-  ASSERT_EQ(kmeans({"--codes", "20", "--seed", "2"}, "again.safetensors").code, 0);
+  ASSERT_EQ(kmeans({"--codes", "20", "--force", "--seed", "2"}, "again.safetensors").code, 0);
   EXPECT_NE(read_file(folder_ / "codes.safetensors"), read_file(folder_ / "again.safetensors"));
 }
 
 TEST_F(Codebook, SaysHowFarFromAFixedPointItIs) {
   const auto json = folder_ / "codes.json";
   const auto distance_after = [&](const std::string& iterations) {
-    EXPECT_EQ(kmeans({"--codes", "20", "--iterations", iterations, "--json", json.string()}).code,
-              0);
+    EXPECT_EQ(
+        kmeans({"--codes", "20", "--iterations", iterations, "--force", "--json", json.string()})
+            .code,
+        0);
     const auto said = read_json(json);
     const double error = said.at("quantization_error");
     EXPECT_NEAR(error * error, said.at("mean_squared_error").get<double>(), 1e-9);

@@ -31,7 +31,7 @@ class CliDiffusion : public testing::Test {
   void SetUp() override {
     tokenizer_ = write_tiny_tokenizer(folder_.path()).string();
     auto config = tiny_diffusion_config("");
-    config.run.train.epochs = 1;
+    config.train.epochs = 1;
     write_text(path("tiny.yaml"), to_yaml(config));
   }
 
@@ -75,7 +75,7 @@ TEST_F(CliDiffusion, WhatCannotBeSampledIsRefusedBeforeTheFirstStep) {
   };
   expect_failure(sample("100000000", path("grid.png")), 2, {"grid.png", "more than the limit"});
   write_text(path("notes.tar"), "notes of mine");
-  expect_failure(sample("1", path("notes.tar")), 2, {"exists and is not a tar archive"});
+  expect_failure(sample("1", path("notes.tar")), 2, {"notes.tar: exists", "--force"});
   fs::create_directories(path("folder.tar"));
   expect_failure(sample("1", path("folder.tar")), 2, {"folder.tar", "a folder"});
   EXPECT_EQ(read_text(path("notes.tar")), "notes of mine");
@@ -191,9 +191,8 @@ TEST_F(CliDiffusion, BadInputIsOneLine) {
                  {"a tokenizer, where a diffusion model"});
   expect_failure(run({"eval", run_, "--data", "builtin:dead-leaves?size=16&count=2"}), 2,
                  {"a diffusion model"});
-  expect_failure(run({"diffusion", "eval", run_, "--reference", "nowhere", "--metrics", "psnr"}), 2,
+  expect_failure(run({"diffusion", "eval", run_, "--data", "nowhere", "--metrics", "psnr"}), 2,
                  {"psnr", "one by one"});
-  expect_failure(run({"diffusion", "sample", run_, "--out", path("x.webp")}), 2, {".webp"});
   EXPECT_FALSE(fs::exists(path("x.png")));
 }
 
@@ -228,8 +227,7 @@ TEST_F(CliDiffusion, LatentsKnowTheNamesOfTheirClasses) {
     image.pixels.assign(16 * 16 * 3, 90);
     for (int i = 0; i < 8; ++i) write_image(path(fmt::format("{}/{}.png", folder, i)), image);
   }
-  ASSERT_EQ(run({"latents", tokenizer_, "--data", path("train"), "--out", path("latents")}).code,
-            0);
+  ASSERT_EQ(run({"encode", tokenizer_, "--data", path("train"), "--out", path("latents")}).code, 0);
   const auto train_on = [&](const std::string& val) {
     fs::remove_all(run_);
     return train({"diffusion.tokenizer=" + tokenizer_, "diffusion.cached=" + path("latents"),
@@ -240,8 +238,8 @@ TEST_F(CliDiffusion, LatentsKnowTheNamesOfTheirClasses) {
   expect_contains(trained.out + trained.error, {"data.flip: ", "without effect: diffusion.cached"});
   expect_failure(train_on("other"), 2, {"data.val", "birds"});
   write_text(path("names.txt"), "birds\ncats\ndogs\n");
-  ASSERT_EQ(run({"latents", tokenizer_, "--data", path("train"), "--out", path("named"),
-                 "--classes", path("names.txt")})
+  ASSERT_EQ(run({"encode", tokenizer_, "--data", path("train"), "--out", path("named"), "--classes",
+                 path("names.txt")})
                 .code,
             0);
   expect_contains(run({"info", path("named"), "--json"}).out, {"birds"});
@@ -289,8 +287,8 @@ TEST_F(CliDiffusion, FidOfSamples) {
   store.add("inception", Inception());
   train_well();
   const auto json = path("figures.json");
-  const auto result = run({"diffusion", "eval", run_, "--samples", "3", "--steps", "2",
-                           "--reference", "builtin:dead-leaves?size=16&count=4", "--json", json});
+  const auto result = run({"diffusion", "eval", run_, "--count", "3", "--steps", "2", "--data",
+                           "builtin:dead-leaves?size=16&count=4", "--json", json});
   ASSERT_EQ(result.code, 0) << result.error;
   const auto figures = nlohmann::json::parse(read_text(json));
   EXPECT_GT(figures.at("fid").get<double>(), 0);
@@ -326,8 +324,8 @@ TEST_F(CliDiffusion, RanksJudgeAsOneProcessDoes) {
   const auto fid = [&](const std::string& ranks) {
     const auto json = path("figures.json");
     run_program(
-        fmt::format("eval '{}' --samples 5 --batch-size 2 --steps 2 --device cpu --json '{}' "
-                    "--reference 'builtin:dead-leaves?size=16&count=5' {}",
+        fmt::format("eval '{}' --count 5 --batch-size 2 --steps 2 --device cpu --force --json '{}' "
+                    "--data 'builtin:dead-leaves?size=16&count=5' {}",
                     run_, json, ranks));
     const auto figures = nlohmann::json::parse(read_text(json));
     EXPECT_EQ(figures.at("images"), 5);
@@ -340,20 +338,20 @@ TEST_F(CliDiffusion, RanksJudgeAsOneProcessDoes) {
 
 TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
   const auto cache = [&](const std::string& batch) {
-    return run({"latents", tokenizer_, "--data", "builtin:dead-leaves?size=16&count=24", "--out",
+    return run({"encode", tokenizer_, "--data", "builtin:dead-leaves?size=16&count=24", "--out",
                 path("latents"), "--shard-size", "8", "--batch-size", batch});
   };
   const auto cached = cache("8");
   ASSERT_EQ(cached.code, 0) << cached.error;
   expect_contains(cached.out, {"latents 4x4x4 of 24 images in 3 shards"});
-  expect_failure(cache("4"), 2, {"was made otherwise: batch size (4 here, 8 there)"});
+  expect_failure(cache("4"), 2, {"was made with other settings: batch size 8 there, 4 now"});
   EXPECT_EQ(cache("8").out, cached.out);
   expect_contains(run({"info", path("latents")}).out,
                   {"4x4x4", "images", "24", "shards", "no names"});
   const auto trained = train({"diffusion.tokenizer=" + tokenizer_,
                               "diffusion.cached=" + path("latents"), "data.train=nowhere"});
   EXPECT_EQ(trained.code, 0) << trained.error;
-  expect_failure(run({"latents", run_, "--data", "builtin", "--out", path("x")}), 2,
+  expect_failure(run({"encode", run_, "--data", "builtin", "--out", path("x")}), 2,
                  {"a diffusion model"});
 }
 
@@ -382,7 +380,7 @@ TEST_F(CliDiffusion, SettingsArePrinted) {
   expect_contains(reference.out, {"diffusion.min_snr_gamma", "unet.width", "sample.guidance"});
   const auto printed = run({"diffusion", "config", path("tiny.yaml"), "unet.width=12"});
   EXPECT_EQ(printed.code, 0);
-  EXPECT_EQ(parse_diffusion_config(printed.out, "printed").unet.width, 12);
+  EXPECT_EQ(parse_config<DiffusionConfig>(printed.out, "printed").unet.width, 12);
 }
 
 }  // namespace

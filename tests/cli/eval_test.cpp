@@ -9,7 +9,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/nn/features/inception.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
@@ -52,7 +52,7 @@ std::set<std::string> keys_of(const json& object) {
 }
 
 TEST_F(Evaluation, TheDefaultIsFixedAndSaysItsChoices) {
-  const auto result = run({"eval", model("one"), "--data", data_, "--json", json_});
+  const auto result = run({"eval", model("one"), "--data", data_, "--force", "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
   const auto figures = json::parse(read_text(json_));
   EXPECT_EQ(keys_of(figures), (std::set<std::string>{"model", "data", "images", "broken_images",
@@ -70,8 +70,9 @@ TEST_F(Evaluation, TheDefaultIsFixedAndSaysItsChoices) {
 
 TEST_F(Evaluation, MetricsAndConventionsAreChosen) {
   const auto figures = [&](const std::string& as, const std::string& pixels) {
-    std::vector<std::string> words = {"eval", model("one"), "--data",    data_,  "--json",
-                                      json_,  "--metrics",  "ssim,psnr", "--as", as};
+    std::vector<std::string> words = {"eval",      model("one"),    "--data", data_,
+                                      "--force",   "--json",        json_,    "--metrics",
+                                      "ssim,psnr", "--conventions", as};
     if (!pixels.empty()) words.insert(words.end(), {"--pixels", pixels});
     const auto result = run(words);
     EXPECT_EQ(result.code, 0) << result.error;
@@ -90,8 +91,8 @@ TEST_F(Evaluation, MetricsAndConventionsAreChosen) {
 
 TEST_F(Evaluation, BatchesDoNotChangeTheFiguresOfSimvq) {
   const auto psnr = [&](const std::string& size) {
-    EXPECT_EQ(run({"eval", model("one"), "--data", data_, "--json", json_, "--as", "simvq",
-                   "--batch-size", size})
+    EXPECT_EQ(run({"eval", model("one"), "--data", data_, "--force", "--json", json_,
+                   "--conventions", "simvq", "--batch-size", size})
                   .code,
               0);
     return json::parse(read_text(json_)).at("psnr").get<double>();
@@ -102,7 +103,7 @@ TEST_F(Evaluation, BatchesDoNotChangeTheFiguresOfSimvq) {
 TEST_F(Evaluation, NetworksAreUsedWhenAskedFor) {
   WeightsStore store;
   const std::vector<std::string> words = {
-      "eval",   model("large"), "--data",    "builtin:dead-leaves?size=32&count=3",
+      "eval",   model("large"), "--data",    "builtin:dead-leaves?size=32&count=3", "--force",
       "--json", json_,          "--metrics", "lpips-squeeze,fd-squeezenet1_1"};
   expect_failure(run(words), 2, {"squeeze", "nsvq weights"});
   store.add_lpips("squeeze");
@@ -138,14 +139,14 @@ TEST_F(Evaluation, SeveralProcessesGiveTheFiguresOfOne) {
   const auto file = [&](const char* name) { return (folder_ / name).string(); };
   const auto figures = [&](const std::string& more) {
     const auto command = fmt::format(
-        "'{}' eval '{}' --data '{}' --metrics {} --device cpu --batch-size 2 --json '{}' "
+        "'{}' eval '{}' --data '{}' --metrics {} --device cpu --batch-size 2 --force --json '{}' "
         "--histogram '{}' {} >'{}' 2>'{}'",
-        NSVQ_PROGRAM, model("large"), images.string(), metrics, json_, file("usage.svg"), more,
+        NSVQ_PROGRAM, model("large"), images.string(), metrics, json_, file("usage.csv"), more,
         file("out"), file("error"));
     EXPECT_EQ(std::system(command.c_str()), 0) << read_text(folder_ / "error");
     const auto text = read_text(folder_ / "out");
     EXPECT_EQ(text.find("PSNR"), text.rfind("PSNR")) << "printed once: " << text;
-    return std::pair(json::parse(read_text(json_)), read_text(folder_ / "usage.svg"));
+    return std::pair(json::parse(read_text(json_)), read_text(folder_ / "usage.csv"));
   };
   const auto [one, histogram] = figures("");
   EXPECT_EQ(one.at("images"), 6);
@@ -168,7 +169,7 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
   store.add_lpips("squeeze");
   const std::string metric = "fd-squeezenet1_1", file = folder_ / "images.npz";
   const auto figure = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"eval",   model("large"), "--data",    data_,
+    std::vector<std::string> words = {"eval",   model("large"), "--data",    data_, "--force",
                                       "--json", json_,          "--metrics", metric};
     words.insert(words.end(), more.begin(), more.end());
     const auto result = run(words);
@@ -176,8 +177,8 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
     if (!more.empty()) expect_contains(result.out, {file});
     return json::parse(read_text(json_));
   };
-  const auto saved =
-      run({"statistics", "--data", data_, "--metric", metric, "--size", "32", "--out", file});
+  const auto saved = run(
+      {"images", "statistics", "--data", data_, "--metric", metric, "--size", "32", "--out", file});
   ASSERT_EQ(saved.code, 0) << saved.error;
   const auto from_images = figure({}), from_file = figure({"--statistics", file});
   EXPECT_EQ(from_file.at("statistics"), file);
@@ -188,8 +189,8 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
   EXPECT_NEAR(from_file.at(metric).get<double>(), expected, 1e-6 * expected);
 
   const auto evaluated = [&](const std::string& size) {
-    const auto made =
-        run({"statistics", "--data", data_, "--metric", metric, "--size", size, "--out", file});
+    const auto made = run({"images", "statistics", "--data", data_, "--metric", metric, "--size",
+                           size, "--out", file});
     EXPECT_EQ(made.code, 0) << made.error;
     const auto result =
         run({"eval", model("large"), "--data", data_, "--metrics", metric, "--statistics", file});
@@ -205,7 +206,7 @@ TEST_F(Evaluation, FidNamesItsWeights) {
   store.add("inception", Inception());
   const std::string data = "builtin:dead-leaves?size=16&count=3";
   const auto result = run({"compare", model("one"), model("two"), "--data", data, "--metrics",
-                           "rfid", "--json", json_});
+                           "rfid", "--force", "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"299x299", "  weights inception: official values, from a test\n"});
   expect_contains(result.error, {"fid: computing the distance by 2048 features",
@@ -218,12 +219,6 @@ TEST_F(Evaluation, FidNamesItsWeights) {
   EXPECT_NE(models[1].at("fid"), models[0].at("fid"));
 }
 
-TEST_F(Evaluation, DrawsTheUseOfCodes) {
-  const std::string svg = folder_ / "usage.svg";
-  ASSERT_EQ(run({"eval", model("one"), "--data", data_, "--histogram", svg}).code, 0);
-  expect_contains(read_text(svg), {"<svg", "of 40 codes used", "most used first"});
-}
-
 TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   write_text(folder_ / "file", "");
   const auto eval = [&](std::vector<std::string> words) {
@@ -232,13 +227,12 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   };
   expect_failure(eval({"--metrics", "psnr,sism"}), 2, {"'sism'", "ssim", "lpips-vgg"});
   expect_failure(eval({"--metrics", "psnr,"}), 2, {"''"});
-  expect_failure(eval({"--as", "simqv"}), 2, {"'simqv'", "simvq"});
+  expect_failure(eval({"--conventions", "simqv"}), 2, {"'simqv'", "simvq"});
   expect_failure(eval({"--pixels", "int"}), 2, {"'int'", "truncated"});
   const auto unwritable = folder_ / "file/figures.json";
   expect_failure(eval({"--json", unwritable}), 2, {folder_ / "file"});
   expect_failure(eval({"--json", folder_.path()}), 2, {folder_.path()});
-  expect_failure(eval({"--histogram", folder_ / "file/usage.svg"}), 2, {folder_ / "file"});
-  expect_failure(eval({"--histogram", "usage.png"}), 2, {"--histogram", "usage.png", ".svg"});
+  expect_failure(eval({"--histogram", folder_ / "file/usage.csv"}), 2, {folder_ / "file"});
   const auto one = "builtin:dead-leaves?size=16&count=1";
   expect_failure(run({"eval", model("one"), "--data", one, "--metrics", "fid"}), 2,
                  {one, "fid needs at least two images"});
@@ -256,7 +250,7 @@ TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
   expect_contains(last_line,
                   {"nsvq: " + images.string() + ": no image can be decoded (2 in all)", "a.png"});
   write_image(images / "c.png", Image{16, 16, std::vector<uint8_t>(16 * 16 * 3, 90)});
-  const auto result = run({"eval", model("one"), "--data", images, "--json", json_});
+  const auto result = run({"eval", model("one"), "--data", images, "--force", "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
   EXPECT_EQ(json::parse(read_text(json_)).at("broken_images"), 2);
   EXPECT_EQ(json::parse(read_text(json_)).at("images"), 1);
@@ -264,15 +258,15 @@ TEST_F(Evaluation, BrokenImagesAreCountedAndNamed) {
 
 TEST_F(Evaluation, CompareGivesTheFiguresOfEval) {
   const std::string grid = folder_ / "grid.png";
-  const auto result = run({"compare", model("one"), model("two") + "/", "--data", data_, "--json",
-                           json_, "--out", grid, "--samples", "5", "--enlarge", "3"});
+  const auto result = run({"compare", model("one"), model("two") + "/", "--data", data_, "--force",
+                           "--json", json_, "--out", grid, "--pictures", "5", "--enlarge", "3"});
   ASSERT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {" one ", " two\n", "psnr", "rows from the top: images, one, two"});
   const auto compared = json::parse(read_text(json_));
   ASSERT_EQ(compared.at("models").size(), 2u);
   for (const auto& figures : compared.at("models")) {
     const auto name = figures.at("name").get<std::string>();
-    ASSERT_EQ(run({"eval", model(name), "--data", data_, "--json", json_}).code, 0);
+    ASSERT_EQ(run({"eval", model(name), "--data", data_, "--force", "--json", json_}).code, 0);
     const auto alone = json::parse(read_text(json_));
     for (const auto& key : {"psnr", "ssim", "entropy", "images", "model"}) {
       EXPECT_EQ(alone.at(key), figures.at(key)) << key;
@@ -300,7 +294,7 @@ TEST_F(Evaluation, CompareRefusesWhatItCannotCompare) {
     words.insert(words.end(), {"--data", data_});
     return run(words);
   };
-  expect_failure(compare({model("one")}), 2, {"RUNS_OR_CHECKPOINTS"});
+  expect_failure(compare({model("one")}), 2, {"MODEL"});
   expect_failure(compare({model("one"), model("large")}), 2, {"16", "32", model("large")});
   expect_failure(compare({model("one"), model("none")}), 2, {model("none")});
   expect_failure(compare({model("one"), model("two"), "--out", "grid.gif"}), 2,

@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
@@ -18,7 +19,6 @@ namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
-using Tensors = std::map<std::string, torch::Tensor>;
 
 class Exchange : public testing::Test {
  protected:
@@ -28,13 +28,13 @@ class Exchange : public testing::Test {
   }
 
   /// The model's tensors as SimVQ names them, behind `prefix`.
-  Tensors as_simvq(const std::string& prefix = "") {
+  TensorMap as_simvq(const std::string& prefix = "") {
     const std::vector<std::pair<std::string, std::string>> names = {
         {"mid.block_1.", "mid_block.0."},
         {"mid.block_2.", "mid_block.1."},
         {"upsample.", "upsample.conv1."},
         {"quantizer.codebook", "quantize.embedding.weight"}};
-    Tensors theirs;
+    TensorMap theirs;
     for (const auto& [our_name, tensor] : read_safetensors(model_).tensors) {
       auto name = our_name;
       for (const auto& [ours, other] : names) {
@@ -45,10 +45,12 @@ class Exchange : public testing::Test {
     }
     return theirs;
   }
-  Result import_tensors(const Tensors& tensors, std::vector<std::string> more = {}) {
+  Result import_tensors(const TensorMap& tensors, std::vector<std::string> more = {}) {
     write_safetensors(folder_ / "theirs.safetensors", {tensors, {}});
-    std::vector<std::string> words = {
-        "import", (folder_ / "theirs.safetensors").string(), "--like", recipe_, "--out", out_};
+    std::vector<std::string> words = {"import",   (folder_ / "theirs.safetensors").string(),
+                                      "--recipe", recipe_,
+                                      "--force",  "--out",
+                                      out_};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   }

@@ -71,7 +71,7 @@ TEST_F(HostileInput, PipesInARunAreNotWaitedFor) {
   expect_contains(listed.error, {"config.yaml: not a file", "state.json: not a file"});
   const auto shown = run({"info", path("runs/b")});
   EXPECT_EQ(shown.code, 0) << shown.error;
-  expect_contains(shown.error, {"state.json: not a file", "the model beside it is whole"});
+  expect_contains(shown.error, {"state.json: not a file", "the model beside it is intact"});
   expect_failure(run({"config", path("runs/a")}), 2, {"config.yaml: not a file"});
   make_pipe("base.yaml");
   write_text(folder_ / "recipe.yaml", "base: base.yaml\nseed: 1\n");

@@ -8,6 +8,7 @@
 #include "nsvq/data/sources/source.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
@@ -93,7 +94,7 @@ TEST(Info, SaysWhatAForeignFileIs) {
   expect_failure(run({"info", torch_file}), 2, {torch_file, "a PyTorch file", "save_file"});
   expect_failure(run({"info", pickle}), 2, {"a Python pickle", "save_file"});
   expect_failure(run({"info", recipe}), 2, {recipe, "a text (a recipe?)"});
-  expect_failure(run({"import", torch_file, "--like", recipe, "--out", folder / "model/"}), 2,
+  expect_failure(run({"import", torch_file, "--recipe", recipe, "--out", folder / "model/"}), 2,
                  {"a PyTorch file"});
 }
 

@@ -1,4 +1,4 @@
-// `nsvq metrics`: images against images.
+// `nsvq images compare` and `statistics`.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -42,7 +42,7 @@ class MetricsCommand : public testing::Test {
  protected:
   /// The figures of a call that has to succeed.
   json figures(std::vector<std::string> words) {
-    words.insert(words.begin(), "metrics");
+    words.insert(words.begin(), {"images", "compare"});
     words.insert(words.end(), {"--json", folder_ / "figures.json"});
     const auto result = run(words);
     EXPECT_EQ(result.code, 0) << result.error;
@@ -106,7 +106,8 @@ TEST_F(MetricsCommand, SetsAreComparedWithoutNames) {
   }
   const auto other = figures({folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"});
   expect_contains(
-      run({"metrics", folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"}).error,
+      run({"images", "compare", folder_ / "a", folder_ / "b", "--metrics", "fd-squeezenet1_1"})
+          .error,
       {"fd-squeezenet1_1: ", "images are too few for 512 features"});
   const auto same = figures({folder_ / "a", folder_ / "a", "--metrics", "fd-squeezenet1_1"});
   EXPECT_GT(other.at("fd-squeezenet1_1"), 1e-4);
@@ -124,7 +125,8 @@ TEST_F(MetricsCommand, WeightsAreNamed) {
   store.add_lpips("squeeze");
   const auto a = write("a/0.png", picture(35, 41, 0)), b = write("a/1.png", picture(35, 41, 1));
   const std::string metrics = "lpips-squeeze,fd-squeezenet1_1";
-  const auto result = run({"metrics", folder_ / "a", folder_ / "a", "--metrics", metrics});
+  const auto result =
+      run({"images", "compare", folder_ / "a", folder_ / "a", "--metrics", metrics});
   expect_contains(result.out, {"  weights squeezenet1_1: official values, from a test\n",
                                "  weights lpips-squeeze: official values, from a test\n"});
   const auto weights = figures({a, b, "--metrics", "lpips-squeeze"}).at("weights");
@@ -142,7 +144,7 @@ TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
   }
   const std::string file = folder_ / "a.npz", metric = "fd-squeezenet1_1";
   const auto saved =
-      run({"statistics", "--data", folder_ / "a", "--metric", metric, "--out", file});
+      run({"images", "statistics", "--data", folder_ / "a", "--metric", metric, "--out", file});
   ASSERT_EQ(saved.code, 0) << saved.error;
   expect_contains(saved.out, {"5 images", "weights squeezenet1_1: official values"});
   expect_contains(saved.error, {"fd-squeezenet1_1: 5 images are too few for 512 features"});
@@ -152,10 +154,11 @@ TEST_F(MetricsCommand, StatisticsTakeThePlaceOfTheReference) {
   EXPECT_EQ(from_file.at("images"), 4);
   EXPECT_EQ(from_file.at("reference_images"), 5);
 
-  const auto cropped = run({"statistics", "--data", folder_ / "a", "--metric", metric, "--size",
-                            "33", "--out", folder_ / "a33.npz"});
+  const auto cropped = run({"images", "statistics", "--data", folder_ / "a", "--metric", metric,
+                            "--size", "33", "--out", folder_ / "a33.npz"});
   ASSERT_EQ(cropped.code, 0) << cropped.error;
-  const auto other_size = run({"metrics", folder_ / "a33.npz", folder_ / "b", "--metrics", metric});
+  const auto other_size =
+      run({"images", "compare", folder_ / "a33.npz", folder_ / "b", "--metrics", metric});
   expect_contains(other_size.error, {"images of 33x33, but these are of 41x35"});
   EXPECT_NE(figures({folder_ / "a33.npz", folder_ / "b", "--metrics", metric}).at(metric),
             from_file.at(metric));
@@ -167,17 +170,19 @@ TEST_F(MetricsCommand, StatisticsThatDoNotFitGetOneLine) {
   for (int i = 0; i < 2; ++i) write("a/" + std::to_string(i) + ".png", picture(35, 41, i));
   const std::string a = folder_ / "a", file = folder_ / "other.npz";
   write_npz(file, {{"mu", torch::zeros({3})}, {"sigma", torch::eye(3)}});
-  expect_failure(run({"metrics", file, a, "--metrics", "fd-squeezenet1_1"}), 2,
+  expect_failure(run({"images", "compare", file, a, "--metrics", "fd-squeezenet1_1"}), 2,
                  {"3 features", "fd-squeezenet1_1 has 512"});
-  expect_failure(run({"metrics", file, a}), 2, {file, "Fréchet"});
-  expect_failure(run({"metrics", file, a, "--metrics", "fd-squeezenet1_1,psnr"}), 2,
+  expect_failure(run({"images", "compare", file, a}), 2, {file, "Fréchet"});
+  expect_failure(run({"images", "compare", file, a, "--metrics", "fd-squeezenet1_1,psnr"}), 2,
                  {file, "alone"});
-  expect_failure(run({"metrics", folder_ / "none.npz", a, "--metrics", "fd-squeezenet1_1"}), 2,
-                 {"none.npz"});
-  expect_failure(run({"statistics", "--data", a, "--out", folder_ / "x.txt"}), 2, {".npz"});
+  expect_failure(
+      run({"images", "compare", folder_ / "none.npz", a, "--metrics", "fd-squeezenet1_1"}), 2,
+      {"none.npz"});
+  expect_failure(run({"images", "statistics", "--data", a, "--out", folder_ / "x.txt"}), 2,
+                 {".npz"});
   write("one/0.png", picture(35, 41, 0));
-  expect_failure(run({"statistics", "--data", folder_ / "one", "--metric", "fd-squeezenet1_1",
-                      "--out", folder_ / "x.npz"}),
+  expect_failure(run({"images", "statistics", "--data", folder_ / "one", "--metric",
+                      "fd-squeezenet1_1", "--out", folder_ / "x.npz"}),
                  2, {"two images"});
 }
 
@@ -186,7 +191,7 @@ TEST_F(MetricsCommand, MistakesGetOneLine) {
   write("b/0.png", picture(9, 9, 0));
   write("b/3.png", picture(9, 9, 3));
   const auto refuse = [&](std::vector<std::string> words, const std::vector<std::string>& parts) {
-    words.insert(words.begin(), "metrics");
+    words.insert(words.begin(), {"images", "compare"});
     expect_failure(run(words), 2, parts);
   };
   const std::string a = folder_ / "a", b = folder_ / "b";
@@ -194,7 +199,7 @@ TEST_F(MetricsCommand, MistakesGetOneLine) {
   refuse({b, a}, {"2 of 4 images of " + a, "no partner in " + b, "first is 1"});
   refuse({a, a, "--metrics", "psnr,entropy"}, {"entropy", "tokens"});
   refuse({a, folder_ / "none"}, {"none"});
-  refuse({a}, {"OTHER"});
+  refuse({a}, {"IMAGES"});
   write("c/0.png", picture(9, 10, 0));
   write("c/3.png", picture(9, 9, 3));
   refuse({b, folder_ / "c"}, {"0.png", "9 x 9", "9 x 10"});
@@ -209,7 +214,8 @@ TEST_F(MetricsCommand, ADamagedImageStopsIt) {
   write("a/1.png", picture(9, 9, 1));
   fs::copy(folder_ / "a", folder_ / "b");
   write_text(folder_ / "b/1.png", "no picture");
-  expect_failure(run({"metrics", folder_ / "a", folder_ / "b"}), 2, {(folder_ / "b/1.png")});
+  expect_failure(run({"images", "compare", folder_ / "a", folder_ / "b"}), 2,
+                 {(folder_ / "b/1.png")});
 }
 
 }  // namespace

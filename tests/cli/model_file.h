@@ -5,13 +5,13 @@
 #include <filesystem>
 
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
 
 /// A model file of random weights, as a checkpoint holds one.
-inline void write_model_file(const std::filesystem::path& path, const Config& config,
+inline void write_model_file(const std::filesystem::path& path, const TokenizerConfig& config,
                              uint64_t seed = 0) {
   torch::manual_seed(seed);
   Tokenizer model(config);

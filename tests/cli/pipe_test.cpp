@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokens/token_manifest.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
@@ -36,7 +36,7 @@ class Pipe : public testing::Test {
     write_model_file(model_, config);
   }
 
-  void index() { EXPECT_EQ(run({"index", pipe_}).code, 0); }
+  void index() { EXPECT_EQ(run({"images", "index", pipe_}).code, 0); }
   Result train(const std::string& run_name, std::vector<std::string> more) {
     std::vector<std::string> words = {"train", recipe_, "--run", folder(run_name)};
     words.insert(words.end(), more.begin(), more.end());
@@ -50,8 +50,8 @@ class Pipe : public testing::Test {
 
 TEST_F(Pipe, MustBeIndexedFirst) {
   expect_failure(run({"tokenize", model_, "--data", pipe_, "--out", folder("tokens")}), 2,
-                 {"pipe:cat", "4 of 4 commands", "nsvq index"});
-  const auto result = run({"index", pipe_});
+                 {"pipe:cat", "4 of 4 commands", "nsvq images index"});
+  const auto result = run({"images", "index", pipe_});
   EXPECT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"30 images"});
 }
@@ -117,12 +117,12 @@ TEST_F(Pipe, AFailingCommandEndsTheRun) {
   expect_contains(result.error, {"pipe:cat", "2.tar", "exit status 1", "No such file"});
 }
 
-/// Processes that a signal ends: `index` at once, `train` once it has saved.
-TEST_F(Pipe, NoProcessIsLeftAfterASignal) {
+/// `index` ends at once; its commands end when they write to the closed pipe.
+TEST_F(Pipe, NoCommandThatWritesIsLeftAfterASignal) {
   index();
   for (const int number : {SIGINT, SIGKILL}) {
     HeldPipe pipe(folder(fmt::format("pipe-{}", number)));
-    Program program({"index", "pipe:" + pipe.endless_command()}, folder("log"));
+    Program program({"images", "index", "pipe:" + pipe.endless_zeros()}, folder("log"));
     pipe.await_start();
     program.kill(number);
     EXPECT_TRUE(WIFSIGNALED(program.wait()));
@@ -133,7 +133,7 @@ TEST_F(Pipe, NoProcessIsLeftAfterASignal) {
 TEST_F(Pipe, NoProcessIsLeftAfterTrainingIsStopped) {
   write_text(folder("script"), "cat " + tars_.paths()[0].string());
   const auto waiting = "pipe:sh " + folder("script");
-  ASSERT_EQ(run({"index", waiting}).code, 0);
+  ASSERT_EQ(run({"images", "index", waiting}).code, 0);
   index();
   // All of the batch comes, and the command stays: the run stops while it is there.
   HeldPipe pipe(folder("pipe"));

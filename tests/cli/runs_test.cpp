@@ -5,13 +5,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
-#include "nsvq/runs/run_folder.h"
-#include "nsvq/runs/run_log.h"
+#include "nsvq/runs/folder.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/log.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/log_only_run.h"
 #include "tests/cli/run.h"
@@ -52,7 +54,14 @@ TEST_F(RunsCommand, RunsAreListed) {
   EXPECT_EQ(json[1].at("state"), "finished");
   EXPECT_EQ(json[1].at("step"), 6);
   EXPECT_EQ(json[1].at("total_steps"), 6);
-  EXPECT_GT(json[1].at("evaluation").at("psnr").get<double>(), 3);
+  nlohmann::json evaluation;  // the last one in the log
+  std::istringstream log(read_text(runs / "tiny/metrics.jsonl"));
+  for (std::string line; std::getline(log, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    if (entry.at("kind") == "eval") evaluation = entry;
+  }
+  EXPECT_NEAR(json[1].at("evaluation").at("psnr").get<double>(),
+              evaluation.at("psnr").get<double>(), 1e-4);
   EXPECT_GT(json[1].at("bytes").get<int64_t>(), 10000);
   EXPECT_EQ(json[1].at("evaluation").at("images").dump(), "7");
 

@@ -5,15 +5,15 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/text.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
-#include "nsvq/runs/run_config.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"

@@ -255,7 +255,8 @@ TEST_F(Tokens, DetokenizedEqualsReconstructed) {
 
   ASSERT_EQ(detokenize("t", "jpeg", {"--format", "jpeg"}).code, 0);
   EXPECT_EQ(read_image(folder_ / "jpeg" / "dead-leaves" / "000003.jpg").width, 16);
-  expect_failure(detokenize("t", "jpeg"), 2, {"was made otherwise: format (png here, jpeg there)"});
+  expect_failure(detokenize("t", "jpeg"), 2,
+                 {"was made with other settings: format jpeg there, png now"});
   expect_failure(detokenize("t", "t"), 2, {"not an empty folder"});
 }
 
@@ -286,8 +287,8 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
   write_token_manifest(folder_ / "t", manifest);
 
   write_model_file(model_, tiny_config(), 1);
-  expect_failure(detokenize("t", "out3"), 2, {"another model", "--force"});
-  EXPECT_EQ(detokenize("t", "out4", {"--force"}).code, 0);
+  expect_failure(detokenize("t", "out3"), 2, {"another model", "--any-model"});
+  EXPECT_EQ(detokenize("t", "out4", {"--any-model"}).code, 0);
   fs::remove(folder_ / "out4/.nsvq-complete.json");
   expect_failure(detokenize("t", "out4"), 2, {"out4", "not an empty folder"});
   auto fewer = tiny_config();
@@ -295,8 +296,8 @@ TEST_F(Tokens, DetokenizeRefusesWhatDoesNotFit) {
   write_model_file(model_, fewer);
   const auto hopeless = detokenize("t", "out5");
   expect_failure(hopeless, 2, {"index", "codes are 0 to 1", "another model"});
-  EXPECT_EQ(hopeless.error.find("--force"), std::string::npos) << "it would not help";
-  expect_failure(detokenize("t", "out5", {"--force"}), 2, {"index", "codes are 0 to 1"});
+  EXPECT_EQ(hopeless.error.find("--any-model"), std::string::npos) << "it would not help";
+  expect_failure(detokenize("t", "out5", {"--any-model"}), 2, {"index", "codes are 0 to 1"});
   EXPECT_FALSE(fs::exists(folder_ / "out3"));
 }
 

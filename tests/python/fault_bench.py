@@ -37,7 +37,7 @@ FAULTS = {
 CODES = {"EINTR": {0}, "short": {0}, "future": {0}, "past": {0}, "crash": {137}, "lose": {137}}
 TIMED = ("images_per_second", "samples_per_second", "peak_memory_gib", "seconds")
 LEAST_ALLOCATION = 65536
-ENVIRONMENT = {"NSVQ_INDEX_CACHE": "off", "OMP_NUM_THREADS": "1"}  # a thread each, as two commands run at a time
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"}  # a thread each, as two commands run at a time
 ENDED = 120  # seconds; only a hang takes so long
 
 
@@ -91,9 +91,9 @@ class Bench:
             "train": ["train", inputs / "recipe.yaml", "--run", "OUT/run"],
             "tokenize": ["tokenize", model, "--data", images, "--out", "OUT/tokens", "--shard-size", 8],
             "detokenize": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures"],
-            "detokenize-tar": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures.tar"],
-            "export": ["export", model, "--out", "OUT/exported.safetensors"],
-            "import": ["import", model, "--like", inputs / "recipe.yaml", "--out", "OUT/imported.safetensors"],
+            "detokenize-tar": ["detokenize", model, "--tokens", inputs / "tokens", "--out", "OUT/pictures.tar", "--force"],
+            "export": ["export", model, "--out", "OUT/exported.safetensors", "--force"],
+            "import": ["import", model, "--recipe", inputs / "recipe.yaml", "--out", "OUT/imported.safetensors", "--force"],
         }
         self.undisturbed = {}
 

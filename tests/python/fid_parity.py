@@ -1,9 +1,9 @@
-"""Computes FID a second time in plain PyTorch and SciPy, with the weights that `nsvq metrics --metrics fid` uses.
+"""Computes FID a second time in plain PyTorch and SciPy, with the weights that `nsvq images compare --metrics fid` uses.
 
     run.sh fid_parity.py NSVQ                  ctest: random weights, a few pictures made here
     run.sh fid_parity.py NSVQ SHARD COUNT      by hand: the weights of the store, the first COUNT photos of a shard
 
-The photos (128x128) are compared with copies of them halved and enlarged, by the statistics that `nsvq statistics`
+The photos (128x128) are compared with copies of them halved and enlarged, by the statistics that `nsvq images statistics`
 wrote of the photos; the small case also by the photos themselves, and by statistics of the same photos in shards.
 """
 
@@ -90,13 +90,13 @@ def main(nsvq, *given):
         if not given:
             sources["parts.npz"] = shards_of(folder / "images", 3)
         for file, data in sources.items():
-            run("statistics", "--data", data, "--out", folder / file)
+            run("images", "statistics", "--data", data, "--out", folder / file)
             saved = np.load(folder / file)
             expect_near(saved["mu"], x.mean(0), 1e-5, f"{file}: mean")
             expect_near(saved["sigma"], np.cov(x, rowvar=False), 1e-4, f"{file}: covariance")
         for reference in (folder / name for name in (["whole.npz"] if given else ["parts.npz", "images"])):
             out = folder / "figures.json"
-            run("metrics", reference, folder / "others", "--metrics", "fid", "--json", out)
+            run("images", "compare", reference, folder / "others", "--metrics", "fid", "--json", out, "--force")
             ours = json.loads(out.read_text())
             print(f"{reference.name}: {ours['images']} images, fid {ours['fid']:.7f}, Python's {theirs:.7f}, "
                   f"difference {abs(ours['fid'] / theirs - 1):.1e}", flush=True)

@@ -108,7 +108,7 @@ class Commands:
             "train": (["train", RECIPE, "--run", "OUT/run"], run_result),
             "tokenize": (["tokenize", run, *images, "--out", "OUT/tokens"], files_in),
             "detokenize": (["detokenize", run, "--tokens", tokens, "--out", "OUT/pictures"], files_in),
-            "detokenize-tar": (["detokenize", run, "--tokens", tokens, "--out", "OUT/pictures.tar"], files_in),
+            "detokenize-tar": (["detokenize", run, "--tokens", tokens, "--out", "OUT/pictures.tar", "--force"], files_in),
             "reproduce": (["reproduce", EXPERIMENT, "--scale", "test", "--jobs", "2", "--out", "OUT/pages"], reproduced),
         }
 

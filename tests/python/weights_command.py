@@ -151,16 +151,21 @@ class Weights(unittest.TestCase):
             np.testing.assert_array_equal(found[name], value)
         with self.assertRaises(KeyError):
             convert(members[:-1])
-        for place in (0, 1, 3):  # a kernel, a bias, a variance
-            for wrong in (members[place][:-4], members[place] + bytes(3), b""):
+        for index in (0, 1, 3):  # a kernel, a bias, a variance
+            for wrong in (members[index][:-4], members[index] + bytes(3), b""):
                 with self.assertRaises(ValueError):
-                    convert([*members[:place], wrong, *members[place + 1 :]])
+                    convert([*members[:index], wrong, *members[index + 1 :]])
 
     def test_by_hand(self):
         torch.save({"lin0.weight": torch.ones(2)}, self.folder / "a.pth")
         out = self.folder / "a.safetensors"
         subprocess.run([sys.executable, weights.__file__, "read", self.folder / "a.pth", out], check=True)
         np.testing.assert_array_equal(load_file(out)["lin0.weight"], np.ones(2, np.float32))
+        (self.folder / "store").mkdir()
+        heads = {f"lin{i}.weight": torch.randn(1, count, 1, 1) for i, count in enumerate(HEADS)}
+        tensors = [(name, "F32", tuple(value.shape), value.numpy().tobytes()) for name, value in heads.items()]
+        weights.store(self.folder / "store" / "lpips-vgg.safetensors", tensors[::-1], "a test")
+        self.assertIn("official values, from a test", self.nsvq("list")[1])
         wrong = [sys.executable, weights.__file__, "get", "lpips", self.folder]
         run = subprocess.run(wrong, capture_output=True, text=True)
         self.assertEqual(run.returncode, 2)

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/output/json_output.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_weights.h"
 
@@ -18,19 +18,20 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measure
     names += (names.empty() ? "" : ", ") + kind.name;
   }
   app.add_option("--metrics", arguments.metrics,
-                 "which, separated by commas (default: those that need no weights): " + names);
-  app.add_option("--as", arguments.as, "conventions: nsvq, simvq or llamagen (docs/evaluation.md)")
+                 "separated by commas (default: those that need no weights): " + names);
+  app.add_option("--conventions", arguments.as, "nsvq, simvq or llamagen (docs/evaluation.md)")
       ->capture_default_str();
   app.add_option("--pixels", arguments.pixels,
-                 "values compared: rounded or truncated to 8 bits, or float (default: as --as has "
-                 "it)");
+                 "compare values rounded or truncated to 8 bits, or float (default: as the "
+                 "conventions say)");
   declare_json_argument(app, arguments.json);
 }
 
 void declare_statistics_argument(CLI::App& app, MetricArguments& arguments) {
   app.add_option("--statistics", arguments.statistics,
-                 "FILE.npz: what Fréchet distances compare reconstructions with, in place of the "
-                 "images of --data (nsvq statistics, or pytorch-fid's)");
+                 "FILE.npz of nsvq images statistics or pytorch-fid: Fréchet distances compare "
+                 "reconstructions with it, not with the images of --data")
+      ->type_name("FILE");
 }
 
 void print_weights(const std::vector<std::string>& metrics) {
@@ -43,8 +44,7 @@ void print_origins(const MetricArguments& arguments, const MetricChoice& choice)
   fmt::print("  Fréchet distances are from the statistics in {}\n", arguments.statistics);
 }
 
-void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
-                 const MetricChoice& choice) {
+void add_origins(Json& json, const MetricArguments& arguments, const MetricChoice& choice) {
   if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
   if (auto weights = weights_as_json(choice.names); !weights.empty()) json["weights"] = weights;
 }

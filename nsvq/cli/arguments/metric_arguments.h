@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_choice.h"
 
 namespace CLI {
@@ -12,9 +14,9 @@ class App;
 
 namespace nsvq {
 
-/// What every command that measures takes.
+/// Arguments of every command that measures.
 struct MetricArguments : MetricRequest {
-  std::string json;
+  JsonArgument json;
 };
 
 /// `measured` says which metrics the help lists.
@@ -22,11 +24,9 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measure
 /// `--statistics`, for commands that have a model's reconstructions.
 void declare_statistics_argument(CLI::App& app, MetricArguments& arguments);
 
-/// Say which weights the figures are from, and that Fréchet distances are from a file of
-/// statistics, if they are.
+/// Where figures come from: networks' weights and, if given, the file of statistics.
 void print_origins(const MetricArguments& arguments, const MetricChoice& choice);
-void add_origins(nlohmann::ordered_json& json, const MetricArguments& arguments,
-                 const MetricChoice& choice);
+void add_origins(Json& json, const MetricArguments& arguments, const MetricChoice& choice);
 /// A line for each file of weights behind these metrics.
 void print_weights(const std::vector<std::string>& metrics);
 

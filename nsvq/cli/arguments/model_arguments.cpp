@@ -3,41 +3,48 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/data/sources/paths.h"
+#include "nsvq/data/sources/combined_sources.h"
+#include "nsvq/data/sources/patterns.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
-void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
-  app.add_option(
-         "RUN_OR_CHECKPOINT", arguments.model,
-         "a run's folder (its newest checkpoint), a checkpoint folder or a model.safetensors")
-      ->required();
-  declare_best(app, arguments.best);
-  declare_data_arguments(app, arguments);
-}
-
-void declare_best(CLI::App& app, bool& best) {
-  app.add_flag("--best", best,
-               "of a run, the checkpoint of its best evaluation (checkpoint.keep_best)");
-}
-
-std::filesystem::path model_path(const std::string& model, bool best) {
-  if (!best) return model;
-  const auto marker = std::filesystem::path(model) / "checkpoints" / "best";
+std::filesystem::path NamedModel::path() const {
+  if (!best) return name;
+  const auto marker = std::filesystem::path(name) / kCheckpointsFolder / kBestFile;
   if (std::filesystem::is_regular_file(marker)) return marker;
   throw UserError(
       "{}: no best checkpoint is marked; training keeps one with checkpoint.keep_best=METRIC",
-      model);
+      name);
+}
+
+void declare_model(CLI::App& app, NamedModel& model) {
+  app.add_option("MODEL", model.name,
+                 "a run's folder (its newest checkpoint), a checkpoint or a model.safetensors")
+      ->required();
+  app.add_flag("--best", model.best,
+               "the run's checkpoint of its best evaluation (checkpoint.keep_best)");
 }
 
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help) {
   data.pipes_allowed = true;  // the user wrote them
   const auto at_home = [](const std::string& source) { return change_source(source, home_path); };
-  return app.add_option("--data", data.items, help)->transform(at_home);
+  return app.add_option("--data", data.items, help)->transform(at_home)->type_name("SOURCE");
+}
+
+void declare_limit(CLI::App& app, int64_t& limit, const std::string& help) {
+  app.add_option("--limit", limit, help.empty() ? "use only the first N images" : help)
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+}
+
+void declare_batch_size(CLI::App& app, int64_t& batch_size, const std::string& help) {
+  app.add_option("--batch-size", batch_size, help)->check(CLI::Range(1, 65536));
 }
 
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
@@ -45,19 +52,34 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
                "images: folders, files, tar shards ('photos-{00..03}.tar'), 'pipe:COMMAND' or "
                "builtin:dead-leaves")
       ->required();
-  app.add_option("--device", arguments.device, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--batch-size", arguments.batch_size,
-                 "images per batch (default: as in training; on a GPU eval and tokenize choose)")
-      ->check(CLI::Range(1, 65536));
+  declare_limit(app, arguments.limit);
+  declare_device(app, arguments.device);
+  declare_batch_size(
+      app, arguments.batch_size,
+      "images per batch (default: as in training; on a GPU eval and tokenize choose)");
+}
+
+void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
+  declare_model(app, arguments.model);
+  declare_data_arguments(app, arguments);
+}
+
+std::vector<NamedFile> named_sources(const Sources& data) {
+  std::vector<NamedFile> sources;
+  for (const auto& item : data.items) sources.push_back({"--data", item});
+  return sources;
+}
+
+std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit) {
+  if (limit == 0) return source;
+  return std::make_shared<LimitedSource>(std::move(source), limit);
 }
 
 namespace {
 
-/// Processes of one machine share its cores.
+/// The model, with a share of the cores for each process of this machine.
 LoadedModel load_for_process(const ModelArguments& arguments, const Launch& launch) {
-  auto model = load_model_for_inference(model_path(arguments.model, arguments.best));
+  auto model = load_model_for_inference(arguments.model.path());
   if (launch.local_size > 1 && model.config.threads == 0) {
     model.config.threads = default_threads(launch.local_size);
   }
@@ -69,9 +91,11 @@ LoadedModel load_for_process(const ModelArguments& arguments, const Launch& laun
 ModelOnData::ModelOnData(const ModelArguments& arguments, const Launch& launch)
     : session(load_for_process(arguments, launch),
               choose_device(arguments.device, launch.local_rank)),
-      source(open_source(arguments.data,
-                         {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)},
-                         session.config().data.retries)),
+      source(
+          limited(open_source(arguments.data,
+                              {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)},
+                              session.config().data.retries),
+                  arguments.limit)),
       options(session.loader_options()) {
   options.rank = launch.rank;
   options.world = launch.size;

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/launch.h"
 #include "nsvq/tokenizer/inference_session.h"
@@ -15,28 +17,44 @@ class Option;
 
 namespace nsvq {
 
+/// A trained model on the command line.
+struct NamedModel {
+  std::string name;   ///< a run, a checkpoint or a file
+  bool best = false;  ///< the run's checkpoint of its best evaluation
+
+  /// What to open. Throws UserError where a best checkpoint is asked for and none is marked.
+  std::filesystem::path path() const;
+};
+
 /// Arguments of every command that runs a trained model on images.
 struct ModelArguments {
-  std::string model;
-  bool best = false;  ///< of a run, the checkpoint of its best evaluation
+  NamedModel model;
   Sources data;
+  int64_t limit = 0;  ///< the first so many images; 0: all
   std::string device = "auto";
   int64_t batch_size = 0;  ///< 0 if not given: the command chooses
 };
 
-void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
-/// Declares --data, which takes several sources.
+/// MODEL and --best.
+void declare_model(CLI::App& app, NamedModel& model);
+/// --data, which takes several sources.
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help);
-/// Declares --best. `model_path` is then what to open for the model that was named.
-void declare_best(CLI::App& app, bool& best);
-std::filesystem::path model_path(const std::string& model, bool best);
+void declare_limit(CLI::App& app, int64_t& limit, const std::string& help = "");
+void declare_batch_size(CLI::App& app, int64_t& batch_size, const std::string& help);
 
-/// Declares the arguments other than the model.
+/// --data, --limit, --device and --batch-size.
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
+/// These and the model.
+void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
+
+/// The sources of --data as inputs for check_output_files.
+std::vector<NamedFile> named_sources(const Sources& data);
+
+std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit);
 
 /// An inference session and the images to run it on.
 struct ModelOnData {
-  /// `launch`: this process among several that share the images; its device is by its number.
+  /// `launch`: this process among several that share the images, which decides its device.
   explicit ModelOnData(const ModelArguments& arguments, const Launch& launch = {});
 
   InferenceSession session;

@@ -7,8 +7,8 @@
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/output/flush_stdout.h"
 #include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -31,7 +31,8 @@ namespace {
 
 struct CodebookArguments {
   ModelArguments model;
-  std::string out, json;
+  std::string out;
+  JsonArgument json;
   int64_t codes = 0;
   int64_t iterations = 20;
   int64_t vectors = 1 << 20;
@@ -45,6 +46,7 @@ struct CodebookArguments {
 void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
   app.add_option("--out", arguments.out, "FILE.safetensors")
       ->required()
+      ->type_name("FILE")
       ->check([](const std::string& name) {
         return name.ends_with(".safetensors") ? "" : "end the name in .safetensors";
       });
@@ -52,7 +54,7 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
       ->check(CLI::Range(int64_t{0}, int64_t{100000}))
       ->capture_default_str();
   app.add_option("--vectors", arguments.vectors,
-                 "most vectors to cluster: a random sample of all images' if there are more")
+                 "cluster at most so many vectors, a random sample over all images")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of the sample and of k-means")
@@ -84,13 +86,13 @@ void announce(const CodebookArguments& arguments, const std::string& of, int64_t
   flush_stdout();  // before the progress bar
 }
 
-/// Of rows [n, d]. Norms per row first: an fp32 sum over all elements on a CPU would lose
-/// precision.
+/// Root mean square of the norms of rows [n, d]. Per row first: an fp32 sum over all elements on a
+/// CPU would lose precision.
 double root_mean_square_norm(const torch::Tensor& rows) {
   return rows.norm(2, 1).to(at::kDouble).square().mean().sqrt().item<double>();
 }
 
-/// Per element of rows [n, d].
+/// Root mean square of the elements of rows [n, d].
 double root_mean_square(const torch::Tensor& rows) {
   return root_mean_square_norm(rows) / std::sqrt(static_cast<double>(rows.size(1)));
 }
@@ -132,16 +134,15 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
 }
 
 void run_kmeans(const CodebookArguments& arguments) {
-  require_distinct({{"--out", arguments.out}, {"--json", arguments.json}});
-  require_replaceable("--out", arguments.out, FileKind::codebook);
-  require_writable(arguments.out);
+  check_output_files({{"--out", arguments.out}}, arguments.json.force,
+                     {{"--json", arguments.json.file}});
   JsonOutput output(arguments.json);
   ModelOnData opened(arguments.model);
   if (arguments.codes == 0) opened.session.require_tokens();
   auto& tokenizer = opened.session.tokenizer();
   const int64_t codes = arguments.codes > 0 ? arguments.codes : tokenizer->quantizer->codes();
   const auto file = opened.session.file().string();
-  require_distinct({{"RUN_OR_CHECKPOINT", file}, {"--out", arguments.out}});
+  require_distinct({{"MODEL", file}, {"--out", arguments.out}});
   const int64_t side = opened.options.transform.size / opened.session.stride();
   announce(arguments, "latents of " + file, codes, side * side, *opened.source,
            opened.session.device());
@@ -179,9 +180,9 @@ std::function<torch::Tensor(const torch::Tensor&)> patch_features(
   };
 }
 
-/// Centres vectors [n, d] and scales them to a mean square norm of 1. Activations are positive and
-/// large: without this, their projections would be close together and far from all latents, and few
-/// codes would be used.
+/// Vectors [n, d], centred and scaled to a mean square norm of 1. Activations are positive and
+/// large: their projections would be close together and far from all latents, and few codes be
+/// used.
 torch::Tensor standardised(torch::Tensor vectors) {
   vectors.sub_(vectors.mean(0));
   const double length = root_mean_square_norm(vectors);
@@ -190,13 +191,13 @@ torch::Tensor standardised(torch::Tensor vectors) {
 }
 
 void run_features(const CodebookArguments& arguments) {
-  require_distinct({{"--out", arguments.out}, {"--json", arguments.json}});
-  require_replaceable("--out", arguments.out, FileKind::codebook);
-  require_writable(arguments.out);
+  check_output_files({{"--out", arguments.out}}, arguments.json.force,
+                     {{"--json", arguments.json.file}});
   JsonOutput output(arguments.json);
   const TorchFlags flags({});
   const auto device = choose_device(arguments.model.device);
-  const std::shared_ptr<const Source> source = open_source(arguments.model.data);
+  const std::shared_ptr<const Source> source =
+      limited(open_source(arguments.model.data), arguments.model.limit);
   const VectorSample sample{"features", patch_features(arguments, device), arguments.vectors,
                             arguments.seed};
   LoaderOptions options;

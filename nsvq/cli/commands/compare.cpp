@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
@@ -11,6 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/tokenizer/measure.h"
 
@@ -25,21 +25,21 @@ struct CompareArguments {
   ModelArguments common;
   MetricArguments metrics;
   std::string out;
-  int64_t samples = 8;
+  int64_t pictures = 8;
   int enlarge = 1;
-  bool spread = false, columns = false;
+  bool spread = false, transpose = false;
 };
 
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  for (const auto& part : fs::path(path).lexically_normal()) {
-    if (!part.empty()) parts.push_back(part.string());
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& name : fs::path(path).lexically_normal()) {
+    if (!name.empty()) names.push_back(name.string());
   }
-  return parts;
+  return names;
 }
 
-/// Removes the leading parts that all paths share; at least one part of each path is kept.
-void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
+/// Removes the leading folders that all paths share; at least one name of each path is kept.
+void drop_common_folders(std::vector<std::vector<std::string>>& paths) {
   const auto common = [&](const auto& path) {
     return path.size() > 1 && path.front() == paths.front().front();
   };
@@ -51,15 +51,15 @@ void drop_common_parts(std::vector<std::vector<std::string>>& paths) {
 /// Column titles: the models' paths without their common leading and trailing folders.
 std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   std::vector<std::vector<std::string>> paths;
-  for (const auto& model : models) paths.push_back(parts_of(model));
+  for (const auto& model : models) paths.push_back(names_in(model));
   for (int side = 0; side < 2; ++side) {
-    drop_common_parts(paths);
+    drop_common_folders(paths);
     for (auto& path : paths) std::reverse(path.begin(), path.end());
   }
   std::vector<std::string> titles;
-  for (const auto& parts : paths) {
+  for (const auto& names : paths) {
     fs::path title;
-    for (const auto& part : parts) title /= part;
+    for (const auto& name : names) title /= name;
     titles.push_back(title.string());
   }
   return titles;
@@ -91,9 +91,9 @@ struct Samples {
   }
 };
 
-/// Numbers of the images in the picture: the first, or evenly spread ones.
+/// Indices of the images in the picture: the first, or evenly spread ones.
 std::set<int64_t> wanted_images(const CompareArguments& arguments, int64_t count) {
-  const int64_t most = std::min(arguments.samples, count);
+  const int64_t most = std::min(arguments.pictures, count);
   std::set<int64_t> wanted;
   for (int64_t i = 0; i < most; ++i) {
     wanted.insert(arguments.spread ? (2 * i + 1) * count / (2 * most) : i);
@@ -110,7 +110,7 @@ struct Compared {
 Compared compare_one(const CompareArguments& arguments, size_t number, const std::string& title,
                      const MetricChoice& choice) {
   auto model = arguments.common;
-  model.model = arguments.models[number];
+  model.model.name = arguments.models[number];
   ModelOnData opened(model);
   Compared result{opened.session.file().string(), {title, {}}, {}};
   const auto wanted = wanted_images(arguments, opened.source->size());
@@ -123,21 +123,19 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   return result;
 }
 
-nlohmann::ordered_json to_json(const CompareArguments& arguments, const MetricChoice& choice,
-                               const std::vector<Compared>& results) {
-  nlohmann::ordered_json json = {{"data", arguments.common.data.text()},
-                                 {"conventions", describe_choice(choice)}};
+Json to_json(const CompareArguments& arguments, const MetricChoice& choice,
+             const std::vector<Compared>& results) {
+  Json json = {{"data", arguments.common.data.text()}, {"conventions", describe_choice(choice)}};
   add_origins(json, arguments.metrics, choice);
   for (const auto& result : results) {
-    nlohmann::ordered_json one = {{"name", result.column.title}, {"model", result.file}};
+    Json one = {{"name", result.column.title}, {"model", result.file}};
     add_figures(one, result.column.values);
     json["models"].push_back(one);
   }
   return json;
 }
 
-/// Columns in the place of rows.
-std::vector<std::vector<Image>> turned(const std::vector<std::vector<Image>>& rows) {
+std::vector<std::vector<Image>> transposed(const std::vector<std::vector<Image>>& rows) {
   std::vector<std::vector<Image>> columns(rows.front().size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
@@ -145,7 +143,7 @@ std::vector<std::vector<Image>> turned(const std::vector<std::vector<Image>>& ro
   return columns;
 }
 
-void write_grid(const CompareArguments& arguments, const std::vector<Compared>& results) {
+void write_picture(const CompareArguments& arguments, const std::vector<Compared>& results) {
   const auto& out = arguments.out;
   if (out.empty()) return;
   std::vector<std::vector<Image>> rows = {results.front().samples.images};
@@ -154,25 +152,22 @@ void write_grid(const CompareArguments& arguments, const std::vector<Compared>& 
     rows.push_back(result.samples.reconstructions);
     names += ", " + result.column.title;
   }
-  if (arguments.columns) rows = turned(rows);
+  if (arguments.transpose) rows = transposed(rows);
   write_image(out, enlarge(make_grid(rows), arguments.enlarge));
-  fmt::print("{}, {}: {}\n", out, arguments.columns ? "columns from the left" : "rows from the top",
-             names);
+  fmt::print("{}, {}: {}\n", out,
+             arguments.transpose ? "columns from the left" : "rows from the top", names);
 }
 
 void run_compare(const CompareArguments& arguments) {
   const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
-  require_distinct({{"--out", arguments.out}, {"--json", arguments.metrics.json}});
-  for (const auto& source : arguments.common.data.items) {
-    require_distinct({{"--data", source}, {"--out", arguments.out}});
-  }
-  JsonOutput output(arguments.metrics.json);
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
   }
-  require_replaceable("--out", arguments.out, FileKind::picture);
-  require_no_image("--out", arguments.out, arguments.common.data);
-  require_writable(arguments.out);
+  const auto& [json, force] = arguments.metrics.json;
+  auto others = named_sources(arguments.common.data);
+  others.push_back({"--json", json});
+  check_output_files({{"--out", arguments.out}}, force, others);
+  JsonOutput output(arguments.metrics.json);
   check_models(arguments.models);
   const auto titles = titles_of(arguments.models);
   std::vector<Compared> results;
@@ -184,7 +179,7 @@ void run_compare(const CompareArguments& arguments) {
   fmt::print("on {}, as {}\n{}", arguments.common.data.text(), choice.conventions.name,
              metric_table(columns, choice.conventions));
   print_origins(arguments.metrics, choice);
-  write_grid(arguments, results);
+  write_picture(arguments, results);
   output.write(to_json(arguments, choice, results));
 }
 
@@ -192,23 +187,23 @@ void run_compare(const CompareArguments& arguments) {
 
 void declare_compare(CLI::App& app) {
   const auto arguments = std::make_shared<CompareArguments>();
-  app.add_option("RUNS_OR_CHECKPOINTS", arguments->models,
-                 "two or more: runs' folders, checkpoint folders or model.safetensors files")
+  app.add_option("MODEL", arguments->models,
+                 "two or more: runs' folders, checkpoints or model.safetensors files")
       ->required()
       ->expected(-2);  // two or more
   declare_data_arguments(app, arguments->common);
   declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--out", arguments->out,
-                 "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model");
-  app.add_option("--samples", arguments->samples, "images in that picture")
+                 "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model")
+      ->type_name("FILE");
+  app.add_option("--pictures", arguments->pictures, "number of images in --out")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_flag("--spread", arguments->spread,
-               "images in that picture evenly spread over the data, not its first");
-  app.add_flag("--columns", arguments->columns, "a column per model in that picture, not a row");
-  app.add_option("--enlarge", arguments->enlarge,
-                 "times that the picture is enlarged, pixel by pixel")
+               "spread them evenly over the data, not the first ones");
+  app.add_flag("--transpose", arguments->transpose, "a column per model in --out, not a row");
+  app.add_option("--enlarge", arguments->enlarge, "enlarge --out so many times, pixel by pixel")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.callback([arguments] { run_compare(*arguments); });

@@ -2,15 +2,15 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/quantizers/replacement/replacement.h"
-#include "nsvq/recipe/recipe.h"
-#include "nsvq/runs/run_config.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/config.h"
 #include "nsvq/train/vq/operator_check.h"
-#include "nsvq/train/vq/tokenizer_task.h"
+#include "nsvq/train/vq/start_checks.h"
 
 namespace nsvq {
 
@@ -22,12 +22,13 @@ struct ConfigArguments {
   bool reference = false;
 };
 
-/// Throws UserError for what training would refuse at its start, but for data, devices and files.
-void check_as_training(const Config& config) {
+/// Throws UserError for settings that training would refuse at its start. Data, devices and files
+/// are not looked at.
+void check_as_training(const TokenizerConfig& config) {
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
-  make_replacement(config, *quantizer);
-  check_freeze(config);
-  check_dist(config);
+  make_replacement(config.replacement, config.quantizer, *quantizer);
+  check_freeze(config.schedule, config.quantizer);
+  check_dist(config.dist, config.quantizer, config.adversarial);
   if (config.adversarial.weight > 0) {
     Discriminator(config.adversarial)->check_image_size(config.data.size, config.data.size);
   }
@@ -46,7 +47,7 @@ void run_config(const ConfigArguments& arguments) {
   check_as_training(config);
   fmt::print("{}", to_yaml(config));
   flush_stdout();
-  // Last: another machine, for which the settings are printed, may have them.
+  // Last, since the machine that the settings are printed for may have them.
   check_weights(config);
   const bool starts = !std::filesystem::is_directory(arguments.recipe);  // a run has read its files
   if (starts) check_files(with_home(config));

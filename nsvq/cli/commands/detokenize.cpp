@@ -6,6 +6,7 @@
 
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/error.h"
@@ -26,17 +27,18 @@ namespace nsvq {
 namespace {
 
 struct DetokenizeArguments {
-  std::string model, tokens, out, format = "png", device = "auto";
+  NamedModel model;
+  std::string tokens, out, format = "png", device = "auto";
   int64_t batch_size = 0;
-  bool best = false, force = false;
+  bool force = false, any_model = false;
 };
 
 std::string ending_of(const DetokenizeArguments& arguments) {
   return arguments.format == "jpeg" ? ".jpg" : ".png";
 }
 
-/// A name for the picture of each image. All are known before the first is written: names that no
-/// folder can hold leave nothing half done.
+/// A name for the picture of each image, all before the first is written, since a folder may not be
+/// able to hold them.
 std::vector<std::string> names_of_pictures(const DetokenizeArguments& arguments,
                                            const TokenManifest& manifest) {
   std::vector<std::string> keys;
@@ -52,8 +54,7 @@ std::vector<std::string> names_of_pictures(const DetokenizeArguments& arguments,
   return names;
 }
 
-/// What the pictures depend on: the same tokens decoded in other batches or on another device may
-/// differ in the last bit.
+/// What the pictures depend on. The size of batches and the device may change the last bit.
 ResumableFolder::Settings picture_settings(const DetokenizeArguments& arguments,
                                            InferenceSession& session, int64_t batch,
                                            std::span<const std::byte> tokens) {
@@ -104,7 +105,7 @@ class PictureWriter {
   int64_t done_;
 };
 
-/// Tokens without a manifest; pictures are named by their number.
+/// Decodes tokens without a manifest; pictures are named by their index.
 void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& session) {
   const auto tokens = read_bare_tokens(arguments.tokens, session);
   const int64_t batch =
@@ -122,7 +123,7 @@ void detokenize_bare(const DetokenizeArguments& arguments, InferenceSession& ses
   writer.finish();
 }
 
-/// Throws UserError for a tar that the tokens were made of, as far as it is where it was.
+/// Throws UserError where --out is a tar that the tokens were made from.
 void require_no_source(const std::string& out, const TokenManifest& manifest) {
   constexpr std::string_view kBetween = ", ";
   for (size_t begin = 0; begin < manifest.source.size();) {
@@ -133,9 +134,20 @@ void require_no_source(const std::string& out, const TokenManifest& manifest) {
   }
 }
 
+/// The tokens of --tokens. For one version --force also stands for --any-model.
+TokenManifest opened_tokens(const DetokenizeArguments& arguments, InferenceSession& session) {
+  const bool any = arguments.any_model || arguments.force;
+  auto manifest =
+      open_tokens(arguments.tokens, session.tokenizer(), any, "; --any-model decodes them anyway");
+  if (any && !arguments.any_model &&
+      manifest.settings.model_sha256 != model_sha256(session.tokenizer())) {
+    log("nsvq detokenize: --force for tokens of another model is now --any-model");
+  }
+  return manifest;
+}
+
 void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& session) {
-  const auto manifest = open_tokens(arguments.tokens, session.tokenizer(), arguments.force,
-                                    "; --force decodes them anyway");
+  const auto manifest = opened_tokens(arguments, session);
   require_no_source(arguments.out, manifest);
   const int64_t batch =
       arguments.batch_size > 0 ? arguments.batch_size : manifest.settings.batch_size;
@@ -154,13 +166,12 @@ void detokenize_folder(const DetokenizeArguments& arguments, InferenceSession& s
 
 void run_detokenize(const DetokenizeArguments& arguments) {
   if (names_tar(arguments.out)) {
-    require_replaceable("--out", arguments.out, FileKind::tar);
-    require_writable(arguments.out);
+    check_output_files({{"--out", arguments.out}}, arguments.force);
   } else {
-    require_folder_name(arguments.out, "FILE.tar");
+    check_output_folder(arguments.out);
     require_fillable(arguments.out);
   }
-  InferenceSession session(model_path(arguments.model, arguments.best), arguments.device);
+  InferenceSession session(arguments.model.path(), arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);
   (bare ? detokenize_bare : detokenize_folder)(arguments, session);
@@ -171,30 +182,26 @@ void run_detokenize(const DetokenizeArguments& arguments) {
 
 void declare_detokenize(CLI::App& app) {
   const auto arguments = std::make_shared<DetokenizeArguments>();
-  app.add_option("RUN_OR_CHECKPOINT", arguments->model,
-                 "the model that made the tokens: a run's folder, a checkpoint folder or a "
-                 "model.safetensors")
-      ->required();
-  declare_best(app, arguments->best);
+  declare_model(app, arguments->model);
   app.add_option("--tokens", arguments->tokens,
-                 "folder that `nsvq tokenize` wrote; or FILE.npy or FILE.safetensors with integers "
-                 "[n, h, w] or [n, h*w], or - for raw int32 on standard input: pictures are then "
-                 "named 000000, 000001, ...")
-      ->required();
+                 "folder of nsvq tokenize; or FILE.npy or FILE.safetensors with integers [n, h, w] "
+                 "or [n, h*w], or - for raw int32 on standard input: pictures are then named "
+                 "000000, 000001, ...")
+      ->required()
+      ->type_name("PATH");
   app.add_option("--out", arguments->out,
-                 "FILE.tar, or a folder (new, empty, or of this same command), for pictures "
-                 "named after the images")
-      ->required();
+                 "FILE.tar, or a folder (new, empty, or left incomplete by this command), for "
+                 "pictures named after the images")
+      ->required()
+      ->type_name("PATH");
+  declare_force(app, arguments->force);
   app.add_option("--format", arguments->format, "png or jpeg (quality 95)")
       ->check(CLI::IsMember({"png", "jpeg"}))
       ->capture_default_str();
-  app.add_option("--device", arguments->device, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--batch-size", arguments->batch_size,
-                 "images at a time (default: as when the tokens were made)")
-      ->check(CLI::Range(1, 65536));
-  app.add_flag("--force", arguments->force, "decode tokens of another model all the same");
+  declare_device(app, arguments->device);
+  declare_batch_size(app, arguments->batch_size,
+                     "images per batch (default: as when the tokens were made)");
+  app.add_flag("--any-model", arguments->any_model, "decode tokens of another model");
   app.callback([arguments] { run_detokenize(*arguments); });
 }
 

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 
@@ -26,6 +25,7 @@
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/nn/weights.h"
 
 namespace nsvq {
@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "580.95.05" of the kernel module; empty where there is none.
+/// Version of the kernel module ("580.95.05"); empty without one.
 std::string nvidia_driver() {
   std::ifstream file("/proc/driver/nvidia/version");
   for (std::string word; file >> word;) {
@@ -51,14 +51,11 @@ int leading_number(const std::string& text) {
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
-
-using DoctorJson = nlohmann::ordered_json;
-
 /// Prints the GPUs, or why there is none to use, and returns them.
-DoctorJson show_gpus() {
+Json show_gpus() {
   const auto driver = nvidia_driver();
   const auto cuda = cuda_version();
-  DoctorJson json = {{"names", DoctorJson::array()}, {"driver", driver}, {"cuda", cuda}};
+  Json json = {{"names", Json::array()}, {"driver", driver}, {"cuda", cuda}};
   for (int i = 0; i < gpu_count(); ++i) {
     const auto name = gpu_name(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i)));
     json["names"].push_back(name);
@@ -79,7 +76,7 @@ DoctorJson show_gpus() {
   return json;
 }
 
-DoctorJson show_weights() {
+Json show_weights() {
   std::string folder;
   try {
     folder = weights_folder().string();
@@ -87,7 +84,7 @@ DoctorJson show_weights() {
     fmt::print("weights      {}\n", error.what());
     return {{"problem", error.what()}};
   }
-  DoctorJson json = {{"folder", folder}};
+  Json json = {{"folder", folder}};
   fmt::print("weights      in {}\n", folder);
   for (const auto& kind : weights_kinds()) {
     try {
@@ -102,26 +99,26 @@ DoctorJson show_weights() {
   return json;
 }
 
-/// Bytes; null where nobody knows.
-DoctorJson free_bytes(const fs::path& folder) {
+/// Free bytes of the disk; null if unknown.
+Json free_bytes(const fs::path& folder) {
   std::error_code error;
   const auto space = fs::space(folder, error);
-  return error ? DoctorJson() : DoctorJson(space.available);
+  return error ? Json() : Json(space.available);
 }
 
-std::string in_gib(const DoctorJson& bytes) {
+std::string in_gib(const Json& bytes) {
   if (bytes.is_null()) return "unknown";
   return fmt::format("{:.1f} GiB", bytes.get<double>() / (1 << 30));
 }
 
-/// A number, or "unlimited"; null where nobody knows.
-DoctorJson most_open_files() {
+/// A number, or "unlimited"; null if unknown.
+Json most_open_files() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  return limit.rlim_cur == RLIM_INFINITY ? DoctorJson("unlimited") : DoctorJson(limit.rlim_cur);
+  return limit.rlim_cur == RLIM_INFINITY ? Json("unlimited") : Json(limit.rlim_cur);
 }
 
-/// What training and tokenising do first: compute on the device, and write files.
+/// Computes on the device and writes a file, as training and tokenising do. Throws UserError.
 void try_machine() {
   const auto device = choose_device("auto");
   const auto ones = at::ones({1, 3, 8, 8}, device);
@@ -131,25 +128,25 @@ void try_machine() {
   write_text(folder / "file", "text");
 }
 
-void run_doctor(const std::string& json_file) {
-  JsonOutput output(json_file);
+void run_doctor(const JsonArgument& argument) {
+  JsonOutput output(argument);
   const TorchFlags as_in_training({});
   const int threads = at::get_num_threads();
-  DoctorJson json = {{"nsvq", kVersion},
-                     {"commit", commit()},
-                     {"torch", TORCH_VERSION},
-                     {"cpu",
-                      {{"usable_cores", usable_cores()},
-                       {"cores", std::thread::hardware_concurrency()},
-                       {"threads", threads},
-                       {"instructions", cpu_path()}}}};
+  Json json = {{"nsvq", kVersion},
+               {"commit", commit()},
+               {"torch", TORCH_VERSION},
+               {"cpu",
+                {{"usable_cores", usable_cores()},
+                 {"cores", std::thread::hardware_concurrency()},
+                 {"threads", threads},
+                 {"instructions", cpu_path()}}}};
   fmt::print("nsvq         {}, commit {}\n", kVersion, commit());
   fmt::print("torch        {}\n", TORCH_VERSION);
   fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
              count_of(std::thread::hardware_concurrency(), "core"), count_of(threads, "thread"),
              cpu_path());
   json["gpu"] = show_gpus();
-  std::error_code no_folder;  // unknown, then
+  std::error_code no_folder;  // ignored: its free bytes are unknown
   json["free_disk_bytes"] = {{"here", free_bytes(".")},
                              {"temporary", free_bytes(fs::temp_directory_path(no_folder))}};
   const auto& disk = json["free_disk_bytes"];
@@ -174,7 +171,7 @@ void run_doctor(const std::string& json_file) {
 }  // namespace
 
 void declare_doctor(CLI::App& app) {
-  const auto json = std::make_shared<std::string>();
+  const auto json = std::make_shared<JsonArgument>();
   declare_json_argument(app, *json);
   app.callback([json] { run_doctor(*json); });
 }

@@ -1,13 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/model_arguments.h"
-#include "nsvq/cli/arguments/number_argument.h"
 #include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/output/json_output.h"
-#include "nsvq/cli/output/reserved_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
@@ -15,17 +14,17 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/metrics/per_image.h"
 #include "nsvq/metrics/usage.h"
-#include "nsvq/report/usage_chart.h"
 #include "nsvq/tokenizer/measure.h"
 
 namespace nsvq {
 
 namespace {
 
-/// Largest batch size: metrics' networks process a batch at once, some at a larger image size.
+/// Largest batch size chosen: metrics' networks take a batch at once, some at a larger image size.
 constexpr int64_t kMostImages = 256;
 
 struct EvalArguments {
@@ -36,16 +35,13 @@ struct EvalArguments {
   double timeout = DistConfig().timeout;
 };
 
-/// Where --per-image goes: to a file, or for "-" to standard output, alone and once all is known.
+/// The file of --per-image; for "-" a temporary one, printed alone at the end.
 class PerImageOutput {
  public:
   explicit PerImageOutput(std::string name) : name_(std::move(name)) {
-    if (name_ == "-") {
-      stdout_.emplace("--per-image -");
-      folder_.emplace();
-    } else {
-      require_replaceable("--per-image", name_, FileKind::image_table);
-    }
+    if (name_ != "-") return;
+    stdout_.emplace("--per-image -");
+    folder_.emplace();
   }
 
   std::string file() const { return folder_ ? (*folder_ / "figures.csv").string() : name_; }
@@ -59,40 +55,56 @@ class PerImageOutput {
   std::optional<TemporaryFolder> folder_;
 };
 
-nlohmann::ordered_json to_json(const EvalArguments& arguments, const std::string& model,
-                               const MetricChoice& choice,
-                               const std::map<std::string, double>& values) {
-  nlohmann::ordered_json json = {{"model", model}, {"data", arguments.model.data.text()}};
+Json to_json(const EvalArguments& arguments, const std::string& model, const MetricChoice& choice,
+             const std::map<std::string, double>& values) {
+  Json json = {{"model", model}, {"data", arguments.model.data.text()}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
   return json;
 }
 
-/// Rank 0's outputs are those of the arguments; other ranks have none.
+/// The arguments, without outputs on ranks above 0.
 EvalArguments arguments_of_rank(EvalArguments arguments, const Group& group) {
   if (group.size() > 1 && !arguments.per_image.empty()) {
     throw UserError("--per-image: figures of single images are written by one process alone");
   }
-  if (!group.leads()) arguments.histogram = arguments.metrics.json = "";
+  if (!group.leads()) arguments.histogram = arguments.metrics.json.file = "";
   return arguments;
 }
 
-void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Group& group) {
-  if (arguments.per_image == "-" && arguments.metrics.json == "-") {
+/// Before the work. JsonOutput checks its own file.
+void check_outputs(const EvalArguments& arguments) {
+  const auto& [json, force] = arguments.metrics.json;
+  if (arguments.per_image == "-" && json == "-") {
     throw UserError("--per-image - and --json -: one of them has standard output; name a file");
   }
-  auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
-  require_distinct({{"--json", arguments.metrics.json},
-                    {"--per-image", arguments.per_image},
-                    {"--histogram", arguments.histogram}});
-  JsonOutput output(arguments.metrics.json);
-  if (!arguments.histogram.empty() && !arguments.histogram.ends_with(".svg")) {
-    throw UserError("--histogram: {} does not end in .svg; the histogram is an SVG picture",
-                    arguments.histogram);
+  if (arguments.histogram.ends_with(".svg")) {
+    throw UserError(
+        "--histogram {}: no picture is drawn; name FILE.csv for the counts, or see the page of "
+        "nsvq report",
+        arguments.histogram);
   }
-  require_replaceable("--histogram", arguments.histogram, FileKind::svg);
-  require_writable(arguments.histogram);
+  require_distinct({{"--json", json}, {"--per-image", arguments.per_image}});
+  check_output_files({{"--histogram", arguments.histogram},
+                      {"--per-image", arguments.per_image == "-" ? "" : arguments.per_image}},
+                     force, {{"--json", json}});
+}
+
+/// How often each code was used: a line "code,count" for each.
+std::string histogram_csv(const torch::Tensor& hits) {
+  std::string text = "code,count\n";
+  const auto counts = hits.to(at::kCPU, at::kLong).contiguous();
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    text += fmt::format("{},{}\n", i, counts.data_ptr<int64_t>()[i]);
+  }
+  return text;
+}
+
+void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Group& group) {
+  auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
+  check_outputs(arguments);
+  JsonOutput output(arguments.metrics.json);
   PerImageOutput figures(arguments.per_image);
   ModelOnData opened(arguments.model, launch);
   if (arguments.model.batch_size == 0) {
@@ -126,8 +138,9 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
   if (per_image) per_image->finish();
   figures.print();
   output.write(to_json(arguments, model, choice, values));
-  if (arguments.histogram.empty()) return;
-  write_text(arguments.histogram, usage_chart(usage->hits()));
+  if (!arguments.histogram.empty()) {
+    write_text(arguments.histogram, histogram_csv(usage->hits()));
+  }
 }
 
 void run_eval(const EvalArguments& arguments) {
@@ -145,17 +158,15 @@ void declare_eval(CLI::App& app) {
   declare_model_arguments(app, arguments->model);
   declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
-  app.add_option("--histogram", arguments->histogram, "FILE.svg: draw a histogram of code usage");
+  app.add_option("--histogram", arguments->histogram,
+                 "FILE.csv: how often each code was used (code,count)")
+      ->type_name("FILE");
   app.add_option("--per-image", arguments->per_image,
-                 "FILE.csv: write PSNR, SSIM and LPIPS, where measured, of each image; -: print "
-                 "them alone on standard output, and tables on standard error");
-  app.add_option("--gpus", arguments->gpus,
-                 "evaluate on so many GPUs of this machine, a process each (docs/distributed.md)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--timeout", arguments->timeout,
-                 "seconds without a sign of life of a process after which the others end")
-      ->check(check_number(Range::above(0)))
-      ->capture_default_str();
+                 "FILE.csv: PSNR, SSIM and LPIPS, where measured, of each image; -: to standard "
+                 "output, and tables to standard error")
+      ->type_name("FILE");
+  declare_gpus(app, arguments->gpus, "evaluate");
+  declare_timeout(app, arguments->timeout);
   app.callback([arguments] {
     if (arguments->gpus > 1) start_on_gpus(arguments->gpus, arguments->model.device);
     run_eval(*arguments);

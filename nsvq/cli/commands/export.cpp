@@ -14,13 +14,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void run_export(const fs::path& model, const fs::path& out) {
-  require_replaceable("--out", out, FileKind::model);
-  require_replaceable("--out", fs::path(out).replace_extension(".json"),
-                      FileKind::exported_settings);
-  require_writable(out);
+void run_export(const fs::path& model, const fs::path& out, bool force) {
+  const auto settings = fs::path(out).replace_extension(".json");
+  check_output_files({{"--out", out}, {"--out", settings}}, force);
   const auto loaded = load_model(model);
-  require_distinct({{"RUN_OR_CHECKPOINT", loaded.file}, {"--out", out}});
+  require_distinct({{"MODEL", loaded.file}, {"--out", out}});
   const auto beside = export_model(loaded, out);
   fmt::print("{}\n{}\n", out.string(), beside.string());
 }
@@ -29,19 +27,19 @@ void run_export(const fs::path& model, const fs::path& out) {
 
 void declare_export(CLI::App& app) {
   struct Arguments {
-    std::string model, out;
-    bool best = false;
+    NamedModel model;
+    std::string out;
+    bool force = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("RUN_OR_CHECKPOINT", arguments->model,
-                 "a run's folder, a checkpoint folder or a model.safetensors")
-      ->required();
-  declare_best(app, arguments->best);
+  declare_model(app, arguments->model);
   app.add_option("--out", arguments->out,
                  "FILE.safetensors for the weights; FILE.json beside it gets the configuration")
-      ->required();
+      ->required()
+      ->type_name("FILE");
+  declare_force(app, arguments->force);
   app.callback(
-      [arguments] { run_export(model_path(arguments->model, arguments->best), arguments->out); });
+      [arguments] { run_export(arguments->model.path(), arguments->out, arguments->force); });
 }
 
 }  // namespace nsvq

@@ -4,7 +4,8 @@
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -17,16 +18,15 @@ namespace {
 struct ImportArguments {
   std::string file, recipe, out;
   std::vector<std::string> overrides;
-  bool averaged = false;
+  bool averaged = false, force = false;
 };
 
 void run_import(const ImportArguments& arguments) {
   const bool file = arguments.out.ends_with(".safetensors");
-  if (!file) require_folder_name(arguments.out, "FILE.safetensors");
+  if (!file) check_output_folder(arguments.out);
   fs::path out = arguments.out;
-  if (!file) out /= "model.safetensors";
-  require_distinct({{"FILE", arguments.file}, {"--out", out}});
-  require_replaceable("--out", out, FileKind::model);
+  if (!file) out /= kModelFile;
+  check_output_files({{"--out", out}}, arguments.force, {{"FILE", arguments.file}});
   const auto config = load_config(arguments.recipe, arguments.overrides);
   const auto imported =
       import_weights(read_safetensors(arguments.file).tensors, arguments.averaged, arguments.file);
@@ -54,11 +54,15 @@ void declare_import(CLI::App& app) {
          "safetensors with the backbone of SimVQ or Open-MAGVIT2, under their names (the one "
          "of taming-transformers is not supported)")
       ->required();
-  app.add_option("--like", arguments->recipe, "recipe (YAML) that describes the model")->required();
-  app.add_option("--set", arguments->overrides,
-                 "key=value, overriding the recipe, such as model.width=128 (may be repeated)");
+  app.add_option("SETTINGS", arguments->overrides,
+                 "key=value ..., overriding the recipe, such as model.width=128");
+  app.add_option("--recipe", arguments->recipe, "recipe (YAML) that describes the model")
+      ->required()
+      ->type_name("FILE");
   app.add_option("--out", arguments->out, "FILE.safetensors, or a folder for model.safetensors")
-      ->required();
+      ->required()
+      ->type_name("PATH");
+  declare_force(app, arguments->force);
   app.add_flag("--ema", arguments->averaged,
                "take the moving average of the weights (model_ema.*) instead of the last ones");
   app.callback([arguments] { run_import(*arguments); });

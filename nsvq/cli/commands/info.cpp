@@ -1,13 +1,10 @@
-// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or of latents, or a shard
-// of tokens holds. Text and JSON are made from the same object.
+// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or latents, or a shard of
+// tokens holds. Text and JSON are made from one object.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "nsvq/cli/output/info_latents.h"
-#include "nsvq/cli/output/info_lines.h"
-#include "nsvq/cli/output/info_tokens.h"
+#include "nsvq/cli/output/info_folders.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
@@ -16,11 +13,13 @@
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/io/formats/contents_hash.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/nn/weights.h"
-#include "nsvq/recipe/recipe.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/export_model.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -28,13 +27,11 @@
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using InfoJson = nlohmann::ordered_json;
-
 namespace {
 
 /// The settings without those of other quantizers.
-OptionTable settings_in_use(Config& config) {
-  auto table = tokenizer_options(config);
+OptionTable settings_in_use(TokenizerConfig& config) {
+  auto table = option_table(config);
   const auto own = quantizer_kind(config.quantizer.type).options;
   std::vector<std::string> foreign;
   for (const auto& kind : quantizer_kinds()) {
@@ -47,37 +44,36 @@ OptionTable settings_in_use(Config& config) {
   return table;
 }
 
-/// What the training state beside a model says. A model alone has none.
-void add_run_state(InfoJson& json, const fs::path& checkpoint) {
+/// Adds the training state beside a model, if there is one.
+void add_run_state(Json& json, const fs::path& checkpoint) {
   std::error_code ignored;
-  if (!fs::exists(checkpoint / "state.json", ignored)) return;
+  if (!fs::exists(checkpoint / kStateFile, ignored)) return;
   try {
     const auto state = load_run_state(checkpoint);
     json["finished"] = state.finished;
-    auto figures = InfoJson::object();
+    auto figures = Json::object();
     add_figures(figures, state.evaluation);
-    // Of a diffusion model, which no metric measures in training.
+    // A diffusion model has a loss alone.
     const auto loss = state.evaluation.find("loss");
     if (loss != state.evaluation.end()) figures["loss"] = loss->second;
     if (!figures.empty()) json["figures"] = figures;
   } catch (const UserError& error) {
-    log("{}; the model beside it is whole", error.what());
+    log("{}; the model beside it is intact", error.what());
   }
 }
 
-void add_parameters(InfoJson& json, const TensorMap& tensors,
-                    const std::vector<std::string>& parts) {
-  for (const auto& part : parts) {
+void add_parameters(Json& json, const TensorMap& tensors, const std::vector<std::string>& modules) {
+  for (const auto& module : modules) {
     int64_t numbers = 0;
     for (const auto& [name, tensor] : tensors) {
-      if (name.starts_with(part + ".")) numbers += tensor.numel();
+      if (name.starts_with(module + ".")) numbers += tensor.numel();
     }
-    json["parameters"][part] = numbers;
+    json["parameters"][module] = numbers;
   }
 }
 
-/// What the configuration says of images and tokens.
-void add_sizes(InfoJson& json, const Config& config) {
+/// Adds the sizes of images and tokens.
+void add_sizes(Json& json, const TokenizerConfig& config) {
   const int64_t size = config.data.size, stride = config.model.stride();
   json["quantizer"] = config.quantizer.type;
   json["codes"] = make_quantizer(config.quantizer, config.model.latent_dim)->codes();
@@ -90,12 +86,12 @@ void add_sizes(InfoJson& json, const Config& config) {
 void show_model(const std::string& path, JsonOutput& output) {
   const auto file = open_model_file(path);
   const auto& metadata = file.contents.metadata;
-  InfoJson json = {{"file", file.path.string()}};
+  Json json = {{"file", file.path.string()}};
   for (const std::string name : {"format", "version", "step", "epoch", "imported"}) {
     const auto value = metadata.find("nsvq." + name);
     if (value == metadata.end()) continue;
     const auto number = parse_decimal(value->second);
-    json[name] = number ? InfoJson(*number) : InfoJson(value->second);
+    json[name] = number ? Json(*number) : Json(value->second);
   }
   add_run_state(json, file.path.parent_path());
   json["sha256"] = tensors_sha256(file.contents.tensors);
@@ -123,11 +119,11 @@ void show_model(const std::string& path, JsonOutput& output) {
     json["tokenizer"] = tokenizer.path;
     json["tokenizer_sha256"] = tokenizer.sha256;
     settings = to_yaml(config);
-    json["settings"] = settings_to_json(diffusion_options(config));
+    json["settings"] = settings_to_json(option_table(config));
   }
   print_values(json);
-  for (const auto& [part, count] : json["parameters"].items()) {
-    fmt::print("{:12} {} parameters\n", part, count.get<int64_t>());
+  for (const auto& [module, count] : json["parameters"].items()) {
+    fmt::print("{:12} {} parameters\n", module, count.get<int64_t>());
   }
   if (json.contains("figures")) {
     const auto figures = json["figures"].get<std::map<std::string, double>>();
@@ -141,13 +137,14 @@ void show_model(const std::string& path, JsonOutput& output) {
 
 void declare_info(CLI::App& app) {
   struct Arguments {
-    std::string path, json;
+    std::string path;
+    JsonArgument json;
   };
   const auto arguments = std::make_shared<Arguments>();
   app.add_option(
          "PATH", arguments->path,
-         "a run's folder, a checkpoint folder, a model.safetensors, a folder of tokens, one "
-         "of its shards, or a folder of latents")
+         "a run's folder, a checkpoint, a model.safetensors, a folder of tokens or latents, or a "
+         "shard of tokens")
       ->required();
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {

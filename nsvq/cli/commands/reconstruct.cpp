@@ -10,6 +10,7 @@
 #include "nsvq/core/progress.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
+#include "nsvq/io/files/resumable_folder.h"
 #include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/picture_output.h"
@@ -25,8 +26,8 @@ namespace {
 struct ReconstructArguments {
   ModelArguments model;
   std::string out, fit;
-  bool pairs = false;
-  int64_t limit = 0;
+  bool pairs = false, force = false;
+  int64_t limit = 0;  ///< pictures, so that images that cannot be read do not count
 };
 
 const std::map<std::string, Fit> kFits = {
@@ -89,7 +90,7 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
     for (size_t i = 0; i < files.size() && folder.pictures() < total; ++i) {
       folder.add(batch->indices[i], files[i]);
     }
-    // Batches cover fixed places of the source, less the broken images.
+    // Batches cover fixed ranges of indices, less the broken images.
     const int64_t end = (batch->indices.front() / size + 1) * size;
     folder.advance(std::min(end, opened.source->size()), batch->indices);
     progress.update(folder.pictures());
@@ -170,17 +171,20 @@ void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& argument
 
 void run_reconstruct(const ReconstructArguments& arguments) {
   const bool grid = names_image(arguments.out);
-  if (!grid) require_folder_name(arguments.out, "FILE.png, FILE.jpg");
-  for (const auto& source : arguments.model.data.items) {
-    if (grid) require_distinct({{"--data", source}, {"--out", arguments.out}});
+  if (grid) {
+    check_output_files({{"--out", arguments.out}}, arguments.force,
+                       named_sources(arguments.model.data));
+  } else {
+    check_output_folder(arguments.out);
+    require_fillable(arguments.out);
   }
-  if (grid) require_replaceable("--out", arguments.out, FileKind::picture);
-  if (grid) require_no_image("--out", arguments.out, arguments.model.data);
   if (grid && arguments.pairs) {
     throw UserError("--pairs: {} is one grid, which shows images and reconstructions anyway",
                     arguments.out);
   }
-  ModelOnData opened(arguments.model);
+  auto all = arguments.model;
+  all.limit = 0;
+  ModelOnData opened(all);
   if (arguments.fit.empty()) {
     (grid ? write_grid : write_folder)(opened, arguments);
   } else {
@@ -194,23 +198,27 @@ void run_reconstruct(const ReconstructArguments& arguments) {
 void declare_reconstruct(CLI::App& app) {
   const auto arguments = std::make_shared<ReconstructArguments>();
   declare_model_arguments(app, arguments->model);
-  app.add_option("--out", arguments->out,
-                 "FILE.png or FILE.jpg: one grid, images above their reconstructions; "
-                 "anything else: a folder (new, empty, or of this same command) with a "
-                 "PNG for each image")
-      ->required();
-  app.add_option("--fit", arguments->fit,
-                 "keep each image's own size but for what the model's stride asks for: resize it, "
-                 "crop it, or pad it and cut the padding off again (default: resize and crop to "
-                 "the square of training)")
+  app.add_option(
+         "--out", arguments->out,
+         "FILE.png or FILE.jpg: one grid, images above their reconstructions; else a folder "
+         "(new, empty, or left incomplete by this command) with a PNG for each image")
+      ->required()
+      ->type_name("PATH");
+  declare_force(app, arguments->force);
+  app.add_option(
+         "--fit", arguments->fit,
+         "keep each image's size: resize or crop it to a multiple of the model's stride, or "
+         "pad it and cut the padding off (default: the square of training)")
       ->check(CLI::IsMember({"resize", "crop", "pad"}));
   app.add_flag(
       "--pairs", arguments->pairs,
-      "for a folder: each PNG shows the image on the left, its reconstruction on the right");
-  app.add_option("--limit", arguments->limit,
-                 "at most this many images (default: 8 in a grid, else all)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
-  app.callback([arguments] { run_reconstruct(*arguments); });
+      "in a folder: each PNG shows the image on the left, its reconstruction on the right");
+  app.get_option("--limit")->description(
+      "only the first N images (default: 8 in a grid, else all)");
+  app.callback([arguments] {
+    arguments->limit = arguments->model.limit;
+    run_reconstruct(*arguments);
+  });
 }
 
 }  // namespace nsvq

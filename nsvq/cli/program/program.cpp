@@ -11,15 +11,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
+#include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <system_error>
 
 #include "nsvq/cli/output/exit_code.h"
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/help.h"
 #include "nsvq/cli/program/memory_advice.h"
+#include "nsvq/cli/program/old_spellings.h"
 #include "nsvq/cli/program/version.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/environment.h"
@@ -27,45 +30,63 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/paths.h"
+#include "nsvq/data/sources/patterns.h"
 
 namespace nsvq {
 
+// The grammar: a verb takes the tokenizer or recipe it works on as its first word (MODEL, CONFIG);
+// a noun takes a verb (images compare, tokens verify, weights get). One word for one thing in every
+// command: --data images, --limit the first N of them, --out what is written, --force to replace
+// files, --json the figures, --batch-size, --device, --gpus, --best, --metrics, --conventions,
+// --count of images to sample, --seed. Settings are words key=value.
 const std::vector<Command>& commands() {
+  const std::string train = "Train", use = "Use a tokenizer", measure = "Measure",
+                    show = "Show runs and files", machine = "This machine";
   static const std::vector<Command> table = {
-      {"train", "train a tokenizer from a recipe", declare_train},
-      {"eval", "evaluate a tokenizer on images", declare_eval},
-      {"compare", "evaluate several tokenizers on the same images", declare_compare},
-      {"metrics", "compute metrics between two sets of images", declare_metrics},
-      {"statistics", "compute FID statistics (mean and covariance) of a set of images",
-       declare_statistics},
-      {"reconstruct", "reconstruct images", declare_reconstruct},
-      {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize},
-      {"detokenize", "decode tokens to images", declare_detokenize},
-      {"tokens", "verify folders of tokens, or join several into one", declare_tokens},
-      {"latents", "write the latents of images, the encoder's output, to a folder of shards",
-       declare_latents},
-      {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion},
-      {"codebook", "make a codebook by k-means of a model's latents or a network's features",
-       declare_codebook},
-      {"export", "write a model's weights and configuration for PyTorch", declare_export},
-      {"import", "convert weights of SimVQ or Open-MAGVIT2 to a model", declare_import},
-      {"index", "list the images of pipe: sources and tar shards once, for later commands",
-       declare_index},
-      {"config", "print a recipe with all its settings, or a reference of all keys",
-       declare_config},
-      {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info},
-      {"runs", "list the runs below a folder with their state and figures", declare_runs},
-      {"report", "make a page about one or several runs", declare_report},
-      {"watch", "show the runs below a folder in a browser while they go on", declare_watch},
+      {"train", "train a tokenizer from a recipe", declare_train, train},
+      {"config", "print a recipe with all its settings, or a reference of all keys", declare_config,
+       train},
+      {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion,
+       train},
       {"reproduce", "run an experiment, such as a table of the paper, and make a page of it",
-       declare_reproduce},
-      {"weights", "fetch, import and list pretrained weights", declare_weights},
-      {"bench", "measure speed and memory", declare_bench},
-      {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor},
-      {"completion", "print a script that completes arguments in bash or zsh", declare_completion},
+       declare_reproduce, train},
+      {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize, use},
+      {"detokenize", "decode tokens to images", declare_detokenize, use},
+      {"tokens", "verify folders of tokens", declare_tokens, use},
+      {"encode", "write the latents of images, the encoder's output, to a folder of shards",
+       declare_encode, use},
+      {"reconstruct", "reconstruct images", declare_reconstruct, use},
+      {"codebook", "make a codebook by k-means of a model's latents or a network's features",
+       declare_codebook, use},
+      {"export", "write a model's weights and configuration for PyTorch", declare_export, use},
+      {"import", "convert weights of SimVQ or Open-MAGVIT2 to a model", declare_import, use},
+      {"eval", "evaluate a tokenizer on images", declare_eval, measure},
+      {"compare", "evaluate several tokenizers on the same images", declare_compare, measure},
+      {"images", "compare two sets of images; statistics for FID; lists of pipe: sources",
+       declare_images, measure},
+      {"bench", "measure speed and memory", declare_bench, measure},
+      {"runs", "list the runs below a folder with their state and figures", declare_runs, show},
+      {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info,
+       show},
+      {"report", "make a page about one or several runs", declare_report, show},
+      {"watch", "show the runs below a folder in a browser while they go on", declare_watch, show},
+      {"weights", "fetch, import and list pretrained weights", declare_weights, machine},
+      {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor,
+       machine},
+      {"completion", "print a script that completes arguments in bash or zsh", declare_completion,
+       machine},
   };
   return table;
+}
+
+void declare_commands(CLI::App& app, const std::vector<Command>& commands) {
+  app.require_subcommand(1);
+  for (const auto& command : commands) {
+    auto& sub = *app.add_subcommand(command.name, command.summary);
+    sub.group(command.group);
+    sub.footer("");  // not the one of `app`
+    command.declare(sub);
+  }
 }
 
 namespace {
@@ -74,26 +95,22 @@ constexpr auto kExitCodes =
     "nsvq help COMMAND shows the arguments of a command.\n"
     "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
     "time;\n"
-    "130 stopped by SIGINT (Ctrl-C), 143 by SIGTERM or SIGHUP, once what was done is saved "
-    "(train,\n"
-    "diffusion train, reproduce, detokenize); other commands end by the signal, and tokenize, "
-    "latents,\n"
-    "reconstruct and diffusion sample complete their folder when they are run again. watch, which\n"
-    "runs until it is stopped, exits "
-    "with 0.";
+    "130 or 143 stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP once what was done is saved (train,\n"
+    "diffusion train, reproduce, detokenize). Other commands end by the signal; those that fill a\n"
+    "folder complete it when they are run again.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);
   return code;
 }
 
-/// torch's errors go on with lines about its own source.
+/// The first line of an error of torch; the others are about its own source.
 int fail_in_torch(const std::string& message) {
   if (is_out_of_memory(message)) return fail(kRunError, explain_out_of_memory(message));
   return fail(kRunError, message.substr(0, message.find('\n')));
 }
 
-/// An empty word is usually a variable of the shell that is not set, and would mean a default.
+/// Throws UserError for an empty word: usually a variable of the shell that is not set.
 void refuse_empty_words(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const auto& word = words[i];
@@ -108,7 +125,7 @@ void refuse_empty_words(const std::vector<std::string>& words) {
   }
 }
 
-/// `nsvq help COMMAND` as `nsvq COMMAND --help`.
+/// `nsvq COMMAND --help` for `nsvq help COMMAND`.
 std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
   if (words.empty() || words[0] != "help") return words;
   words.erase(words.begin());
@@ -116,8 +133,8 @@ std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
   return words;
 }
 
-/// `~/x` and `--run=~/x` with the home folder, which a shell leaves as they are within quotes and
-/// after `=`. Settings (data.train=~/x) are not words of this kind: training sees to them.
+/// Words with the home folder for ~ in `~/x` and `--run=~/x`, which a shell leaves alone within
+/// quotes and after `=`. Training does it for settings (data.train=~/x).
 std::vector<std::string> with_home_paths(std::vector<std::string> words) {
   for (auto& word : words) {
     const auto value = word.starts_with("--") ? word.find('=') + 1 : 0;
@@ -127,8 +144,8 @@ std::vector<std::string> with_home_paths(std::vector<std::string> words) {
   return words;
 }
 
-/// Raises the soft limit of open files, usually 1,024: tar shards are kept open as far as it
-/// allows, and large datasets have more of them.
+/// Raises the soft limit of open files, usually 1,024: large datasets have more tar shards, which
+/// are kept open.
 void allow_many_files() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -136,7 +153,7 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// The command, or the subcommand of it, that the arguments named.
+/// The innermost command that the arguments name.
 CLI::App& named_command(CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : named_command(*chosen.front());
@@ -162,8 +179,20 @@ void check_command_names(const CLI::App& app, const std::vector<std::string>& wo
                   did_you_mean(words[1], names), fmt::join(names, ", "));
 }
 
-/// An argument error. CLI11 looks for missing arguments before unknown options, of which a
-/// misspelled one is the usual reason for the other.
+/// The setting to write where an option of other commands is given.
+std::string hint_of_setting(const std::string& option, const std::string& hint) {
+  static const std::map<std::string, std::string> words = {{"--device", "device=cuda"},
+                                                           {"--data", "data.train=SOURCE"},
+                                                           {"--batch-size", "train.batch_size=N"},
+                                                           {"--seed", "seed=N"}};
+  const auto found = words.find(option);
+  if (found == words.end() && !hint.empty()) return hint;
+  return "; settings are words such as " +
+         (found == words.end() ? "train.epochs=10" : found->second);
+}
+
+/// An argument error in words. An unknown option comes first: CLI11 reports missing arguments, and
+/// a misspelled option is the usual reason for one.
 std::string describe(const CLI::ParseError& error, CLI::App& app) {
   for (const auto& word : app.remaining(/*recurse=*/true)) {
     if (!word.starts_with('-')) continue;
@@ -173,11 +202,10 @@ std::string describe(const CLI::ParseError& error, CLI::App& app) {
     }
     const auto name = word.substr(0, word.find('='));
     auto hint = did_you_mean(name, known);
-    if (hint.empty() && named_command(app).get_option_no_throw("SETTINGS")) {
-      hint = "; settings are words such as train.epochs=10";
-    }
+    if (named_command(app).get_option_no_throw("SETTINGS")) hint = hint_of_setting(name, hint);
     return fmt::format("unknown option {}{}", name, hint);
   }
+  if (app.get_subcommands().empty()) return "a command is missing";
   if (const auto names = subcommand_names(named_command(app)); !names.empty()) {
     return fmt::format("a command is missing (there are: {})", fmt::join(names, ", "));
   }
@@ -192,13 +220,11 @@ std::string describe(const CLI::ParseError& error, CLI::App& app) {
 int parse_and_run(std::vector<std::string> words) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
   app.set_version_flag("--version", version_text());
-  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.footer(kExitCodes);
-  for (const auto& command : commands()) {
-    command.declare(*app.add_subcommand(command.name, command.summary));
-  }
+  declare_commands(app, commands());
   try {
-    words = with_home_paths(with_help_as_flag(std::move(words)));
+    words = with_present_spellings(with_home_paths(with_help_as_flag(std::move(words))));
     check_command_names(app, words);
     refuse_empty_words(words);
     // CLI11 takes the last word first.
@@ -221,9 +247,9 @@ int parse_and_run(std::vector<std::string> words) {
 }  // namespace
 
 void open_standard_streams() {
-  // A file beyond `ulimit -f` is then an error of write, with a line, like a full disk.
+  // So that a file beyond `ulimit -f` is an error of write, like a full disk.
   ::signal(SIGXFSZ, SIG_IGN);
-  // open takes the lowest free number, so one that is closed is filled by the next file.
+  // open takes the lowest free number, which is the closed one.
   for (int stream = 0; stream <= 2; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
   }

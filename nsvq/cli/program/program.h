@@ -7,12 +7,12 @@ namespace nsvq {
 /// its work is saved. Errors are one line on standard error.
 int run_program(int argc, char** argv);
 
-/// Opens /dev/null as those of standard input, output and error that are closed: otherwise the next
-/// file would become one of them, and what is printed would go into it.
+/// Opens /dev/null for each of standard input, output and error that is closed; what is printed
+/// would go into the next file that is opened.
 void open_standard_streams();
 
-/// Where OMP_NUM_THREADS asks for more threads than can be started, which ends in a crash, runs the
-/// program anew without it: libraries have read it by now.
+/// Restarts the program without OMP_NUM_THREADS where it asks for more threads than can be started,
+/// which would crash. Libraries have read it by now.
 void begin_without_many_threads(char** argv);
 
 }  // namespace nsvq

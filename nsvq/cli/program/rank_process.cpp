@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "nsvq/cli/output/exit_code.h"
-#include "nsvq/cli/program/launcher.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -16,7 +15,7 @@ namespace nsvq {
 
 namespace {
 
-/// The words that this process was started with, behind the program's name, without --gpus.
+/// The arguments of this process without --gpus.
 std::vector<std::string> words_without_gpus() {
   std::ifstream file("/proc/self/cmdline");
   std::vector<std::string> words;
@@ -38,7 +37,7 @@ std::vector<std::string> words_without_gpus() {
 std::shared_ptr<Group> join_ranks(const Launch& launch, const GroupOptions& options,
                                   const std::string& advice) {
   set_quiet(launch.rank != 0);
-  // The thread that works may be waiting for the rank that is lost, so nothing can be thrown to it.
+  // Nothing can be thrown: the working thread may be waiting for the lost rank.
   return make_group(launch, options, [=](const std::string& message) {
     set_quiet(false);
     log("nsvq: rank {}: {}; {}", launch.rank, message, advice);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What runs of a recipe are called: photos for configs/photos.yaml, and for a run runs/photos/.
+/// The name of a recipe's runs: photos for configs/photos.yaml and for the run runs/photos/.
 std::string recipe_name(const fs::path& recipe) {
   return (recipe.has_filename() ? recipe : recipe.parent_path()).stem().string();
 }
@@ -29,18 +30,16 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
       ->required();
   app.add_option("SETTINGS", arguments.overrides,
                  "key=value ..., overriding the recipe, such as train.epochs=10");
-  app.add_option(
-      "--run", arguments.request.folder,
-      "folder of the run (default: runs/NAME, NAME being the recipe's, then NAME-2, ...)");
-  app.add_flag("--resume", arguments.request.resume,
-               "resume the run from its newest complete checkpoint (from its beginning if it has "
-               "none), or fail if there is no run; without it, an "
-               "unfinished run with the same settings is resumed if there is one");
+  app.add_option("--run", arguments.request.folder,
+                 "folder of the run (default: runs/NAME for NAME.yaml, then runs/NAME-2, ...)")
+      ->type_name("DIR");
+  app.add_flag(
+      "--resume", arguments.request.resume,
+      "resume the run from its newest intact checkpoint, or fail if there is no run; without "
+      "it, an unfinished run with equal settings is resumed if there is one");
   app.add_flag("--new", arguments.request.fresh,
                "start a new run even if an unfinished one exists");
-  app.add_option("--gpus", arguments.gpus,
-                 "train on so many GPUs of this machine, a process each (docs/distributed.md)")
-      ->check(CLI::Range(1, 1024));
+  declare_gpus(app, arguments.gpus, "train");
   app.add_flag("--allow-pipe", arguments.allow_pipe,
                "run the commands (pipe:COMMAND) among the sources of a run's stored settings");
   app.footer(
@@ -59,7 +58,7 @@ RunRequest run_request(const TrainArguments& arguments) {
 
 RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group) {
   RunChoice choice = group.leads() ? choose_run(match, request) : RunChoice{};
-  // Not as JSON: a folder's name may be any bytes.
+  // No JSON: a folder's name may be any bytes.
   const auto resumes = choice.start == Start::resume ? "+" : "-";
   const auto told = broadcast_text(group, resumes + choice.folder.string());
   choice.folder = told.substr(1);

@@ -8,7 +8,7 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/runs/run_choice.h"
+#include "nsvq/runs/choice.h"
 
 namespace CLI {
 class App;
@@ -28,12 +28,12 @@ struct TrainArguments {
 /// `example` is a recipe.
 void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std::string& example);
 
-/// What the command line asks for, with the recipe's name; a run's folder in the place of a recipe
-/// is the one to train in.
+/// The run that the command line asks for, with the recipe's name. A run's folder given as the
+/// recipe is the one to train in.
 RunRequest run_request(const TrainArguments& arguments);
 
-/// Rank 0's choice on every rank; it alone has the lock. A line in the log if it is a run that is
-/// resumed without being asked for.
+/// Rank 0's choice of a run, on every rank; rank 0 alone has the lock. A line in the log says where
+/// a run is resumed without --resume.
 RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group);
 
 /// The command that resumes a run: the program as it was invoked, with the settings stored in the
@@ -41,7 +41,7 @@ RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& 
 std::string resume_command(const std::string& command, const std::filesystem::path& run,
                            const DataConfig& data);
 
-/// The processes that train together with this one (rank_process.h), by a recipe's settings.
+/// Joins the processes that train together (rank_process.h), with a recipe's settings.
 std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,
                                            const std::string& device);
 

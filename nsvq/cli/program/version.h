@@ -8,11 +8,11 @@ namespace nsvq {
 /// instructions of this processor that are used.
 std::string version_text();
 
-/// Of the source tree when it was configured; "unknown" outside of a git repository.
+/// Commit of the source tree when it was configured; "unknown" outside of a git repository.
 std::string commit();
-/// Of the toolkit that the CUDA kernels were built with; empty without them.
+/// Version of the toolkit that the CUDA kernels were built with; empty without them.
 std::string cuda_version();
-/// "AVX2", "NEON" and so on, as torch names them.
+/// Vector instructions in use, by torch's names: "AVX2", "NEON", ...
 std::string cpu_path();
 
 }  // namespace nsvq

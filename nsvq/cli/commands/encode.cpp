@@ -1,3 +1,5 @@
+// `nsvq encode`: latents of images, as `diffusion train` reads them (diffusion.cached).
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,21 +11,23 @@
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/diffusion/cache_latents.h"
+#include "nsvq/io/files/resumable_folder.h"
 
 namespace nsvq {
 
 namespace {
 
-struct LatentsArguments {
+struct EncodeArguments {
   ModelArguments model;
   std::string out, classes;
   int64_t shard_size = 4096;
 };
 
-void run_latents(const LatentsArguments& arguments) {
-  require_folder_name(arguments.out, "");
+void run_encode(const EncodeArguments& arguments) {
+  check_output_folder(arguments.out);
+  require_fillable(arguments.out);
   ModelOnData opened(arguments.model);
   CacheLatentsOptions options;
   options.out = arguments.out;
@@ -53,21 +57,24 @@ void run_latents(const LatentsArguments& arguments) {
 
 }  // namespace
 
-void declare_latents(CLI::App& app) {
-  const auto arguments = std::make_shared<LatentsArguments>();
+void declare_encode(CLI::App& app) {
+  const auto arguments = std::make_shared<EncodeArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards: new, empty, or of this same command")
-      ->required();
-  app.add_option("--classes", arguments->classes,
-                 "text file of class names, one a line: a folder's class number is its line, from "
-                 "0 (default: the sorted folders that are there)");
+                 "folder for the shards: new, empty, or left incomplete by this command")
+      ->required()
+      ->type_name("DIR");
+  app.add_option(
+         "--classes", arguments->classes,
+         "text file of class names, one a line: a folder's class is its line's number, from "
+         "0 (default: the folders, sorted)")
+      ->type_name("FILE");
   app.add_option("--shard-size", arguments->shard_size,
-                 "images per shard, rounded up to whole batches; without --batch-size "
-                 "a batch is no larger than a shard")
+                 "images per shard, rounded up to whole batches; without --batch-size a batch is "
+                 "no larger than a shard")
       ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
       ->capture_default_str();
-  app.callback([arguments] { run_latents(*arguments); });
+  app.callback([arguments] { run_encode(*arguments); });
 }
 
 }  // namespace nsvq

@@ -4,7 +4,8 @@
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/program/command.h"
+#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/commands/images.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -22,13 +23,15 @@ namespace {
 
 struct StatisticsArguments {
   Sources data;
+  int64_t limit = 0;
   std::string out;
+  bool force = false;
   std::string metric = "fid";
   std::string device = "auto";
   int size = 0;
 };
 
-/// Resizes and crops an image to size x size as for a model; 0 leaves it unchanged.
+/// An image resized and cropped to size x size as for a model; 0 leaves it unchanged.
 Image at_size(Image image, int size) {
   if (size == 0) return image;
   auto pixels = at::empty({3, size, size});
@@ -37,15 +40,14 @@ Image at_size(Image image, int size) {
   return to_image(pixels);
 }
 
-void run_statistics(const StatisticsArguments& arguments) {
-  require_replaceable("--out", arguments.out, FileKind::npz);
-  require_writable(arguments.out);
+void write_statistics(const StatisticsArguments& arguments) {
+  check_output_files({{"--out", arguments.out}}, arguments.force);
   const auto device = choose_device(arguments.device);
-  const auto source = open_source(arguments.data);
+  const auto source = limited(open_source(arguments.data), arguments.limit);
   if (source->size() < 2) {
     throw UserError("{}: a covariance needs at least two images", arguments.data.text());
   }
-  std::optional<int64_t> size;  // of the images so far; 0: not all the same, or not square
+  std::optional<int64_t> size;  // side of the images so far; 0: they differ or are not square
   FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
                        PixelRule::rounded);
   for_each_batch(
@@ -70,29 +72,30 @@ void run_statistics(const StatisticsArguments& arguments) {
 
 }  // namespace
 
-void declare_statistics(CLI::App& app) {
+void declare_images_statistics(CLI::App& app) {
   const auto arguments = std::make_shared<StatisticsArguments>();
   std::vector<std::string> metrics;
   for (const auto& kind : feature_extractor_kinds()) metrics.push_back(kind.name);
   declare_data(app, arguments->data, "images: folders, tar shards or builtin:dead-leaves")
       ->required();
+  declare_limit(app, arguments->limit);
   app.add_option("--out", arguments->out,
                  "FILE.npz: mean and covariance (mu, sigma) in pytorch-fid's format")
       ->required()
+      ->type_name("FILE")
       ->check([](const std::string& name) {
         return name.ends_with(".npz") ? "" : "end the name in .npz";
       });
-  app.add_option("--metric", arguments->metric, "Fréchet distance whose network is used")
+  declare_force(app, arguments->force);
+  app.add_option("--metric", arguments->metric, "the Fréchet distance whose network is used")
       ->check(CLI::IsMember(metrics))
       ->capture_default_str();
   app.add_option("--size", arguments->size,
                  "resize and crop images to this size as for a model; 0 keeps their own size")
       ->check(CLI::Range(0, 8192))
       ->capture_default_str();
-  app.add_option("--device", arguments->device, "auto, cpu or cuda: device of the network")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.callback([arguments] { run_statistics(*arguments); });
+  declare_device(app, arguments->device);
+  app.callback([arguments] { write_statistics(*arguments); });
 }
 
 }  // namespace nsvq

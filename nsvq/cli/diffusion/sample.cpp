@@ -4,13 +4,12 @@
 #include <vector>
 
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/commands/diffusion.h"
+#include "nsvq/cli/diffusion/diffusion.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/diffusion/export_diffusion.h"
 #include "nsvq/io/images/image.h"
-#include "nsvq/io/images/image_limits.h"
 #include "nsvq/tokenizer/picture_output.h"
 
 namespace nsvq {
@@ -20,6 +19,7 @@ namespace {
 struct DiffusionSampleArguments : SampleArguments {
   int64_t count = 64;
   std::string out;
+  bool force = false;
 };
 
 bool names_picture(const std::string& out) {
@@ -27,13 +27,13 @@ bool names_picture(const std::string& out) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// One picture, as square as the number of images allows. One that would be too large is refused
-/// before the first sample.
+/// Samples one picture, as square as the number of images allows. One that would be too large is
+/// refused before the first sample.
 void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArguments& arguments,
                          Group& group) {
   const auto columns =
       static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(arguments.count))));
-  const auto side = columns * static_cast<uint64_t>(session.config().run.data.size);
+  const auto side = columns * static_cast<uint64_t>(session.config().data.size);
   check_picture_size(side, side, {}, "a grid", "--out " + arguments.out);
   std::vector<std::vector<Image>> rows;
   sample_over_ranks(session, arguments, group, 0, arguments.count,
@@ -46,7 +46,7 @@ void sample_grid_picture(DiffusionSession& session, const DiffusionSampleArgumen
   if (group.leads()) write_image(arguments.out, make_grid(rows));
 }
 
-/// What the pictures depend on: other batches or another device may change the last bit.
+/// What the pictures depend on. The size of batches and the device may change the last bit.
 ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
                                            const DiffusionSampleArguments& arguments) {
   const auto& config = session.config();
@@ -59,19 +59,19 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
           {"guidance", fmt::to_string(config.guidance)},
           {"seed", fmt::to_string(arguments.seed)},
           {"batch size", fmt::to_string(arguments.batch_size)},
-          {"precision", config.run.train.precision},
+          {"precision", config.train.precision},
           {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
 }
 
 std::string sample_name(int64_t image) { return fmt::format("{:06}.png", image); }
 
-/// Files NNNNNN.png; a folder that was left incomplete goes on behind its last image.
+/// Samples files NNNNNN.png; a folder that was left incomplete is completed.
 void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arguments,
                   Group& group) {
-  // A tar that is not complete is removed. Of several processes the others would wait for this one.
+  // An incomplete tar is removed. With several processes the others would wait for this one.
   const bool stops = names_tar(arguments.out) && group.size() == 1;
   if (stops) catch_interrupts(OnStop::discards);
-  std::unique_ptr<PictureOutput> output;  // rank 0 has it
+  std::unique_ptr<PictureOutput> output;  // on rank 0
   if (group.leads()) {
     output = open_picture_output(arguments.out, sampled_settings(session, arguments));
     output->require_done(arguments.count, sample_name);
@@ -93,10 +93,10 @@ void sample_files(DiffusionSession& session, const DiffusionSampleArguments& arg
 void run_diffusion_sample(const DiffusionSampleArguments& arguments) {
   const bool picture = names_picture(arguments.out);
   if (picture || names_tar(arguments.out)) {
-    require_replaceable("--out", arguments.out, picture ? FileKind::picture : FileKind::tar);
-    require_writable(arguments.out);
+    check_output_files({{"--out", arguments.out}}, arguments.force);
   } else {
-    require_folder_name(arguments.out, "FILE.png, FILE.tar");
+    check_output_folder(arguments.out);
+    require_fillable(arguments.out);
   }
   work_on_ranks(arguments, [&](const Launch& launch, Group& group) {
     auto session = open_diffusion(arguments, launch);
@@ -111,7 +111,7 @@ struct DiffusionExportArguments {
 };
 
 void run_diffusion_export(const DiffusionExportArguments& arguments) {
-  require_folder_name(arguments.out, "");
+  check_output_folder(arguments.out);
   auto model = arguments.model;
   model.device = "cpu";
   const auto session = open_diffusion(model);
@@ -124,13 +124,13 @@ void run_diffusion_export(const DiffusionExportArguments& arguments) {
 void declare_diffusion_sample(CLI::App& app) {
   const auto arguments = std::make_shared<DiffusionSampleArguments>();
   declare_sample_arguments(app, *arguments);
-  app.add_option("--count", arguments->count, "images")
-      ->check(CLI::Range(int64_t{1}, int64_t{100000000}))
-      ->capture_default_str();
+  declare_count(app, arguments->count, 1);
   app.add_option("--out", arguments->out,
-                 "FILE.png for one grid; or FILE.tar, or a folder (new, empty, or of this same "
-                 "command), for pictures 000000.png, 000001.png, ...")
-      ->required();
+                 "FILE.png for one grid; FILE.tar or a folder (new, empty, or left incomplete by "
+                 "this command) for pictures 000000.png, 000001.png, ...")
+      ->required()
+      ->type_name("PATH");
+  declare_force(app, arguments->force);
   app.callback([arguments] { run_diffusion_sample(*arguments); });
 }
 
@@ -139,7 +139,8 @@ void declare_diffusion_export(CLI::App& app) {
   declare_diffusion_model(app, arguments->model);
   app.add_option("--out", arguments->out,
                  "a new folder for the network, its tokenizer and their settings")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   app.callback([arguments] { run_diffusion_export(*arguments); });
 }
 

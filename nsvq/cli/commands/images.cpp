@@ -1,9 +1,15 @@
+// `nsvq images`: sets of images, without a model.
+
+#include "nsvq/cli/commands/images.h"
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/program/command.h"
+#include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
@@ -31,20 +37,17 @@ void index_commands(const IndexArguments& arguments) {
 }
 
 void run_index(const IndexArguments& arguments) {
+  if (arguments.sources.items.empty()) throw UserError("--data is required");
   if (any_pipe(arguments.sources)) index_commands(arguments);
   const auto source = open_source(arguments.sources);
   fmt::print("{}: {}\n", arguments.sources.text(), count_of(source->size(), "image"));
 }
 
-}  // namespace
-
-void declare_index(CLI::App& app) {
+void declare_images_index(CLI::App& app) {
   const auto arguments = std::make_shared<IndexArguments>();
-  arguments->sources.pipes_allowed = true;
-  app.add_option("SOURCE", arguments->sources.items,
-                 "images: 'pipe:COMMAND', whose commands are run and their images listed; tar "
-                 "shards, whose index is kept too")
-      ->required();
+  declare_data(app, arguments->sources,
+               "images: 'pipe:COMMAND', whose commands are run and their images listed");
+  app.add_option("SOURCE", arguments->sources.items)->group("");  // as `nsvq index` had it
   app.add_flag("--again", arguments->again, "also run commands whose images are listed already");
   app.add_option("--jobs", arguments->jobs, "commands at a time")
       ->check(CLI::Range(1, 256))
@@ -53,9 +56,20 @@ void declare_index(CLI::App& app) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app.footer(
-      "What was found is kept in $NSVQ_INDEX_CACHE, else in $XDG_CACHE_HOME/nsvq/index, else in\n"
-      "~/.cache/nsvq/index. Stopped and started again, it goes on where it was.");
+      "The lists are kept in $XDG_CACHE_HOME/nsvq/index, else in ~/.cache/nsvq/index.\nA stopped "
+      "command goes on where it was when it is run again.");
   app.callback([arguments] { run_index(*arguments); });
+}
+
+}  // namespace
+
+void declare_images(CLI::App& app) {
+  declare_commands(
+      app, {{"compare", "compute metrics between two sets of images", declare_images_compare},
+            {"statistics", "compute FID statistics (mean and covariance) of a set of images",
+             declare_images_statistics},
+            {"index", "list the images of pipe: sources once, for later commands",
+             declare_images_index}});
 }
 
 }  // namespace nsvq

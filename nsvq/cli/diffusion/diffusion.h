@@ -6,7 +6,7 @@
 
 #include "nsvq/diffusion/diffusion_session.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/settings/config.h"
+#include "nsvq/recipe/dist.h"
 
 namespace CLI {
 class App;
@@ -21,8 +21,8 @@ void declare_diffusion_eval(CLI::App& app);
 void declare_diffusion_export(CLI::App& app);
 void declare_diffusion_config(CLI::App& app);
 
-/// Arguments of every subcommand that samples. Numbers below 0 and empty texts stand for the
-/// model's own settings.
+/// Arguments of every subcommand that samples. Numbers below 0 and empty texts mean the model's own
+/// settings.
 struct SampleArguments {
   std::string model, tokenizer, device = "auto";
   std::string sampler, spacing, last;
@@ -36,19 +36,21 @@ struct SampleArguments {
 };
 
 void declare_sample_arguments(CLI::App& app, SampleArguments& arguments);
-/// Declares the model, --tokenizer and --device alone.
+/// MODEL and --tokenizer alone.
 void declare_diffusion_model(CLI::App& app, SampleArguments& arguments);
+/// `--count`: how many.
+void declare_count(CLI::App& app, int64_t& count, int64_t least);
 
-/// The model with these arguments in place of its own settings. Throws UserError naming the option
-/// that does not fit it.
+/// The model, with these arguments overriding its own settings. Throws UserError naming the option
+/// that does not fit.
 DiffusionSession open_diffusion(const SampleArguments& arguments, const Launch& launch = {});
 
-/// Does `work` in this process or, as --gpus or a launcher asks, in several at once.
+/// Does `work` in this process, or in several if --gpus or a launcher asks for it.
 using RankWork = std::function<void(const Launch& launch, Group& group)>;
 void work_on_ranks(const SampleArguments& arguments, const RankWork& work);
 
-/// Samples images [first, end). Ranks take batches in turn, so that what is in a batch does not
-/// depend on their number; rank 0 is given all of them in order.
+/// Samples images [first, end). Ranks sample batches in turn, so that a batch holds the same images
+/// whatever their number; rank 0 gets all of them in order.
 using UseImages = std::function<void(const torch::Tensor& images, int64_t first)>;
 void sample_over_ranks(DiffusionSession& session, const SampleArguments& arguments, Group& group,
                        int64_t first, int64_t end, const UseImages& use);

@@ -1,4 +1,4 @@
-#include "nsvq/cli/arguments/work_part.h"
+#include "nsvq/cli/arguments/values.h"
 
 #include <optional>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kMostParts = 1'000'000;
 
-/// A variable that launchers set; `fallback` where it is not set. Throws UserError for anything but
-/// a number from `least`.
+/// A variable that launchers set, or `fallback`. Throws UserError unless it is a number from
+/// `least`.
 int64_t number_of(const char* name, int64_t fallback, int64_t least) {
   return environment_number(name, least, INT32_MAX, "give --part K/N").value_or(fallback);
 }
@@ -36,10 +36,10 @@ std::optional<WorkPart> part_of_slurm() {
   const int64_t task = number_of("SLURM_ARRAY_TASK_ID", first, first);
   const int64_t processes = number_of("SLURM_NTASKS", 1, 1);
   const int64_t process = number_of("SLURM_PROCID", 0, 0);
-  // Numbers of an array need not be consecutive (--array=1,5,9). Two tasks with one part only take
-  // turns in it, since every process helps with all parts.
-  const int64_t place = (task - first) / step % tasks;
-  return WorkPart{place * processes + process % processes + 1, tasks * processes};
+  // Numbers of an array need not be consecutive (--array=1,5,9). Two tasks may get one part: they
+  // share it, since every process helps with all parts.
+  const int64_t index = (task - first) / step % tasks;
+  return WorkPart{index * processes + process % processes + 1, tasks * processes};
 }
 
 WorkPart parse_part(const std::string& text) {
@@ -59,6 +59,44 @@ WorkPart parse_part(const std::string& text) {
 }
 
 }  // namespace
+
+std::function<std::string(const std::string&)> check_number(const Range& range) {
+  return [range](const std::string& text) -> std::string {
+    double value = NAN;
+    size_t read = 0;
+    try {
+      value = std::stod(text, &read);
+    } catch (const std::exception&) {
+      read = 0;
+    }
+    if (read == text.size() && std::isfinite(value) && range.contains(value)) return "";
+    return fmt::format("{} is not a number ({})", quote(text), range.text);
+  };
+}
+
+std::string check_seed(const std::string& text) {
+  if (parse_decimal(text)) return "";
+  return quote(text) + " is not a seed: a whole number, 0 or more, of at most 18 digits";
+}
+
+void declare_device(CLI::App& app, std::string& device, const std::string& use) {
+  app.add_option("--device", device, "auto, cpu or cuda" + use)
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+}
+
+void declare_gpus(CLI::App& app, int& gpus, const std::string& verb) {
+  app.add_option("--gpus", gpus,
+                 verb + " on so many GPUs of this machine, a process each (docs/distributed.md)")
+      ->check(CLI::Range(1, 1024));
+}
+
+void declare_timeout(CLI::App& app, double& seconds) {
+  app.add_option("--timeout", seconds,
+                 "seconds after which the processes end if one of them is silent")
+      ->check(check_number(Range::above(0)))
+      ->capture_default_str();
+}
 
 WorkPart choose_part(const std::string& option) {
   if (option.empty()) return part_of_torchrun().value_or(WorkPart());

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
+#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/commands/images.h"
 #include "nsvq/cli/output/json_output.h"
-#include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"
 #include "nsvq/metrics/metric_table.h"
 
@@ -14,8 +15,8 @@ namespace nsvq {
 
 namespace {
 
-struct MetricsArguments {
-  std::string reference, other;
+struct ImagesCompareArguments {
+  std::string reference, images;
   std::string device = "auto";
   MetricArguments metrics;
 };
@@ -26,7 +27,7 @@ std::unique_ptr<Source> open_given(const std::string& images) {
   return open_source(sources);
 }
 
-void run_metrics(const MetricsArguments& arguments) {
+void compare_image_sets(const ImagesCompareArguments& arguments) {
   auto wanted = arguments.metrics;
   const bool from_file = arguments.reference.ends_with(".npz");
   if (from_file) wanted.statistics = arguments.reference;
@@ -34,12 +35,12 @@ void run_metrics(const MetricsArguments& arguments) {
   JsonOutput output(arguments.metrics.json);
   const NamedSource reference{arguments.reference,
                               from_file ? nullptr : open_given(arguments.reference)};
-  const NamedSource other{arguments.other, open_given(arguments.other)};
-  const auto values = compare_images(reference, other, choice, choose_device(arguments.device));
-  fmt::print("{} against {}, as {}\n{}", other.spec, reference.spec, choice.conventions.name,
+  const NamedSource images{arguments.images, open_given(arguments.images)};
+  const auto values = compare_images(reference, images, choice, choose_device(arguments.device));
+  fmt::print("{} against {}, as {}\n{}", images.spec, reference.spec, choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
-  nlohmann::ordered_json json = {{"reference", reference.spec}, {"other", other.spec}};
+  Json json = {{"reference", reference.spec}, {"other", images.spec}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
@@ -48,22 +49,18 @@ void run_metrics(const MetricsArguments& arguments) {
 
 }  // namespace
 
-void declare_metrics(CLI::App& app) {
-  const auto arguments = std::make_shared<MetricsArguments>();
-  app.add_option(
-         "REFERENCE", arguments->reference,
-         "reference: an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
+void declare_images_compare(CLI::App& app) {
+  const auto arguments = std::make_shared<ImagesCompareArguments>();
+  app.add_option("REFERENCE", arguments->reference,
+                 "an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
       ->required();
-  app.add_option("OTHER", arguments->other,
-                 "images to compare: an image, a folder or tar shards; paired with the reference "
-                 "by name without ending, of equal sizes (Fréchet distances need no pairs)")
+  app.add_option("IMAGES", arguments->images,
+                 "an image, a folder or tar shards to compare with it; paired by name without "
+                 "ending, of equal sizes (Fréchet distances need no pairs)")
       ->required();
   declare_metric_arguments(app, arguments->metrics, Measured::images);
-  app.add_option("--device", arguments->device,
-                 "auto, cpu or cuda: device of the metrics' networks")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.callback([arguments] { run_metrics(*arguments); });
+  declare_device(app, arguments->device);
+  app.callback([arguments] { compare_image_sets(*arguments); });
 }
 
 }  // namespace nsvq

@@ -1,14 +1,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
-#include "nsvq/cli/commands/diffusion.h"
+#include "nsvq/cli/arguments/model_arguments.h"
+#include "nsvq/cli/diffusion/diffusion.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/data/loader/loader.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/tokenizer/loader_options.h"
@@ -18,15 +19,15 @@ namespace nsvq {
 namespace {
 
 struct DiffusionEvalArguments : SampleArguments {
-  int64_t samples = 5000;
-  std::string reference;
+  int64_t count = 5000;
+  Sources reference;  ///< images, or one file of statistics (.npz)
   MetricArguments metrics;
 };
 
-/// Distances of sets, of which each has its own number of images.
-MetricChoice choose_set_metrics(MetricArguments& metrics, const std::string& reference) {
+/// Fréchet distances: the two sets differ in their number of images.
+MetricChoice choose_set_metrics(MetricArguments& metrics, const Sources& reference) {
   if (metrics.metrics.empty()) metrics.metrics = "fid";
-  if (reference.ends_with(".npz")) metrics.statistics = reference;
+  if (reference.text().ends_with(".npz")) metrics.statistics = reference.text();
   const auto choice = choose_metrics(metrics, Measured::images);
   for (const auto& name : choice.names) {
     if (is_frechet(name)) continue;
@@ -43,15 +44,13 @@ std::string set_metrics() {
   return names;
 }
 
-/// The reference's images at the size of the samples, resized and cropped as for training; their
-/// number.
+/// Adds the reference's images, resized and cropped as for training, and returns their number.
 int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSession& session,
                       Group& group, MetricSet& metrics) {
-  Sources sources = arguments.reference;
-  sources.pipes_allowed = true;
-  const auto& config = session.config().run;
-  const auto source = std::shared_ptr<const Source>(open_source(
-      sources, {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries));
+  const auto& config = session.config();
+  const auto source = std::shared_ptr<const Source>(
+      open_source(arguments.reference, {.pixels = static_cast<uint64_t>(config.data.max_pixels)},
+                  config.data.retries));
   auto options = inference_loader_options(config, session.device());
   options.batch_size = arguments.batch_size;
   options.rank = group.rank();
@@ -71,21 +70,21 @@ int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSe
   return all.item<int64_t>();
 }
 
-/// Of batches that ranks take in turn.
+/// Samples and adds the batches of this rank; ranks take them in turn.
 void add_samples(const DiffusionEvalArguments& arguments, DiffusionSession& session, Group& group,
                  MetricSet& metrics) {
-  Progress progress("sample", arguments.samples, "images");
+  Progress progress("sample", arguments.count, "images");
   const int64_t batch = arguments.batch_size, stride = batch * group.size();
-  for (int64_t first = batch * group.rank(); first < arguments.samples; first += stride) {
-    const int64_t end = std::min(first + batch, arguments.samples);
+  for (int64_t first = batch * group.rank(); first < arguments.count; first += stride) {
+    const int64_t end = std::min(first + batch, arguments.count);
     metrics.add({{}, session.sample(request_images(session, arguments, first, end)), {}});
-    progress.update(std::min(first + stride, arguments.samples));
+    progress.update(std::min(first + stride, arguments.count));
   }
   progress.finish();
 }
 
 void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, Group& group) {
-  if (!group.leads()) arguments.metrics.json = "";
+  if (!group.leads()) arguments.metrics.json.file = "";
   const auto choice = choose_set_metrics(arguments.metrics, arguments.reference);
   JsonOutput output(arguments.metrics.json);
   auto session = open_diffusion(arguments, launch);
@@ -101,7 +100,7 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
   if (!group.leads()) return;
   auto values = metrics.values();
   require_all(choice, values);
-  values["images"] = static_cast<double>(arguments.samples);
+  values["images"] = static_cast<double>(arguments.count);
   if (known > 0) values["reference_images"] = static_cast<double>(known);
   warn_of_few_images(choice, values);
   const auto& config = session.config();
@@ -109,23 +108,21 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
   const auto classes =
       config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
                          : "";
-  fmt::print("{} samples of {} ({}, {} steps{}) against {}, as {}\n{}", arguments.samples,
+  fmt::print("{} samples of {} ({}, {} steps{}) against {}, as {}\n{}", arguments.count,
              session.model().file.string(), sample.sampler, sample.steps, classes,
-             arguments.reference, choice.conventions.name,
+             arguments.reference.text(), choice.conventions.name,
              metric_table(values, choice.conventions));
   print_origins(arguments.metrics, choice);
-  nlohmann::ordered_json json = {
-      {"model", session.model().file.string()},
-      {"reference", arguments.reference},
-      {"sampler", sample.sampler},
-      {"steps", sample.steps},
-      {"eta", sample.eta},
-      {"spacing", sample.spacing},
-      {"last", sample.last},
-      {"class",
-       config.classes > 0 ? nlohmann::ordered_json(arguments.label) : nlohmann::ordered_json()},
-      {"guidance", config.guidance},
-      {"seed", arguments.seed}};
+  Json json = {{"model", session.model().file.string()},
+               {"reference", arguments.reference.text()},
+               {"sampler", sample.sampler},
+               {"steps", sample.steps},
+               {"eta", sample.eta},
+               {"spacing", sample.spacing},
+               {"last", sample.last},
+               {"class", config.classes > 0 ? Json(arguments.label) : Json()},
+               {"guidance", config.guidance},
+               {"seed", arguments.seed}};
   add_figures(json, values);
   add_origins(json, arguments.metrics, choice);
   json["conventions"] = describe_choice(choice);
@@ -137,12 +134,10 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
 void declare_diffusion_eval(CLI::App& app) {
   const auto arguments = std::make_shared<DiffusionEvalArguments>();
   declare_sample_arguments(app, *arguments);
-  app.add_option("--samples", arguments->samples, "images to sample")
-      ->check(CLI::Range(2, 100000000))
-      ->capture_default_str();
-  app.add_option("--reference", arguments->reference,
-                 "what to compare them with: images (a folder, tar shards), which are resized and "
-                 "cropped as in training, or statistics (.npz) of `nsvq statistics`")
+  declare_count(app, arguments->count, 2);
+  declare_data(app, arguments->reference,
+               "compare samples with these images (folders, tar shards), resized and cropped as in "
+               "training, or with statistics (.npz) of nsvq images statistics")
       ->required();
   declare_metric_arguments(app, arguments->metrics, Measured::images);
   app.get_option("--metrics")

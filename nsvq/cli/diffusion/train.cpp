@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/cli/commands/diffusion.h"
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/diffusion/diffusion.h"
+#include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/cli/program/training.h"
@@ -13,27 +13,22 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
-#include "nsvq/runs/run_config.h"
-#include "nsvq/runs/run_folder.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
 namespace {
 
 DiffusionConfig load_diffusion_settings(const TrainArguments& arguments) {
-  const bool folder = std::filesystem::is_directory(arguments.recipe);
-  auto config = with_home(folder ? load_diffusion_run_config(arguments.recipe, arguments.overrides)
-                                 : load_diffusion_config(arguments.recipe, arguments.overrides));
-  allow_pipes(config.run.data, folder || comes_from_a_run(arguments.recipe), arguments.overrides,
-              arguments.allow_pipe);
-  return config;
+  return with_home(load_recipe_or_run<DiffusionConfig>(arguments.recipe, arguments.overrides,
+                                                       arguments.allow_pipe));
 }
 
 void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionConfig& config,
                              const std::shared_ptr<Group>& group,
                              std::optional<StopAtOnceGuard>& starting) {
-  note_batch_size("train.batch_size=", config.run.train.batch_size,
-                  "a lower unet.width or data.size");
+  note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));
@@ -42,19 +37,19 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   if (!outcome.finished) {
     if (group->leads()) {
       print_last_words(fmt::format("stopped; to resume:\n  {}\n",
-                                   resume_command("diffusion train", run, config.run.data)));
+                                   resume_command("diffusion train", run, config.data)));
     }
     throw Interrupted();
   }
   if (!group->leads()) return;
-  auto text = fmt::format("\n{} on {}\n", run.string(), config.run.data.val.text());
+  auto text = fmt::format("\n{} on {}\n", run.string(), config.data.val.text());
   if (const auto loss = outcome.evaluation.find("loss"); loss != outcome.evaluation.end()) {
     text += fmt::format("  loss     {:.4f}\n", loss->second);
   }
   if (const auto samples = newest_samples(run); !samples.empty()) {
     text += fmt::format("  samples: {}\n", samples.string());
   }
-  print_last_words(text + fmt::format("  report: {}\n", (run / "report.html").string()));
+  print_last_words(text + fmt::format("  report: {}\n", (run / kReportFile).string()));
 }
 
 void run_diffusion_train(const TrainArguments& arguments) {
@@ -63,7 +58,7 @@ void run_diffusion_train(const TrainArguments& arguments) {
   const auto launch = launch_from_environment();
   set_quiet(launch.rank != 0);
   const auto config = load_diffusion_settings(arguments);
-  const auto group = join_ranks_to_train(launch, config.run.dist, config.run.device);
+  const auto group = join_ranks_to_train(launch, config.dist, config.device);
   work_as_rank(*group, [&] { train_diffusion_as_rank(arguments, config, group, starting); });
 }
 
@@ -76,15 +71,14 @@ struct DiffusionConfigArguments {
 void run_diffusion_config(const DiffusionConfigArguments& arguments) {
   if (arguments.reference) {
     DiffusionConfig defaults;
-    fmt::print("{}", diffusion_options(defaults).reference());
+    fmt::print("{}", option_table(defaults).reference());
     return;
   }
   if (arguments.recipe.empty()) {
     throw UserError("config: name a recipe, or ask for all keys with --reference");
   }
-  const bool folder = std::filesystem::is_directory(arguments.recipe);
-  fmt::print("{}", to_yaml(folder ? load_diffusion_run_config(arguments.recipe, arguments.overrides)
-                                  : load_diffusion_config(arguments.recipe, arguments.overrides)));
+  fmt::print("{}",
+             to_yaml(load_recipe_or_run<DiffusionConfig>(arguments.recipe, arguments.overrides)));
 }
 
 }  // namespace
@@ -95,7 +89,7 @@ void declare_diffusion_train(CLI::App& app) {
                           "configs/diffusion/small.yaml with diffusion.tokenizer=RUN");
   app.callback([arguments] {
     if (arguments->gpus <= 1) return run_diffusion_train(*arguments);
-    start_on_gpus(arguments->gpus, load_diffusion_settings(*arguments).run.device);
+    start_on_gpus(arguments->gpus, load_diffusion_settings(*arguments).device);
   });
 }
 

@@ -1,15 +1,17 @@
-#include "nsvq/cli/output/flush_stdout.h"
+#include "nsvq/cli/output/stdout.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/files/descriptor.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -58,6 +60,28 @@ void print_last_words(const std::string& text) {
   std::clearerr(stdout);
   if (!is_reader_gone(reason)) fail_on_stdout(reason);
   drop_output();
+}
+
+ReservedStdout::ReservedStdout(const std::string& option) {
+  std::fflush(stdout);
+  stdout_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (stdout_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    throw RunError("{}: standard output cannot be used", option);
+  }
+}
+
+ReservedStdout::~ReservedStdout() { restore(); }
+
+void ReservedStdout::restore() {
+  if (stdout_ < 0) return;
+  std::fflush(stdout);
+  ::dup2(stdout_, STDOUT_FILENO);
+  ::close(std::exchange(stdout_, -1));
+}
+
+void ReservedStdout::print(const std::string& text) {
+  restore();
+  fmt::print("{}", text);
 }
 
 }  // namespace nsvq

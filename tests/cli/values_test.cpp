@@ -1,4 +1,4 @@
-#include "nsvq/cli/arguments/work_part.h"
+#include "nsvq/cli/arguments/values.h"
 
 #include <gtest/gtest.h>
 

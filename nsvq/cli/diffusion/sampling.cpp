@@ -1,9 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "nsvq/cli/arguments/number_argument.h"
-#include "nsvq/cli/arguments/seed_argument.h"
-#include "nsvq/cli/commands/diffusion.h"
+#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/diffusion/diffusion.h"
 #include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/device.h"
@@ -17,19 +16,19 @@ namespace nsvq {
 
 namespace {
 
-/// --class: a number, or -1 for all in turn.
+/// The number that --class names, or -1 for all classes in turn.
 int64_t wanted_class(const std::string& text) {
   if (text == "all") return -1;
   if (const auto number = parse_decimal(text)) return *number;
   throw UserError("--class {}: name a class by its number, or all", quote(text));
 }
 
-/// The model's settings of sampling with those that the command line names.
+/// The model's settings of sampling, overridden by the command line.
 DiffusionConfig with_arguments(DiffusionConfig config, const SampleArguments& arguments) {
   auto& sample = config.sample;
   if (!arguments.sampler.empty() && arguments.sampler != sample.sampler) {
     sample.sampler = arguments.sampler;
-    if (arguments.eta < 0) sample.eta = 0;  // that of the model is for its own sampler
+    if (arguments.eta < 0) sample.eta = 0;  // the model's is for its own sampler
   }
   if (!arguments.spacing.empty()) sample.spacing = arguments.spacing;
   if (!arguments.last.empty()) sample.last = arguments.last;
@@ -39,7 +38,7 @@ DiffusionConfig with_arguments(DiffusionConfig config, const SampleArguments& ar
     check_guidance(config, arguments.guidance, "--guidance");
     config.guidance = arguments.guidance;
   }
-  plan_sampling(make_noise_schedule(config.noise), sample);  // throws what does not fit
+  plan_sampling(make_noise_schedule(config.noise), sample);  // throws for what does not fit
   labels_for(config, wanted_class(arguments.label), {});
   return config;
 }
@@ -47,35 +46,33 @@ DiffusionConfig with_arguments(DiffusionConfig config, const SampleArguments& ar
 }  // namespace
 
 void declare_diffusion_model(CLI::App& app, SampleArguments& arguments) {
-  app.add_option("RUN_OR_CHECKPOINT", arguments.model,
-                 "a run's folder, a checkpoint folder, an exported folder or a model.safetensors")
+  app.add_option("MODEL", arguments.model,
+                 "a run's folder, a checkpoint, an exported folder or a model.safetensors")
       ->required();
   app.add_option("--tokenizer", arguments.tokenizer,
-                 "the model's tokenizer, if it is not where it was in training");
+                 "the model's tokenizer, if it is not where it was in training")
+      ->type_name("MODEL");
 }
 
 void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   declare_diffusion_model(app, arguments);
-  app.add_option("--device", arguments.device, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
+  declare_device(app, arguments.device);
   app.add_option("--sampler", arguments.sampler,
                  "ddim, ddpm or dpm-solver++ (default: the model's sample.sampler)")
       ->check(CLI::IsMember(names_of(sampler_kinds())));
   app.add_option("--steps", arguments.steps, "steps (default: the model's sample.steps)")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--spacing", arguments.spacing,
-                 "which times are visited: trailing, leading or compvis (default: the model's "
-                 "sample.spacing)")
+                 "of times: trailing, leading or compvis (default: the model's sample.spacing)")
       ->check(CLI::IsMember(kSpacings));
   app.add_option("--last", arguments.last,
-                 "after the last step no noise is left (one), or that of the first time (first) "
-                 "(default: the model's sample.last)")
+                 "noise after the last step: none (one) or the first time's (first) (default: the "
+                 "model's sample.last)")
       ->check(CLI::IsMember(kLasts));
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
       ->check(check_number(Range::between(0, 1)));
   app.add_option("--class", arguments.label,
-                 "of a model with classes: a class by its number, or all in turn")
+                 "a class by its number, or all in turn, for a model with classes")
       ->capture_default_str();
   app.add_option("--guidance", arguments.guidance,
                  "weight of the class, 1 without guidance (default: the model's)")
@@ -83,15 +80,16 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
       ->check(check_seed)
       ->capture_default_str();
-  app.add_option("--batch-size", arguments.batch_size, "images at a time, in each process")
+  app.add_option("--batch-size", arguments.batch_size, "images per batch, in each process")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  app.add_option("--gpus", arguments.gpus,
-                 "sample on so many GPUs of this machine, a process each (docs/distributed.md)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--timeout", arguments.timeout,
-                 "seconds without a sign of life of a process after which the others end")
-      ->check(check_number(Range::above(0)))
+  declare_gpus(app, arguments.gpus, "sample");
+  declare_timeout(app, arguments.timeout);
+}
+
+void declare_count(CLI::App& app, int64_t& count, int64_t least) {
+  app.add_option("--count", count, "number of images to sample")
+      ->check(CLI::Range(least, int64_t{100000000}))
       ->capture_default_str();
 }
 
@@ -105,7 +103,7 @@ void work_on_ranks(const SampleArguments& arguments, const RankWork& work) {
 
 void sample_over_ranks(DiffusionSession& session, const SampleArguments& arguments, Group& group,
                        int64_t first, int64_t end, const UseImages& use) {
-  const int64_t batch = arguments.batch_size, side = session.config().run.data.size;
+  const int64_t batch = arguments.batch_size, side = session.config().data.size;
   Progress progress("sample", end, "images", 30, first);
   for (; first < end; first += batch * group.size()) {
     const auto begin_of = [&](int64_t rank) { return first + rank * batch; };

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nsvq {
+
+/// The words of a command line with the present names of commands and options that were renamed; a
+/// line of the log for each says the new one.
+std::vector<std::string> with_present_spellings(std::vector<std::string> words);
+
+}  // namespace nsvq
