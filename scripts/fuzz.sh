@@ -67,10 +67,10 @@ echo "$total executions"
 profdata=$(command -v llvm-profdata llvm-profdata-14 | head -n 1) cov=$(command -v llvm-cov llvm-cov-14 | head -n 1)
 [ -n "$profdata" ] && [ -n "$cov" ] || { echo "fuzz: no coverage by line without llvm-profdata and llvm-cov (Debian: llvm)"; exit $failed; }
 "$profdata" merge -o "$logs/all.profdata" "$logs"/*.profraw
-readers='exif jpeg_decode jpeg_errors png webp image image_limits tar tar_headers tar_index index_cache decompress safetensors
-  safetensors_header token_shard token_manifest folder_checksums npy npz json line_reader input_file stream yaml patterns
-  named_classes class_number pipe_index run_state run_log record_list named_numbers'
-[ "$name" = fuzz_readers ] || readers="$readers recipe model_file open_model contents_hash option option_table settings_reader page_requests run_catalog"
-mapfile -t readers < <(for reader in $readers; do find nsvq -name "$reader.cpp"; done)
+readers='exif jpeg_decode jpeg_errors png webp image tar tar_headers decompress safetensors safetensors_header
+  token_shard token_manifest folder_checksums npy npz json input_file yaml patterns image_names combined_sources
+  pipe_index runs/state runs/log runs/named_numbers'
+[ "$name" = fuzz_readers ] || readers="$readers recipe model_file open_model layout contents_hash option option_table settings_reader page_requests run_catalog"
+mapfile -t readers < <(for reader in $readers; do find nsvq -path "*/$reader.cpp"; done)
 python3 scripts/fuzz_coverage.py "$cov" "$program" "$logs/all.profdata" "${readers[@]}"
 exit $failed

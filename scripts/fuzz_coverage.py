@@ -18,18 +18,19 @@ LEFT_OUT = {
         token_shard:join_keys token_shard:write_token_shard token_shard:token_type_name
         token_manifest:to_json token_manifest:data_to_json token_manifest:text_of
         token_manifest:write_token_manifest token_manifest:create_token_manifest token_manifest:write_shard_record
-        run_state:state_to_json folder_checksums:write_checksums
-        packed:PackedWriter::number packed:PackedWriter::text packed:PackedWriter::bytes tar_index:pack tar_index:save_tar_index index_cache:write_index
-        pipe_index:save_pipe_index model_file:model_contents model_file:write_model
-        contents_hash:add_contents_hash recipe:to_yaml""",
-    "they run commands": "pipe_index:list_once pipe_index:list_piped_images pipe_index:index_pipes",
+        state:state_to_json folder_checksums:write_checksums
+        pipe_index:name_to_json pipe_index:save_pipe_index model_file:model_contents model_file:write_model
+        contents_hash:add_contents_hash""",
+    "they run commands": """
+        pipe_index:list_once pipe_index:list_piped_images pipe_index:index_pipes pipe_index:retry_command
+        pipe_index:pause_unless_stopped""",
     "they look into folders": """
-        patterns:match_wildcards patterns:exists patterns:expand_paths
+        patterns:match_wildcards patterns:exists patterns:expand_paths patterns:home_path patterns:change_source
         open_model:open_model_file open_model:marked_checkpoint open_model:read_newest open_model:hint_at_runs open_model:has_runs_in_it
-        open_model:list_checkpoints open_model:step_of run_catalog:RunCatalog::RunCatalog""",
-    "they number the classes of images that are open": "named_classes:NamedClasses::NamedClasses named_classes:NamedClasses::label",
+        layout:list_checkpoints layout:step_of_checkpoint layout:holds_run layout:newest_samples run_catalog:RunCatalog::RunCatalog""",
+    "they number the classes of images that are open": "combined_sources:NamedClasses::NamedClasses combined_sources:NamedClasses::label",
     "they show or compare what was read": """
-        yaml:YamlValue::shown option_table:OptionTable::differences recipe:essential_differences recipe:config_reference model_file:model_sha256""",
+        yaml:YamlValue::shown option_table:OptionTable::differences tokenizer_config:essential_differences tokenizer_config:config_reference model_file:model_sha256""",
 }
 
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "nsvq/io/files/descriptor.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -27,6 +27,10 @@ class HeldPipe {
   std::string endless_command() const {
     return fmt::format("exec 9>'{}'; sleep 1000000 & echo started >&9; sleep 1000000; true",
                        path_.string());
+  }
+  /// A command like it whose processes write zeros to standard output without end.
+  std::string endless_zeros() const {
+    return fmt::format("exec 9>'{}'; echo started >&9; cat /dev/zero | cat; true", path_.string());
   }
   void await_start() const { EXPECT_TRUE(wait_for(POLLIN)); }
   void await_end() {

@@ -102,9 +102,9 @@ long follow(const char* link, char* path) {
 }
 
 __attribute__((constructor)) void begin() {
-  const auto text = [](const char* name, const char* otherwise) {
+  const auto text = [](const char* name, const char* unset) {
     const char* value = std::getenv(name);
-    return value ? value : otherwise;
+    return value ? value : unset;
   };
   folder = text("NSVQ_FAULT_FOLDER", nullptr);
   kind_name = text("NSVQ_FAULT_KIND", "");

@@ -22,10 +22,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/atomic_file.h"
-#include "nsvq/io/files/file_calls.h"
 #include "nsvq/io/files/input_file.h"
-#include "nsvq/io/files/no_room.h"
-#include "nsvq/io/processes/stream.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/io/images/image_limits.h"
+#include "nsvq/io/images/image.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -13,7 +13,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/images/image.h"
 #include "tests/error_of.h"
 
 // Files that claim more than they hold, or that would take minutes.

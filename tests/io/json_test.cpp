@@ -10,7 +10,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/folder_checksums.h"
-#include "nsvq/io/files/line_reader.h"
+#include "nsvq/io/files/input_file.h"
 #include "nsvq/tokens/token_manifest.h"
 #include "tests/error_of.h"
 

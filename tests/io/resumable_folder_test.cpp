@@ -73,7 +73,8 @@ TEST(ResumableFolder, IsKnownToBeComplete) {
     out.finish();
   }
   const auto other = error_of([&] { ResumableFolder(path, {{"command", "test"}}); });
-  expect_contains(other, {path.string(), "was made otherwise: format (none here, png there)"});
+  expect_contains(other,
+                  {path.string(), "was made with other settings: format png there, none now"});
 
   fs::remove(path / "0");  // rm out/*
   fill();
@@ -146,8 +147,9 @@ TEST(ResumableFolder, RefusesFoldersOfOthers) {
     refused(folder / "begun", kSettings, "another process");
     out.write("0", letters("0"));
   }
-  refused(folder / "begun", {{"command", "test"}, {"format", "jpeg"}}, "(jpeg here, png there)");
-  refused(folder / "begun", {{"command", "test"}}, "format (none here, png there)");
+  refused(folder / "begun", {{"command", "test"}, {"format", "jpeg"}},
+          "format png there, jpeg now");
+  refused(folder / "begun", {{"command", "test"}}, "format png there, none now");
   for (const auto* text : {"", "{", "{}", "[1]", R"({"format":"nsvq-incomplete-folder"})"}) {
     std::ofstream(folder / "begun/.nsvq-incomplete.json") << text;
     refused(folder / "begun", kSettings, "is damaged");

@@ -1,19 +1,19 @@
-// Programs that are started by lists of arguments.
-
 #include "nsvq/io/processes/spawn.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
+#include <thread>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/files/descriptor.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/processes/exec_words.h"
+#include "tests/processes.h"
 
 namespace nsvq {
 namespace {
@@ -67,6 +67,51 @@ TEST(SpawnProgram, ThatIsNotThereIsAnError) {
   EXPECT_EQ(errno, ENOENT);
   EXPECT_EQ(spawn_program("/etc/passwd", {}, {}), -1);
   EXPECT_EQ(errno, EACCES);
+}
+
+TEST(SpawnProgram, EndsBySigpipeAlsoIfThisProcessIgnoresIt) {
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &before);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Descriptor write_end(ends[1]);
+  SpawnOptions options;
+  options.output = write_end.get();
+  const pid_t process = spawn_program("cat", {"/dev/zero"}, options);
+  ASSERT_GT(process, 0);
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  ::sigaction(SIGPIPE, &before, nullptr);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status;
+}
+
+TEST(SpawnProgram, IsKilledWhenTheThreadThatStartedItEnds) {
+  pid_t process = -1;
+  std::thread([&] { process = spawn_program("sleep", {"1000000"}, {}); }).join();
+  ASSERT_GT(process, 0);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+}
+
+void start_and_be_killed(const std::filesystem::path& folder) {
+  const LoggedProcess process("/bin/sh", {"-c", "while :; do sleep 1; done", folder.string()}, {},
+                              folder / "log.txt");
+  ::raise(SIGKILL);
+}
+
+TEST(LoggedProcessDeathTest, IsKilledWithTheProcessThatStartedIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs this test anew in a second process
+  constexpr auto variable = "NSVQ_TEST_FOLDER";    // which finds the folder by this
+  std::optional<TemporaryFolder> own;
+  if (!std::getenv(variable)) ::setenv(variable, own.emplace().path().c_str(), 1);
+  const std::string folder = std::getenv(variable);
+  EXPECT_EXIT(start_and_be_killed(folder), testing::KilledBySignal(SIGKILL), "");
+  EXPECT_TRUE(all_processes_end(folder));
+  ::unsetenv(variable);
 }
 
 }  // namespace

@@ -10,14 +10,13 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/files/file_calls.h"
 
 namespace nsvq {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) { open(); }
 
 void AppendFile::open() {
-  // Not blocking: a pipe is an error, not a wait for its reader.
+  // O_NONBLOCK: a pipe is an error, not a wait for its reader.
   file_ = open_file(path_, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
   if (!file_ && errno == ELOOP) {
     throw RunError("cannot write {}: it is a link; remove it", path_.string());
@@ -25,7 +24,7 @@ void AppendFile::open() {
   if (!file_) fail_write(path_, errno);
 }
 
-void AppendFile::keep_other_names() {
+void AppendFile::break_hard_links() {
   struct stat info {};
   if (::fstat(file_.get(), &info) != 0) fail_write(path_, errno);
   if (info.st_nlink <= 1) return;
@@ -34,7 +33,7 @@ void AppendFile::keep_other_names() {
 }
 
 void AppendFile::append(std::string_view bytes) {
-  keep_other_names();
+  break_hard_links();
   const uint64_t before = length();
   try {
     write_all(path_, file_.get(), std::as_bytes(std::span(bytes)));
@@ -46,7 +45,7 @@ void AppendFile::append(std::string_view bytes) {
 }
 
 void AppendFile::cut(uint64_t length) {
-  keep_other_names();
+  break_hard_links();
   const auto cut = [&] { return ::ftruncate(file_.get(), static_cast<off_t>(length)); };
   if (retry_interrupted(cut) != 0) fail_write(path_, errno);
 }

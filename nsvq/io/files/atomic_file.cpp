@@ -17,7 +17,7 @@
 #include "nsvq/core/folder_entries.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -31,7 +31,7 @@ fs::path temporary_name(const fs::path& path) {
          fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), counter++);
 }
 
-/// Whether `name` is such a name, to the last digit, of a final name that begins with `beginning`.
+/// Whether temporary_name gives `name` for a final name that begins with `beginning`.
 bool is_temporary_name(std::string_view name, std::string_view beginning) {
   constexpr std::string_view kMark = ".tmp-";
   const size_t mark = name.rfind(kMark);
@@ -42,7 +42,7 @@ bool is_temporary_name(std::string_view name, std::string_view beginning) {
          parse_decimal(numbers.substr(0, between)) && parse_decimal(numbers.substr(between + 1));
 }
 
-// Puts `fresh` in place of the folder `old`, whose files end under the name of `fresh`.
+// Swaps the names of the folders `fresh` and `old`.
 void exchange_folders(const fs::path& fresh, const fs::path& old) {
   const auto exchange = [&] {
     return ::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE);
@@ -61,7 +61,7 @@ void exchange_folders(const fs::path& fresh, const fs::path& old) {
   if (rename_file(aside, fresh) != 0) fail_write(fresh, errno);
 }
 
-// The same as link_if_new, on a file system without hard links.
+// link_if_new for a file system without hard links.
 bool rename_if_new(const fs::path& from, const fs::path& to) {
   const auto rename = [&] {
     return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
@@ -69,14 +69,14 @@ bool rename_if_new(const fs::path& from, const fs::path& to) {
   if (retry_interrupted(rename) == 0) return true;
   if (errno == EEXIST) return false;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_write(to, errno);
-  // Nor with a rename that replaces nothing: an empty file takes the name until the rename.
+  // No such rename either: an empty file reserves the name until the rename.
   const Descriptor empty = open_file(to, O_WRONLY | O_CREAT | O_EXCL);
   if (!empty && errno == EEXIST) return false;
   if (!empty || rename_file(from, to) != 0) fail_write(to, errno);
   return true;
 }
 
-// Gives the file `from` the name `to`, or is false if that name is in use.
+// Moves the file `from` to the name `to`; false if that name is in use.
 bool link_if_new(const fs::path& from, const fs::path& to) {
   if (retry_interrupted([&] { return ::link(from.c_str(), to.c_str()); }) == 0) return true;
   const int error = errno;
@@ -124,7 +124,7 @@ AtomicFile::AtomicFile(fs::path final_path) : final_(std::move(final_path)) {
   if (exists && !S_ISREG(info.st_mode)) {
     file_ = open_file(final_, O_WRONLY);  // renaming over /dev/null would replace it
   } else {
-    do {  // a name in use was left by a process that had our number before
+    do {  // a name in use was left by an earlier process with our number
       temporary_ = temporary_name(final_);
       file_ = open_file(temporary_, O_WRONLY | O_CREAT | O_EXCL);
     } while (!file_ && errno == EEXIST);
@@ -151,7 +151,7 @@ void AtomicFile::commit() {
 bool AtomicFile::commit_if_new(Sync sync) {
   if (temporary_.empty()) return false;  // a device or a pipe has the name
   if (sync == Sync::yes) sync_descriptor(final_, file_.get());
-  // Before the file has its name: a network file system sends what was written when it is closed.
+  // Closed before it gets its name: a network file system sends the data when a file is closed.
   if (::close(file_.release()) != 0 && errno != EINTR) fail_write(final_, errno);
   const bool made = link_if_new(temporary_, final_);
   ::unlink(temporary_.c_str());

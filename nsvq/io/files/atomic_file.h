@@ -6,19 +6,18 @@
 #include <span>
 #include <string_view>
 
-#include "nsvq/io/files/descriptor.h"
 #include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
-// Files and folders under construction are named `.NAME.tmp-PID-N`, beside their final NAME. One
-// left by a killed process can be ignored or removed.
+// Unfinished files and folders are named `.NAME.tmp-PID-N`, beside their final NAME. Those that
+// killed processes left can be ignored or removed.
 
-/// Whether a name stands for what a descriptor has open (/dev/stdout, /dev/fd/3), links followed.
+/// Whether a name, links followed, denotes an open descriptor (/dev/stdout, /dev/fd/3).
 bool names_descriptor(std::filesystem::path path);
 
 /// write_file (file.h) in pieces: `write` them, then `commit` syncs and renames. Without `commit`
-/// nothing appears. A device or a pipe (/dev/null) is written directly; a file by the name of its
+/// nothing appears. A device or a pipe (/dev/null) is written directly; a regular file named by its
 /// descriptor throws UserError.
 class AtomicFile {
  public:
@@ -29,11 +28,11 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void commit();
-  /// As commit, unless there is a file of the final name already: then nothing appears, and the
-  /// answer is false. Of several processes, on several machines that share the disk, one makes it.
-  /// Others see it whole, without a sync too, but then a power cut may leave an empty file. (Where
-  /// the file system has neither hard links nor a rename that replaces nothing, others may see an
-  /// empty file for a moment.)
+  /// Commits unless a file of the final name exists; then returns false and nothing appears. If
+  /// several processes do this, on machines that share the disk, exactly one succeeds. The file
+  /// appears whole even without a sync, but then a power cut may leave an empty one. (On a file
+  /// system with neither hard links nor a rename that replaces nothing, readers may see an empty
+  /// file for a moment.)
   bool commit_if_new(Sync sync = Sync::yes);
 
  private:
@@ -58,8 +57,8 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
-/// Removes the unfinished files and folders that killed processes left in `folder`, of final names
-/// that begin with one of `beginnings` ("": any name). What cannot be removed stays.
+/// Removes unfinished files and folders that killed processes left in `folder`, if their final
+/// names begin with one of `beginnings` ("": any name). Failures are ignored.
 void remove_unfinished(const std::filesystem::path& folder,
                        std::initializer_list<std::string_view> beginnings = {""});
 

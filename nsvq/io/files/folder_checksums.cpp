@@ -37,7 +37,7 @@ json describe_file(const fs::path& path) {
 enum class Compared { lengths, contents };
 
 std::string compare(const fs::path& path, const json& expected, Compared by) {
-  std::error_code ignored;  // a name that is too long is one of them
+  std::error_code ignored;  // an overlong name, for instance
   if (!fs::exists(path, ignored)) return "is missing";
   const auto found =
       by == Compared::contents ? describe_file(path) : json{{"bytes", InputFile(path).size()}};
@@ -49,7 +49,8 @@ std::string compare(const fs::path& path, const json& expected, Compared by) {
   return equal ? "" : "does not hold what was written";
 }
 
-/// Of the file of that name, or of all for an empty one. Throws where the manifest cannot be read.
+/// Compares the file named `only`, or all files if it is empty. Throws if the manifest is
+/// unreadable.
 std::optional<std::string> difference_in(const fs::path& folder, const std::string& only,
                                          Compared by = Compared::contents) {
   const auto manifest = read_json(folder / kName);

@@ -28,11 +28,11 @@ int open_for_lock(const std::filesystem::path& path, int flags) {
 }  // namespace
 
 std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
-  return lock(open_for_lock(folder / ".lock", O_RDWR | O_CREAT | O_NOFOLLOW));
+  return lock(open_for_lock(folder / kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW));
 }
 
 bool FolderLock::held(const std::filesystem::path& folder) {
-  const auto path = folder / ".lock";
+  const auto path = folder / kLockFile;
   const int descriptor = retry_interrupted(
       [&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
   if (descriptor < 0) return false;
@@ -49,7 +49,7 @@ std::optional<FolderLock> FolderLock::try_take_folder(const std::filesystem::pat
 std::optional<FolderLock> FolderLock::lock(int descriptor) {
   // The system releases it with the process, so a killed run leaves nothing to clean up.
   int error = EWOULDBLOCK;
-  // Several times: one who only asks (held) has it for a moment.
+  // Retries, since `held` in another process holds the lock for a moment.
   for (int attempt = 0; attempt < 10 && (error == EWOULDBLOCK || error == EINTR); ++attempt) {
     if (attempt > 0) ::usleep(10'000);
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return FolderLock(descriptor);
@@ -57,7 +57,7 @@ std::optional<FolderLock> FolderLock::lock(int descriptor) {
   }
   ::close(descriptor);
   if (error == EWOULDBLOCK) return std::nullopt;
-  // Some network file systems know no locks: better to write without one than not at all.
+  // Some network file systems have no locks: better to write without one than not at all.
   return FolderLock(-1);
 }
 

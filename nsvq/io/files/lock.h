@@ -5,16 +5,19 @@
 
 namespace nsvq {
 
-/// A folder claimed by one process: others fail to take it until this one lets go or ends, however
-/// it ends.
+/// The file by which a folder is claimed.
+inline constexpr auto kLockFile = ".lock";
+
+/// An exclusive lock on a folder, released by the destructor or when the process ends for any
+/// reason.
 class FolderLock {
  public:
-  /// Nothing if another process holds the folder. Throws RunError if it cannot be written to, and
-  /// UserError if its `.lock` is a link.
+  /// nullopt if another process holds the lock. Throws RunError if the folder cannot be written to,
+  /// and UserError if its `.lock` is a link.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
-  /// Whether a process holds the folder by its file `.lock`.
+  /// Whether a process holds the lock on the folder's file `.lock`.
   static bool held(const std::filesystem::path& folder);
-  /// Without a file `.lock` in the folder: for folders whose files are all the user's.
+  /// Locks the folder itself, without a file `.lock`: for folders whose files are all the user's.
   static std::optional<FolderLock> try_take_folder(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -11,13 +10,11 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/files/file_calls.h"
 #include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using RecordJson = nlohmann::ordered_json;
 
 namespace {
 
@@ -28,8 +25,8 @@ constexpr auto kRecordFormat = "nsvq-incomplete-folder";
 constexpr int kRecordVersion = 1;
 constexpr std::chrono::seconds kLongestUnrecorded{10};
 
-/// Whether the folder holds nothing but what a process killed right at its start leaves, or
-/// somebody who has removed all that is not hidden.
+/// Whether the folder contains nothing, or only hidden files of this class: a process was killed
+/// right at its start, or the user removed all visible files.
 bool holds_nothing(const fs::path& folder) {
   return std::all_of(entries_of(folder), fs::directory_iterator(), [](const auto& entry) {
     const auto name = entry.path().filename();
@@ -50,22 +47,21 @@ void refuse_links(const fs::path& folder, const fs::path& name) {
   }
 }
 
-/// The first setting that differs, as "format (png here, jpeg there)".
-std::optional<std::string> different_setting(const ResumableFolder::Settings& here,
+/// The first setting that differs, as "format jpeg there, png now".
+std::optional<std::string> different_setting(const ResumableFolder::Settings& now,
                                              const ResumableFolder::Settings& there) {
   const auto value = [](const auto& settings, const std::string& name) {
     const auto found = settings.find(name);
     if (found == settings.end()) return std::string("none");
-    constexpr size_t most = 40;  // a hash is longer, and its beginning tells it from others
+    constexpr size_t most = 40;  // hashes are longer; their beginning is enough
     return found->second.size() > most ? found->second.substr(0, 16) : found->second;
   };
-  auto names = here;
+  auto names = now;
   names.insert(there.begin(), there.end());
   for (const auto& [name, ignored] : names) {
-    const bool equal =
-        here.contains(name) && there.contains(name) && here.at(name) == there.at(name);
+    const bool equal = now.contains(name) && there.contains(name) && now.at(name) == there.at(name);
     if (!equal) {
-      return fmt::format("{} ({} here, {} there)", name, value(here, name), value(there, name));
+      return fmt::format("{} {} there, {} now", name, value(there, name), value(now, name));
     }
   }
   return std::nullopt;
@@ -117,7 +113,8 @@ ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t fil
 ResumableFolder::~ResumableFolder() {
   if (complete_) return;
   try {
-    // Files beyond the record of an earlier run may be there, and are nobody's without it.
+    // An earlier run may have left files beyond its record: without one the folder would be
+    // refused.
     if (done_ > 0 || files_since_record_ > 0 || begun_before_) {
       write_record();
       return;
@@ -127,7 +124,7 @@ ResumableFolder::~ResumableFolder() {
     fs::remove(record_, ignored);
     if (made_here_) fs::remove(folder_, ignored);
   } catch (const std::exception&) {
-    // The record that is there names an earlier position: more is written again, nothing is lost.
+    // The existing record names an earlier position: some files are written again, none is lost.
   }
 }
 
@@ -150,9 +147,9 @@ void ResumableFolder::load_record() {
   }
   if (!readable) throw UserError("{}: of another version of this program", record().string());
   begun_before_ = true;
-  if (const auto other = different_setting(settings_, settings)) {
-    throw UserError("{}: was {} otherwise: {}; {}choose another folder", folder_.string(),
-                    complete_ ? "made" : "begun", *other,
+  if (const auto difference = different_setting(settings_, settings)) {
+    throw UserError("{}: was {} with other settings: {}; {}choose another folder", folder_.string(),
+                    complete_ ? "made" : "begun", *difference,
                     complete_ ? "" : "complete it by the command that began it, or ");
   }
 }
@@ -192,7 +189,7 @@ void ResumableFolder::go_back(int64_t done, const std::string& image) {
       folder_.string(), quote(image));
   done_ = done;
   std::erase_if(left_out_, [&](int64_t position) { return position >= done; });
-  write_record();  // before the one of a complete folder is gone
+  write_record();  // before the record of the complete folder is removed
   complete_ = false;
   std::error_code ignored;
   fs::remove(complete_record_, ignored);
@@ -200,11 +197,11 @@ void ResumableFolder::go_back(int64_t done, const std::string& image) {
 
 void ResumableFolder::write_record() {
   if (files_since_record_ > 0) sync_file_system(folder_);
-  const RecordJson json = {{"format", kRecordFormat},
-                           {"version", kRecordVersion},
-                           {"settings", settings_},
-                           {"done", done_},
-                           {"left_out", left_out_}};
+  const Json json = {{"format", kRecordFormat},
+                     {"version", kRecordVersion},
+                     {"settings", settings_},
+                     {"done", done_},
+                     {"left_out", left_out_}};
   const auto text = json.dump() + "\n";
   replace_file(record_, temporary_, std::as_bytes(std::span(text)), Sync::yes);
   files_since_record_ = 0;
@@ -226,8 +223,8 @@ void ResumableFolder::advance(int64_t done, const std::vector<int64_t>& left_out
 
 void ResumableFolder::finish() {
   if (complete_) {
-    log("{}: complete already, by the same command; if its input has changed since, remove the "
-        "folder to make it anew",
+    log("{}: complete already; if the command's input has changed since, remove the folder to make "
+        "it anew",
         folder_.string());
     return;
   }

@@ -28,7 +28,7 @@ void Sha256::add(std::span<const std::byte> bytes) {
 }
 
 std::string Sha256::hex() const {
-  // Of a copy, because a context takes no more bytes once its digest has been computed.
+  // On a copy, because a context accepts no more bytes once its digest has been computed.
   Sha256 copy;
   require_sha256(EVP_MD_CTX_copy_ex(copy.context_.get(), context_.get()) == 1);
   std::array<unsigned char, 32> digest{};

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-struct evp_md_ctx_st;  // of OpenSSL's libcrypto
+struct evp_md_ctx_st;  // from OpenSSL's libcrypto
 
 namespace nsvq {
 
@@ -16,8 +16,8 @@ class Sha256 {
   /// Throws RunError where libcrypto cannot provide the hash.
   Sha256();
   void add(std::span<const std::byte> bytes);
-  /// The digest of all bytes added so far, 64 lower-case hexadecimal digits. More may be added
-  /// afterwards.
+  /// The digest of all bytes added so far, 64 lower-case hexadecimal digits. More bytes may be
+  /// added afterwards.
   std::string hex() const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kContentsHash = "nsvq.contents_sha256";
 
-/// With a zero byte behind it, which tells "ab", "c" from "a", "bc".
+/// Adds a text and a zero byte, which distinguishes "ab", "c" from "a", "bc".
 void add_text(Sha256& hash, const std::string& text) {
   hash.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
 }
@@ -24,7 +24,7 @@ std::string contents_sha256(const TensorFile& file) {
   for (const auto& [name, tensor] : file.tensors) {
     const char* dtype = safetensors_dtype(tensor.scalar_type());
     add_text(hash, name);
-    add_text(hash, dtype ? dtype : "");  // refused when the file is written
+    add_text(hash, dtype ? dtype : "");  // write_safetensors refuses it
     add_text(hash, fmt::format("{}", fmt::join(tensor.sizes().vec(), ",")));
     const auto whole = tensor.detach().cpu().resolve_neg().contiguous();
     hash.add({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});

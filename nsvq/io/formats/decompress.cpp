@@ -17,8 +17,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
-#include "nsvq/io/files/file_calls.h"
-#include "nsvq/io/files/no_room.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -36,7 +35,7 @@ bool is_zstd(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), "\x28\xb5\x2f\xfd", 4) == 0;
 }
 
-/// Pieces of the compressed file.
+/// Reads the compressed file in pieces.
 class CompressedInput {
  public:
   CompressedInput(int descriptor, const fs::path& path) : descriptor_(descriptor), path_(path) {}
@@ -57,7 +56,7 @@ class CompressedInput {
   off_t offset_ = 0;
 };
 
-/// The temporary file and how much it may hold.
+/// The temporary file, with a limit on its size.
 class ExpandedOutput {
  public:
   ExpandedOutput(uint64_t most, const fs::path& path) : most_(most), path_(path) {
@@ -117,7 +116,7 @@ void expand_gzip(CompressedInput& input, ExpandedOutput& output, const fs::path&
     stream.next_in = reinterpret_cast<Bytef*>(piece.data());
     stream.avail_in = static_cast<uInt>(piece.size());
     do {
-      // Members follow each other in what parallel compressors write; zeros may pad a tape.
+      // Parallel compressors write several members; zeros may pad a tape.
       if (status == Z_STREAM_END) {
         while (stream.avail_in > 0 && *stream.next_in == 0) ++stream.next_in, --stream.avail_in;
         if (stream.avail_in == 0) break;
@@ -134,8 +133,8 @@ void expand_gzip(CompressedInput& input, ExpandedOutput& output, const fs::path&
   if (status != Z_STREAM_END) fail_damaged(path, "it ends early");
 }
 
-/// A few bytes of header ask for memory for the window. 128 MiB (zstd --long, --ultra) is for
-/// archives of more than a megabyte.
+/// Limit on the window, for which a few bytes of header claim memory: 128 MiB (zstd --long,
+/// --ultra) only for archives of more than a megabyte.
 int longest_window(uint64_t file_bytes) { return file_bytes < (1 << 20) ? 25 : 27; }
 
 void expand_zstd(CompressedInput& input, ExpandedOutput& output, const fs::path& path,

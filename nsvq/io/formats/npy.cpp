@@ -20,17 +20,17 @@ namespace nsvq {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;  // of the numbers, as numpy lays them out
+constexpr size_t kAlignment = 64;  // numpy aligns the numbers
 constexpr size_t kMostDimensions = 64;
 
 struct Header {
   torch::ScalarType type = torch::kDouble;
   bool by_columns = false;
   std::vector<int64_t> shape;
-  size_t end = 0;  // where the numbers begin
+  size_t end = 0;  // offset of the numbers
 };
 
-/// What follows `'key':` in the header's Python dict, whose strings numpy never escapes.
+/// The text after `'key':` in the header's Python dict, whose strings numpy never escapes.
 std::string_view value_of(std::string_view dict, const std::string& key) {
   const auto name = "'" + key + "':";
   const auto at = dict.find(name);
@@ -53,7 +53,7 @@ const Types& types_of(NpyNumbers numbers) {
 torch::ScalarType parse_type(std::string_view value, NpyNumbers numbers) {
   const auto end = value.find('\'', 1);
   const bool quoted = value.starts_with('\'') && end != std::string_view::npos;
-  const auto descr = quoted ? value.substr(1, end - 1) : value;  // a record's is a list
+  const auto descr = quoted ? value.substr(1, end - 1) : value;  // a list for record types
   for (const auto& [name, type] : types_of(numbers)) {
     if (descr == name) return type;
   }
@@ -102,8 +102,8 @@ Header parse_header(std::string_view bytes, NpyNumbers numbers) {
           parse_shape(value_of(dict, "shape")), start + length};
 }
 
-/// Bytes of the numbers; a product that does not fit is as good as the largest, also where an empty
-/// dimension makes nothing of it: torch does not take such sizes.
+/// Bytes of the numbers. A product that overflows counts as the largest number, even if a dimension
+/// is 0: torch refuses such sizes.
 uint64_t bytes_of(const Header& header) {
   uint64_t bytes = torch::elementSize(header.type);
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());

@@ -19,8 +19,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "arrays are written little-endian");
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of an array; a small file can claim any size
-constexpr uint64_t kBestRatio = 1032;               // of deflate
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // per array; a small file can claim any size
+constexpr uint64_t kBestRatio = 1032;               // best compression of deflate
 constexpr uint16_t kFirstDay = 0x21;                // 1 January 1980, the zip format's first date
 
 template <auto free>
@@ -57,7 +57,7 @@ std::string names_in(zip_t* archive) {
   return quote(names, 200);
 }
 
-/// Refuses what only a damaged or hostile file says of a member, before memory is taken for it.
+/// Refuses sizes that only a damaged or hostile file claims for a member, before allocating memory.
 void check_member(const zip_stat_t& member, uint64_t file_bytes) {
   constexpr auto kNeeded =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
@@ -92,7 +92,7 @@ std::vector<std::byte> read_member(zip_t* archive, uint64_t index, uint64_t file
     if (got == 0) throw UserError("the zip file is damaged: an array is cut off");
     filled += static_cast<size_t>(got);
   }
-  // libzip compares the checksum when it is asked for more than there is.
+  // libzip compares the checksum on a read beyond the end.
   std::byte beyond;
   const auto got = zip_fread(member.get(), &beyond, 1);
   if (got < 0) throw damaged(zip_file_get_error(member.get()));
@@ -100,7 +100,7 @@ std::vector<std::byte> read_member(zip_t* archive, uint64_t index, uint64_t file
   return bytes;
 }
 
-/// Below zero if there is none.
+/// Index of a member; negative if there is none.
 zip_int64_t find_array(zip_t* archive, const std::string& name) {
   return zip_name_locate(archive, (name + ".npy").c_str(), 0);
 }
@@ -121,7 +121,7 @@ std::string npy_file(const torch::Tensor& array) {
   return bytes.append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
 }
 
-/// A zip file of these members, not compressed.
+/// An uncompressed zip file of these members.
 std::vector<std::byte> zip_of(const std::map<std::string, std::string>& members) {
   const auto require = [](bool succeeded, const char* message) {
     if (!succeeded) throw RunError("libzip: {}", message);
@@ -130,7 +130,7 @@ std::vector<std::byte> zip_of(const std::map<std::string, std::string>& members)
   zip_error_init(&error);
   const Buffer buffer(zip_source_buffer_create(nullptr, 0, 0, &error));
   require(buffer != nullptr, zip_error_strerror(&error));
-  zip_source_keep(buffer.get());  // read below, after the archive has let go of it
+  zip_source_keep(buffer.get());  // read below, after the archive has released it
   Archive archive(zip_open_from_source(buffer.get(), ZIP_TRUNCATE, &error));
   require(archive != nullptr, zip_error_strerror(&error));
   for (const auto& [name, bytes] : members) {
@@ -164,7 +164,7 @@ void write_npz(const std::filesystem::path& path, const TensorMap& arrays) {
 
 TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names,
                    const std::vector<std::string>& optional) {
-  const InputFile regular(path);  // libzip would wait for the other end of a pipe
+  const InputFile regular(path);  // refuses a pipe, for whose writer libzip would wait
   try {
     const auto archive = open_archive(path);
     TensorMap arrays;

@@ -8,15 +8,15 @@
 
 namespace nsvq {
 
-/// Writes arrays by name as np.savez does: a zip file of .npy files, not compressed, with equal
-/// bytes every time. fp64 and fp32, from any device. Atomic. Throws RunError.
+/// Writes named arrays like np.savez: an uncompressed zip file of .npy files. Equal arrays give
+/// equal bytes. fp64 and fp32, from any device. Atomic. Throws RunError.
 void write_npz(const std::filesystem::path& path, const TensorMap& arrays);
 
-/// The arrays of these names, out of a file that np.savez or np.savez_compressed wrote; those of
-/// `optional` names where there are any; others are not read. Throws UserError naming the file for
-/// one that is no zip file, truncated or damaged (checksums are compared), and for an array that is
-/// missing, larger than 1 GiB, or neither fp64 nor fp32. Nothing is allocated for a size that the
-/// compressed bytes cannot have.
+/// Reads the arrays of these names, and of the `optional` names if they exist, from a file of
+/// np.savez or np.savez_compressed. Throws UserError naming the file if it is no zip file,
+/// truncated or damaged (checksums are compared), and for an array that is missing, larger than 1
+/// GiB, or neither fp64 nor fp32. Allocates nothing for a size that the compressed bytes cannot
+/// expand to.
 TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names,
                    const std::vector<std::string>& optional = {});
 

@@ -17,7 +17,7 @@ namespace nsvq {
 
 namespace {
 
-/// The output of a command by offsets that only grow.
+/// A command's output as TarInput.
 class CommandInput : public TarInput {
  public:
   explicit CommandInput(CommandOutput& output) : output_(output) {}
@@ -33,7 +33,7 @@ class CommandInput : public TarInput {
     compressed_ = compressed_ || (first && is_compressed(std::as_bytes(std::span(to, got))));
     return got;
   }
-  /// Reads to the end; whether there was anything but zeros, which fill a tar's last blocks.
+  /// Reads to the end; false if there is anything but zeros, which fill a tar's last blocks.
   bool only_zeros_left() {
     bool zeros = true;
     while (!ended_ && zeros) {
@@ -65,7 +65,7 @@ class CommandInput : public TarInput {
                                    status.empty() || why.empty() ? "" : "; ", why));
 }
 
-/// Why the output is not what it should be, with how the command ended if it did so by itself.
+/// Throws why the output is invalid and, if the command ended by itself, its status.
 [[noreturn]] void fail_output(const std::string& command, CommandOutput& output,
                               const CommandInput& input, std::string why) {
   if (input.compressed()) why = "its output is compressed; add | gzip -dc or | zstd -dc";

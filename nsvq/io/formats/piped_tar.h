@@ -12,21 +12,20 @@
 
 namespace nsvq {
 
-/// A command that failed, or whose output is no whole tar archive: it may do better another time.
+/// A command failed or its output is no complete tar archive: worth a retry.
 class CommandFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The contents of the entry at which the reading is.
+/// Reads the contents of the current entry.
 using ReadContents = std::function<std::vector<std::byte>()>;
-/// Takes an entry; false: the rest is not wanted.
+/// Called for each entry; returns false to stop.
 using VisitEntry = std::function<bool(const TarEntry& entry, const ReadContents& contents)>;
 
-/// Runs a shell command that writes a tar archive and visits the files in it in order. If all are
-/// wanted, the archive must be whole and the command succeed. Throws CommandFailure, in one line
-/// with the command, also if it is ended because a stop is requested, and RunError if it cannot be
-/// run.
+/// Runs a shell command that writes a tar archive and visits the files in it in order. Unless
+/// `visit` stops, the archive must be complete and the command succeed. Throws CommandFailure, in
+/// one line with the command, also if a requested stop ends it, and RunError if it cannot be run.
 void visit_piped_tar(const std::string& command, const std::stop_token& stop,
                      const VisitEntry& visit);
 

@@ -6,10 +6,9 @@
 #include <map>
 #include <string>
 
-namespace nsvq {
+#include "nsvq/core/tensor_map.h"
 
-/// Tensors by name: a module's parameters, a checkpoint, the arrays of a file.
-using TensorMap = std::map<std::string, torch::Tensor>;
+namespace nsvq {
 
 /// Named tensors and free text, as in the safetensors format.
 struct TensorFile {

@@ -9,13 +9,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <span>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
-#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/decompress.h"
 #include "nsvq/io/formats/tar_headers.h"
 
@@ -23,7 +22,7 @@ namespace nsvq {
 
 namespace {
 
-/// Opens a regular file. (O_NONBLOCK: opening a pipe would wait for its other end.)
+/// Opens a regular file. (Without O_NONBLOCK opening a pipe would wait for its writer.)
 Descriptor open_archive(const std::filesystem::path& path, struct stat& status) {
   Descriptor file = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file && errno == EMFILE)
@@ -37,17 +36,9 @@ Descriptor open_archive(const std::filesystem::path& path, struct stat& status) 
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-FileState state_of(const struct stat& status) {
-  return {status.st_size, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim),
-          static_cast<int64_t>(status.st_ino)};
-}
-
-/// Within the last two seconds, the coarsest clock of a file system. (A time to come counts too.)
-bool is_recent(const timespec& time) { return time.tv_sec + 2 >= ::time(nullptr); }
-
 std::atomic<int64_t> archives_held{0};
 
-/// Whether one more archive may stay open: a quarter of what the process may open at all.
+/// Whether one more archive may stay open: at most a quarter of the process's descriptors.
 bool hold_archive() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
@@ -64,28 +55,23 @@ bool is_compressed_file(int descriptor) {
 
 }  // namespace
 
-TarReader::TarReader(std::filesystem::path path, TarContents known) : path_(std::move(path)) {
+TarReader::TarReader(std::filesystem::path path) : path_(std::move(path)) {
   const std::string name = path_.string();
   struct stat status {};
   Descriptor file = open_archive(path_, status);
   if (status.st_size == 0)
     throw UserError("{}: is empty; make or download the archive again", name);
-  scanned_ = known.state != state_of(status);
-  compressed_ = scanned_ && is_compressed_file(file.get());
-  just_changed_ = is_recent(status.st_mtim);
-  if (compressed_) {
+  const bool compressed = is_compressed_file(file.get());
+  if (compressed) {
     file = Descriptor(decompress_to_temporary(file.get(), path_));
     if (::fstat(file.get(), &status) != 0) throw RunError("{}: cannot be read", name);
   }
-  if (scanned_) {
-    contents_ = {state_of(status), read_tar_headers(name, file.get(), status.st_size)};
-  } else {
-    contents_ = std::move(known);
-  }
-  // What was decompressed has no name to open it by again.
+  bytes_ = status.st_size;
+  changed_ = nanoseconds(status.st_mtim);
+  entries_ = read_tar_headers(name, file.get(), bytes_);
   if (hold_archive()) {
     descriptor_ = file.release();
-  } else if (compressed_) {
+  } else if (compressed) {  // the temporary file has no name to open it by again
     ++archives_held;
     descriptor_ = file.release();
   }
@@ -100,18 +86,16 @@ TarReader::~TarReader() {
 TarReader::TarReader(TarReader&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      contents_(std::move(other.contents_)),
-      scanned_(other.scanned_),
-      compressed_(other.compressed_),
-      just_changed_(other.just_changed_) {}
+      bytes_(other.bytes_),
+      changed_(other.changed_),
+      entries_(std::move(other.entries_)) {}
 
 std::vector<std::byte> TarReader::read(const TarEntry& entry) const {
   Descriptor opened;
   if (descriptor_ < 0) {
     struct stat status {};
     opened = open_archive(path_, status);
-    const auto& state = contents_.state;
-    if (status.st_size != state.bytes || nanoseconds(status.st_mtim) != state.changed)
+    if (status.st_size != bytes_ || nanoseconds(status.st_mtim) != changed_)
       throw UserError("{}: was changed while in use; start again", path_.string());
   }
   const int descriptor = descriptor_ < 0 ? opened.get() : descriptor_;

@@ -20,7 +20,7 @@ namespace nsvq {
 namespace {
 
 constexpr auto kBlockBytes = static_cast<int64_t>(kTarBlock);
-/// Long names and PAX records beyond this are not believed.
+/// Longer names and PAX records are refused as corrupt.
 constexpr int64_t kMaxMetadata = 1 << 20;
 
 std::string_view field(const TarBlock& block, size_t offset, size_t size) {
@@ -62,7 +62,7 @@ bool checksum_holds(const TarBlock& block) {
   return stored && (*stored == plain || *stored == as_signed);
 }
 
-/// The name in a header: GNU tar keeps other things where POSIX has the prefix.
+/// The name in a header. Only POSIX headers have a prefix; GNU tar stores other fields there.
 std::string header_name(const TarBlock& block) {
   std::string name(text(field(block, 0, 100)));
   const std::string_view prefix = text(field(block, 345, 155));
@@ -180,7 +180,7 @@ void TarScanner::read_metadata(char type) {
   advance(size);
 }
 
-/// Nothing for a link, a device or a folder.
+/// nullopt for a link, a device or a folder.
 std::optional<TarEntry> TarScanner::read_entry(char type) {
   if (type == 'S') fail("sparse file, which is not supported,");
   // Links, devices and folders ('1' to '6') have no contents, whatever their size field says.
@@ -202,24 +202,24 @@ std::optional<TarEntry> TarScanner::read_entry(char type) {
 
 namespace {
 
-/// Hard links as further files with the contents of those they name. One that names no file before
-/// it stays out.
+/// Adds hard links as files with the contents of their targets. A link whose target is not before
+/// it is left out.
 std::vector<TarEntry> with_hard_links(std::vector<TarEntry> entries,
                                       const std::vector<TarLink>& links) {
   if (links.empty()) return entries;
   std::unordered_map<std::string, std::pair<int64_t, int64_t>> contents;
   std::vector<TarEntry> all;
   auto link = links.begin();
-  for (size_t place = 0; place <= entries.size(); ++place) {
-    for (; link != links.end() && link->place == place; ++link) {
+  for (size_t i = 0; i <= entries.size(); ++i) {
+    for (; link != links.end() && link->files_before == i; ++link) {
       const auto found = contents.find(link->target);
       if (found == contents.end()) continue;
       all.push_back({link->name, found->second.first, found->second.second});
       contents[link->name] = found->second;
     }
-    if (place == entries.size()) break;
-    contents[entries[place].name] = {entries[place].offset, entries[place].size};
-    all.push_back(std::move(entries[place]));
+    if (i == entries.size()) break;
+    contents[entries[i].name] = {entries[i].offset, entries[i].size};
+    all.push_back(std::move(entries[i]));
   }
   return all;
 }

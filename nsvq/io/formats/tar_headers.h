@@ -1,26 +1,31 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nsvq/io/formats/tar.h"
-#include "nsvq/io/formats/tar_block.h"
 
 namespace nsvq {
 
-/// Where a scanner finds the bytes of an archive. It asks for offsets that only grow.
+/// A tar is a sequence of blocks.
+inline constexpr size_t kTarBlock = 512;
+using TarBlock = std::array<char, kTarBlock>;
+
+/// Source of an archive's bytes for a scanner, which asks for rising offsets only.
 class TarInput {
  public:
   virtual ~TarInput() = default;
-  /// Fewer bytes than `size` only where there are no more.
+  /// Returns fewer bytes than `size` only at the end.
   virtual size_t read(int64_t offset, char* to, size_t size) = 0;
 };
 
-/// What the entries before a file say about it.
+/// Attributes of a file that metadata entries before it set.
 struct TarExtension {
   std::optional<std::string> name, link;
   std::optional<int64_t> size;
@@ -28,7 +33,7 @@ struct TarExtension {
 
 /// A hard link: another name of a file that the archive holds before it.
 struct TarLink {
-  size_t place;  ///< number of files before it
+  size_t files_before;
   std::string name, target;
 };
 
@@ -36,17 +41,17 @@ struct TarLink {
 /// UserError calling the archive `name` if it is truncated or corrupt.
 class TarScanner {
  public:
-  /// Of an archive whose size is not known, the two empty blocks at its end tell that it is whole.
+  /// Size of an archive that is not known: the empty blocks at its end then show that it is whole.
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
   TarScanner(std::string name, TarInput& input, int64_t bytes)
       : name_(std::move(name)), input_(input), bytes_(bytes) {}
 
-  /// The next regular file; nothing at the end.
+  /// The next regular file; nullopt at the end.
   std::optional<TarEntry> next();
-  /// Where the next header is, or at the end the first empty block.
+  /// Offset of the next header, or at the end of the first empty block.
   int64_t offset() const { return offset_; }
-  /// Links met so far; they are not among the files.
+  /// Links met so far; `next` does not return them.
   const std::vector<TarLink>& hard_links() const { return hard_links_; }
   int64_t symbolic_links() const { return symbolic_links_; }
 
@@ -70,8 +75,8 @@ class TarScanner {
   int64_t symbolic_links_ = 0;
 };
 
-/// All regular files in an open archive of `file_size` bytes, hard links among them. Symbolic
-/// links, whose files need not be in the archive, are counted in a line of the log.
+/// All regular files and hard links in an open archive of `file_size` bytes. Symbolic links, whose
+/// files need not be in the archive, are counted in a line of the log.
 std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, int64_t file_size);
 
 }  // namespace nsvq

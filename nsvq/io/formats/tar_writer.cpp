@@ -8,16 +8,16 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/formats/tar_block.h"
+#include "nsvq/io/formats/tar_headers.h"
 
 namespace nsvq {
 
 namespace {
 
 constexpr size_t kLongestName = 100, kLongestPrefix = 155;
-constexpr uint64_t kLargestFile = uint64_t{1} << 33;  // what 11 octal digits count, and 1
+constexpr uint64_t kLargestFile = uint64_t{1} << 33;  // one more than 11 octal digits hold
 
-/// Prefix and name, joined by a slash, as USTAR stores a long one; both empty where it cannot.
+/// USTAR's prefix and name, which a slash joins; both empty if a name does not fit.
 std::pair<std::string_view, std::string_view> split(std::string_view name) {
   if (name.size() <= kLongestName) return {"", name};
   const size_t least = name.size() - kLongestName - 1;
@@ -47,7 +47,7 @@ void set_checksum(TarBlock& block) {
 
 void TarWriter::add(std::string_view name, std::span<const std::byte> contents) {
   if (name.empty() || name.find('\0') != std::string_view::npos) {
-    throw UserError("{} cannot name a file in a tar archive", quote(name));
+    throw UserError("{} cannot be the name of a file in a tar archive", quote(name));
   }
   if (contents.size() >= kLargestFile) {
     throw UserError("{}: {} bytes are too many for a tar entry", quote(name), contents.size());

@@ -10,14 +10,13 @@
 
 namespace nsvq {
 
-/// Writes a tar archive (USTAR, with PAX records for names that USTAR cannot hold) that appears
-/// whole with `commit`, or not at all. Equal entries give equal bytes: owner and time are 0.
-/// Throws RunError.
+/// Writes a tar archive (USTAR, with PAX records for names that USTAR cannot store), which appears
+/// with `commit`. Equal entries give equal bytes: owner and time are 0. Throws RunError.
 class TarWriter {
  public:
   explicit TarWriter(const std::filesystem::path& path) : file_(path) {}
 
-  /// A regular file. Throws UserError for a name that is empty or holds a zero byte.
+  /// Adds a regular file. Throws UserError for a name that is empty or contains a zero byte.
   void add(std::string_view name, std::span<const std::byte> contents);
   void commit();
 

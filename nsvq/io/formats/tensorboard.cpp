@@ -14,7 +14,7 @@
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/crc32c.h"
-#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -83,7 +83,7 @@ double wall_time() {
 
 std::string file_name() {
   static std::atomic<int> counter{0};
-  return fmt::format("events.out.tfevents.{}.{}.{}.{}", static_cast<int64_t>(wall_time()),
+  return fmt::format("{}{}.{}.{}.{}", kEventFilePrefix, static_cast<int64_t>(wall_time()),
                      host_name(), ::getpid(), counter++);
 }
 
@@ -115,7 +115,7 @@ EventWriter::~EventWriter() {
   try {
     flush();
   } catch (const RunError&) {
-    // A destructor has no one to tell.
+    // A destructor cannot report it.
   }
 }
 

@@ -9,15 +9,18 @@
 
 namespace nsvq {
 
+/// Prefix of the names of event files.
+inline constexpr auto kEventFilePrefix = "events.out.tfevents.";
+
 /// Writes a TensorBoard event file (`events.out.tfevents...`) into `folder`: TFRecord framing with
 /// masked CRC-32C around hand-encoded protobuf messages. Throws RunError when a write fails.
 class EventWriter {
  public:
-  /// Opens a new file, with a name of its own.
+  /// Opens a new file with a unique name.
   explicit EventWriter(const std::filesystem::path& folder);
-  /// Goes on in `file` behind its first `length` bytes and drops the rest.
+  /// Continues `file` after its first `length` bytes; the rest is cut off.
   EventWriter(std::filesystem::path file, uint64_t length);
-  /// Flushes; whoever wants to know whether that succeeds calls flush() before.
+  /// Flushes and ignores errors; call flush() before to see them.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
@@ -26,10 +29,10 @@ class EventWriter {
   void image(const std::string& tag, int64_t step, const Image& image);
   /// Shown as markdown in the Text tab.
   void text(const std::string& tag, int64_t step, const std::string& markdown);
-  /// Hands everything to the system, so that TensorBoard sees it. What cannot be written is
-  /// dropped: half a record would end the file for its readers.
+  /// Writes all buffered records to the file, so that TensorBoard sees them. Records that cannot be
+  /// written are dropped: half a record would end the file for its readers.
   void flush();
-  /// Waits until all that was flushed is on the disk.
+  /// Waits until everything flushed is on the disk.
   void sync() { file_.sync(); }
 
   const std::filesystem::path& path() const { return file_.path(); }

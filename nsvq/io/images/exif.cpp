@@ -1,4 +1,4 @@
-#include "nsvq/io/images/exif.h"
+#include "nsvq/io/images/codecs.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace nsvq {
 
 namespace {
 
-/// Numbers of a TIFF block in its own byte order; what lies outside reads as 0.
+/// Reads numbers of a TIFF block in its byte order; 0 outside of it.
 class TiffReader {
  public:
   explicit TiffReader(std::span<const std::byte> bytes) : bytes_(bytes) {

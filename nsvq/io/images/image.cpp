@@ -7,10 +7,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
-#include "nsvq/io/images/jpeg.h"
-#include "nsvq/io/images/png.h"
-#include "nsvq/io/images/unread_image.h"
-#include "nsvq/io/images/webp.h"
+#include "nsvq/io/images/codecs.h"
 
 namespace nsvq {
 
@@ -27,8 +24,8 @@ std::string first_bytes(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// The name of a format that phones and browsers write and this program does not read: an ISO media
-/// file, whose first box names its kind. Null for anything else.
+/// "AVIF" or "HEIC", formats that phones and browsers write and this program does not read: ISO
+/// media files, whose first box names the format. Null for anything else.
 const char* unread_format(std::span<const std::byte> bytes) {
   if (bytes.size() < 12 || !begins_with(bytes.subspan(4), "ftyp")) return nullptr;
   const auto brand = bytes.subspan(8);
@@ -39,6 +36,24 @@ const char* unread_format(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+void check_picture_size(uint64_t width, uint64_t height, const ImageLimits& limits,
+                        std::string_view kind, std::string_view name) {
+  if (width == 0 || height == 0)
+    throw UserError("{}: {} of zero size; replace or remove the file", name, kind);
+  if (width > limits.side || height > limits.side)
+    throw UserError("{}: {} of {} x {} pixels, more than the limit of {} a side; make it smaller",
+                    name, kind, width, height, limits.side);
+  if (width * height > limits.pixels)
+    throw UserError("{}: {} of {} x {} pixels, more than the limit of {}; make it smaller", name,
+                    kind, width, height, limits.pixels);
+}
+
+void check_image_bytes(uint64_t bytes, const ImageLimits& limits, std::string_view name) {
+  if (bytes > limits.file_bytes)
+    throw UserError("{}: an image of {} bytes, more than the limit of {}; replace or remove it",
+                    name, bytes, limits.file_bytes);
+}
 
 void check_image(const Image& image, std::string_view name) {
   if (image.width <= 0 || image.height <= 0)
@@ -69,7 +84,7 @@ void write_image(const std::filesystem::path& path, const Image& image) {
   else if (ending == ".jpg" || ending == ".jpeg")
     write_file(path, encode_jpeg(image, 95));
   else
-    throw UserError("{}: cannot write images of this kind; end the name in .png or .jpg",
+    throw UserError("{}: cannot write images of this format; end the name in .png or .jpg",
                     path.string());
 }
 
@@ -79,6 +94,11 @@ Image read_image(const std::filesystem::path& path, const ImageLimits& limits) {
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
   return decode_image(bytes, path.string(), limits);
+}
+
+std::string convert_advice(std::string_view format, std::string_view which) {
+  return fmt::format("{} images are not read; convert {} to JPEG or PNG (heif-convert does)",
+                     format, which);
 }
 
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/io/images/jpeg.h"
+#include "nsvq/io/images/codecs.h"
 
 #include <algorithm>
 #include <csetjmp>
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/images/exif.h"
 #include "nsvq/io/images/jpeg_errors.h"
 
 #include <jerror.h>  // needs libjpeg's main header before it
@@ -16,7 +15,7 @@ namespace nsvq {
 
 namespace {
 
-// libjpeg's own memory source answers the end of the data with a made-up end marker.
+// Unlike libjpeg's own memory source, this one does not invent an end marker for truncated data.
 boolean fill_input(j_decompress_ptr info) {
   info->err->msg_code = JERR_INPUT_EOF;
   fail_jpeg(reinterpret_cast<j_common_ptr>(info));
@@ -43,7 +42,7 @@ struct JpegDecoder {
   bool too_many_scans = false;
 };
 
-/// Called now and then while scans are read.
+/// libjpeg's progress callback, called while scans are read.
 void limit_scans(j_common_ptr info) {
   auto* decoder = static_cast<JpegDecoder*>(info->client_data);
   if (decoder->info.input_scan_number <= decoder->most_scans) return;
@@ -84,7 +83,7 @@ bool read_header(JpegDecoder& decoder, const uint8_t* data, size_t size) {
   return true;
 }
 
-/// Adobe writes CMYK inverted, and so does everybody else; the arithmetic is Pillow's.
+/// CMYK to RGB with Pillow's arithmetic. All common programs write CMYK inverted, as Adobe does.
 void cmyk_to_rgb(const uint8_t* cmyk, uint8_t* rgb, JDIMENSION width) {
   for (JDIMENSION x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
     const int light = cmyk[3];
@@ -95,7 +94,7 @@ void cmyk_to_rgb(const uint8_t* cmyk, uint8_t* rgb, JDIMENSION width) {
   }
 }
 
-/// `cmyk_row` is room for one row of four components, used for CMYK only.
+/// `cmyk_row` is a buffer for one row of four components, used for CMYK only.
 bool read_pixels(JpegDecoder& decoder, uint8_t* pixels, uint8_t* cmyk_row) {
   jpeg_decompress_struct* info = &decoder.info;
   if (setjmp(decoder.trap.jump)) return false;
@@ -135,7 +134,8 @@ void check_header(const jpeg_decompress_struct& info, size_t bytes, const ImageL
     throw UserError("{}: arithmetic-coded JPEG, which is not read; convert it (jpegtran does)",
                     name);
   check_picture_size(info.image_width, info.image_height, limits, "JPEG", name);
-  // A block of at most 32 x 32 pixels takes a bit or more, so a far larger size is a broken header.
+  // Every block of at most 32 x 32 pixels needs a bit or more: a far larger size is a broken
+  // header.
   if (uint64_t{info.image_width} * info.image_height / uint64_t{32 * 32} > uint64_t{bytes} * 8)
     throw UserError(
         "{}: truncated JPEG ({} bytes cannot hold {} x {} pixels); replace or remove the file",

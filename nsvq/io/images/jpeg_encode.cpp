@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "nsvq/core/error.h"
-#include "nsvq/io/images/jpeg.h"
+#include "nsvq/io/images/codecs.h"
 #include "nsvq/io/images/jpeg_errors.h"
 
 namespace nsvq {

@@ -6,8 +6,8 @@ namespace nsvq {
 
 namespace {
 
-/// Warnings after which libjpeg goes on with made-up pixels are errors here; others, such as stray
-/// bytes between segments, are harmless.
+/// Treats warnings after which libjpeg would invent pixels as errors. The remaining warnings, such
+/// as stray bytes between segments, are harmless.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {

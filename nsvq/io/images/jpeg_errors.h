@@ -15,11 +15,11 @@ struct JpegErrorTrap {
   char message[JMSG_LENGTH_MAX];
 };
 
-/// Lets libjpeg report errors to `trap`, by its `manager`, and take warnings after which it would
-/// go on with made-up pixels for errors.
+/// Makes libjpeg report errors to `trap` through its `manager`, and treat warnings after which it
+/// would invent pixels as errors.
 void set_jpeg_trap(JpegErrorTrap& trap);
 
-/// Keeps the error's message and jumps.
+/// Stores the error's message and jumps.
 [[noreturn]] void fail_jpeg(j_common_ptr info);
 
 }  // namespace nsvq

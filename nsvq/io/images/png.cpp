@@ -1,4 +1,4 @@
-#include "nsvq/io/images/png.h"
+#include "nsvq/io/images/codecs.h"
 
 #include <png.h>
 
@@ -13,7 +13,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/byte_order.h"
-#include "nsvq/io/images/exif.h"
 
 namespace nsvq {
 
@@ -64,8 +63,8 @@ void read_bytes(png_structp png, png_bytep to, size_t count) {
   decoder->rest = decoder->rest.subspan(count);
 }
 
-/// Whether every chunk up to the last one, IEND, lies within the bytes. libpng takes the memory
-/// that a chunk claims before it looks for its bytes.
+/// Whether all chunks up to the last one, IEND, lie within the bytes. libpng allocates the memory
+/// that a chunk claims before it reads its bytes.
 bool chunks_are_there(std::span<const std::byte> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // length and name before the data, checksum after
   bytes = bytes.subspan(kSignature);
@@ -78,9 +77,9 @@ bool chunks_are_there(std::span<const std::byte> bytes) {
   return false;
 }
 
-/// Texts, colour profiles and the like say nothing about the pixels as they are read here, and a
-/// small file can hold texts that expand to gigabytes. All are passed over but eXIf, which says how
-/// to turn the image.
+/// Skips all ancillary chunks but eXIf, which has the orientation. Texts, colour profiles and the
+/// like do not affect the decoded pixels, and a small file may contain texts that expand to
+/// gigabytes.
 void pass_over_ancillary_chunks(png_structp png) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT,
@@ -90,15 +89,15 @@ void pass_over_ancillary_chunks(png_structp png) {
 bool read_png_header(PngDecoder& decoder) {
   if (setjmp(decoder.trap.jump)) return false;
   png_set_read_fn(decoder.png, &decoder, read_bytes);
-  // The caller checks the size by limits of its own.
+  // The caller checks the size against its own limits.
   png_set_user_limits(decoder.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   pass_over_ancillary_chunks(decoder.png);
   png_read_info(decoder.png, decoder.info);
   return true;
 }
 
-/// Every kind of PNG to 8-bit RGB. 16-bit samples keep their high byte; Pillow does the same except
-/// for 16-bit grey, which it clips at 255, leaving most such images white.
+/// Converts all colour types and depths to 8-bit RGB. 16-bit samples keep their high byte, as in
+/// Pillow except for 16-bit grey, which Pillow clips at 255, making most such images white.
 bool set_transforms(PngDecoder& decoder) {
   if (setjmp(decoder.trap.jump)) return false;
   png_set_strip_16(decoder.png);

@@ -1,4 +1,4 @@
-#include "nsvq/io/images/webp.h"
+#include "nsvq/io/images/codecs.h"
 
 #include <webp/decode.h>
 
@@ -9,7 +9,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/byte_order.h"
-#include "nsvq/io/images/exif.h"
 
 namespace nsvq {
 
@@ -55,7 +54,7 @@ Image decode_webp(std::span<const std::byte> bytes, const std::string& name,
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config)) throw RunError("libwebp is of another version");
-  // A file that is shorter than it says would decode as far as its picture goes.
+  // libwebp would decode a truncated file as long as its picture is complete.
   if (little_endian(bytes.subspan(4, 4)) > bytes.size() - kChunkHeader)
     report_webp(VP8_STATUS_NOT_ENOUGH_DATA, name);
   auto status = WebPGetFeatures(data, bytes.size(), &config.input);

@@ -17,7 +17,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/processes/command_guard.h"
 #include "nsvq/io/processes/spawn.h"
 
 namespace nsvq {
@@ -27,7 +26,7 @@ namespace {
 constexpr size_t kMostSaid = 4096, kMostShown = 200;
 constexpr int kPipeBytes = 1 << 20;
 
-/// The ends to read and to write at.
+/// The read end and the write end.
 std::pair<Descriptor, Descriptor> make_pipe() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) throw RunError("cannot make a pipe: {}", std::strerror(errno));
@@ -49,17 +48,14 @@ std::string describe_status(int status) {
 CommandOutput::CommandOutput(std::string command) : command_(std::move(command)) {
   auto [output, write_output] = make_pipe();
   auto [errors, write_errors] = make_pipe();
-  ::fcntl(output.get(), F_SETPIPE_SZ, kPipeBytes);  // fewer switches; it does without as well
+  ::fcntl(output.get(), F_SETPIPE_SZ, kPipeBytes);  // fewer context switches; may fail
   output_ = std::move(output);
   errors_ = std::move(errors);
   stopped_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
   SpawnOptions options;
   options.output = write_output.get();
   options.error = write_errors.get();
-  options.extra = guard_descriptor();
-  const auto text =
-      options.extra < 0 ? command_ : with_registration(command_, SpawnOptions::kExtraDescriptor);
-  process_ = stopped_ ? spawn_shell(text, options) : -1;
+  process_ = stopped_ ? spawn_shell(command_, options) : -1;
   if (process_ < 0)
     throw RunError("cannot run {}: {}", quote(command_, kMostShown), std::strerror(errno));
 }
@@ -76,7 +72,7 @@ void CommandOutput::stop() {
   [[maybe_unused]] const auto written = ::write(stopped_.get(), &one, sizeof one);
 }
 
-/// False after `stop`. What comes on standard error is read along, or the command would wait.
+/// False after `stop`. Also reads standard error, whose full pipe would block the command.
 bool CommandOutput::wait_for_output() {
   while (true) {
     std::array<pollfd, 3> events = {
@@ -93,7 +89,7 @@ void CommandOutput::read_errors() {
   const ssize_t got =
       retry_interrupted([&] { return ::read(errors_.get(), piece.data(), piece.size()); });
   if (got <= 0) {
-    errors_ = Descriptor();  // poll passes over -1
+    errors_ = Descriptor();  // poll ignores -1
     return;
   }
   said_.append(piece.data(), static_cast<size_t>(got));
@@ -113,7 +109,8 @@ size_t CommandOutput::read(std::span<char> bytes) {
 
 CommandEnd CommandOutput::finish() {
   output_ = Descriptor();
-  // Not until standard error ends: what the command left in the background may hold it open.
+  // Waits for the command, not for the end of standard error: processes that it left in the
+  // background may hold that open.
   const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
   while (errors_ || ended) {
     std::array<pollfd, 3> events = {
@@ -131,13 +128,12 @@ CommandEnd CommandOutput::finish() {
 }
 
 int CommandOutput::reap() {
-  // First without taking its number, which stop() may still use.
+  // First without releasing the process's number, which stop() may still signal.
   siginfo_t info{};
   retry_interrupted(
       [&] { return ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT); });
   const std::lock_guard lock(mutex_);
   ::kill(-process_, SIGKILL);  // what it left in the background
-  forget_group(process_);
   int status = 0;
   retry_interrupted([&] { return ::waitpid(process_, &status, 0); });
   process_ = -1;

@@ -7,20 +7,21 @@
 #include <span>
 #include <string>
 
-#include "nsvq/io/files/descriptor.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
 /// How a command ended.
 struct CommandEnd {
   bool success = false;
-  /// Its exit status or signal, and the last line of what it said on standard error:
+  /// Its exit status or signal, and the last line that it printed on standard error:
   /// `exit status 1, 'cat: a.tar: No such file'`.
   std::string text;
 };
 
-/// A shell command whose output is read. The command and all that it starts are killed when this
-/// object or this process ends before.
+/// A shell command whose output is read. The destructor kills the command and all processes of its
+/// group. If this process is killed, spawn_program's rule holds: the shell is killed, and commands
+/// that write to a pipe end by SIGPIPE. The thread that constructs it has to outlive it.
 class CommandOutput {
  public:
   /// Throws RunError.
@@ -29,11 +30,11 @@ class CommandOutput {
   CommandOutput(const CommandOutput&) = delete;
   CommandOutput& operator=(const CommandOutput&) = delete;
 
-  /// Fewer bytes than asked for only at the end, or after `stop`.
+  /// Returns fewer bytes than asked for only at the end, or after `stop`.
   size_t read(std::span<char> bytes);
   /// Kills the command and lets `read` return. From any thread.
   void stop();
-  /// Waits for the end of the command, whose output has ended or is read no further.
+  /// Waits for the end of the command; output that has not been read is dropped.
   CommandEnd finish();
 
  private:
@@ -43,8 +44,8 @@ class CommandOutput {
 
   std::string command_;
   Descriptor output_, errors_, stopped_;
-  std::string said_;  // the end of what came on standard error
-  std::mutex mutex_;  // guards process_, for a process that is reaped may not be killed
+  std::string said_;  // the end of what it printed on standard error
+  std::mutex mutex_;  // guards process_: a process that was reaped may not be signalled
   pid_t process_ = -1;
 };
 
