@@ -1,4 +1,4 @@
-#include "nsvq/data/sources/first_readable.h"
+#include "nsvq/data/sources/source.h"
 
 #include <gtest/gtest.h>
 

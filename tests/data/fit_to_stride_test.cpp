@@ -1,10 +1,9 @@
-#include "nsvq/data/images/fit_to_stride.h"
+#include "nsvq/data/images/transform.h"
 
 #include <gtest/gtest.h>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/images/transform.h"
-#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/combined_sources.h"
 
 namespace nsvq {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/data/loader/sampler.h"
-#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "tests/data/fake_source.h"
 
 namespace nsvq {

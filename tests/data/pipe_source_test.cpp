@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "nsvq/core/error.h"
 #include "nsvq/data/sources/tar_source.h"
 #include "nsvq/data/streams/pipe_commands.h"
-#include "nsvq/io/files/index_cache.h"
-#include "nsvq/io/formats/packed.h"
 #include "tests/data/piped_tars.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
@@ -56,7 +55,7 @@ TEST(PipeSource, HoldsWhatTheTarsHold) {
 
 TEST(PipeSource, KnowsClassNumbers) {
   const TempFolder folder;
-  const Environment cache("NSVQ_INDEX_CACHE", folder.text("cache"));
+  const Environment cache("XDG_CACHE_HOME", folder.text("cache"));
   const auto image = png_text(plain_image(8, 8, 1));
   write_text(folder / "a.tar", make_tar({{"x.cls", "12\n"},
                                          {"x.png", image},
@@ -78,11 +77,19 @@ TEST(PipeSource, MustBeCountedFirst) {
   const PipedTars tars({2, 2, 2});
   index_pipes({tars.commands()[1]}, {});
   expect_contains(error_of([&] { PipeSource source(tars.commands()); }),
-                  {"0.tar", "2 of 3 commands", "nsvq index"});
-  const Environment off("NSVQ_INDEX_CACHE", "off");
-  expect_contains(error_of([&] { PipeSource source(tars.commands()); }), {"NSVQ_INDEX_CACHE"});
-  expect_contains(error_of<RunError>([&] { index_pipes(tars.commands(), {}); }),
-                  {"NSVQ_INDEX_CACHE"});
+                  {"0.tar", "2 of 3 commands", "nsvq images index"});
+}
+
+TEST(PipeSource, SaysWhereListsCannotBeKept) {
+  const PipedTars tars({2});
+  write_text(tars.folder() / "file", "no folder");
+  const Environment no_home("HOME", std::nullopt);
+  for (const auto& cache : {std::string(), tars.folder().text("file/cache")}) {
+    const Environment variable("XDG_CACHE_HOME", cache);
+    expect_contains(error_of<RunError>([&] { index_pipes(tars.commands(), {}); }),
+                    {"XDG_CACHE_HOME"});
+    expect_contains(error_of([&] { PipeSource source(tars.commands()); }), {"nsvq images index"});
+  }
 }
 
 TEST(PipeSource, CountingGoesOnWhereItWas) {
@@ -95,33 +102,49 @@ TEST(PipeSource, CountingGoesOnWhereItWas) {
   EXPECT_EQ(tars.shards_read().size(), 3U);
 }
 
-TEST(PipeSource, AnIndexThatLiesIsNotBelieved) {
+TEST(PipeSource, ListsAreJsonWithAnyName) {
+  const PipedTars tars({2});
+  const std::vector<PipedImage> images = {{"a.png", 10, -1}, {"\xff\n.jpg", 0, 7}};
+  save_pipe_index("cat \xff", images);
+  EXPECT_EQ(load_pipe_index("cat \xff"), images);
+  const auto list = nlohmann::json::parse(read_text(pipe_index_file("cat \xff")));
+  EXPECT_EQ(list.at("names").at(0), "a.png");
+  EXPECT_EQ(list.at("labels"), (std::vector<int64_t>{-1, 7}));
+  EXPECT_FALSE(load_pipe_index("cat"));
+}
+
+TEST(PipeSource, InvalidListsCountAsMissing) {
   const PipedTars tars({2});
   const auto& command = tars.commands()[0];
-  const auto keep = [&](const std::string& text, int64_t count, int64_t bytes, int64_t label) {
-    PackedWriter out;
-    out.text(text);
-    out.number(count);
-    out.text("a.png");
-    out.number(bytes);
-    out.number(label);
-    ASSERT_TRUE(write_index(index_name("pipe", command), out.bytes()));
+  save_pipe_index(command, {{"a.png", 10, -1}});
+  const auto whole = nlohmann::json::parse(read_text(pipe_index_file(command)));
+  const auto loads = [&](const char* key, const nlohmann::json& value) {
+    auto list = whole;
+    list[key] = value;
+    write_text(pipe_index_file(command), list.dump());
+    return load_pipe_index(command).has_value();
   };
-  keep(command, 1, 10, -1);
-  EXPECT_TRUE(load_pipe_index(command));
-  constexpr int64_t most = INT64_MAX;
-  for (const auto& [count, bytes, label] : std::vector<std::array<int64_t, 3>>{
-           {most, 10, -1}, {-1, 10, -1}, {2, 10, -1}, {0, 10, -1}, {1, -10, -1}, {1, 10, -2}}) {
-    keep(command, count, bytes, label);
-    EXPECT_FALSE(load_pipe_index(command));
+  using Values = std::vector<int64_t>;
+  EXPECT_TRUE(loads("bytes", Values{11}));
+  EXPECT_FALSE(loads("bytes", Values{-10}));
+  EXPECT_FALSE(loads("bytes", Values{10, 10}));
+  EXPECT_FALSE(loads("bytes", 10));
+  EXPECT_FALSE(loads("labels", Values{-2}));
+  EXPECT_FALSE(loads("labels", {"1"}));
+  EXPECT_FALSE(loads("names", {"a.txt"}));
+  EXPECT_FALSE(loads("names", Values{1}));
+  EXPECT_FALSE(loads("command", "another command"));
+  EXPECT_FALSE(loads("version", 2));
+  const auto text = whole.dump();
+  for (size_t size = 0; size < text.size(); ++size) {
+    write_text(pipe_index_file(command), text.substr(0, size));
+    EXPECT_FALSE(load_pipe_index(command)) << size;
   }
-  keep("another command", 1, 10, -1);
-  EXPECT_FALSE(load_pipe_index(command));
 }
 
 TEST(PipeSource, AFailingCommandIsNamed) {
   const TempFolder folder;
-  const Environment cache("NSVQ_INDEX_CACHE", folder.text("cache"));
+  const Environment cache("XDG_CACHE_HOME", folder.text("cache"));
   expect_contains(error_of<RunError>([] { index_without_retry("echo 'no bucket' >&2; exit 4"); }),
                   {"pipe:echo", "exit status 4", "no bucket"});
   expect_contains(error_of<RunError>([] { index_without_retry("false"); }),
@@ -172,7 +195,7 @@ TEST(PipeSource, AFailureIsTriedAgain) {
   expect_contains(error_of<RunError>([&] { hasty.load(5); }), {"pipe:", "truncated"});
 }
 
-TEST(PipeSource, OtherImagesThanCountedAreNotRead) {
+TEST(PipeSource, ImagesThatWereNotCountedAreNotRead) {
   const PipedTars tars({3});
   const auto source = tars.open();
   const auto contents = png_text(dead_leaves(7, 0, PipedTars::kSide));
@@ -181,7 +204,7 @@ TEST(PipeSource, OtherImagesThanCountedAreNotRead) {
         TarFiles{{"even/0000.png", contents + " "}}}) {
     write_text(tars.paths()[0], make_tar(files));
     expect_contains(error_of<RunError>([&] { images_read(*source); }),
-                    {"0.tar", "nsvq index --again"});
+                    {"0.tar", "nsvq images index --again"});
   }
 }
 

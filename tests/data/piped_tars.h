@@ -13,7 +13,7 @@
 
 namespace nsvq::testing_files {
 
-/// Tar shards of pictures, commands that write them, and an index cache of their own.
+/// Tar shards of pictures, commands that write them, and a cache folder for the lists of images.
 class PipedTars {
  public:
   static constexpr int kSide = 10;
@@ -62,7 +62,7 @@ class PipedTars {
 
  private:
   TempFolder folder_;
-  Environment variable_{"NSVQ_INDEX_CACHE", folder_.text("cache")};
+  Environment variable_{"XDG_CACHE_HOME", folder_.text("cache")};
   std::vector<std::filesystem::path> paths_;
   std::vector<std::string> commands_;
   int images_ = 0;

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/sources/limited_source.h"
-#include "nsvq/data/sources/named_classes.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/source.h"
 #include "tests/data/files.h"
 

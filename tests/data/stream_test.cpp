@@ -10,7 +10,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/data/sources/limited_source.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/tar_source.h"
 #include "nsvq/data/streams/stream_plan.h"
 #include "tests/data/fake_source.h"
@@ -47,21 +47,21 @@ TEST(StreamPlan, EvaluationKeepsTheOrder) {
   std::iota(order.begin(), order.end(), 0);
   EXPECT_EQ(plan.images, order);
   EXPECT_EQ(plan.slot, order);
-  EXPECT_EQ(plan.place, order);
+  EXPECT_EQ(plan.read_at, order);
 }
 
 TEST(StreamPlan, ImagesAreReadInTimeAndNotTooEarly) {
   for (const int64_t buffer : {1, 2, 8, 1000}) {
     const auto plan = plan_stream(kStarts, Sampler{60, 4, true, 5, 0, 1}, 0, buffer);
     for (size_t i = 0; i < plan.slot.size(); ++i) {
-      EXPECT_LT(plan.place[i], plan.slot[i] + buffer);
+      EXPECT_LT(plan.read_at[i], plan.slot[i] + buffer);
     }
     for (size_t part = 0; part < plan.parts.size(); ++part) {
       for (int64_t i = 0; i < plan.parts[part].size(); ++i) {
         const int64_t at = plan.first[part] + i;
         EXPECT_EQ(plan.images[plan.slot[at]], plan.parts[part].first + i);
         if (i > 0) {
-          EXPECT_LT(plan.place[at - 1], plan.place[at]);
+          EXPECT_LT(plan.read_at[at - 1], plan.read_at[at]);
         }
       }
     }

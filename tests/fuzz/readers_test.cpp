@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <random>
+#include <string>
 
 #include "nsvq/core/log.h"
 #include "nsvq/io/files/file.h"
@@ -65,11 +67,26 @@ TEST_P(Readers, SurviveTheCorpus) {
   }
 }
 
+/// Images of every variant (tests/io/golden) that a target reads.
+std::map<std::string, Bytes> golden_images(const std::string& target) {
+  std::map<std::string, Bytes> images;
+  const auto ending = target == "jpeg" ? ".jpg" : "." + target;
+  for (const auto& file :
+       fs::directory_iterator(fs::path(NSVQ_TESTS_DIR).parent_path() / "io/golden/images")) {
+    if (file.path().extension() == ending) {
+      images[file.path().filename().string()] = read_file(file.path());
+    }
+  }
+  return images;
+}
+
 // A short run of what scripts/fuzz.sh does for hours.
 TEST_P(Readers, SurviveMutationsOfTheSeeds) {
   std::mt19937 random(1);
   int refused = 0;
-  for (const auto& [name, seed] : GetParam().seeds()) {
+  auto seeds = GetParam().seeds();
+  seeds.merge(golden_images(GetParam().name));
+  for (const auto& [name, seed] : seeds) {
     for (int round = 0; round < 300; ++round) {
       auto bytes = seed;
       mutate(bytes, random);

@@ -8,9 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/io/files/descriptor.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/files/file_calls.h"
 
 namespace nsvq {
 

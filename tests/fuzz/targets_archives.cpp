@@ -9,7 +9,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/formats/npz.h"
 #include "nsvq/io/formats/tar.h"
-#include "nsvq/io/formats/tar_block.h"
 #include "nsvq/io/formats/tar_headers.h"
 #include "nsvq/io/formats/tar_writer.h"
 #include "tests/fuzz/byte_edits.h"

@@ -21,7 +21,7 @@ Image blank(int64_t width, int64_t height) {
   return image;
 }
 
-/// Empty images may be part of a grid, unlike of a file (check_image).
+/// check_image for grids, in which images may be empty.
 void require_whole(const Image& image, const char* where) {
   const bool whole = image.width >= 0 && image.height >= 0 &&
                      image.pixels.size() == size_t{3} * image.width * image.height;
@@ -36,12 +36,12 @@ void paste(const Image& image, Image& onto, int64_t left, int64_t top) {
                 &image.pixels[y * image.width * 3], size_t{3} * image.width);
 }
 
-/// Where pieces of these sizes begin, side by side, and where the last ends.
-std::vector<int64_t> places_of(const std::vector<int64_t>& sizes, int64_t gap) {
-  std::vector<int64_t> places = {0};
-  for (const int64_t size : sizes) places.push_back(places.back() + size + gap);
-  if (!sizes.empty()) places.back() -= gap;
-  return places;
+/// Offset of each piece if pieces of these sizes lie side by side, then the end of the last.
+std::vector<int64_t> offsets_of(const std::vector<int64_t>& sizes, int64_t gap) {
+  std::vector<int64_t> offsets = {0};
+  for (const int64_t size : sizes) offsets.push_back(offsets.back() + size + gap);
+  if (!sizes.empty()) offsets.back() -= gap;
+  return offsets;
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
     }
   for (size_t r = 0; r < rows.size(); ++r)
     if (rows[r].empty()) heights[r] = *std::max_element(heights.begin(), heights.end());
-  const auto lefts = places_of(widths, gap), tops = places_of(heights, gap);
+  const auto lefts = offsets_of(widths, gap), tops = offsets_of(heights, gap);
   Image grid = blank(lefts.back(), tops.back());
   for (size_t r = 0; r < rows.size(); ++r)
     for (size_t c = 0; c < rows[r].size(); ++c) paste(rows[r][c], grid, lefts[c], tops[r]);

@@ -12,7 +12,7 @@ namespace nsvq {
 /// Every output has equally many weights, some of them 0: with a varying loop length, branch
 /// mispredictions would cost more than the extra sums.
 struct Taps {
-  /// For the outputs start .. start + count - 1 of a side resized from `source` to `target`.
+  /// Outputs start .. start + count - 1 of a side resized from `source` to `target`.
   Taps(int source, int64_t target, int64_t start, int count);
 
   int pairs = 1;                           ///< pairs of weights per output

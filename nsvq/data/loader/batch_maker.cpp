@@ -9,12 +9,12 @@
 
 namespace nsvq {
 
-/// A batch that threads are filling, each its own slots. `taken`, `missing` and `error` are guarded
-/// by BatchMaker::mutex_.
+/// A batch that threads are filling, each its own slots. `claimed`, `missing` and `error` are
+/// guarded by BatchMaker::mutex_.
 struct BatchMaker::Pending {
   std::shared_ptr<const Epoch> epoch;
   int64_t first_slot = 0;
-  int64_t taken = 0;    // slots handed to threads
+  int64_t claimed = 0;  // slots handed to threads
   int64_t missing = 0;  // slots not finished yet
   std::once_flag allocated;
   torch::Tensor images;
@@ -61,7 +61,7 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
 
 BatchMaker::~BatchMaker() { stop_reading(); }
 
-/// Threads that wait for what is read in order go on with an error, which nobody sees.
+/// Threads that wait for ReadAhead continue with an error, which is dropped with their batch.
 void BatchMaker::stop_reading() {
   if (epoch_ && epoch_->ahead) epoch_->ahead->stop();
 }
@@ -76,10 +76,10 @@ std::shared_ptr<const Epoch> BatchMaker::make_epoch(int64_t number, int64_t firs
     sampler.images = std::ssize(order);
     return std::make_shared<const Epoch>(Epoch{number, std::move(order), sampler, nullptr});
   }
-  if (used > 0) {  // what other processes would have read depends on how many they are
+  if (used > 0) {  // which images were used depends on the number of processes
     throw UserError(
-        "commands (pipe:) cannot go on within an epoch with another number of processes or images "
-        "a step; resume with those that the run had");
+        "commands (pipe:) cannot continue within an epoch with a different number of processes or "
+        "images per step; resume with the run's numbers");
   }
   auto plan = plan_stream(shards->shard_starts(), sampler_, number, options_.shuffle_buffer);
   Epoch epoch{number, std::vector<int64_t>(sampler_.images, SlotFiller::left_out), sampler_,
@@ -109,7 +109,7 @@ void BatchMaker::start(int64_t epoch, int64_t batch, int64_t used) {
 
 std::optional<Batch> BatchMaker::next() {
   if (!epoch_) start(0, 0);
-  while (const auto pending = take(/*wait=*/true)) {
+  while (const auto pending = first_batch(/*wait=*/true)) {
     Batch batch = finished(*pending);
     delivered_ += std::ssize(batch.indices);
     if (!batch.indices.empty()) return batch;
@@ -119,7 +119,7 @@ std::optional<Batch> BatchMaker::next() {
 }
 
 std::optional<Batch> BatchMaker::next_if_ready() {
-  const auto pending = take(/*wait=*/false);
+  const auto pending = first_batch(/*wait=*/false);
   if (!pending) return std::nullopt;
   Batch batch = finished(*pending);
   delivered_ += std::ssize(batch.indices);
@@ -129,7 +129,7 @@ std::optional<Batch> BatchMaker::next_if_ready() {
 
 /// The first batch of the queue, once finished; null at the end of the epoch. With `wait` false,
 /// also null if that batch is unfinished or failed.
-std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
+std::shared_ptr<BatchMaker::Pending> BatchMaker::first_batch(bool wait) {
   std::shared_ptr<Pending> pending;
   {
     std::unique_lock lock(mutex_);
@@ -151,7 +151,7 @@ std::shared_ptr<BatchMaker::Pending> BatchMaker::take(bool wait) {
 /// room for one. The caller holds mutex_.
 bool BatchMaker::open_slot() {
   if (!epoch_) return false;
-  if (!queue_.empty() && queue_.back()->taken < std::ssize(queue_.back()->indices)) return true;
+  if (!queue_.empty() && queue_.back()->claimed < std::ssize(queue_.back()->indices)) return true;
   const bool room = std::ssize(queue_) < std::max(options_.prefetch, 1);
   const auto& sampler = epoch_->sampler;
   if (!room || next_batch_ >= sampler.batches()) return false;
@@ -166,8 +166,8 @@ bool BatchMaker::open_slot() {
   return true;
 }
 
-/// A thread's life. What is not the fault of one image (no memory for a batch, say) is thrown by
-/// the next call of `take`: an exception that left the thread would end the program.
+/// A thread's main function. Errors that no image causes (no memory for a batch, for instance) are
+/// thrown by the next call of first_batch: an exception that left the thread would end the program.
 void BatchMaker::work(const std::stop_token& stop) {
   try {
     work_until_stopped(stop);
@@ -186,7 +186,7 @@ void BatchMaker::work_until_stopped(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
       if (!work_.wait(lock, stop, [this] { return open_slot(); })) return;
       pending = queue_.back();
-      slot = pending->taken++;
+      slot = pending->claimed++;
     }
     make(*pending, slot);
   }

@@ -30,8 +30,8 @@ class BatchMaker {
   int64_t batches_per_epoch() const { return sampler_.batches(); }
   void start(int64_t epoch, int64_t batch, int64_t used = 0);
   std::optional<Batch> next();
-  /// The next batch if it is finished, without waiting. Empty if it is unfinished or failed, or at
-  /// the end of the epoch.
+  /// The next batch without waiting; nullopt if it is unfinished or failed, or at the end of the
+  /// epoch.
   std::optional<Batch> next_if_ready();
   int64_t broken() const { return filler_.broken(); }
 
@@ -44,7 +44,7 @@ class BatchMaker {
   void work(const std::stop_token& stop);
   void work_until_stopped(const std::stop_token& stop);
   bool open_slot();
-  std::shared_ptr<Pending> take(bool wait);
+  std::shared_ptr<Pending> first_batch(bool wait);
   void make(Pending& pending, int64_t slot);
 
   const std::shared_ptr<const Source> source_;
@@ -55,7 +55,7 @@ class BatchMaker {
   std::mutex mutex_;                      // guards the members below
   std::condition_variable_any work_;      // notified when a slot may be unclaimed
   std::condition_variable_any finished_;  // notified when a batch is finished
-  std::exception_ptr failure_;            // of a thread that could not go on
+  std::exception_ptr failure_;            // set by a thread that could not continue
   std::shared_ptr<const Epoch> epoch_;
   std::deque<std::shared_ptr<Pending>> queue_;  // batches in the order of delivery
   int64_t next_batch_ = 0;                      // number of the next batch to append

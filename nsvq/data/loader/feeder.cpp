@@ -40,8 +40,8 @@ torch::Tensor Feeder::receive(Upload upload) const {
   }
   // A table look-up, because on a GPU PyTorch divides by a scalar as a multiplication by its
   // reciprocal, which rounds differently from the CPU's division.
-  const auto places = upload.bytes.flatten().to(at::kInt);
-  return levels_.index_select(0, places).view(upload.bytes.sizes());
+  const auto indices = upload.bytes.flatten().to(at::kInt);
+  return levels_.index_select(0, indices).view(upload.bytes.sizes());
 }
 
 }  // namespace nsvq

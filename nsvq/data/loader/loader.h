@@ -24,7 +24,7 @@ struct LoaderOptions {
   int threads = 2;
   int prefetch = 4;  ///< batches prepared ahead
   OnError on_error = OnError::skip;
-  int rank = 0;  ///< which images this process takes: see Sampler
+  int rank = 0;  ///< selects this process's images: see Sampler
   int world = 1;
   c10::Device device = at::kCPU;  ///< where batches are delivered
   /// Keep pixels as bytes until they are on the device: a quarter of the memory, equal floats.
@@ -45,8 +45,8 @@ class BatchMaker;
 /// number of threads or the device. On a GPU the next batch is copied on a side stream while the
 /// current one is used; a batch belongs to the stream that is current when `next` returns it.
 ///
-/// A source that can only be read in order (Source::shards) is: evaluation reads it from beginning
-/// to end, training several shards at a time with a shuffle buffer (stream_plan.h).
+/// A source that can only be read in order (Source::shards): evaluation reads it from beginning to
+/// end, training several shards at a time with a shuffle buffer (stream_plan.h).
 ///
 /// Training (`shuffle`): every batch is full, the incomplete last one is dropped, and a broken
 /// image is replaced by the next usable one of the epoch's order. Evaluation: images in order, the
@@ -59,10 +59,11 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   int64_t batches_per_epoch() const;
-  /// Makes the next batch number `batch` of `epoch`, counted behind the first `used` images of the
-  /// epoch's order: those that a run used before its number of processes or its batch changed.
+  /// `next` continues with batch number `batch` of `epoch`, counted after the first `used` images
+  /// of the epoch's order: those that a run used before its number of processes or its batch size
+  /// changed.
   void start(int64_t epoch, int64_t batch = 0, int64_t used = 0);
-  /// Empty at the end of the epoch.
+  /// nullopt at the end of the epoch.
   std::optional<Batch> next();
   /// Distinct images that could not be decoded so far.
   int64_t broken() const;

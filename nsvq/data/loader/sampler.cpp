@@ -32,7 +32,7 @@ int64_t Sampler::batch_slots(int64_t batch) const {
 
 int64_t Sampler::position(int64_t slot) const {
   const int64_t batch = slot / batch_size;
-  // What is left of an epoch, less than a batch for each rank, is dealt one by one.
+  // The rest of an epoch, less than a batch per rank, is assigned to the ranks one by one.
   if (!shuffle || batch >= batches()) return rank + slot * world;
   return (batch * world + rank) * batch_size + slot % batch_size;
 }

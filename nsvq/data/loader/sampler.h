@@ -8,9 +8,10 @@ namespace nsvq {
 /// A permutation of 0 .. size - 1 that depends only on (seed, epoch).
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
 
-/// Assigns images to batches. With shuffling the batches of ranks 0, 1, ... follow each other in
-/// the epoch's order, so that those of a step together are the batch that one process would have.
-/// Without, rank r of w takes positions r, r + w, r + 2w, ... Both as its slots 0, 1, 2, ...
+/// Assigns positions of an epoch's order to slots 0, 1, 2, ... of each rank. With shuffling the
+/// batches of ranks 0, 1, ... follow each other in the order, so that the batches of a step
+/// together are the batch that one process would have. Without, rank r of w has positions r, r + w,
+/// r + 2w, ...
 struct Sampler {
   int64_t images = 0;  ///< in the source
   int64_t batch_size = 1;

@@ -17,16 +17,16 @@ torch::Tensor SlotFiller::empty_batch(int64_t slots) const {
       options.pinned_memory(!options_.device.is_cpu()));
 }
 
-int64_t SlotFiller::fill(const Epoch& epoch, int64_t place, const torch::Tensor& images,
+int64_t SlotFiller::fill(const Epoch& epoch, int64_t number, const torch::Tensor& images,
                          int64_t slot) {
   const auto& sampler = epoch.sampler;
-  const int64_t position = sampler.position(place);
+  const int64_t position = sampler.position(number);
   if (!options_.shuffle) {
-    return load_image(epoch, place, position, images, slot) ? epoch.order[position] : left_out;
+    return load_image(epoch, number, position, images, slot) ? epoch.order[position] : left_out;
   }
   const int64_t slots = sampler.slots();
   for (int64_t i = 0; i < slots; ++i) {
-    const int64_t from = (place + i) % slots;
+    const int64_t from = (number + i) % slots;
     if (load_image(epoch, from, position, images, slot)) {
       return epoch.order[sampler.position(from)];
     }
@@ -34,8 +34,8 @@ int64_t SlotFiller::fill(const Epoch& epoch, int64_t place, const torch::Tensor&
   throw_unusable();
 }
 
-/// Loads the image of place `from` with the random crop and flip of `position`; false if it is
-/// broken.
+/// Loads image number `from` of this rank's epoch with the random crop and flip of `position`;
+/// false if it is broken.
 bool SlotFiller::load_image(const Epoch& epoch, int64_t from, int64_t position,
                             const torch::Tensor& images, int64_t slot) {
   const int64_t image = epoch.order[epoch.sampler.position(from)];

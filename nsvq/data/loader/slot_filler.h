@@ -13,19 +13,19 @@
 
 namespace nsvq {
 
-/// An epoch's number, its images in the order of use, and how they are dealt.
+/// An epoch's number, its images in the order of use, and their assignment to ranks and batches.
 struct Epoch {
   int64_t number = 0;
-  std::vector<int64_t> order;  ///< by position; of a source read in order, this rank's only
+  std::vector<int64_t> order;  ///< by position; only this rank's if the source is read in order
   Sampler sampler;
-  std::shared_ptr<ReadAhead> ahead;  ///< where a source is read in order
+  std::shared_ptr<ReadAhead> ahead;  ///< set if the source is read in order
 };
 
 /// Puts images into the slots of batches and remembers which ones are broken. Called from any
 /// thread.
 class SlotFiller {
  public:
-  /// In place of an image's index: the slot stays empty.
+  /// Instead of an image's index: the slot stays empty.
   static constexpr int64_t left_out = -1;
 
   SlotFiller(std::shared_ptr<const Source> source, const LoaderOptions& options);
@@ -34,10 +34,10 @@ class SlotFiller {
   /// asynchronous.
   torch::Tensor empty_batch(int64_t slots) const;
 
-  /// Fills images[slot], which is place `place` of this rank's epoch, and returns the index of its
-  /// image. In evaluation a broken image is left out. In training it is replaced by the next usable
-  /// image of this rank, a choice that does not depend on other slots.
-  int64_t fill(const Epoch& epoch, int64_t place, const torch::Tensor& images, int64_t slot);
+  /// Fills images[slot] with image number `number` of this rank's epoch and returns the image's
+  /// index. In evaluation a broken image is left out. In training it is replaced by the rank's next
+  /// usable image, a choice that does not depend on the remaining slots.
+  int64_t fill(const Epoch& epoch, int64_t number, const torch::Tensor& images, int64_t slot);
 
   /// Images found broken so far.
   int64_t broken() const;

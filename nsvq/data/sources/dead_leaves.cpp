@@ -114,7 +114,7 @@ Leaf draw_background(Random& random, const Palette& palette, int size) {
   return leaf;
 }
 
-/// The share of the pixel at (dx, dy) from the leaf's centre that the leaf covers: its signed
+/// The fraction of the pixel at (dx, dy) from the leaf's centre that the leaf covers: its signed
 /// distance to the outline plus 0.5, clamped to [0, 1].
 float coverage(const Leaf& leaf, float dx, float dy) {
   const float u = dx * leaf.ux + dy * leaf.uy;

@@ -24,14 +24,14 @@ bool is_new(const fs::path& folder, std::set<fs::path>& seen) {
   return !error && seen.insert(real).second;
 }
 
-/// What lies below a folder.
+/// The files below a folder.
 struct Listing {
   std::vector<std::string> images;  // paths within the folder
   PassedOver others;
 };
 
-/// Adds the files of one folder to the listing and returns the folders in it. One that cannot be
-/// read is named itself: its parent could.
+/// Adds the files of one folder to the listing and returns its subfolders. Throws UserError naming
+/// the folder if it cannot be read.
 std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, Listing& listing) {
   std::vector<fs::path> folders;
   std::error_code error;

@@ -23,7 +23,7 @@ class FolderSource : public Source {
   std::vector<std::string> classes() const override { return classes_.names; }
   Image load(int64_t index) const override;
 
-  /// The files of the folder that are no images to read.
+  /// Files in the folder that are not read as images.
   const PassedOver& passed_over() const { return passed_over_; }
 
  private:

@@ -1,18 +1,22 @@
 #include "nsvq/data/sources/image_names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <initializer_list>
 #include <iterator>
 #include <set>
+#include <system_error>
 #include <utility>
 
-#include "nsvq/io/images/unread_image.h"
-
+#include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/images/image.h"
 
 namespace nsvq {
 
 namespace {
+
+constexpr int64_t kLongestClassNumber = 100;  // bytes of a .cls entry
 
 bool ends_with(std::string_view name, std::string_view ending) {
   if (name.size() < ending.size()) return false;
@@ -32,6 +36,13 @@ bool ends_in_any(std::string_view path, std::initializer_list<std::string_view> 
 std::string first_folder(const std::string& key) {
   const size_t slash = key.find('/');
   return slash == std::string::npos ? "" : key.substr(0, slash);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 }  // namespace
@@ -97,10 +108,34 @@ FolderClasses folder_classes(const std::vector<std::string>& keys) {
   classes.labels.reserve(keys.size());
   for (const auto& key : keys) {
     const std::string folder = first_folder(key);
-    const auto place = std::lower_bound(names.begin(), names.end(), folder) - names.begin();
-    classes.labels.push_back(folder.empty() ? -1 : place);
+    const auto number = std::lower_bound(names.begin(), names.end(), folder) - names.begin();
+    classes.labels.push_back(folder.empty() ? -1 : number);
   }
   return classes;
+}
+
+std::string plain_name(std::string_view name) {
+  while (name.starts_with("./")) name.remove_prefix(2);
+  return std::string(name);
+}
+
+std::string_view without_ending(std::string_view name) { return name.substr(0, name.rfind('.')); }
+
+bool is_class_number_name(std::string_view name) { return plain_ending(name) == ".cls"; }
+
+void check_class_number_size(int64_t size, const std::string& name) {
+  if (size <= kLongestClassNumber) return;
+  throw UserError("{}: expected a class number, found {} bytes", name, size);
+}
+
+int64_t parse_class_number(std::span<const std::byte> contents, const std::string& name) {
+  const auto text = trimmed({reinterpret_cast<const char*>(contents.data()), contents.size()});
+  int64_t label = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || label < 0) {
+    throw UserError("{}: expected a class number, found {}", name, quote(text));
+  }
+  return label;
 }
 
 }  // namespace nsvq

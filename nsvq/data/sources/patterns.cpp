@@ -1,10 +1,12 @@
 #include "nsvq/data/sources/patterns.h"
 
+#include <fmt/ranges.h>
 #include <glob.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <system_error>
@@ -30,7 +32,7 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return value;
 }
 
-/// What a user wrote, and how many paths it may stand for.
+/// The user's text and the most paths that it may expand to.
 struct Pattern {
   std::string_view text;
   int64_t most_paths;
@@ -84,7 +86,7 @@ bool exists(const std::filesystem::path& path) {
 
 std::vector<std::string> expand(std::string_view pattern, const Pattern& whole, int depth);
 
-/// What a pair of braces stands for.
+/// The texts that a pair of braces expands to.
 std::vector<std::string> expand_members(std::string_view inside, const Pattern& whole, int depth) {
   if (auto range = expand_range(inside, whole); !range.empty()) return range;
   const auto members = split_list(inside);
@@ -101,7 +103,8 @@ std::vector<std::string> expand_members(std::string_view inside, const Pattern& 
   return expanded;
 }
 
-/// A part of the pattern `whole`, `depth` braces deep. The cap is tested before the paths are made.
+/// Expands a piece of the pattern `whole`, `depth` braces deep. The limit is checked before the
+/// paths are made.
 std::vector<std::string> expand(std::string_view pattern, const Pattern& whole, int depth) {
   if (depth > deepest_braces)
     throw UserError("braces nested too deep in {}", quote(whole.text, longest_shown));
@@ -176,6 +179,26 @@ std::vector<std::filesystem::path> expand_paths(const std::string& patterns) {
     }
   }
   return paths;
+}
+
+std::string home_path(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  const bool at_home = path == "~" || path.starts_with("~/");
+  return home != nullptr && at_home ? home + path.substr(1) : path;
+}
+
+std::string change_source(const std::string& source,
+                          const std::function<std::string(const std::string&)>& change) {
+  if (source.starts_with("builtin:") || source.starts_with("pipe:")) return source;
+  if (std::error_code ignored; std::filesystem::exists(source, ignored)) return change(source);
+  std::vector<std::string> changed;
+  for (const auto& part : split_list(source)) {
+    const bool begins_in_braces = part.starts_with('{');
+    for (const auto& path : begins_in_braces ? expand_braces(part) : std::vector{part}) {
+      changed.push_back(change(path));
+    }
+  }
+  return fmt::format("{}", fmt::join(changed, ","));
 }
 
 }  // namespace nsvq

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +21,14 @@ std::vector<std::string> split_list(std::string_view text);
 /// of a wildcard are sorted. Throws UserError naming a path that does not exist or a wildcard
 /// without a match.
 std::vector<std::filesystem::path> expand_paths(const std::string& patterns);
+
+/// A path whose leading `~` is replaced by the user's home folder ($HOME), as shells do outside
+/// quotes and not after `=`.
+std::string home_path(const std::string& path);
+
+/// A source with each of its paths changed. It may be a list with commas and braces, or no path at
+/// all (builtin:...).
+std::string change_source(const std::string& source,
+                          const std::function<std::string(const std::string&)>& change);
 
 }  // namespace nsvq

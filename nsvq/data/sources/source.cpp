@@ -13,15 +13,14 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/builtin_source.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/folder_source.h"
 #include "nsvq/data/sources/image_names.h"
-#include "nsvq/data/sources/joined_source.h"
 #include "nsvq/data/sources/patterns.h"
 #include "nsvq/data/sources/tar_source.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/data/streams/pipe_source.h"
 #include "nsvq/io/files/sha256.h"
-#include "nsvq/io/images/unread_image.h"
 
 namespace nsvq {
 
@@ -40,9 +39,8 @@ bool is_shard(const fs::path& path) { return is_shard_name(path.filename().strin
 
 bool is_image(const fs::path& path) { return is_image_name(path.filename().string()); }
 
-/// The log of broken images of what `spec` names: one for all sources that are open at a time, such
-/// as the training and the validation images of a run on one folder. `first` tells whether there
-/// was none before.
+/// The log of broken images for what `spec` names, shared by all sources that are open at the same
+/// time, such as training and validation images of a run on one folder. `first`: it is new.
 std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<BrokenLog>> logs;
@@ -61,7 +59,7 @@ void log_passed_over(const std::string& where, const PassedOver& others) {
       advice.empty() ? "" : "; " + advice);
 }
 
-/// `announce` says which files are passed over.
+/// `announce`: logs which files are passed over.
 std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
                                     bool announce) {
   auto source = std::make_unique<FolderSource>(folder, limits);
@@ -96,7 +94,6 @@ std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std
                   odd->string(), kImageEndings, kShardEndings);
 }
 
-/// `announce` says which files are passed over.
 std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& limits,
                                  bool announce) {
   if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
@@ -109,7 +106,7 @@ std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& lim
 std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& limits,
                                      bool announce) {
   std::vector<JoinedSource::Part> parts;
-  std::map<std::string, int> folders;  // how often each name came so far
+  std::map<std::string, int> folders;  // name -> how many sources had it so far
   for (const auto& item : sources.items) {
     std::string prefix;
     if (is_folder(item)) {
@@ -128,7 +125,48 @@ std::unique_ptr<Source> open_pipes(const Sources& sources, const ImageLimits& li
   return std::make_unique<PipeSource>(commands_of(sources), limits, Retries{.times = retries});
 }
 
+template <typename Load>
+bool is_readable(const Load& load, const std::function<void(const Image&)>& use) {
+  try {
+    const Image image = load();
+    if (use) use(image);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+/// Each shard is read once, from its first image of interest to its last.
+std::optional<int64_t> first_in_shards(const SequentialShards& shards,
+                                       std::span<const int64_t> images,
+                                       const std::function<void(const Image&)>& use) {
+  const auto& starts = shards.shard_starts();
+  std::optional<int64_t> found;
+  while (!images.empty() && !found) {
+    const auto next = std::ranges::upper_bound(starts, images.front());
+    const auto here = images.first(std::ranges::lower_bound(images, *next) - images.begin());
+    const auto visit = [&](int64_t index, const std::vector<std::byte>& bytes) {
+      if (!std::ranges::binary_search(here, index)) return true;
+      if (is_readable([&] { return shards.decode(index, bytes); }, use)) found = index;
+      return !found;
+    };
+    shards.read(next - starts.begin() - 1, here.front(), here.back() + 1, visit, {});
+    images = images.subspan(here.size());
+  }
+  return found;
+}
+
 }  // namespace
+
+void BrokenLog::report(int64_t image, std::string_view why) {
+  const std::lock_guard lock(mutex_);
+  if (known_.size() > most_named || !known_.insert(image).second) return;
+  if (known_.size() <= most_named) {
+    log("skipping a broken image: {}", why);
+  } else {
+    log("more than {} images are broken; the others are skipped without a line each", most_named);
+  }
+}
 
 std::string keys_sha256(const Source& source) {
   Sha256 hash;
@@ -153,6 +191,14 @@ std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& l
   }
   source->set_broken_log(broken);
   return source;
+}
+
+std::optional<int64_t> first_readable(const Source& source, const std::vector<int64_t>& images,
+                                      const std::function<void(const Image&)>& use) {
+  if (const auto* shards = source.shards()) return first_in_shards(*shards, images, use);
+  const auto found = std::ranges::find_if(
+      images, [&](int64_t index) { return is_readable([&] { return source.load(index); }, use); });
+  return found == images.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace nsvq

@@ -2,11 +2,9 @@
 
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/data/sources/class_number.h"
-#include "nsvq/io/formats/tar_index.h"
+#include "nsvq/data/sources/image_names.h"
 
 namespace nsvq {
 
@@ -22,13 +20,11 @@ std::string joined(const std::vector<std::filesystem::path>& paths) {
 
 TarSource::TarSource(const std::vector<std::filesystem::path>& shards, const ImageLimits& limits)
     : paths_(shards), limits_(limits) {
-  auto known = load_tar_index(shards);
   shards_.reserve(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {
-    shards_.emplace_back(shards[i], std::move(known[i]));
+    shards_.emplace_back(shards[i]);
     add_shard(static_cast<int32_t>(i));
   }
-  save_tar_index(shards, shards_);
   if (entries_.empty()) {
     const auto others = passed_over_.text();
     throw UserError(

@@ -22,18 +22,18 @@ class TarSource : public Source {
   int64_t size() const override { return std::ssize(entries_); }
   std::string key(int64_t index) const override { return keys_.at(index); }
   int64_t label(int64_t index) const override;
-  /// None if any image has a class number of its own.
+  /// Empty if any image has a class number of its own.
   std::vector<std::string> classes() const override;
   Image load(int64_t index) const override;
 
-  /// Images among the entries that are of a format that is not read.
+  /// Image entries of formats that are not read.
   const PassedOver& passed_over() const { return passed_over_; }
 
  private:
   struct Entry {
     int32_t shard;
-    int32_t image;       // its position among the shard's entries
-    int32_t class_file;  // position of its .cls entry, or -1
+    int32_t image;       // index among the shard's entries
+    int32_t class_file;  // index of its .cls entry, or -1
   };
 
   void add_shard(int32_t shard);

@@ -25,7 +25,7 @@ bool is_number_range(std::string_view inside) {
          parse_decimal(inside.substr(dots + 2));
 }
 
-/// The position after the braces that open at `open`, if they are to be expanded; else `open`.
+/// The position after the braces that open at `open` if they are expanded, else `open`.
 size_t end_of_pattern(std::string_view command, size_t open) {
   if (open > 0 && command[open - 1] == '$') return open;
   int depth = 0;
@@ -87,10 +87,8 @@ std::vector<std::string> commands_of(const Sources& sources) {
   std::vector<std::string> all;
   for (const auto& item : sources.items) {
     if (!is_pipe(item)) {
-      throw UserError(
-          "{} stands beside pipe: sources, which can be joined with others of their "
-          "kind only",
-          quote(item, 200));
+      throw UserError("{} stands beside pipe: sources, which can only be joined with pipe: sources",
+                      quote(item, 200));
     }
     const auto command = item.substr(kPipe.size());
     if (command.find_first_not_of(" \t\n") == std::string::npos) {

@@ -5,8 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/class_number.h"
-#include "nsvq/io/files/index_cache.h"
+#include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/formats/piped_tar.h"
 
 namespace nsvq {
@@ -14,15 +13,15 @@ namespace nsvq {
 namespace {
 
 [[noreturn]] void fail_unlisted(const std::string& command, size_t unlisted, size_t all) {
-  if (index_cache_folder().empty()) {
+  if (pipe_index_file(command).empty()) {
     throw UserError(
-        "{}: the list of its images is kept in the index cache, and there is none; unset "
-        "NSVQ_INDEX_CACHE or set it to a folder",
+        "{}: no cache folder for the list of its images; set XDG_CACHE_HOME or HOME and run `nsvq "
+        "images index`",
         shown_command(command));
   }
   throw UserError(
-      "{}: the images of {} of {} commands are not counted yet; run `nsvq index` once with the "
-      "same 'pipe:...'",
+      "{}: the images of {} of {} commands are not counted yet; run `nsvq images index` once with "
+      "the same 'pipe:...'",
       shown_command(command), unlisted, all);
 }
 
@@ -70,15 +69,15 @@ void PipeSource::require_listed(int64_t shard, int64_t index, const std::string&
   if (index < starts_[shard + 1] && images_[index].name == name && images_[index].bytes == bytes)
     return;
   throw RunError(
-      "{}: writes other images than when they were counted ({} of {} bytes is new); "
-      "run `nsvq index --again`",
+      "{}: writes different images than when they were counted ({} of {} bytes is new); "
+      "run `nsvq images index --again`",
       shown_command(commands_[shard]), quote(name), bytes);
 }
 
 void PipeSource::read(int64_t shard, int64_t first, int64_t end, const Take& take,
                       const std::stop_token& stop) const {
   retry_command(retries_, stop, [&] {
-    // What was handed over before a failure is not handed over again.
+    // Images handed over before a failure are not handed over again.
     read_once(
         shard, first, end,
         [&](int64_t index, std::vector<std::byte> bytes) {
@@ -98,7 +97,7 @@ void PipeSource::read_once(int64_t shard, int64_t first, int64_t end, const Take
     if (!is_image_name(entry.name)) return true;
     require_listed(shard, index, entry.name, entry.size);
     if (index >= first) {
-      // One that is too large is not decoded either.
+      // Without contents for an image that is too large: decode refuses it.
       const bool fits = static_cast<uint64_t>(entry.size) <= limits_.file_bytes;
       wanted = take(index, fits ? contents() : std::vector<std::byte>());
     }
@@ -108,7 +107,7 @@ void PipeSource::read_once(int64_t shard, int64_t first, int64_t end, const Take
   if (!wanted || index >= end) return;
   throw RunError(
       "{}: writes fewer images than when they were counted ({}, {} then); run "
-      "`nsvq index --again`",
+      "`nsvq images index --again`",
       shown_command(commands_[shard]), index - starts_[shard], starts_[shard + 1] - starts_[shard]);
 }
 
@@ -128,7 +127,7 @@ Image PipeSource::load(int64_t index) const {
   return decode(index, bytes);
 }
 
-/// Whoever asks for an image most often asks for the next one too. The caller holds mutex_.
+/// Reads ahead, since callers mostly ask for images in order. The caller holds mutex_.
 void PipeSource::fill_recent(int64_t index) const {
   constexpr int64_t most_images = 1024;
   constexpr size_t most_bytes = size_t{1} << 28;

@@ -10,15 +10,14 @@
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/data/streams/pipe_index.h"
-#include "nsvq/data/streams/retry.h"
 
 namespace nsvq {
 
-/// The images in tar archives that shell commands write, one archive a command, in the order of the
-/// commands. What is in them must have been listed before (`nsvq index`), so that their number and
-/// names are known; where a command writes others, reading ends by a RunError.
+/// The images in tar archives that shell commands write, one archive per command, in the order of
+/// the commands. `nsvq images index` must have listed them before, so that their number and names
+/// are known; if a command writes different images, reading throws RunError.
 ///
-/// `load` runs a command up to the image, and keeps some of those that follow for the next calls.
+/// `load` runs a command up to the image and keeps some of the following images for the next calls.
 class PipeSource : public Source, public SequentialShards {
  public:
   explicit PipeSource(std::vector<std::string> commands, const ImageLimits& limits = {},
@@ -27,7 +26,7 @@ class PipeSource : public Source, public SequentialShards {
   int64_t size() const override { return starts_.back(); }
   std::string key(int64_t index) const override { return keys_.at(index); }
   int64_t label(int64_t index) const override;
-  /// None if any image has a class number of its own.
+  /// Empty if any image has a class number of its own.
   std::vector<std::string> classes() const override;
   Image load(int64_t index) const override;
   const SequentialShards* shards() const override { return this; }
@@ -45,8 +44,8 @@ class PipeSource : public Source, public SequentialShards {
   void fill_recent(int64_t index) const;
 
   std::vector<std::string> commands_;
-  std::vector<int64_t> starts_;     // the first image of each command, and the number of images
-  std::vector<PipedImage> images_;  // of all commands
+  std::vector<int64_t> starts_;  // index of each command's first image, then the number of images
+  std::vector<PipedImage> images_;  // all commands' images
   std::vector<std::string> keys_;
   FolderClasses classes_;
   bool numbered_ = false;  // whether an image has a class number of its own

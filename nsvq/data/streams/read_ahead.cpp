@@ -10,7 +10,8 @@ namespace nsvq {
 namespace {
 
 constexpr int64_t kMostAhead = 256;  // images read before they are due, beside the shuffle buffer
-constexpr int64_t kKeptSlots = 64;   // in place of broken images those of the next slots are used
+constexpr int64_t kKeptSlots =
+    64;  // used slots kept, since images of later slots replace broken ones
 
 }  // namespace
 
@@ -21,8 +22,8 @@ ReadAhead::ReadAhead(std::shared_ptr<const Source> source, StreamPlan plan, int6
       first_slot_(first_slot),
       states_(plan_.images.size(), State::ahead),
       wanted_(first_slot) {
-  // As many as there are parts read side by side: with fewer, one might wait for room while
-  // another part holds what is due.
+  // One thread per part that is read concurrently: with fewer, a thread might wait for room while
+  // the image needed next is in a part that no thread reads.
   const auto threads = std::min<size_t>(StreamPlan::kStreams, plan_.parts.size());
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
@@ -46,7 +47,7 @@ void ReadAhead::work() {
       shards_.read(
           part.shard, part.first + (first - slots), part.end,
           [&](int64_t image, std::vector<std::byte> bytes) {
-            return take(*number, image, std::move(bytes));
+            return hold(*number, image, std::move(bytes));
           },
           stop_.get_token());
     }
@@ -63,14 +64,14 @@ std::optional<size_t> ReadAhead::next_part() {
   return next_part_++;
 }
 
-/// Waits until there is room for an image that was read; false: reading is to end.
-bool ReadAhead::take(size_t part, int64_t image, std::vector<std::byte> bytes) {
+/// Waits until there is room for an image that was read; false: stop reading.
+bool ReadAhead::hold(size_t part, int64_t image, std::vector<std::byte> bytes) {
   const int64_t at = plan_.first[part] + image - plan_.parts[part].first;
   const int64_t slot = plan_.slot[at];
   std::unique_lock lock(mutex_);
   if (slot < first_slot_) return !stop_.stop_requested();
   const auto due = [&] {
-    return plan_.place[at] < wanted_ + plan_.buffer + kMostAhead || failure_;
+    return plan_.read_at[at] < wanted_ + plan_.buffer + kMostAhead || failure_;
   };
   if (!changed_.wait(lock, stop_.get_token(), due) || failure_) return false;
   held_[slot] = {std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
@@ -85,7 +86,7 @@ Image ReadAhead::load(int64_t slot) {
   return bytes ? shards_.decode(image, *bytes) : source_->load(image);
 }
 
-/// Null if they are held no longer.
+/// Null if they were released.
 std::shared_ptr<const std::vector<std::byte>> ReadAhead::bytes_of(int64_t slot) {
   if (slot < first_slot_) return nullptr;
   std::unique_lock lock(mutex_);
@@ -103,7 +104,7 @@ std::shared_ptr<const std::vector<std::byte>> ReadAhead::bytes_of(int64_t slot) 
 
 /// The caller holds mutex_.
 void ReadAhead::release_used() {
-  // One that is known to be broken is never asked for.
+  // Images known to be broken are never requested.
   const int64_t long_past = wanted_ - plan_.buffer - kMostAhead;
   for (auto one = held_.begin(); one != held_.end() && one->first < wanted_ - kKeptSlots;) {
     if (one->second.used || one->first < long_past) {

@@ -17,18 +17,18 @@
 
 namespace nsvq {
 
-/// Reads a source that cannot seek by a plan, with threads of its own, and holds what is to be used
-/// soon, as encoded bytes.
+/// Reads a source that cannot seek, following a plan, with threads of its own, and buffers the
+/// images that are needed soon, as encoded bytes.
 class ReadAhead {
  public:
-  /// Images of slots before `first_slot` are not needed: shards that hold no others are not read.
+  /// Skips slots before `first_slot`: shards that are only needed for them are not read.
   ReadAhead(std::shared_ptr<const Source> source, StreamPlan plan, int64_t first_slot);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// The image of a slot. Slots are best asked for in order, by one or several threads; one that is
-  /// held no longer is read again by itself. Throws UserError if it cannot be decoded, RunError if
+  /// The image of a slot. Slots should be requested in order, by one or several threads; an image
+  /// that was released is read again alone. Throws UserError if it cannot be decoded, RunError if
   /// it cannot be read, or after `stop`.
   Image load(int64_t slot);
   /// Ends the reading, from any thread.
@@ -43,7 +43,7 @@ class ReadAhead {
 
   void work();
   std::optional<size_t> next_part();
-  bool take(size_t part, int64_t image, std::vector<std::byte> bytes);
+  bool hold(size_t part, int64_t image, std::vector<std::byte> bytes);
   std::shared_ptr<const std::vector<std::byte>> bytes_of(int64_t slot);
   void release_used();
 
@@ -56,8 +56,8 @@ class ReadAhead {
   std::mutex mutex_;                     // guards the members below
   std::condition_variable_any changed_;  // notified when any of them changes
   std::map<int64_t, Held> held_;         // by slot
-  std::vector<State> states_;            // of slots
-  int64_t wanted_ = 0;                   // after the last slot that was asked for
+  std::vector<State> states_;            // by slot
+  int64_t wanted_ = 0;                   // one more than the last slot requested
   size_t next_part_ = 0;
   std::exception_ptr failure_;
 

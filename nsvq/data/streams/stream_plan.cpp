@@ -10,7 +10,7 @@ namespace nsvq {
 
 namespace {
 
-/// The first image of the rank's stretch.
+/// Position of the rank's first image in the sequence of all images.
 int64_t stretch_start(Sampler sampler) {
   int64_t start = 0;
   for (const int rank = std::exchange(sampler.rank, 0); sampler.rank < rank; ++sampler.rank) {
@@ -19,27 +19,27 @@ int64_t stretch_start(Sampler sampler) {
   return start;
 }
 
-/// The shards of the epoch, cut to the rank's stretch of images.
+/// The shards of the epoch, cut to the rank's images.
 std::vector<ShardPart> choose_parts(const std::vector<int64_t>& starts, const Sampler& sampler,
                                     int64_t epoch) {
   Sampler shards = sampler;
   shards.images = std::ssize(starts) - 1;
   const int64_t from = stretch_start(sampler), to = from + sampler.slots();
   std::vector<ShardPart> parts;
-  int64_t row = 0;  // images in the shards before
+  int64_t before = 0;  // images in the shards before
   for (const int64_t shard : shards.order(epoch)) {
     const int64_t first = std::min(starts[shard], sampler.images);
     const int64_t size = std::min(starts[shard + 1], sampler.images) - first;
-    const ShardPart part{shard, first + std::clamp<int64_t>(from - row, 0, size),
-                         first + std::clamp<int64_t>(to - row, 0, size)};
+    const ShardPart part{shard, first + std::clamp<int64_t>(from - before, 0, size),
+                         first + std::clamp<int64_t>(to - before, 0, size)};
     if (part.size() > 0) parts.push_back(part);
-    row += size;
+    before += size;
   }
   return parts;
 }
 
-/// Positions in `place` and `slot` in the order of reading: one image of each of `streams` parts in
-/// turn; a part that ends is followed by the next one.
+/// Indices into `read_at` and `slot` in the order of reading: one image of each of `streams` parts
+/// in turn; when a part ends, the next one begins.
 std::vector<int64_t> reading_order(const StreamPlan& plan, size_t streams) {
   struct Stream {
     int64_t next, end;
@@ -62,7 +62,7 @@ std::vector<int64_t> reading_order(const StreamPlan& plan, size_t streams) {
   return order;
 }
 
-/// Each image that leaves the buffer is drawn from it, and the next one read takes its place.
+/// Draws each image at random from the buffer; the next image read replaces it there.
 std::vector<int64_t> shuffled(const std::vector<int64_t>& reading, int64_t buffer, Random random) {
   const int64_t count = std::ssize(reading);
   const int64_t held = std::min(buffer, count);
@@ -89,22 +89,22 @@ StreamPlan plan_stream(const std::vector<int64_t>& shard_starts, const Sampler& 
   plan.buffer = sampler.shuffle ? buffer : 1;
   plan.parts = choose_parts(shard_starts, sampler, epoch);
   int64_t count = 0;
-  std::vector<int64_t> image;  // at each position of `place` and `slot`
+  std::vector<int64_t> image;  // index in the source, by index into `read_at` and `slot`
   for (const auto& part : plan.parts) {
     plan.first.push_back(count);
     count += part.size();
     for (int64_t i = part.first; i < part.end; ++i) image.push_back(i);
   }
   const auto reading = reading_order(plan, sampler.shuffle ? StreamPlan::kStreams : 1);
-  constexpr uint64_t purpose = 0x62756666;  // apart from the seeds of images
+  constexpr uint64_t purpose = 0x62756666;  // makes it differ from the seeds of images
   const auto using_order =
       shuffled(reading, plan.buffer,
                Random(combine_seeds({sampler.seed, static_cast<uint64_t>(epoch),
                                      static_cast<uint64_t>(sampler.rank), purpose})));
-  plan.place.resize(count);
+  plan.read_at.resize(count);
   plan.slot.resize(count);
   for (int64_t i = 0; i < count; ++i) {
-    plan.place[reading[i]] = i;
+    plan.read_at[reading[i]] = i;
     plan.slot[using_order[i]] = i;
     plan.images.push_back(image[using_order[i]]);
   }
