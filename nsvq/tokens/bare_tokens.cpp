@@ -10,8 +10,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/npy.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/io/images/image_limits.h"
-#include "nsvq/io/processes/stream.h"
+#include "nsvq/io/images/image.h"
 
 namespace nsvq {
 
@@ -56,17 +55,17 @@ torch::Tensor read_raw_tokens(int64_t grid) {
   return tokens;
 }
 
-/// `tokens` are int64; of uint64 (`was_uint64`), those beyond its range became negative.
-void check_places(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
-                  const std::string& name) {
+/// `tokens` are int64; if they were uint64 (`was_uint64`), values beyond int64 became negative.
+void check_range(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
+                 const std::string& name) {
   const auto wrong = tokens.lt(0).logical_or(tokens.ge(codes));
   if (!wrong.any().item<bool>()) return;
-  const auto place = wrong.nonzero()[0];
-  const auto index = tokens.index({place[0], place[1], place[2]}).item<int64_t>();
-  throw UserError(
-      "{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}", name,
-      place[0].item<int64_t>(), place[1].item<int64_t>(), place[2].item<int64_t>(),
-      was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index), codes - 1);
+  const auto at = wrong.nonzero()[0];
+  const auto index = tokens.index({at[0], at[1], at[2]}).item<int64_t>();
+  throw UserError("{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}",
+                  name, at[0].item<int64_t>(), at[1].item<int64_t>(), at[2].item<int64_t>(),
+                  was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index),
+                  codes - 1);
 }
 
 }  // namespace
@@ -100,7 +99,7 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
   };
   check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
                      shown);
-  check_places(tokens, was_uint64, session.codes(), shown);
+  check_range(tokens, was_uint64, session.codes(), shown);
   return tokens;
 }
 

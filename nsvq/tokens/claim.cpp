@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <tuple>
@@ -21,17 +20,16 @@
 #include "nsvq/core/retry_interrupted.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/files/file_calls.h"
+#include "nsvq/io/formats/json.h"
 
 namespace nsvq {
 
 namespace fs = std::filesystem;
-using OwnerJson = nlohmann::ordered_json;
 
 namespace {
 
-/// Within which numbers of processes mean the same: this boot of this machine, and in it the
-/// container. Empty where the system does not say.
+/// The scope in which a process number is unique: this boot of this machine, and the container in
+/// it. Empty if the system does not tell.
 std::string machine() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -40,9 +38,8 @@ std::string machine() {
   return boot.empty() || error ? "" : boot + " " + processes.string();
 }
 
-/// When a process was started, in the system's ticks: another process of the same number has
-/// another time. None if there is no such process, or if it has ended and only its parent does not
-/// know yet.
+/// Start time of a process in the system's ticks, which distinguishes it from a later process with
+/// the same number. nullopt if there is no such process, or if it is a zombie.
 std::optional<int64_t> start_of_process(int64_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string text;
@@ -59,20 +56,20 @@ std::optional<int64_t> start_of_process(int64_t process) {
   return start;
 }
 
-/// A text that no other claim has.
+/// The text of a new claim's file; unique.
 std::string describe_owner() {
   static std::atomic<int64_t> claims{0};
-  const OwnerJson owner = {{"host", host_name()},
-                           {"pid", ::getpid()},
-                           {"machine", machine()},
-                           {"started", start_of_process(::getpid()).value_or(-1)},
-                           {"claim", claims++}};
-  return owner.dump(-1, ' ', false, OwnerJson::error_handler_t::replace) + "\n";
+  const Json owner = {{"host", host_name()},
+                      {"pid", ::getpid()},
+                      {"machine", machine()},
+                      {"started", start_of_process(::getpid()).value_or(-1)},
+                      {"claim", claims++}};
+  return owner.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Whether the owner was a process of this machine that is gone.
+/// Whether the owner was a process of this machine and has ended.
 bool is_gone(const std::string& owner) {
-  const auto json = OwnerJson::parse(owner, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(owner, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
   const auto here = machine();
   const auto is_number = [&](const char* name) {
@@ -95,7 +92,8 @@ fs::file_time_type time_of(const struct stat& info) {
       std::chrono::sys_time<std::chrono::nanoseconds>(since_1970));
 }
 
-/// Opened rather than asked by name: network file systems then ask the server, and not their cache.
+/// Opens the file instead of calling stat: a network file system then asks the server, not its
+/// cache.
 std::optional<FoundClaim> find_claim(const fs::path& file) {
   const Descriptor open = open_file(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat info {};
@@ -112,34 +110,34 @@ std::optional<FoundClaim> find_claim(const fs::path& file) {
   return FoundClaim{{text.data(), length}, time_of(info)};
 }
 
-/// Whether a power cut has taken the owner away, the file having its name but not its bytes. No
-/// living owner has such a file: it is written and closed before it gets its name
-/// (AtomicFile::commit_if_new), so that other machines that open it see the owner as well. Where
-/// the file system allows that moment, or a server loses what it has said to have, the owner may
-/// be alive; then two do the same work.
+/// Whether a power cut left the file with its name but without its bytes. No living owner has such
+/// a file: it is written and closed before it gets its name (AtomicFile::commit_if_new), so
+/// machines that open it see the owner. On file systems where commit_if_new has a moment with an
+/// empty file, or if a server loses acknowledged data, the owner may be alive; then two processes
+/// do the same work.
 bool is_lost(const std::string& owner) {
   return owner.find_first_not_of('\0') == std::string::npos;
 }
 
-/// A time in the future, which only a changed clock of the disk explains, must not block forever.
+/// A time in the future, after the disk's clock was changed, must not block forever: hence abs.
 bool is_abandoned(const FoundClaim& claim, const ClaimExpiry& expiry) {
   return is_lost(claim.owner) || is_gone(claim.owner) ||
          std::chrono::abs(expiry.now - claim.refreshed) > expiry.timeout;
 }
 
-/// Removes the claim of `owner`. Moved aside first: of several who found it abandoned, the second
-/// would otherwise remove the first one's new claim.
+/// Removes the claim of `owner`. Moves it aside first: if two processes found it abandoned, the
+/// second would remove the new claim of the first.
 void remove_abandoned(const fs::path& file, const std::string& owner) {
   static std::atomic<int64_t> removed{0};
   const auto aside =
       file.parent_path() / fmt::format(".{}.aside-{}-{}-{}", file.filename().string(), host_name(),
                                        ::getpid(), removed++);
   if (rename_file(file, aside) != 0) {
-    if (errno == ENOENT) return;  // someone else has
+    if (errno == ENOENT) return;  // another process was first
     fail_write(file, errno);
   }
   const auto moved = find_claim(aside);
-  // A newer claim goes back, unless a third one has been made by now.
+  // A newer claim is put back, unless a third one has been made by now.
   if (moved && moved->owner != owner) std::ignore = ::link(aside.c_str(), file.c_str());
   ::unlink(aside.c_str());
 }
@@ -191,7 +189,7 @@ void Claim::refresh(const std::stop_token& stop, std::chrono::milliseconds perio
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     stopped_.wait_for(lock, stop, period, [] { return false; });
-    // By descriptor: a claim that someone else has made in the meantime is not ours to refresh.
+    // By descriptor, so that a newer claim of another process is not refreshed.
     if (refreshed_) ::futimens(refreshed_.get(), nullptr);
   }
 }

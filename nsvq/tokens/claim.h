@@ -8,36 +8,35 @@
 #include <string>
 #include <thread>
 
-#include "nsvq/io/files/descriptor.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
-/// When a claim is free again although its file is still there. Times are those that the file
-/// system gives to files, so that clocks of different machines are never compared.
+/// When a claim whose file still exists expires. Times are the file system's, so that clocks of
+/// different machines are never compared.
 struct ClaimExpiry {
   std::filesystem::file_time_type now;
   std::chrono::seconds timeout;
 };
 
-/// The time at which the file system of `folder` says a file is modified now. Throws RunError.
+/// The file system's present time, as it stamps files in `folder`. Throws RunError.
 std::filesystem::file_time_type time_on_disk(const std::filesystem::path& folder);
 
-/// A piece of work that one of several processes has taken, on this machine or on others that share
-/// the disk: a file that names its owner. While the claim lives, a thread keeps the file's time of
-/// modification recent.
+/// Exclusive ownership of a piece of work, among processes of all machines that share the disk: a
+/// file that names its owner. While the claim lives, a thread keeps the file's modification time
+/// recent.
 ///
-/// A claim that was taken over from an owner who was only slow leaves two processes doing the same
-/// work; that must be harmless.
+/// If a claim of a slow owner expires, two processes do the same work; that must be harmless.
 class Claim {
  public:
-  /// None if another process has it. One whose owner ran on this machine and is gone is free at
-  /// once, and one that a power cut left empty; any other when it has not been refreshed for the
-  /// timeout. Throws RunError if the file cannot be written.
+  /// nullptr if another process has the claim. A claim is free at once if its owner ran on this
+  /// machine and has ended, or if a power cut left its file empty; otherwise once it has not been
+  /// refreshed for the timeout. Throws RunError if the file cannot be written.
   static std::unique_ptr<Claim> try_take(const std::filesystem::path& file,
                                          const ClaimExpiry& expiry);
-  /// Whether `try_take` would take it now.
+  /// Whether `try_take` would succeed now.
   static bool is_free(const std::filesystem::path& file, const ClaimExpiry& expiry);
-  /// Removes the file, if it is still this claim's.
+  /// Removes the file if it still names this owner.
   ~Claim();
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
@@ -50,7 +49,7 @@ class Claim {
   void refresh(const std::stop_token& stop, std::chrono::milliseconds period);
 
   std::filesystem::path file_;
-  std::string owner_;  ///< what the file says
+  std::string owner_;  ///< the file's text
   Descriptor refreshed_;
   std::mutex mutex_;
   std::condition_variable_any stopped_;

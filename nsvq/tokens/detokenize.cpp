@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws UserError for an index outside the codebook, which tokens of another model may have.
+/// Throws UserError for an index outside the codebook, as in tokens of a different model.
 void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path, bool other_model) {
   if (shard.tokens.numel() == 0) return;
   const int64_t largest = shard.tokens.max().item<int64_t>();
@@ -43,7 +43,7 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
   require_sound(folder, manifest, [&](const TokenShard& shard, const fs::path& path) {
     check_codes(shard, tokenizer->quantizer->codes(), path, other_model);
   });
-  // After the shards: what cannot be decoded at all gets no advice to do so.
+  // After the shards: there is no point in advice about tokens that cannot be decoded.
   if (!force && other_model) {
     throw UserError("{}: tokens of another model (sha256 {}..., this one has {}...){}",
                     folder.string(), manifest.settings.model_sha256.substr(0, 12),
@@ -57,7 +57,7 @@ void detokenize(
     int64_t batch_size, int64_t done,
     const std::function<void(const torch::Tensor&, const std::vector<std::string>&)>& use) {
   const torch::NoGradGuard no_grad;
-  int64_t images = 0, before = 0;  // of the current shard
+  int64_t images = 0, before = 0;  // images in all shards, and before the current one
   for (const auto& record : manifest.shards) images += record.images;
   Progress progress("detokenize", images, "images", 30, done);
   for (const auto& record : manifest.shards) {

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kMostUnwritten = 100;  // shards that are named one by one
 
-/// The shards of a folder by its numbers of images. Computed rather than listed: a damaged manifest
-/// may promise more of them than memory holds.
+/// The shards that a folder should have. Computed rather than listed: a damaged manifest may claim
+/// more shards than fit into memory.
 class ExpectedShards {
  public:
   explicit ExpectedShards(const TokenManifest& manifest) : size_(manifest.settings.shard_size) {
@@ -28,7 +28,7 @@ class ExpectedShards {
   }
 
   int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Images of the source, broken ones included, that a shard stands for.
+  /// Number of the source's images, broken ones included, that belong into a shard.
   int64_t images(int64_t number) const {
     const auto part = std::ranges::upper_bound(ends_, number) - ends_.begin();
     const int64_t before = (number - (part == 0 ? 0 : ends_[part - 1])) * size_;
@@ -42,11 +42,12 @@ class ExpectedShards {
   }
 
   int64_t size_;
-  std::vector<int64_t> images_, ends_;  // of each part: its images, the shards up to its end
+  std::vector<int64_t> images_,
+      ends_;  // per source: its images, the number of shards up to its end
 };
 
-/// The number of a shard by its name, if there is to be such a one.
-std::optional<int64_t> place_of(const ShardRecord& record, const ExpectedShards& expected) {
+/// The number in a shard's name; nullopt if the folder should have no such shard.
+std::optional<int64_t> number_of(const ShardRecord& record, const ExpectedShards& expected) {
   const auto number = token_shard_number(record.file);
   if (!number || record.file != token_shard_name(*number)) return std::nullopt;
   return *number < expected.count() ? number : std::nullopt;
@@ -59,7 +60,7 @@ struct Problems {
   void add(const std::string& name, const std::string& what) {
     found.push_back({name, fmt::format("{}: {}", (folder / name).string(), what)});
   }
-  /// Of the shards from the last one up to `number`, which comes next.
+  /// Adds the missing shards between the last one and `number`.
   void add_unwritten(int64_t number) {
     for (; next < number && unwritten < kMostUnwritten; ++next, ++unwritten) {
       add(token_shard_name(next), "has not been written yet");
@@ -67,7 +68,7 @@ struct Problems {
     unwritten += number - next;
     next = number;
   }
-  /// What concerns no single shard.
+  /// Adds problems of the folder as a whole.
   void add_rest(const TokenManifest& manifest, int64_t expected) {
     if (unwritten > kMostUnwritten) {
       add(kTokenManifest,
@@ -88,9 +89,10 @@ struct Problems {
   int64_t next = 0, unwritten = 0;
 };
 
-/// Throws UserError where the shard, sound by itself, does not belong at its place in the folder.
-void check_place(const TokenShard& shard, const TokenManifest& manifest, const ShardRecord& record,
-                 int64_t expected, const fs::path& path) {
+/// Throws UserError if an intact shard does not match the folder: in its number of images, or its
+/// classes.
+void check_shard_in_folder(const TokenShard& shard, const TokenManifest& manifest,
+                           const ShardRecord& record, int64_t expected, const fs::path& path) {
   const int64_t broken = std::ssize(record.broken);
   if (record.images + broken != expected) {
     throw UserError("{}: {} images and {} broken ones, where the source has {}", path.string(),
@@ -104,7 +106,7 @@ void check_place(const TokenShard& shard, const TokenManifest& manifest, const S
   }
 }
 
-/// The shards of a folder from the number `first` on.
+/// File names of a folder's shards from the number `first` on.
 std::set<std::string> shards_from(const fs::path& folder, int64_t first) {
   std::set<std::string> names;
   std::error_code ignored;
@@ -149,9 +151,8 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
                               const ShardRecord& record) {
   const auto path = folder / record.file;
   if (const auto damage = damage_of_shard(folder, record)) {
-    throw UserError(
-        "{} {}; `nsvq tokenize` (or `nsvq tokens merge`) with the same arguments writes it again",
-        path.string(), *damage);
+    throw UserError("{} {}; `nsvq tokenize` with the same arguments writes it again", path.string(),
+                    *damage);
   }
   auto shard = read_token_shard(path, settings.codes);
   const auto& tokens = shard.tokens;
@@ -167,8 +168,8 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
 std::optional<std::string> damage_of_record(const TokenManifest& manifest,
                                             const ShardRecord& record) {
   const ExpectedShards expected(manifest);
-  const auto number = place_of(record, expected);
-  if (!number) return "has no place among the shards";
+  const auto number = number_of(record, expected);
+  if (!number) return "is not a shard of this folder";
   const int64_t broken = std::ssize(record.broken), images = expected.images(*number);
   if (record.images == images - broken) return std::nullopt;
   return fmt::format("is recorded with {} images and {} broken ones, where the source has {}",
@@ -181,7 +182,7 @@ std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManife
   std::vector<const ShardRecord*> others;
   const ExpectedShards expected(manifest);
   for (const auto& record : manifest.shards) {
-    if (const auto number = place_of(record, expected)) {
+    if (const auto number = number_of(record, expected)) {
       records[*number] = &record;
     } else {
       others.push_back(&record);
@@ -193,7 +194,8 @@ std::vector<TokenProblem> check_tokens(const fs::path& folder, const TokenManife
     ++problems.next;
     try {
       const auto shard = read_checked_shard(folder, manifest.settings, *record);
-      check_place(shard, manifest, *record, expected.images(number), folder / record->file);
+      check_shard_in_folder(shard, manifest, *record, expected.images(number),
+                            folder / record->file);
       if (use) use(shard, folder / record->file);
     } catch (const UserError& error) {
       problems.found.push_back({record->file, error.what()});

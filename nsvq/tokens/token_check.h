@@ -11,19 +11,19 @@
 
 namespace nsvq {
 
-/// Bytes and sha256 of a shard; the rest is the caller's.
+/// A shard's file name, bytes and sha256; the caller adds its images.
 ShardRecord describe_shard(const std::filesystem::path& path);
-/// What is wrong with a shard's bytes ("is missing", ...), or nothing.
+/// What is wrong with a shard's bytes ("is missing", ...); nullopt if it is intact.
 std::optional<std::string> damage_of_shard(const std::filesystem::path& folder,
                                            const ShardRecord& record);
 
-/// A shard that is, in bytes, tokens, grid and number of images, what the manifest says. Throws
-/// UserError naming the file.
+/// Reads a shard and checks its bytes, tokens, grid and number of images against the manifest.
+/// Throws UserError naming the file.
 TokenShard read_checked_shard(const std::filesystem::path& folder, const TokenSettings& settings,
                               const ShardRecord& record);
 
-/// What is wrong with a record, whatever the shard's bytes: one of no shard that there is to be, or
-/// of another number of images.
+/// What is wrong with a record, without reading its shard: the folder has no shard of that number,
+/// or a different number of images belongs into it. nullopt if it is correct.
 std::optional<std::string> damage_of_record(const TokenManifest& manifest,
                                             const ShardRecord& record);
 
@@ -32,10 +32,11 @@ struct TokenProblem {
   std::string what;  ///< in one line that names it
 };
 
-/// For each sound shard and its path; a UserError that it throws is a problem of that shard.
+/// Called with each intact shard and its path; a UserError that it throws counts as that shard's
+/// problem.
 using UseShard = std::function<void(const TokenShard&, const std::filesystem::path&)>;
 
-/// What is wrong or missing in a folder, in order; nothing for one that is complete and sound.
+/// Everything wrong or missing in a folder, in order of shards; empty if it is complete and intact.
 std::vector<TokenProblem> check_tokens(const std::filesystem::path& folder,
                                        const TokenManifest& manifest, const UseShard& use = {});
 /// Throws UserError with the first problem.

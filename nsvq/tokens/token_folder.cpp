@@ -8,7 +8,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/folder_entries.h"
 #include "nsvq/core/log.h"
-#include "nsvq/io/files/no_room.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/lock.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_work.h"
 
@@ -18,13 +19,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws UserError if the folder holds what is not ours. A manifest that another worker has made
-/// meanwhile comes before all of that worker's other files.
+/// Throws UserError if the folder contains files of the user. If another worker has begun it
+/// meanwhile, its manifest is there before all its other files.
 void require_unused(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const auto name = entry.path().filename().string();
     const bool manifest_in_making = name.starts_with(fmt::format(".{}.tmp-", kTokenManifest));
-    if (name == ".lock" || manifest_in_making || fs::exists(folder / kTokenManifest)) continue;
+    if (name == kLockFile || manifest_in_making || fs::exists(folder / kTokenManifest)) continue;
     throw UserError("{}: contains other files and no {}; choose another folder for --out",
                     folder.string(), kTokenManifest);
   }
@@ -32,14 +33,14 @@ void require_unused(const fs::path& folder) {
 
 int64_t begin_of_part(int64_t shards, int64_t part, int64_t parts) { return shards * part / parts; }
 
-/// The own part from its beginning, others from their ends: their own workers come from the other
-/// side, so that all read consecutive images as long as possible.
+/// This worker's part from its beginning, then the remaining parts from their ends: their workers
+/// begin at the beginning, so that all read consecutive images as long as possible.
 std::vector<int64_t> order_of_work(int64_t shards, WorkPart part) {
   std::vector<int64_t> order;
   for (int64_t i = 0; i < part.count; ++i) {
-    const int64_t other = (part.number - 1 + i) % part.count;
-    const int64_t begin = begin_of_part(shards, other, part.count);
-    const int64_t end = begin_of_part(shards, other + 1, part.count);
+    const int64_t number = (part.number - 1 + i) % part.count;
+    const int64_t begin = begin_of_part(shards, number, part.count);
+    const int64_t end = begin_of_part(shards, number + 1, part.count);
     for (int64_t k = 0; k < end - begin; ++k) order.push_back(i == 0 ? begin + k : end - 1 - k);
   }
   return order;
@@ -69,18 +70,18 @@ void TokenFolder::begin(const TokenSettings& settings, const std::string& source
     if (create_token_manifest(path_, manifest_)) return;
   }
   manifest_ = read_token_manifest(path_);
-  if (const auto other = difference(settings, manifest_.settings)) {
+  if (const auto found = difference(settings, manifest_.settings)) {
     throw UserError(
         "{}: contains tokens made with other settings: {}; choose another folder for --out",
-        path_.string(), other->text);
+        path_.string(), found->text);
   }
-  auto& classes = manifest_.settings.classes;  // which earlier versions did not write
+  auto& classes = manifest_.settings.classes;  // earlier versions did not write them
   if (classes.empty()) classes = settings.classes;
 }
 
-/// Checksums of the `own` first shards in order; of the others, whether they are there.
+/// Compares checksums of the first `own` shards in order_; checks only the existence of the rest.
 void TokenFolder::check_shards(int64_t own) {
-  look();
+  refresh();
   std::set<int64_t> files;
   for (const auto& entry : entries_of(path_)) {
     const auto number = token_shard_number(entry.path().filename().string());
@@ -93,7 +94,7 @@ void TokenFolder::check_shards(int64_t own) {
   }
 }
 
-void TokenFolder::look() {
+void TokenFolder::refresh() {
   auto work = list_token_work(path_);
   recorded_ = std::move(work.recorded);
   claimed_ = std::move(work.claimed);
@@ -142,17 +143,17 @@ ClaimExpiry TokenFolder::expiry() const {
 std::optional<ShardTask> TokenFolder::take() try {
   return take_unclaimed();
 } catch (const RunError&) {
-  // Another worker may have completed the folder meanwhile, and removed what this one wrote to.
+  // Another worker may have completed the folder meanwhile and removed `.work`.
   return take_unclaimed();
 }
 
 std::optional<ShardTask> TokenFolder::take_unclaimed() {
-  look();
+  refresh();
   const auto numbers = unfinished();
   if (numbers.empty()) return std::nullopt;
   const auto now = expiry();
   const auto claimed_before = claimed_;
-  for (const bool claimed : {false, true}) {  // claims of others may be abandoned
+  for (const bool claimed : {false, true}) {  // claimed shards last: their claims may be abandoned
     for (const int64_t number : numbers) {
       if (claimed_before.contains(number) != claimed) continue;
       if (auto claim = try_claim(number, now)) {
@@ -164,11 +165,11 @@ std::optional<ShardTask> TokenFolder::take_unclaimed() {
   return std::nullopt;
 }
 
-/// None too if the shard turns out to be finished by now.
+/// nullptr also if the shard is finished by now.
 std::unique_ptr<Claim> TokenFolder::try_claim(int64_t number, const ClaimExpiry& expiry) {
   auto claim = Claim::try_take(shard_claim_path(path_, number), expiry);
   if (!claim) return nullptr;
-  look();
+  refresh();
   if (!recorded_.contains(number)) return claim;
   if (!damaged_.contains(number)) return nullptr;
   if (const auto damage = damage_of(number)) {

@@ -16,8 +16,6 @@ namespace nsvq {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Json = nlohmann::ordered_json;  // as written
-
 namespace {
 
 constexpr auto kFormat = "nsvq-tokens";
@@ -73,7 +71,7 @@ Json to_json(const TokenManifest& manifest) {
   return all;
 }
 
-/// A file beside the manifest: a name with a folder in it would lead elsewhere.
+/// Checks that a shard's name is a plain file name: one with a folder in it would lead elsewhere.
 std::string plain_name(const std::string& name) {
   if (name.empty() || name == ".." || name == "." || name.find('/') != std::string::npos) {
     throw UserError("{} is no name of a shard", quote(name));
@@ -87,7 +85,7 @@ ShardRecord shard_from_json(const json& shard) {
           shard.at("broken")};
 }
 
-/// What follows from the rest, and is there for other programs.
+/// Checks figures that follow from the rest and are written for other programs.
 void require_own_figures(const TokenManifest& manifest, const json& all) {
   const json own = to_json(manifest);
   for (const char* key : {"images", "broken", "dtype"}) {
@@ -129,7 +127,7 @@ TokenManifest from_json(const json& all) {
   }
   int64_t left = manifest.settings.images;
   for (const auto& part : all.at("data").value("joined", json::array())) {
-    // At most what is left of all: no sum is too large.
+    // At most the images left, so that no sum overflows.
     manifest.joined.push_back({part.at("source"),
                                whole_number(part.at("images"), "images of data.joined", 0, left),
                                part.at("keys_sha256")});
@@ -142,7 +140,7 @@ TokenManifest from_json(const json& all) {
   return manifest;
 }
 
-/// Manifests of earlier versions have no names, which says nothing about them.
+/// Manifests of earlier versions lack names of classes, which then count as equal.
 std::string compare_classes(const std::vector<std::string>& here,
                             const std::vector<std::string>& there) {
   if (here.empty() || there.empty() || here == there) return "";
@@ -155,12 +153,12 @@ std::string compare_classes(const std::vector<std::string>& here,
                      name(here), name(there));
 }
 
-/// Names of files need not be UTF-8; JSON must be.
+/// Replaces invalid UTF-8, which names of files may contain and JSON may not.
 std::string text_of(const Json& all) {
   return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// `read` of a file's JSON, with errors that name the file.
+/// Applies `read` to a file's JSON; errors name the file.
 template <typename Read>
 auto read_named(const fs::path& path, const Read& read) {
   const auto all = read_json(path);

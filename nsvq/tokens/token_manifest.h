@@ -8,17 +8,17 @@
 
 namespace nsvq {
 
-/// What the tokens of a folder depend on. Two folders of equal settings hold the same tokens.
+/// All that the tokens of a folder depend on: folders with equal settings contain equal tokens.
 struct TokenSettings {
   std::string model_sha256;  ///< tensors_sha256 of the model
   int64_t codes = 0;
-  int64_t grid_height = 0, grid_width = 0;    ///< of the tokens of an image
-  int64_t image_height = 0, image_width = 0;  ///< of an image after resizing and cropping
+  int64_t grid_height = 0, grid_width = 0;    ///< tokens of an image
+  int64_t image_height = 0, image_width = 0;  ///< pixels after resizing and cropping
   int64_t images = 0;                         ///< in the source, broken ones included
-  std::string keys_sha256;                    ///< of their names, a zero byte after each
+  std::string keys_sha256;                    ///< over their names, a zero byte after each
   int64_t shard_size = 0;                     ///< images of the source in a shard
-  int64_t batch_size = 0;  ///< convolutions of other batches may differ in the last bit
-  std::vector<std::string> classes = {};  ///< names by class number; empty if there are none
+  int64_t batch_size = 0;                     ///< with it the last bit of a convolution may change
+  std::vector<std::string> classes = {};      ///< names by class number; empty if there are none
 
   bool operator==(const TokenSettings&) const = default;
 };
@@ -34,7 +34,7 @@ struct ShardRecord {
   bool operator==(const ShardRecord&) const = default;
 };
 
-/// Images of one source within a folder that joins several.
+/// Images of one source in a folder that joins several: `nsvq tokens merge` of earlier versions.
 struct JoinedTokens {
   std::string source;
   int64_t images = 0;
@@ -46,10 +46,10 @@ struct JoinedTokens {
 /// manifest.json of a folder of tokens.
 struct TokenManifest {
   TokenSettings settings;
-  std::string source;                     ///< as it was given, for people
+  std::string source;                     ///< as the user gave it, for information
   bool complete = false;                  ///< whether `shards` are all there will be
   std::vector<ShardRecord> shards;        ///< in order
-  std::vector<JoinedTokens> joined = {};  ///< of `nsvq tokens merge`, else empty
+  std::vector<JoinedTokens> joined = {};  ///< empty for a single source
 
   bool operator==(const TokenManifest&) const = default;
 };
@@ -62,17 +62,17 @@ bool create_token_manifest(const std::filesystem::path& folder, const TokenManif
 /// Throws UserError naming the file.
 TokenManifest read_token_manifest(const std::filesystem::path& folder);
 
-/// A finished shard's part of the manifest as a file of its own. Reading throws UserError.
+/// A finished shard's record in a file of its own. Reading throws UserError.
 void write_shard_record(const std::filesystem::path& path, const ShardRecord& record);
 ShardRecord read_shard_record(const std::filesystem::path& path);
 
-/// A setting in which two folders differ.
+/// A setting that differs between two folders.
 struct TokenDifference {
   std::string text;         ///< "codes (32 here, 64 there)"
-  bool of_classes = false;  ///< whether it is that of the names of classes
+  bool of_classes = false;  ///< the setting is the names of classes
 };
 
-/// The first of them.
+/// The first setting that differs; nullopt if none does.
 std::optional<TokenDifference> difference(const TokenSettings& here, const TokenSettings& there);
 
 }  // namespace nsvq

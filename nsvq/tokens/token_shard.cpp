@@ -14,16 +14,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-torch::Tensor take(const TensorFile& file, const std::string& name, torch::ScalarType type,
-                   int64_t dimensions, const fs::path& path) {
+torch::Tensor checked_tensor(const TensorFile& file, const std::string& name,
+                             torch::ScalarType type, int64_t dimensions, const fs::path& path) {
   const auto found = file.tensors.find(name);
   if (found == file.tensors.end()) {
     throw UserError("{}: holds no tensor '{}'; is it a shard of tokens?", path.string(), name);
   }
   if (found->second.scalar_type() != type || found->second.dim() != dimensions) {
-    throw UserError("{}: tensor '{}' is of {} and {} dimensions, expected {} and {}", path.string(),
-                    name, torch::toString(found->second.scalar_type()), found->second.dim(),
-                    torch::toString(type), dimensions);
+    throw UserError("{}: tensor '{}' has type {} and {} dimensions, expected {} and {}",
+                    path.string(), name, torch::toString(found->second.scalar_type()),
+                    found->second.dim(), torch::toString(type), dimensions);
   }
   return found->second;
 }
@@ -31,11 +31,11 @@ torch::Tensor take(const TensorFile& file, const std::string& name, torch::Scala
 void check_range(const TokenShard& shard, int64_t codes, const fs::path& path) {
   const auto wrong = shard.tokens.lt(0).logical_or(shard.tokens.ge(codes));
   if (!wrong.any().item<bool>()) return;
-  const auto place = wrong.nonzero()[0];
-  const int64_t image = place[0].item<int64_t>();
+  const auto at = wrong.nonzero()[0];
+  const int64_t image = at[0].item<int64_t>();
   throw UserError("{}: image {} ({}) has the index {}, but the codes are 0 to {}", path.string(),
                   image, quote(shard.keys[image]),
-                  shard.tokens.index({place[0], place[1], place[2]}).item<int64_t>(), codes - 1);
+                  shard.tokens.index({at[0], at[1], at[2]}).item<int64_t>(), codes - 1);
 }
 
 }  // namespace
@@ -100,11 +100,11 @@ void write_token_shard(const fs::path& path, const TokenShard& shard, int64_t co
 TokenShard read_token_shard(const fs::path& path, int64_t codes) {
   const auto file = read_safetensors(path);
   TokenShard shard;
-  shard.tokens = take(file, "tokens", token_type(codes), 3, path).to(torch::kInt64);
+  shard.tokens = checked_tensor(file, "tokens", token_type(codes), 3, path).to(torch::kInt64);
   const int64_t images = shard.tokens.size(0);
-  const auto classes = take(file, "classes", torch::kInt64, 1, path);
+  const auto classes = checked_tensor(file, "classes", torch::kInt64, 1, path);
   shard.classes.assign(classes.data_ptr<int64_t>(), classes.data_ptr<int64_t>() + classes.numel());
-  shard.keys = split_keys(take(file, "keys", torch::kUInt8, 1, path), images);
+  shard.keys = split_keys(checked_tensor(file, "keys", torch::kUInt8, 1, path), images);
   if (std::ssize(shard.keys) != images || std::ssize(shard.classes) != images) {
     throw UserError("{}: {} images have {} keys and {} classes", path.string(), images,
                     shard.keys.size(), shard.classes.size());

@@ -26,9 +26,9 @@ class TokenStream {
   /// Encodes on options.device, which must be the model's device.
   TokenStream(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options);
 
-  /// Makes the next batch number `batch` of the source.
+  /// `next` continues with batch number `batch` of the source.
   void start(int64_t batch);
-  /// Empty at the end of the source. Throws if the latents are non-finite.
+  /// nullopt at the end of the source. Throws if the latents are non-finite.
   std::optional<TokenBatch> next();
 
  private:

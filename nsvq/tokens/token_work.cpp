@@ -22,8 +22,9 @@ namespace {
 constexpr auto kClaim = ".claim";
 constexpr auto kRecord = ".json";
 
-/// Names only, and those there are: another worker may remove the folder at any moment. Throws
-/// UserError for a link, behind which are files of others.
+/// Names of the files in the subfolder; errors end the list, since another worker may remove the
+/// folder at any moment. Throws UserError if the subfolder is a link, which may lead to the user's
+/// files.
 std::vector<fs::path> files_of_work(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -38,8 +39,8 @@ std::vector<fs::path> files_of_work(const fs::path& folder) {
   return files;
 }
 
-/// Whether a name is one that workers give: of a claim or record, of a claim that was moved aside,
-/// or of the file that tells the time (claim.h).
+/// Whether workers give this name: to a claim or record, to a claim that was moved aside, or to the
+/// file of time_on_disk (claim.h).
 bool is_of_work(const std::string& name) {
   const auto is_of_shard = [](const fs::path& file, const char* ending) {
     const auto number = token_shard_number(file.string());
@@ -84,7 +85,7 @@ void remove_token_work(const fs::path& folder, const ClaimExpiry& expiry) {
     }
   }
   remove_unfinished(folder / kTokenWork, {"tokens-"});
-  fs::remove(folder / kTokenWork, ignored);  // unless it holds a claim, or files of others
+  fs::remove(folder / kTokenWork, ignored);  // fails if it contains a claim or files of the user
   if (!held) remove_unfinished(folder, {"tokens-", kTokenManifest});
 }
 

@@ -16,18 +16,19 @@ inline constexpr auto kTokenWork = ".work";
 std::filesystem::path shard_claim_path(const std::filesystem::path& folder, int64_t number);
 std::filesystem::path shard_record_path(const std::filesystem::path& folder, int64_t number);
 
-/// Numbers of the shards that have one or the other. Throws UserError if the subfolder is a link.
+/// Numbers of the shards with a record or a claim.
 struct TokenWork {
   std::set<int64_t> recorded, claimed;
 };
+/// Throws UserError if the subfolder is a link.
 TokenWork list_token_work(const std::filesystem::path& folder);
 
-/// Removes what workers have left in the subfolder, the subfolder if it is empty then, and all
-/// unfinished files, but no claim that a worker still holds: then that worker has to. Throws
-/// UserError if the subfolder is a link.
+/// Removes workers' files in the subfolder, the subfolder if it is then empty, and all unfinished
+/// files. Claims that a worker still holds stay, for that worker to remove. Throws UserError if the
+/// subfolder is a link.
 void remove_token_work(const std::filesystem::path& folder, const ClaimExpiry& expiry);
 
-/// The manifest, with the shards that workers have recorded but not yet entered there. Throws
+/// The manifest with all recorded shards, including those that are not yet entered in it. Throws
 /// UserError.
 TokenManifest read_token_progress(const std::filesystem::path& folder);
 

@@ -115,7 +115,7 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
   while (true) {
     auto task = folder.take();
     if (!task && writing.valid()) {
-      writing.get();  // then `take` looks again
+      writing.get();  // `take` may find a shard afterwards
       continue;
     }
     if (!task && folder.finished()) break;

@@ -14,19 +14,18 @@ namespace nsvq {
 
 struct TokenizeOptions {
   std::filesystem::path out;
-  std::string source;         ///< the source's specification, for the manifest
+  std::string source;         ///< the source as the user gave it, for the manifest
   int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
   LoaderOptions loader;       ///< images in order, delivered on the model's device
-  WorkPart part;              ///< of the shards that this worker begins with
-  std::chrono::seconds claim_timeout{300};  ///< after which a silent worker's shard is free
+  WorkPart part;              ///< the shards that this worker begins with
+  std::chrono::seconds claim_timeout{300};  ///< after this time a silent worker's shard is free
 };
 
-/// Writes the tokens of all images of a source to a folder of shards with a manifest. If an earlier
-/// call with equal settings was interrupted, the missing shards are added. Other processes may do
-/// the same in the same folder at the same time, each making some of the shards; all return when
-/// the folder is complete. It is then byte for byte that of one uninterrupted call. Loading,
-/// encoding and writing run concurrently. Throws UserError if the folder contains other tokens or
-/// other files.
+/// Writes the tokens of all images of a source to a folder of shards with a manifest. Completes the
+/// folder of an interrupted call with equal settings. Several processes may fill the same folder at
+/// the same time, each making some of the shards; all return when it is complete. Its bytes are
+/// those of one uninterrupted call. Loading, encoding and writing run concurrently. Throws
+/// UserError if the folder contains tokens with different settings or any other files.
 TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> source,
                        const TokenizeOptions& options);
 

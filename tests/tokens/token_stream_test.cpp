@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kStreamImages = "builtin:dead-leaves?size=20&count=43";
 
-Config stream_config() {
+TokenizerConfig stream_config() {
   auto config = tiny_config();
   config.train.precision = "fp32";
   return config;
