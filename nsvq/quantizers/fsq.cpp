@@ -8,14 +8,12 @@ namespace nsvq {
 
 namespace {
 
-constexpr int64_t kMostFsqCodes = 16777216;  // as quantizer.codes
-
 int64_t product_of(const std::vector<int64_t>& levels) {
   int64_t product = 1;
   for (const int64_t level : levels) {
     product *= level;
-    if (product > kMostFsqCodes) {
-      throw UserError("quantizer.fsq.levels: their product is above {}; take fewer", kMostFsqCodes);
+    if (product > kMostCodes) {
+      throw UserError("quantizer.fsq.levels: their product is above {}; take fewer", kMostCodes);
     }
   }
   return product;

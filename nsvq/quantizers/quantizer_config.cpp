@@ -11,7 +11,7 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
   std::vector<Option> rows = {
       {"quantizer.type", &config.type, "quantizer, by its name (docs/quantizers.md)",
        Range::one_of(names_of(quantizer_kinds()))},
-      {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, 16777216)},
+      {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, kMostCodes)},
       {"quantizer.init", &config.init,
        "first values of the codebook: gaussian N(0, 1/d), uniform U(-1/K, 1/K), normal "
        "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",

@@ -9,6 +9,9 @@
 
 namespace nsvq {
 
+/// The largest codebook.
+inline constexpr int64_t kMostCodes = 16777216;
+
 /// Settings quantizer.* that all quantizers share. A member's own settings are a struct in its
 /// header, reached by `of<FsqConfig>()`.
 struct QuantizerConfig : MemberSettings {

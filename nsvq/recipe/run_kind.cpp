@@ -10,7 +10,7 @@ const std::vector<RunKindInfo>& run_kinds() {
       {RunKind::tokenizer,
        "tokenizer",
        "a tokenizer (nsvq train)",
-       {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift"},
+       {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift", "alarm"},
        kModelConfigKey},
       {RunKind::diffusion,
        "diffusion",
@@ -23,6 +23,11 @@ const std::vector<RunKindInfo>& run_kinds() {
 }
 
 const RunKindInfo& run_kind(RunKind kind) { return run_kinds().at(static_cast<size_t>(kind)); }
+
+bool is_loss_column(const std::string& name) {
+  return std::any_of(run_kinds().begin(), run_kinds().end(),
+                     [&](const auto& info) { return !info.loss.empty() && info.loss == name; });
+}
 
 RunKind kind_of_settings(const std::vector<YamlSetting>& settings) {
   const auto has_section = [&](const std::string& section) {

@@ -28,6 +28,9 @@ struct RunKindInfo {
 const std::vector<RunKindInfo>& run_kinds();
 const RunKindInfo& run_kind(RunKind kind);
 
+/// Whether this is the loss of a kind.
+bool is_loss_column(const std::string& name);
+
 /// The kind whose own section a run's settings have; without any, a tokenizer.
 RunKind kind_of_settings(const std::vector<YamlSetting>& settings);
 

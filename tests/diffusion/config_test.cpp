@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <set>
+#include <tuple>
 
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 
 namespace nsvq {
@@ -24,6 +29,42 @@ TEST(DiffusionConfig, EveryRecipeLoadsAndComesBack) {
     ++count;
   }
   EXPECT_EQ(count, 4);
+}
+
+/// The sections of a table, without those within them.
+std::set<std::string> sections_of(const OptionTable& table) {
+  std::set<std::string> sections;
+  for (const auto& row : table.rows) {
+    if (!row.section().empty()) sections.insert(row.key.substr(0, row.key.find('.')));
+  }
+  return sections;
+}
+
+TEST(RunKind, OwnSectionsAreThoseThatTheOtherTableLacks) {
+  TokenizerConfig tokenizer;
+  DiffusionConfig diffusion;
+  const auto ours = sections_of(option_table(tokenizer)),
+             theirs = sections_of(option_table(diffusion));
+  for (const auto& [kind, own, other] : {std::tuple{RunKind::tokenizer, ours, theirs},
+                                         std::tuple{RunKind::diffusion, theirs, ours}}) {
+    std::set<std::string> alone;
+    std::set_difference(own.begin(), own.end(), other.begin(), other.end(),
+                        std::inserter(alone, alone.end()));
+    const auto& listed = run_kind(kind).sections;
+    EXPECT_EQ(std::set<std::string>(listed.begin(), listed.end()), alone) << run_kind(kind).name;
+  }
+  EXPECT_EQ(kind_of_settings(parse_yaml(to_yaml(tokenizer), "a")), RunKind::tokenizer);
+  EXPECT_EQ(kind_of_settings(parse_yaml(to_yaml(diffusion), "b")), RunKind::diffusion);
+}
+
+TEST(DiffusionConfig, PathsOfItsOwnLoseTheirDots) {
+  DiffusionConfig config;
+  config.tokenizer = "runs/../a";
+  config.data.train = "./photos";
+  const auto stored = with_absolute_paths(config);
+  EXPECT_EQ(stored.tokenizer, (fs::current_path() / "a").string());
+  EXPECT_EQ(stored.data.train, (fs::current_path() / "./photos").string());
+  EXPECT_EQ(stored.tokens, "");
 }
 
 TEST(DiffusionConfig, ThePapersRecipeIsThePapers) {

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-AdversarialConfig sized(int64_t layers, int64_t width = 4) {
-  AdversarialConfig config;
+DiscriminatorConfig sized(int64_t layers, int64_t width = 4) {
+  DiscriminatorConfig config;
   config.layers = layers;
   config.width = width;
   return config;
@@ -106,7 +106,7 @@ TEST(DiscriminatorGolden, OutputsGradientsAndStatisticsMatchPyTorch) {
 }
 
 TEST(Discriminator, DefaultHasTheSizeOfTheBaseline) {
-  Discriminator model(AdversarialConfig{});
+  Discriminator model(DiscriminatorConfig{});
   EXPECT_EQ(parameter_count(*model), 2765633);
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(model->forward(at::zeros({1, 3, 128, 128})).sizes(),
@@ -140,7 +140,7 @@ TEST(Discriminator, ChannelsStopAtEightTimesTheWidth) {
 
 TEST(Discriminator, InitialValues) {
   torch::manual_seed(5);
-  const auto parameters = Discriminator(AdversarialConfig{})->named_parameters();
+  const auto parameters = Discriminator(DiscriminatorConfig{})->named_parameters();
   for (const char* name : {"main.2.weight", "main.5.weight", "main.8.weight"}) {
     EXPECT_NEAR(parameters[name].mean().item<double>(), 0, 0.0005) << name;
     EXPECT_NEAR(parameters[name].std().item<double>(), 0.02, 0.0003) << name;
@@ -155,7 +155,7 @@ TEST(Discriminator, InitialValues) {
   EXPECT_LE(bias, 1 / std::sqrt(48.0));
 
   torch::manual_seed(5);
-  const auto again = Discriminator(AdversarialConfig{})->named_parameters();
+  const auto again = Discriminator(DiscriminatorConfig{})->named_parameters();
   for (const auto& item : parameters)
     EXPECT_TRUE(at::equal(item.value(), again[item.key()])) << item.key();
 }

@@ -9,9 +9,6 @@
 
 namespace nsvq {
 
-/// Column of a diffusion model's validation loss, which is no metric.
-inline constexpr auto kLossColumn = "loss";
-
 /// The finite number that a whole text is; nothing for any other.
 std::optional<double> number_of(const std::string& text);
 

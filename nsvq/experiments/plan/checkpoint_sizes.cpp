@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/diffusion/config.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/nn/discriminator.h"
 #include "nsvq/nn/unet.h"
 #include "nsvq/recipe/tokenizer_config.h"
@@ -42,8 +43,8 @@ std::string settings_of(const OptionTable& table,
 /// Networks are made here for the first time, so what does not fit together in a run shows here.
 double CheckpointSizes::of(const Plan& plan, const PlannedRun& run) {
   try {
-    if (run.kind == "tokenizer") return of_tokenizer(run);
-    return run.kind == "diffusion" ? of_diffusion(plan, run) : 0;
+    if (trains(run.kind, RunKind::tokenizer)) return of_tokenizer(run);
+    return trains(run.kind, RunKind::diffusion) ? of_diffusion(plan, run) : 0;
   } catch (const UserError& error) {
     throw UserError("run {}: {}", run.name, error.what());
   }
@@ -70,7 +71,7 @@ double CheckpointSizes::of_diffusion(const Plan& plan, const PlannedRun& run) {
   int64_t channels = 0;
   for (const size_t need : run.needs) {
     const auto& other = plan.runs[need];
-    if (other.kind == "tokenizer")
+    if (trains(other.kind, RunKind::tokenizer))
       channels = parse_config(other.recipe, other.name).model.latent_dim;
   }
   const auto key = fmt::format("{}{} channels, {} labels", settings_of(table, {"unet."}), channels,

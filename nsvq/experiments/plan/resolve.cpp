@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <span>
 #include <string_view>
 
 #include "nsvq/diffusion/config.h"
+#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
@@ -65,6 +67,15 @@ std::string essence_of(const OptionTable& table, const OptionTable& defaults) {
   return text;
 }
 
+template <std::derived_from<RunConfig> Config>
+ResolvedSettings resolve(const SettingsLayers& layers) {
+  Config config, defaults;
+  read_layers(option_table(config), layers);
+  config = with_absolute_paths(with_home(config));
+  allow_pipes_of(layers, config.data);
+  return {to_yaml(config), essence_of(option_table(config), option_table(defaults)), config};
+}
+
 }  // namespace
 
 void SettingsLayers::add_recipes(const std::vector<std::string>& paths) {
@@ -80,20 +91,8 @@ bool is_essential(std::string_view key) {
 }
 
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers) {
-  if (kind == "diffusion") {
-    DiffusionConfig config, defaults;
-    read_layers(option_table(config), layers);
-    config = with_absolute_paths(with_home(config));
-    allow_pipes_of(layers, config.data);
-    return {to_yaml(config), essence_of(option_table(config), option_table(defaults)),
-            config};
-  }
-  TokenizerConfig config, defaults;
-  read_layers(option_table(config), layers);
-  config = with_absolute_paths(with_home(config));
-  allow_pipes_of(layers, config.data);
-  return {to_yaml(config), essence_of(option_table(config), option_table(defaults)),
-          config};
+  return trains(kind, RunKind::diffusion) ? resolve<DiffusionConfig>(layers)
+                                          : resolve<TokenizerConfig>(layers);
 }
 
 std::string short_hash(const std::string& text, size_t digits) {

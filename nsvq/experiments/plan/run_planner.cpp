@@ -119,7 +119,8 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& laye
 
 void RunPlanner::plan_training(const RunSpec& spec, PlannedRun& run) {
   const auto layers = layers_of(spec, run);
-  const bool tried = spec.row && spec.kind == "tokenizer" && !settings_.scale().pilot.key.empty();
+  const bool tried =
+      spec.row && trains(spec.kind, RunKind::tokenizer) && !settings_.scale().pilot.key.empty();
   auto also_hashed = tried ? plan_pilots(spec, layers, run) : "";
   // Runs that differ in this alone are not one: how long they take may be what is compared.
   if (!run.value.empty() && !is_essential(spec.vary)) {
@@ -176,7 +177,7 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   } catch (const UserError& error) {
     throw UserError("{}: {}", settings_.where("runs." + run.name), error.what());
   }
-  if (run.kind == "diffusion") {
+  if (trains(run.kind, RunKind::diffusion)) {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
   }
   const auto gpus = run.gpus > 1 ? fmt::format("gpus={}\n", run.gpus) : "";

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <concepts>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
@@ -49,7 +50,7 @@ Words with_sources(Words words, const std::string& option, const Sources& source
 Words training_command(const PlannedRun& run) {
   auto words = find_named(job_kinds(), "kind", run.kind).train;
   words.push_back((run.folder / kReproducedRecipe).string());
-  if (run.kind == "tokenizer" && !run.metrics.empty()) {
+  if (trains(run.kind, RunKind::tokenizer) && !run.metrics.empty()) {
     words.push_back(fmt::format("train.metrics=[{}]", fmt::join(run.metrics, ",")));
   }
   words.insert(words.end(), {"--run", run.run().string()});
@@ -60,7 +61,7 @@ Words training_command(const PlannedRun& run) {
 Words evaluation_command(const PlannedRun& run) {
   const auto metrics = fmt::format("{}", fmt::join(run.metrics, ","));
   const auto json = run.figures().string();
-  if (run.kind == "diffusion") {
+  if (trains(run.kind, RunKind::diffusion)) {
     return {"diffusion",
             "eval",
             run.run().string(),
@@ -87,36 +88,28 @@ Words making_command(const Plan& plan, const PlannedRun& run) {
   return with_sources(std::move(words), "--data", run.train);
 }
 
-/// Settings of a finished run that are not those that are planned, as text. Files that it was made
+/// Settings in which a finished run differs from the planned one, as text. Files that it was made
 /// of may have moved with the folder of all runs.
+template <std::derived_from<RunConfig> Config>
 Words other_settings(const Plan& plan, const PlannedRun& run) {
-  const auto compare = [&](const auto& here, const auto& there, const RunConfig& planned,
-                           const RunConfig& stored) {
-    auto differences = essential_differences(here, there);
-    const auto add = [&](const char* key, const auto& ours, const auto& theirs) {
-      if (ours == theirs) return;
-      differences.push_back(fmt::format("{} ({} here, {} there)", key, ours, theirs));
-    };
-    add("train.steps", planned.train.steps, stored.train.steps);
-    if (planned.train.steps == 0) add("train.epochs", planned.train.epochs, stored.train.epochs);
-    add("data.train", planned.data.train.text(), stored.data.train.text());
-    return differences;
+  const auto here = parse_config<Config>(recipe_of(plan, run), kReproducedRecipe);
+  const auto there = load_run_config<Config>(run.run());
+  auto differences = essential_differences(here, there);
+  const auto add = [&](const char* key, const auto& ours, const auto& theirs) {
+    if (ours == theirs) return;
+    differences.push_back(fmt::format("{} ({} here, {} there)", key, ours, theirs));
   };
-  const auto recipe = recipe_of(plan, run);
-  if (run.kind == "diffusion") {
-    DiffusionConfig here;
-    option_table(here).parse(recipe, kReproducedRecipe);
-    const auto there = load_run_config<DiffusionConfig>(run.run());
-    return compare(here, there, here, there);
-  }
-  const auto here = parse_config(recipe, kReproducedRecipe);
-  const auto there = load_run_config(run.run());
-  return compare(here, there, here, there);
+  add("train.steps", here.train.steps, there.train.steps);
+  if (here.train.steps == 0) add("train.epochs", here.train.epochs, there.train.epochs);
+  add("data.train", here.data.train.text(), there.data.train.text());
+  return differences;
 }
 
 /// The name of a folder has a hash of the settings, but what lies in it may come from anywhere.
 void require_planned_run(const Plan& plan, const PlannedRun& run) {
-  const auto differences = other_settings(plan, run);
+  const auto differences = trains(run.kind, RunKind::diffusion)
+                               ? other_settings<DiffusionConfig>(plan, run)
+                               : other_settings<TokenizerConfig>(plan, run);
   if (differences.empty()) return;
   throw UserError("{}: holds a run of another configuration: {}; remove it or choose another --out",
                   run.run().string(), fmt::join(differences, ", "));

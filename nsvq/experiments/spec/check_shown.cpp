@@ -93,7 +93,7 @@ void check_charts(const Experiment& experiment) {
     for (const auto& run : picture.runs) {
       require_run(experiment, key, run);
       const auto& found = *experiment.find_run(run);
-      if (!found.row || !found.vary.empty() || found.kind != "tokenizer") {
+      if (!found.row || !found.vary.empty() || !trains(found.kind, RunKind::tokenizer)) {
         throw wrong_key(experiment, key, "{} is not one row with a tokenizer", run);
       }
     }

@@ -2,8 +2,8 @@
 
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/outcome/comparison.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/recipe/run_kind.h"
 
 namespace nsvq {
 
@@ -14,7 +14,7 @@ void require_run(const Experiment& experiment, const std::string& key, const std
 
 /// A metric, a figure of the file, or the loss of a diffusion model's evaluation.
 void require_column(const Experiment& experiment, const std::string& key, const std::string& name) {
-  if (name == kLossColumn || find_metric_kind(name) || experiment.find_figure(name)) return;
+  if (is_loss_column(name) || find_metric_kind(name) || experiment.find_figure(name)) return;
   auto known = names_of(experiment.figures);
   for (const auto& kind : metric_kinds()) known.push_back(kind.name);
   throw unknown_name("column", name, known, experiment.file.string() + ": " + key);

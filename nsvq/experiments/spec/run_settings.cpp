@@ -9,6 +9,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
+#include "nsvq/experiments/spec/job_kind.h"
 
 namespace nsvq {
 
@@ -85,7 +86,7 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
   layers.real.name = layers.hashed.name =
       fmt::format("{} ({})", where("runs." + spec.name), recipe);
   layers.add_recipes({recipe});
-  if (spec.kind == "tokenizer") {
+  if (trains(spec.kind, RunKind::tokenizer)) {
     layers.add_recipes(scale_.over);
     layers.add(scale_key("set"), scale_.set);
   }
