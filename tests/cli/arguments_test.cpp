@@ -30,6 +30,7 @@ TEST(Help, WorksAsACommandAndUnknownOptionsAreNamed) {
                  {"a command is missing (there are: compare, statistics, index) (nsvq help"});
   expect_failure(run({"images", "compare", "--foo"}), 2, {"--foo", "(nsvq help images compare)"});
   expect_failure(run({"train", "x.yaml", "--device", "cuda"}), 2, {"device=cuda"});
+  expect_failure(run({"tokens", "merge", "a"}), 2, {"is gone", "--part"});
   expect_failure(run({"train", "x.yaml", "--epochs", "3"}), 2,
                  {"unknown option --epochs; settings are words such as train.epochs=10"});
   expect_failure(run({"eval", "m", "--batch", "4"}), 2,

@@ -66,6 +66,8 @@ TEST_F(Evaluation, TheDefaultIsFixedAndSaysItsChoices) {
   EXPECT_NEAR(std::exp2(figures.at("entropy").get<double>()),
               figures.at("perplexity").get<double>(), 1e-9);
   expect_contains(result.out, {"as nsvq", "psnr", "data range 1", "broken images"});
+  const auto fewer = run({"eval", model("one"), "--data", data_, "--limit", "3", "--json"});
+  EXPECT_EQ(json::parse(fewer.out).at("images"), 3);
 }
 
 TEST_F(Evaluation, MetricsAndConventionsAreChosen) {

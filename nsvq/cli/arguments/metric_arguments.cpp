@@ -18,12 +18,15 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measure
     names += (names.empty() ? "" : ", ") + kind.name;
   }
   app.add_option("--metrics", arguments.metrics,
-                 "separated by commas (default: those that need no weights): " + names);
+                 "separated by commas (default: those that need no weights): " + names)
+      ->type_name("NAMES");
   app.add_option("--conventions", arguments.as, "nsvq, simvq or llamagen (docs/evaluation.md)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME");
   app.add_option("--pixels", arguments.pixels,
                  "compare values rounded or truncated to 8 bits, or float (default: as the "
-                 "conventions say)");
+                 "conventions say)")
+      ->type_name("NAME");
   declare_json_argument(app, arguments.json);
 }
 

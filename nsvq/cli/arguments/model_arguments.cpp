@@ -38,8 +38,8 @@ CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help)
   return app.add_option("--data", data.items, help)->transform(at_home)->type_name("SOURCE");
 }
 
-void declare_limit(CLI::App& app, int64_t& limit, const std::string& help) {
-  app.add_option("--limit", limit, help.empty() ? "use only the first N images" : help)
+void declare_limit(CLI::App& app, int64_t& limit) {
+  app.add_option("--limit", limit, "use only the first N images")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
 }
 

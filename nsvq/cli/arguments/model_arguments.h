@@ -39,7 +39,7 @@ struct ModelArguments {
 void declare_model(CLI::App& app, NamedModel& model);
 /// --data, which takes several sources.
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help);
-void declare_limit(CLI::App& app, int64_t& limit, const std::string& help = "");
+void declare_limit(CLI::App& app, int64_t& limit);
 void declare_batch_size(CLI::App& app, int64_t& batch_size, const std::string& help);
 
 /// --data, --limit, --device and --batch-size.

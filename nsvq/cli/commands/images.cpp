@@ -1,7 +1,5 @@
 // `nsvq images`: sets of images, without a model.
 
-#include "nsvq/cli/commands/images.h"
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>

@@ -4,8 +4,8 @@
 
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/values.h"
-#include "nsvq/cli/commands/images.h"
 #include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"

@@ -5,7 +5,7 @@
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/arguments/values.h"
-#include "nsvq/cli/commands/images.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"

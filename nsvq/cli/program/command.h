@@ -28,6 +28,8 @@ void declare_train(CLI::App& app);
 void declare_eval(CLI::App& app);
 void declare_compare(CLI::App& app);
 void declare_images(CLI::App& app);
+void declare_images_compare(CLI::App& app);
+void declare_images_statistics(CLI::App& app);
 void declare_reconstruct(CLI::App& app);
 void declare_tokenize(CLI::App& app);
 void declare_detokenize(CLI::App& app);

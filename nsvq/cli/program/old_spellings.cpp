@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 
 namespace nsvq {
@@ -50,6 +51,11 @@ bool begins_with(const std::vector<std::string>& words, const std::vector<std::s
 }  // namespace
 
 std::vector<std::string> with_present_spellings(std::vector<std::string> words) {
+  if (begins_with(words, {"tokens", "merge"})) {
+    throw UserError(
+        "nsvq tokens merge is gone: several processes fill one folder (nsvq tokenize --part); "
+        "folders that were merged still open");
+  }
   for (const auto& [old, now] : kCommands) {
     if (words.empty() || words[0] != old) continue;
     log("nsvq {} is now nsvq {}", old, now);
