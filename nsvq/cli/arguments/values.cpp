@@ -79,8 +79,8 @@ std::string check_seed(const std::string& text) {
   return quote(text) + " is not a seed: a whole number, 0 or more, of at most 18 digits";
 }
 
-void declare_device(CLI::App& app, std::string& device, const std::string& use) {
-  app.add_option("--device", device, "auto, cpu or cuda" + use)
+void declare_device(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "where the networks run")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
 }

@@ -20,7 +20,7 @@ std::string check_seed(const std::string& text);
 
 // Options that several commands have.
 
-void declare_device(CLI::App& app, std::string& device, const std::string& use = "");
+void declare_device(CLI::App& app, std::string& device);
 /// `verb`: what so many GPUs do, such as "evaluate".
 void declare_gpus(CLI::App& app, int& gpus, const std::string& verb);
 /// Seconds after which processes that work together give up on one that is silent.

@@ -37,17 +37,26 @@ std::string entry(const std::string& name, const std::string& text) {
   return line + "\n" + wrap(std::string(kColumn, ' '), text, kColumn);
 }
 
+constexpr size_t kMostShown = 18;  ///< characters of choices beside an option's name
+
+/// "auto|cpu|cuda" of an option that takes one of these, else empty.
+std::string choices_of(const CLI::Option& option) {
+  const auto type = option.get_type_name();  // "TEXT:{auto,cpu,cuda}"
+  const auto list = type.find(":{");
+  if (list == std::string::npos) return "";
+  auto choices = type.substr(list + 2, type.find('}', list) - list - 2);
+  std::replace(choices.begin(), choices.end(), ',', '|');
+  return choices;
+}
+
 /// The value of an option: N, a|b for a few choices, or its kind.
 std::string value_of(const CLI::Option& option) {
   if (option.get_type_size() == 0) return "";
-  constexpr size_t kMost = 18;
-  const auto type = option.get_type_name();  // "INT:INT in [1 - 8]", "TEXT:{auto,cpu,cuda}"
+  const auto type = option.get_type_name();  // "INT:INT in [1 - 8]"
   auto name = type.substr(0, type.find(':'));
   if (name == "INT" || name == "UINT" || name == "FLOAT") name = "N";
-  if (const auto list = type.find(":{"); list != std::string::npos) {
-    auto choices = type.substr(list + 2, type.find('}', list) - list - 2);
-    std::replace(choices.begin(), choices.end(), ',', '|');
-    name = choices.size() <= kMost ? choices : "NAME";
+  if (const auto choices = choices_of(option); !choices.empty()) {
+    name = choices.size() <= kMostShown ? choices : "NAME";
   }
   const bool several = option.get_expected_max() == CLI::detail::expected_max_vector_size;
   return " " + name + (several ? "..." : "");
@@ -59,7 +68,13 @@ std::string positional_name(const CLI::Option& option) {
 }
 
 std::string text_of(const CLI::Option& option) {
-  const auto text = option.get_description(), usual = option.get_default_str();
+  auto text = option.get_description();
+  const auto usual = option.get_default_str();
+  if (auto choices = choices_of(option);
+      choices.size() > kMostShown && text.find(choices.substr(0, choices.find('|'))) == text.npos) {
+    for (size_t at = 0; (at = choices.find('|', at)) != choices.npos;) choices.replace(at, 1, ", ");
+    text += ": " + choices;
+  }
   // An option whose value may be missing has there what that means.
   const bool shown =
       usual.empty() || option.get_expected_min() == 0 || text.find("(default") != std::string::npos;
