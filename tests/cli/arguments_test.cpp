@@ -97,7 +97,7 @@ TEST(Help, OfACommandThatIsNotThere) {
   expect_failure(run({"tokens", "verfy", "x"}), 2, {"'verfy'", "did you mean 'verify'"});
 }
 
-// As `nsvq train "$RECIPE" --run "$RUN"` with variables that are not set.
+// The words of `nsvq train "$RECIPE" --run "$RUN"` with variables that are not set.
 TEST(Arguments, EmptyWordsAreRefused) {
   expect_failure(run({"train", ""}), 2, {"word 2 of the command is empty"});
   expect_failure(run({"train", "x.yaml", "--run", ""}), 2, {"--run is empty"});
@@ -153,7 +153,7 @@ TEST(Doctor, WorksWithoutAHome) {
   EXPECT_EQ(result.code, 0) << result.error;
 }
 
-// As `nsvq train recipe.yaml train.epochs 3`.
+// The words of `nsvq train recipe.yaml train.epochs 3`.
 TEST(Config, ASettingInTwoWordsIsJoinedInTheError) {
   const TemporaryFolder folder;
   const auto recipe = (folder / "tiny.yaml").string();

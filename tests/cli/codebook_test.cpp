@@ -109,7 +109,7 @@ TEST_F(Codebook, ClustersFeaturesOfPatches) {
 TEST_F(Codebook, FeaturesAreCentredAndOfLengthOne) {
   WeightsStore store;
   store.add_lpips("alex");
-  // As many codes as vectors: each is one of them.
+  // Codes in the number of the vectors: each is one of them.
   const auto result = features({"--net", "alex", "--size", "64", "--grid", "3", "--codes", "117"});
   ASSERT_EQ(result.code, 0) << result.error;
   const auto all = read_safetensors(folder_ / "features.safetensors").tensors.at("features");

@@ -72,7 +72,7 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
   ASSERT_EQ(again.wait(), 0) << read_text(folder / "log");
   for (const auto& [log, text] : before) EXPECT_EQ(read_text(log), text) << "repeated";
 
-  // Of each experiment that has any; rFID and the perceptual loss are not measured at this scale.
+  // Charts per experiment; rFID and the perceptual loss are not measured at this scale.
   std::map<std::string, size_t> expected = {{"stress", 8},
                                             {"controlled-drift", 3},
                                             {"sensitivity", 4},
@@ -139,7 +139,7 @@ TEST(Reproduce, PilotsDecideAndMinutesEndIt) {
   EXPECT_EQ(row.at("rate").at("mean"), 1e-2);
 }
 
-/// As on a machine with two GPUs, whose processes share the CPU here.
+/// A machine with two GPUs; here their processes share the CPU.
 TEST(Reproduce, RunsOfTwoProcesses) {
   const TemporaryFolder folder;
   const auto file = fs::path(NSVQ_TESTS_DIR) / "../../configs/experiments/cost.yaml";

@@ -120,7 +120,7 @@ TEST_F(RunsCommand, ADamagedCheckpointDoesNotHideThoseBeforeIt) {
   expect_listed("state.json");
 }
 
-// As users do to save room: it can be used, but not trained on.
+// Users remove it to save room: the model can be used, but not trained on.
 TEST_F(RunsCommand, ARunWithoutItsTrainingStateIsListed) {
   const auto run_folder = folder_ / "run";
   ASSERT_EQ(run({"train", recipe_.string(), "--run", run_folder.string()}).code, 0);

@@ -140,7 +140,7 @@ TEST_F(TokenWorkersStopped, AndKilledIsReplacedAtOnce) {
 }
 
 TEST_F(TokenWorkersStopped, ForTooLongLosesItsClaimAndDoesNoHarm) {
-  // As if more time than --claim-timeout had passed.
+  // The claims become older than --claim-timeout.
   for (const int64_t number : list_token_work(out_).claimed) {
     std::error_code gone;
     const auto claim = shard_claim_path(out_, number);
