@@ -30,7 +30,7 @@ std::filesystem::file_time_type time_on_disk(const std::filesystem::path& folder
 class Claim {
  public:
   /// nullptr if another process has the claim. A claim is free at once if its owner ran on this
-  /// machine and has ended, or if a power cut left its file empty; otherwise once it has not been
+  /// machine and has ended, or if a power cut left its file empty; else once it has not been
   /// refreshed for the timeout. Throws RunError if the file cannot be written.
   static std::unique_ptr<Claim> try_take(const std::filesystem::path& file,
                                          const ClaimExpiry& expiry);

@@ -195,7 +195,7 @@ TEST(Stream, ALoaderThatWaitsCanBeDestroyed) {
   const PipedTars tars({4, 4});
   const auto source = tars.open();
   HeldPipe pipe(tars.folder() / "pipe");
-  // The same command text now does something else.
+  // A script, so that the command does something different later.
   const auto script = fmt::format("sh {}", tars.folder().text("script"));
   write_text(tars.folder() / "script", "cat " + tars.paths()[0].string());
   index_pipes({script}, {});

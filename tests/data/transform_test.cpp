@@ -23,7 +23,7 @@ uint64_t fnv1a(const void* data, size_t size) {
   return value;
 }
 
-/// The same as in golden/transform.py.
+/// The picture of golden/transform.py.
 Image picture(int width, int height, int kind = 0) {
   Image image{width, height, std::vector<uint8_t>(size_t{3} * width * height)};
   uint32_t state = static_cast<uint32_t>(width) * 65537 + static_cast<uint32_t>(height);

@@ -73,7 +73,7 @@ int chosen_fault(const char* path) {
   return is_what("short") ? kShort : std::atoi(what);
 }
 
-/// Of the faults that last, what they make of a call; 0 for others.
+/// The result of a call after a lasting fault (full, readonly, gone); 0 without one.
 int lasting_fault(Kind kind) {
   if (!hit || kind == malloc_) return 0;
   if (is_what("full") && (kind == open_ || kind == mkdir_ || kind == write_)) return ENOSPC;

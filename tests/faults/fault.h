@@ -11,8 +11,9 @@
 //     readonly   from there on nothing changes (EROFS), as when Linux remounts a bad disk
 //     gone    from there on no call succeeds (ESTALE), as when a server of files is lost
 //     crash   the process ends
-//     lose    likewise, and files lose what was not synced, as in a power cut; also after the end
-//             of a process that makes fewer calls
+//     lose    the process ends and files lose what was not synced, as in a power cut; also after
+//     the
+//             end of a process that makes fewer calls
 //     future, past   from there on the time of day is a day off
 //   NSVQ_FAULT_REPORT   file that gets "KIND CALLS" for each kind at the end, and "hit PATH"
 // Allocations of NSVQ_FAULT_BYTES or more count, once a file of the folder was met: before that,
@@ -24,15 +25,16 @@ enum Kind { open_, mkdir_, write_, sync_, rename_, truncate_, remove_, read_, mm
 inline constexpr const char* kKindNames[] = {"open",     "mkdir",  "write", "sync", "rename",
                                              "truncate", "remove", "read",  "mmap", "malloc"};
 
-/// As an answer of the functions below: half of the bytes.
+/// Result of the functions below: only half of the bytes are read or written.
 inline constexpr int kShort = -1;
 
-/// What is to happen at this call: 0 nothing, an errno, or kShort. `base` is as in openat.
+/// The fault of this call: 0 (none), an errno, or kShort. `base` as for openat.
 int fault_at_path(Kind kind, int base, const char* name);
 int fault_of_descriptor(Kind kind, int descriptor);
 int fault_of_allocation(unsigned long size);
 
-/// A file is about to be written to; it is on the disk (all files, with `whole_system`).
+/// note_write: a file is about to be written to; note_sync: it is on the disk (all files, with
+/// `whole_system`).
 void note_write(int descriptor);
 void note_sync(int descriptor, bool whole_system);
 

@@ -24,8 +24,8 @@ struct FuzzTarget {
   void (*mend)(Bytes& bytes) = nullptr;
 };
 
-/// All of them: those of targets_*.cpp or, in a program that is built in a few minutes
-/// (targets_without_models.cpp), those that need little of nsvq.
+/// All targets of targets_*.cpp or, in a program that is built in a few minutes
+/// (targets_without_models.cpp), the targets that need little of nsvq.
 std::vector<FuzzTarget> fuzz_targets();
 std::vector<FuzzTarget> reader_targets();
 std::vector<FuzzTarget> image_targets();
@@ -34,11 +34,11 @@ std::vector<FuzzTarget> tensor_targets();
 std::vector<FuzzTarget> text_targets();
 std::vector<FuzzTarget> index_targets();
 
-/// Whether `target` takes the bytes: true where they are accepted, false where they are refused
-/// with a message. Other exceptions go on.
+/// Whether `target` accepts the bytes; false if it refuses them with a message. All other
+/// exceptions propagate.
 bool accepts(const FuzzTarget& target, std::span<const std::byte> bytes);
 
-/// The length of a safetensors header: up to the last brace, where it points beyond the file.
+/// Sets the length of a safetensors header to end at the last brace, if it points beyond the file.
 void mend_safetensors(Bytes& bytes);
 
 Bytes bytes_of(const std::string& text);

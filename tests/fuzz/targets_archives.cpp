@@ -22,7 +22,7 @@ void read_entries(const TarReader& reader) {
   for (const auto& entry : reader.entries()) reader.read(entry);
 }
 
-/// What becomes of entries whose archive another process changes.
+/// Reads entries after another process has changed the archive.
 void read_changed(const TarReader& reader) {
   try {
     read_entries(reader);
@@ -30,7 +30,7 @@ void read_changed(const TarReader& reader) {
   }
 }
 
-/// Every entry is read as well, and once more when the archive has been cut.
+/// Reads every entry, and once more after the archive has been cut.
 void read_tar(std::span<const std::byte> bytes) {
   const TarReader reader(file_with(bytes, "input.tar"));
   read_entries(reader);
@@ -38,7 +38,7 @@ void read_tar(std::span<const std::byte> bytes) {
   read_changed(reader);
 }
 
-/// With fewer files that may be open, as long as it lives.
+/// Lowers the limit on open files while it lives.
 class FewOpenFiles {
  public:
   explicit FewOpenFiles(rlim_t most) {
@@ -54,9 +54,9 @@ class FewOpenFiles {
   rlimit before_{};
 };
 
-/// One of so many archives that it is opened anew for each entry.
+/// Reads one of so many archives that it is opened again for each entry.
 void read_reopened(std::span<const std::byte> bytes) {
-  constexpr size_t kMost = 256;  // of which archives may have a quarter
+  constexpr size_t kMost = 256;  // archives may use a quarter of them
   const FewOpenFiles few(kMost);
   const auto path = file_with(bytes, "input.tar");
   static std::vector<TarReader> others;
@@ -67,7 +67,7 @@ void read_reopened(std::span<const std::byte> bytes) {
   read_changed(reader);
 }
 
-/// As a command writes it: in order, its size not known.
+/// An archive of unknown size that is read in order, as from a command.
 class MemoryInput : public TarInput {
  public:
   explicit MemoryInput(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -89,7 +89,7 @@ void read_tar_stream(std::span<const std::byte> bytes) {
   }
 }
 
-/// The checksum of every block that could be a header.
+/// Corrects the checksum of every block that could be a header.
 void mend_tar(Bytes& bytes) {
   for (size_t at = 0; at + kTarBlock <= bytes.size(); at += kTarBlock) {
     const auto block = std::span(bytes).subspan(at, kTarBlock);
@@ -172,7 +172,7 @@ std::map<std::string, Bytes> npz_seeds() {
   return seeds;
 }
 
-/// The CRC-32 of stored members, in their own headers and in the directory at the end.
+/// Corrects the CRC-32 of stored members, in their own headers and in the directory at the end.
 void mend_zip(Bytes& bytes) {
   for (size_t at = 0; at + 46 <= bytes.size(); ++at) {
     if (std::memcmp(&bytes[at], "PK\1\2", 4) != 0) continue;

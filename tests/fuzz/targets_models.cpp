@@ -10,7 +10,8 @@ namespace nsvq {
 
 namespace {
 
-/// As a text and by name, with a base beside it. What is written of the settings reads the same.
+/// Reads a recipe as a text and by name, with a base beside it. The settings written read back
+/// equal.
 void read_recipe_file(std::span<const std::byte> bytes) {
   static const auto base = file_with(bytes_of("seed: 3\n"), "base.yaml");
   const auto path = file_with(bytes, "recipe.yaml");

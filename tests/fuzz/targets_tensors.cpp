@@ -15,7 +15,7 @@ namespace nsvq {
 
 namespace {
 
-/// Numbers of codes of which each has another type of tokens.
+/// Numbers of codes, one per type of tokens.
 constexpr std::array<int64_t, 3> kCodes = {64, 1000, 100000};
 
 std::map<std::string, Bytes> safetensors_seeds() {
@@ -45,7 +45,7 @@ std::map<std::string, Bytes> token_seeds() {
   return seeds;
 }
 
-/// By the number of codes that fits the type of the tokens, if one does.
+/// Reads a shard with the number of codes that fits the type of its tokens, if one does.
 void read_tokens(std::span<const std::byte> bytes) {
   const auto path = file_with(bytes, "tokens-00000.safetensors");
   auto codes = kCodes[0];

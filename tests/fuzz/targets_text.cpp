@@ -41,7 +41,8 @@ TokenManifest some_manifest() {
   return manifest;
 }
 
-/// What two folders differ in is told in words of the file, and the shards are numbered.
+/// Also compares the settings with another folder's, whose error quotes the file, and parses the
+/// shards' numbers.
 void read_manifest(std::span<const std::byte> bytes) {
   static const auto other = some_manifest();
   const std::filesystem::path file = file_with(bytes, kTokenManifest);
@@ -63,7 +64,7 @@ Seeds manifest_seeds() {
   return {{"manifest.json", text(some_manifest())}, {"joined.json", text(joined)}};
 }
 
-/// Of a checkpoint, beside one of its files.
+/// Reads a checkpoint's manifest.json beside one of its files.
 void read_checksums(std::span<const std::byte> bytes) {
   static const auto beside = file_with(bytes_of("{}"), "state.json");
   const std::filesystem::path file = file_with(bytes, "manifest.json");
@@ -104,8 +105,7 @@ void read_override(std::span<const std::byte> bytes) {
   parse_yaml_value(text.substr(0, end), std::string_view(text).substr(end + 1), "override");
 }
 
-/// By name, in the pieces that a growing file is read in, and as a text; the page asks for the
-/// rest.
+/// Reads a log in pieces by its name, and as a text, and calls the functions that the page uses.
 void read_log(std::span<const std::byte> bytes) {
   const auto log = read_run_log(file_with(bytes, "metrics.jsonl"));
   if (parse_run_log(text_of(bytes)).records.size() != log.records.size()) {

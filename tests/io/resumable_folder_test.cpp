@@ -105,7 +105,7 @@ TEST(ResumableFolder, LeavesNoTraceWhereNothingWasWritten) {
   EXPECT_TRUE(fs::is_empty(folder / "empty"));
 }
 
-/// Otherwise pictures of a killed run would make the folder one of others.
+/// Without its record the folder of a killed run would count as the user's.
 TEST(ResumableFolder, KeepsTheRecordOfAnEarlierRunThatCameNotFar) {
   const TemporaryFolder folder;
   std::ofstream(folder / "0") << "written after the last record";

@@ -38,7 +38,7 @@ class TokenShards : public testing::Test {
     }
     return "";
   }
-  /// The same after a change to the file's tensors.
+  /// error_of_reading after a change to the file's tensors.
   std::string error_after(const std::function<void(TensorMap&)>& change) {
     write_token_shard(path_, some_shard(300), 300);
     auto file = read_safetensors(path_);

@@ -109,7 +109,7 @@ std::vector<std::string> expand(std::string_view pattern, const Pattern& whole, 
   if (depth > deepest_braces)
     throw UserError("braces nested too deep in {}", quote(whole.text, longest_shown));
   std::vector<std::string> paths = {""};
-  int64_t length = 0;  // of the longest path
+  int64_t length = 0;  // length of the longest path
   const auto require_room = [&](int64_t count, int64_t longest) {
     if (count > whole.most_paths || count * longest > most_bytes)
       throw UserError("{} names too many files", quote(whole.text, longest_shown));

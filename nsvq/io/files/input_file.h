@@ -42,9 +42,9 @@ class LineReader {
 
   InputFile file_;
   size_t longest_;
-  uint64_t offset_ = 0;  // of the first byte after `piece_`
+  uint64_t offset_ = 0;  // position in the file after `piece_`
   std::string piece_;
-  size_t at_ = 0;  // in `piece_`
+  size_t at_ = 0;  // position in `piece_`
 };
 
 }  // namespace nsvq

@@ -57,7 +57,7 @@ class JsonCheck : public nlohmann::json_sax<json> {
   }
 
   int deepest_;
-  std::vector<std::set<std::string>> names_;  // of each open object; none of an array
+  std::vector<std::set<std::string>> names_;  // per open object or array (no names)
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace nsvq {
 
-/// Where a tensor lies in a safetensors file; offsets count from the end of the header.
+/// A tensor in a safetensors file; offsets count from the end of the header.
 struct TensorEntry {
   std::string name;
   torch::ScalarType type{};
@@ -31,7 +31,7 @@ struct SafetensorsHeader {
 /// file's name.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes);
 
-/// Of a file, without reading its tensors. Throws UserError as read_safetensors does.
+/// Reads a file's header only. Throws UserError as read_safetensors does.
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 /// The header's JSON, padded with spaces to a multiple of 8. Throws RunError.
