@@ -1,10 +1,17 @@
 #include "nsvq/tokens/detokenize.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/npy.h"
+#include "nsvq/io/formats/safetensors.h"
+#include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_work.h"
@@ -25,6 +32,58 @@ void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path, b
         codes - 1,
         other_model ? "; the tokens are of another model, which has to decode them" : "");
   }
+}
+
+constexpr auto kStandardInput = "-";
+
+torch::Tensor read_npy_tokens(const std::string& name) {
+  const auto bytes = read_file(name);
+  try {
+    return parse_npy(bytes, NpyNumbers::integer);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", name, error.what());
+  }
+}
+
+/// The tensor called tokens, or the only one of integers.
+torch::Tensor read_safetensors_tokens(const std::string& name) {
+  const auto file = read_safetensors(name);
+  const auto named = file.tensors.find("tokens");
+  if (named != file.tensors.end()) return named->second;
+  std::vector<std::string> found;
+  for (const auto& [key, tensor] : file.tensors) {
+    if (torch::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) found.push_back(key);
+  }
+  if (found.size() == 1) return file.tensors.at(found[0]);
+  throw UserError("{}: holds {} tensors of integers, expected one, or one called tokens", name,
+                  found.size());
+}
+
+torch::Tensor read_raw_tokens(int64_t grid) {
+  const auto bytes = read_stream("/dev/stdin");
+  const auto image = static_cast<size_t>(grid) * sizeof(int32_t);
+  if (bytes.size() % image != 0) {
+    throw UserError(
+        "standard input: {} bytes are no whole number of images of {} tokens as int32, {} bytes "
+        "each",
+        bytes.size(), grid, image);
+  }
+  auto tokens = torch::empty({static_cast<int64_t>(bytes.size() / image), grid}, torch::kInt32);
+  if (!bytes.empty()) std::memcpy(tokens.data_ptr(), bytes.data(), bytes.size());
+  return tokens;
+}
+
+/// `tokens` are int64; if they were uint64 (`was_uint64`), values beyond int64 became negative.
+void check_range(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
+                 const std::string& name) {
+  const auto wrong = tokens.lt(0).logical_or(tokens.ge(codes));
+  if (!wrong.any().item<bool>()) return;
+  const auto at = wrong.nonzero()[0];
+  const auto index = tokens.index({at[0], at[1], at[2]}).item<int64_t>();
+  throw UserError("{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}",
+                  name, at[0].item<int64_t>(), at[1].item<int64_t>(), at[2].item<int64_t>(),
+                  was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index),
+                  codes - 1);
 }
 
 }  // namespace
@@ -75,6 +134,52 @@ void detokenize(
       progress.update(done += end - first);
     }
     before += count;
+  }
+  progress.finish();
+}
+
+bool names_bare_tokens(const std::string& name) {
+  return name == kStandardInput || name.ends_with(".npy") || name.ends_with(".safetensors");
+}
+
+torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& session) {
+  const int64_t side = session.config().data.size / session.stride(), grid = side * side;
+  const bool raw = name == kStandardInput;
+  auto tokens = raw                      ? read_raw_tokens(grid)
+                : name.ends_with(".npy") ? read_npy_tokens(name)
+                                         : read_safetensors_tokens(name);
+  const auto shown = raw ? "standard input" : name;
+  if (!torch::isIntegralType(tokens.scalar_type(), /*includeBool=*/false)) {
+    throw UserError("{}: tokens of {}, expected integers", shown,
+                    torch::toString(tokens.scalar_type()));
+  }
+  const bool was_uint64 = tokens.scalar_type() == torch::kUInt64;
+  tokens = tokens.to(torch::kInt64);
+  if (tokens.dim() == 2 && tokens.size(1) == grid) tokens = tokens.view({-1, side, side});
+  if (tokens.numel() == 0) throw UserError("{}: holds no tokens", shown);
+  if (tokens.dim() != 3) {
+    throw UserError(
+        "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
+        shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);
+  }
+  const auto pixels = [&](int64_t count) {
+    return static_cast<uint64_t>(count * session.stride());
+  };
+  check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
+                     shown);
+  check_range(tokens, was_uint64, session.codes(), shown);
+  return tokens;
+}
+
+void decode_bare_tokens(InferenceSession& session, const torch::Tensor& tokens, int64_t batch_size,
+                        int64_t done,
+                        const std::function<void(const torch::Tensor&, int64_t)>& use) {
+  const int64_t images = tokens.size(0);
+  Progress progress("detokenize", images, "images", 30, done);
+  while (done < images) {
+    const int64_t end = std::min(done + batch_size, images);
+    use(session.decode(tokens.slice(0, done, end)).to(at::kCPU), done);
+    progress.update(done = end);
   }
   progress.finish();
 }

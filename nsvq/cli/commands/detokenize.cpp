@@ -18,7 +18,6 @@
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/picture_names.h"
 #include "nsvq/tokenizer/picture_output.h"
-#include "nsvq/tokens/bare_tokens.h"
 #include "nsvq/tokens/detokenize.h"
 #include "nsvq/tokens/token_shard.h"
 

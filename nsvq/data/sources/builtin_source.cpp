@@ -1,4 +1,4 @@
-#include "nsvq/data/sources/builtin_source.h"
+#include "nsvq/data/sources/dead_leaves.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "nsvq/core/lookup.h"
-#include "nsvq/data/sources/dead_leaves.h"
 
 namespace nsvq {
 
