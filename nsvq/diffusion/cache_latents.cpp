@@ -58,7 +58,7 @@ class LatentShards {
     std::vector<torch::Tensor> parts;
     int64_t next = first;
     while (true) {
-      // Of a batch with broken images only the loader brings nothing: the next may be a later
+      // The loader skips a batch whose images are all broken, so the next may be a later
       // shard's.
       if (!waiting_) waiting_ = loader_.next();
       if (!waiting_ || waiting_->indices.front() >= end) break;

@@ -13,12 +13,12 @@
 namespace nsvq {
 
 /// Training data of latent diffusion: batches of images [B, 3, H, W] fp32, tokens [B, h, w] int64
-/// or latents [B, d, h, w] bf16, their places in the source [B] and, with classes, their labels
+/// or latents [B, d, h, w] bf16, their positions in the source [B] and, with classes, their labels
 /// [B], on one device.
 class DiffusionBatches : public BatchSource {
  public:
-  /// The name of an image by its place, for messages.
-  virtual std::string name_of(int64_t place) const = 0;
+  /// Name of the image at a position of the source, for messages.
+  virtual std::string name_of(int64_t position) const = 0;
   /// Names of the classes, by number; empty where they have none.
   virtual std::vector<std::string> classes() const { return {}; }
 };

@@ -32,7 +32,7 @@ class DiffusionSession {
   torch::Tensor sample(const SampleRequest& request);
 
   const DiffusionConfig& config() const { return model_.config; }
-  /// Of all that images depend on besides settings: network and tokenizer.
+  /// sha256 over U-Net and tokenizer, on which images depend besides settings.
   std::string sha256() const;
   const LoadedDiffusion& model() const { return model_; }
   const LoadedModel& tokenizer() const { return latents_.model(); }

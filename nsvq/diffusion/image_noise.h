@@ -9,8 +9,8 @@
 namespace nsvq {
 
 /// Standard normal noise of images: a number depends on the seed, the image's index, the draw and
-/// its place in the image alone, so that image i of a seed is the same in every batch and on every
-/// rank.
+/// its position in the image alone, so that image i of a seed is the same in every batch and on
+/// every rank.
 class ImageNoise {
  public:
   /// `shape` [C, h, w] of one image; noise comes on `device`.

@@ -27,7 +27,7 @@ class LabelledImages : public DiffusionBatches {
  public:
   LabelledImages(std::shared_ptr<const Source> source, const LoaderOptions& options,
                  int64_t classes);
-  std::string name_of(int64_t place) const override { return source_->key(place); }
+  std::string name_of(int64_t position) const override { return source_->key(position); }
   std::vector<std::string> classes() const override { return source_->classes(); }
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t samples() const override { return source_->size(); }

@@ -55,7 +55,7 @@ torch::Tensor LatentSampler::sample(const SampleRequest& request) {
   TORCH_CHECK(config_.classes == 0 || request.labels.size() == request.indices.size(),
               "sample: ", request.labels.size(), " labels for ", request.indices.size(), " images");
   const ImageNoise noise(request.seed, request.indices, shape_, device_);
-  // As the network's output lies in memory: what is added to it should lie in the same order.
+  // The memory layout of the network's output, so that what is added to it has the same.
   const auto layout =
       device_.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto denoise = denoiser_for(request.labels);

@@ -35,7 +35,7 @@ class LatentSpace {
   /// no multiple of the tokenizer's stride or gives a grid that is none of the U-Net's.
   std::vector<int64_t> shape(int64_t size, int64_t unet_stride) const;
 
-  /// Of the weights, by which models that learned these latents know their tokenizer.
+  /// sha256 of the tokenizer; stored in every diffusion model trained on it.
   const std::string& sha256() const { return sha256_; }
   const LoadedModel& model() const { return model_; }
 

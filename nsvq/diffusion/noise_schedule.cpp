@@ -1,13 +1,55 @@
 #include "nsvq/diffusion/noise_schedule.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 
 namespace nsvq {
 
+namespace {
+
+/// Ho et al. 2020, and the paper.
+NoiseScheduleKind linear_schedule() {
+  return {"linear", "beta grows linearly", [](const NoiseConfig& config) {
+            return even_steps(config.beta_start, config.beta_end, config.times);
+          }};
+}
+
+/// CompVis' latent-diffusion, where it is called "linear".
+NoiseScheduleKind sqrt_linear_schedule() {
+  return {"sqrt-linear", "the square root of beta grows linearly", [](const NoiseConfig& config) {
+            auto betas =
+                even_steps(std::sqrt(config.beta_start), std::sqrt(config.beta_end), config.times);
+            for (auto& beta : betas) beta *= beta;
+            return betas;
+          }};
+}
+
+/// Nichol and Dhariwal 2021: abar is a squared cosine, and no time adds more than 0.999.
+NoiseScheduleKind cosine_schedule() {
+  return {"cosine", "what is left of the data falls as a squared cosine",
+          [](const NoiseConfig& config) {
+            const auto left = [&](int64_t time) {
+              constexpr double offset = 0.008;  // so that the first times add some noise
+              const double share = static_cast<double>(time) / static_cast<double>(config.times);
+              return std::pow(std::cos((share + offset) / (1 + offset) * std::numbers::pi / 2), 2);
+            };
+            std::vector<double> betas;
+            for (int64_t i = 0; i < config.times; ++i) {
+              betas.push_back(std::min(1 - left(i + 1) / left(i), 0.999));
+            }
+            return betas;
+          }};
+}
+
+}  // namespace
+
 const std::vector<NoiseScheduleKind>& noise_schedule_kinds() {
-  static const std::vector<NoiseScheduleKind> kinds = {
-      linear_schedule_kind(), sqrt_linear_schedule_kind(), cosine_schedule_kind()};
+  static const std::vector<NoiseScheduleKind> kinds = {linear_schedule(), sqrt_linear_schedule(),
+                                                       cosine_schedule()};
   return kinds;
 }
 

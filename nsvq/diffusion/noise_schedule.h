@@ -19,8 +19,7 @@ struct NoiseConfig {
 /// Rows diffusion.schedule, diffusion.times and so on.
 std::vector<Option> noise_options(NoiseConfig& config);
 
-/// A member of the family: the share of variance that each time adds, in fp64. Each file of a
-/// member defines its kind; noise_schedule.cpp lists them.
+/// A member of the family: the share of variance that each time adds, in fp64.
 struct NoiseScheduleKind {
   std::string name;     ///< in recipes, diffusion.schedule
   std::string summary;  ///< in a line
@@ -29,8 +28,7 @@ struct NoiseScheduleKind {
 
 const std::vector<NoiseScheduleKind>& noise_schedule_kinds();
 
-/// What noise has made of data x0 by each time t, counted from 0 as the network is told it:
-/// x = sqrt(abar_t) x0 + sqrt(1 - abar_t) eps.
+/// x_t = sqrt(abar_t) x0 + sqrt(1 - abar_t) eps for times t from 0, as the network gets them.
 struct NoiseSchedule {
   std::vector<double> abar;  ///< falling, in (0, 1)
 
@@ -40,11 +38,7 @@ struct NoiseSchedule {
 /// Throws UserError naming the key, also for settings that add no noise or leave no signal.
 NoiseSchedule make_noise_schedule(const NoiseConfig& config);
 
-/// `count` numbers from `first` to `last`, both included; of one, `first`.
+/// `count` numbers from `first` to `last`, both included; `first` if count is 1.
 std::vector<double> even_steps(double first, double last, int64_t count);
-
-NoiseScheduleKind linear_schedule_kind();
-NoiseScheduleKind sqrt_linear_schedule_kind();
-NoiseScheduleKind cosine_schedule_kind();
 
 }  // namespace nsvq

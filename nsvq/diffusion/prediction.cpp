@@ -4,8 +4,36 @@
 
 namespace nsvq {
 
+namespace {
+
+/// Ho et al. 2020, and the paper.
+PredictionKind eps_prediction() {
+  return {"eps", "the noise",
+          [](const torch::Tensor& /*data*/, const torch::Tensor& noise,
+             const NoiseLevel& /*level*/) { return noise; },
+          [](const torch::Tensor& output, const torch::Tensor& noisy, const NoiseLevel& level) {
+            return (noisy - level.noise * output) / level.signal;
+          },
+          [](const torch::Tensor& snr) { return snr; }};
+}
+
+/// Salimans and Ho 2022: v = signal eps - noise x0, which stays well-defined where no signal is
+/// left.
+PredictionKind v_prediction() {
+  return {"v", "the velocity from data to noise",
+          [](const torch::Tensor& data, const torch::Tensor& noise, const NoiseLevel& level) {
+            return level.signal * noise - level.noise * data;
+          },
+          [](const torch::Tensor& output, const torch::Tensor& noisy, const NoiseLevel& level) {
+            return level.signal * noisy - level.noise * output;
+          },
+          [](const torch::Tensor& snr) { return snr + 1; }};
+}
+
+}  // namespace
+
 const std::vector<PredictionKind>& prediction_kinds() {
-  static const std::vector<PredictionKind> kinds = {eps_prediction_kind(), v_prediction_kind()};
+  static const std::vector<PredictionKind> kinds = {eps_prediction(), v_prediction()};
   return kinds;
 }
 

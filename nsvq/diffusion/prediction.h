@@ -16,8 +16,7 @@ struct NoiseLevel {
   torch::Tensor snr() const { return signal.square() / noise.square(); }
 };
 
-/// What a network is trained to give for noisy data. Each file of a member defines its kind;
-/// prediction.cpp lists them.
+/// What a network is trained to predict from noisy data.
 struct PredictionKind {
   std::string name;     ///< in recipes, diffusion.prediction
   std::string summary;  ///< in a line
@@ -27,7 +26,7 @@ struct PredictionKind {
   /// The data that an output for noisy data stands for.
   torch::Tensor (*data)(const torch::Tensor& output, const torch::Tensor& noisy,
                         const NoiseLevel& level);
-  /// By how much a squared error of the output exceeds that of the data it stands for.
+  /// error(output)^2 / error(x0)^2 at this signal-to-noise ratio.
   torch::Tensor (*error_scale)(const torch::Tensor& snr);
 };
 
@@ -38,8 +37,5 @@ const PredictionKind& prediction_kind(const std::string& name);
 /// signal x0 + noise eps.
 torch::Tensor add_noise(const torch::Tensor& data, const torch::Tensor& noise,
                         const NoiseLevel& level);
-
-PredictionKind eps_prediction_kind();
-PredictionKind v_prediction_kind();
 
 }  // namespace nsvq

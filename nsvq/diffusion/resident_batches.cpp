@@ -66,9 +66,9 @@ std::optional<TensorBatch> ResidentBatches::next() {
   const int64_t first = used_ + next_ * size * world, end = first + size * world;
   if (end > samples()) return std::nullopt;
   ++next_;
-  const auto places = order_.slice(0, first + sampler_.rank, end, world);
-  TensorBatch batch = {data_.index_select(0, places).to(type_), places.contiguous()};
-  if (labels_.defined()) batch.push_back(labels_.index_select(0, places));
+  const auto positions = order_.slice(0, first + sampler_.rank, end, world);
+  TensorBatch batch = {data_.index_select(0, positions).to(type_), positions.contiguous()};
+  if (labels_.defined()) batch.push_back(labels_.index_select(0, positions));
   return batch;
 }
 

@@ -25,7 +25,7 @@ class ResidentBatches : public DiffusionBatches {
   ResidentBatches(Contents contents, at::ScalarType type, int64_t classes, const std::string& from,
                   const LoaderOptions& options);
 
-  std::string name_of(int64_t place) const override { return keys_.at(place); }
+  std::string name_of(int64_t position) const override { return keys_.at(position); }
   std::vector<std::string> classes() const override { return class_names_; }
   int64_t batches_per_epoch() const override { return sampler_.batches(); }
   int64_t samples() const override { return data_.size(0); }
@@ -39,7 +39,8 @@ class ResidentBatches : public DiffusionBatches {
   at::ScalarType type_;
   std::vector<std::string> keys_, class_names_;
   Sampler sampler_;
-  torch::Tensor order_;  ///< [n] int64 on the device: places in the epoch's order
+  torch::Tensor
+      order_;  ///< [n] int64 on the device: positions in the source, in the order of the epoch
   int64_t next_ = 0, used_ = 0;
 };
 

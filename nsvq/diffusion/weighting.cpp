@@ -6,8 +6,33 @@
 
 namespace nsvq {
 
+namespace {
+
+WeightingKind no_weighting() {
+  return {"none", "squared errors of the output at all times alike",
+          [](const torch::Tensor& snr, const PredictionKind& /*prediction*/,
+             const ObjectiveConfig& /*config*/) { return at::ones_like(snr); }};
+}
+
+/// Hang et al. 2023: squared errors of the data by the signal-to-noise ratio, but no more than
+/// gamma.
+WeightingKind min_snr_weighting() {
+  return {"min-snr", "squared errors of the data by the signal-to-noise ratio, up to a limit",
+          [](const torch::Tensor& snr, const PredictionKind& prediction,
+             const ObjectiveConfig& config) {
+            return snr.clamp_max(config.of<MinSnrConfig>().gamma) / prediction.error_scale(snr);
+          },
+          [](ObjectiveConfig& config) {
+            return std::vector<Option>{{"diffusion.min_snr_gamma", &config.of<MinSnrConfig>().gamma,
+                                        "min-snr: largest signal-to-noise ratio that counts",
+                                        Range::between(1e-30, 1e30)}};
+          }};
+}
+
+}  // namespace
+
 const std::vector<WeightingKind>& weighting_kinds() {
-  static const std::vector<WeightingKind> kinds = {no_weighting_kind(), min_snr_weighting_kind()};
+  static const std::vector<WeightingKind> kinds = {no_weighting(), min_snr_weighting()};
   return kinds;
 }
 

@@ -25,8 +25,7 @@ struct MinSnrConfig {
 /// Rows diffusion.prediction, diffusion.weighting and those of each weighting.
 std::vector<Option> objective_options(ObjectiveConfig& config);
 
-/// How much each time counts in the loss. Each file of a member defines its kind; weighting.cpp
-/// lists them.
+/// How much each time counts in the loss.
 struct WeightingKind {
   std::string name;     ///< in recipes, diffusion.weighting
   std::string summary;  ///< in a line
@@ -39,8 +38,5 @@ struct WeightingKind {
 const std::vector<WeightingKind>& weighting_kinds();
 /// Throws UserError naming the valid ones.
 const WeightingKind& weighting_kind(const std::string& name);
-
-WeightingKind no_weighting_kind();
-WeightingKind min_snr_weighting_kind();
 
 }  // namespace nsvq
