@@ -14,8 +14,8 @@ thread_local TensorBudget* innermost = nullptr;
 
 }  // namespace
 
-/// Asks this thread's budget and leaves the rest to torch's own allocator. It stays installed:
-/// tensors remember the allocator they came from, for the case that they grow.
+/// Charges this thread's budget and calls torch's own allocator. It stays installed: a tensor keeps
+/// a pointer to its allocator, to grow by it.
 class TensorBudget::Allocator final : public c10::Allocator {
  public:
   static void install() {

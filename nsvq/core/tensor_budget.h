@@ -5,9 +5,9 @@
 
 namespace nsvq {
 
-/// While it lives, the tensors that this thread makes on the CPU may take `bytes` in all, those
-/// freed in between included; the one beyond throws UserError with `message`. For networks whose
-/// sizes come from a file that may claim anything.
+/// Limits the memory of tensors that this thread allocates on the CPU while it lives: `bytes` in
+/// all, including tensors freed meanwhile. The allocation beyond throws UserError with `message`.
+/// For networks built by the configuration of a file, which may claim any size.
 class TensorBudget {
  public:
   TensorBudget(uint64_t bytes, std::string message);
@@ -21,7 +21,7 @@ class TensorBudget {
 
   uint64_t left_;
   std::string message_;
-  TensorBudget* outer_;  ///< the one around it, which waits meanwhile
+  TensorBudget* outer_;  ///< budget around this one, inactive meanwhile
 };
 
 }  // namespace nsvq

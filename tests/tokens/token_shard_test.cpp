@@ -66,21 +66,21 @@ TEST_F(TokenShards, RoundTripInTheSmallestType) {
   }
 }
 
-TEST_F(TokenShards, NoImages) {
+TEST_F(TokenShards, AShardWithoutImagesReadsBack) {
   write_token_shard(path_, some_shard(9, 0), 9);
   const auto back = read_token_shard(path_, 9);
   EXPECT_EQ(back.tokens.sizes(), (std::vector<int64_t>{0, 2, 5}));
   EXPECT_TRUE(back.keys.empty());
 }
 
-TEST_F(TokenShards, KeysMayNotHoldZeroBytes) {
+TEST_F(TokenShards, KeysMayNotContainZeroBytes) {
   auto shard = some_shard(9);
   shard.keys[1] = std::string("a\0b", 3);
   EXPECT_THROW(write_token_shard(path_, shard, 9), UserError);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(TokenShards, IndexOutOfRange) {
+TEST_F(TokenShards, AnIndexOutOfRangeIsRefused) {
   write_token_shard(path_, some_shard(300), 300);
   EXPECT_NE(error_of_reading(299).find("index 299, but the codes are 0 to 298"), std::string::npos);
   EXPECT_NE(error_of_reading(256), "");  // of another type
@@ -90,7 +90,7 @@ TEST_F(TokenShards, IndexOutOfRange) {
   EXPECT_NE(error_of_reading(70000).find("index -1"), std::string::npos);
 }
 
-TEST_F(TokenShards, WhatDoesNotAddUp) {
+TEST_F(TokenShards, InvalidContentsAreRefused) {
   EXPECT_EQ(error_after([](TensorMap&) {}), "");
   for (const auto* name : {"tokens", "keys", "classes"}) {
     EXPECT_NE(error_after([&](TensorMap& t) { t.erase(name); }).find(name), std::string::npos);
