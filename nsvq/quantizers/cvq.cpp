@@ -1,10 +1,22 @@
-#include "nsvq/quantizers/cvq.h"
-
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
+#include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
 
 namespace {
+
+/// CVQ-VAE (Zheng and Vedaldi, 2023): plain vector quantization whose unused codes the policy
+/// `anchor` moves to latents. One distance chooses a latent's code and a code's anchor.
+class ClusteringQuantizer : public VectorQuantizer {
+ public:
+  using VectorQuantizer::VectorQuantizer;
+
+  Distance distance() const override;
+
+ protected:
+  torch::Tensor search(const torch::Tensor& rows, NonFinite policy) override;
+};
 
 std::vector<Option> cvq_options(QuantizerConfig& config) {
   return {{"quantizer.cvq.distance", &config.of<CvqConfig>().distance,

@@ -4,6 +4,7 @@
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {

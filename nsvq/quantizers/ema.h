@@ -33,7 +33,4 @@ class EmaQuantizer : public VectorQuantizer {
 
 std::vector<Option> running_means_options(QuantizerConfig& config);
 
-QuantizerKind ema_kind();
-QuantizerKind jukebox_kind();
-
 }  // namespace nsvq

@@ -1,12 +1,35 @@
-#include "nsvq/quantizers/fsq.h"
-
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
 namespace {
+
+/// Finite scalar quantization: each channel is bounded and rounded to one of its levels. Nothing is
+/// searched, nothing trains, and there is no loss.
+class FiniteScalarQuantizer : public Quantizer {
+ public:
+  FiniteScalarQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+  torch::Tensor decode(const torch::Tensor& indices) override;
+  int64_t codes() const override { return codes_; }
+  // No code_vectors(): latents are bounded first, so that their distance to a code says nothing.
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+  torch::Tensor encode_wide(const torch::Tensor& latents) override;
+
+ private:
+  torch::Tensor bounded(const torch::Tensor& latents) const;
+  torch::Tensor rounded(const torch::Tensor& bounded) const;
+  torch::Tensor indices_of(const torch::Tensor& rounded) const;
+
+  int64_t codes_;
+  torch::Tensor levels_;  ///< [d, 1, 1]
+};
 
 int64_t product_of(const std::vector<int64_t>& levels) {
   int64_t product = 1;

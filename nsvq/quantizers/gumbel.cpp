@@ -1,16 +1,39 @@
-#include "nsvq/quantizers/gumbel.h"
+#include <torch/nn/modules/linear.h>
 
 #include <cmath>
 #include <numbers>
 
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/quantizers/softmax_codes.h"
 
 namespace nsvq {
 
 namespace {
+
+/// Gumbel quantization (taming-transformers, DALL-E): logits of the codes are a linear projection
+/// of the latent; training draws a code by Gumbel noise, one-hot straight through a softmax whose
+/// temperature falls along a cosine; evaluation takes the largest logit. The loss is the divergence
+/// of the softmax from equal use.
+class GumbelQuantizer : public Quantizer {
+ public:
+  GumbelQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+  torch::Tensor decode(const torch::Tensor& indices) override;
+  int64_t codes() const override { return codebook_.size(0); }
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+  torch::Tensor encode_wide(const torch::Tensor& latents) override;
+
+ private:
+  GumbelConfig settings_;
+  torch::nn::Linear projection_{nullptr};
+  torch::Tensor codebook_;  ///< [K, d]; latents are not compared with it
+};
 
 std::vector<Option> gumbel_options(QuantizerConfig& config) {
   auto& gumbel = config.of<GumbelConfig>();

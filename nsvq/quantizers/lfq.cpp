@@ -1,14 +1,33 @@
-#include "nsvq/quantizers/lfq.h"
-
 #include "nsvq/core/error.h"
 #include "nsvq/ops/soft_assignment/lfq_entropy.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
 namespace {
+
+/// Lookup-free quantization: a code is the signs of a latent, one bit a channel. Nothing in it
+/// trains; commitment and entropy terms move the encoder.
+class LookupFreeQuantizer : public Quantizer {
+ public:
+  LookupFreeQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+  torch::Tensor decode(const torch::Tensor& indices) override;
+  int64_t codes() const override { return int64_t{1} << settings_.bits; }
+  // No code_vectors(): they are too many to list, and the nearest one is the signs.
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+  torch::Tensor encode_wide(const torch::Tensor& latents) override;
+
+ private:
+  LfqConfig settings_;
+  double beta_;
+};
 
 /// 2^k along dimension 1, for the bits k of an index.
 torch::Tensor bit_weights(int64_t bits, c10::Device device) {

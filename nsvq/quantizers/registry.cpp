@@ -4,23 +4,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/quantizers/affine.h"
-#include "nsvq/quantizers/cvq.h"
-#include "nsvq/quantizers/ema.h"
-#include "nsvq/quantizers/factorised.h"
-#include "nsvq/quantizers/fsq.h"
-#include "nsvq/quantizers/fvq.h"
-#include "nsvq/quantizers/gumbel.h"
-#include "nsvq/quantizers/ibq.h"
-#include "nsvq/quantizers/lfq.h"
-#include "nsvq/quantizers/none.h"
-#include "nsvq/quantizers/nsvq.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/quantizers/simvq.h"
-#include "nsvq/quantizers/soundstream.h"
-#include "nsvq/quantizers/sqvae.h"
-#include "nsvq/quantizers/vq.h"
-#include "nsvq/quantizers/vqgan_lc.h"
 
 namespace nsvq {
 

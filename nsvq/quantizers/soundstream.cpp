@@ -1,6 +1,25 @@
-#include "nsvq/quantizers/soundstream.h"
+#include "nsvq/quantizers/ema.h"
+#include "nsvq/quantizers/members.h"
 
 namespace nsvq {
+
+namespace {
+
+/// As in SoundStream: codes are running means that start as clusters of the first batches' latents,
+/// or, with config.init "data", as some of them.
+class SoundStreamQuantizer : public EmaQuantizer {
+ public:
+  SoundStreamQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+      : EmaQuantizer(with_data(config), latent_dim) {}
+
+ private:
+  static QuantizerConfig with_data(QuantizerConfig config) {
+    if (!starts_from_data(config.init)) config.init = "kmeans";
+    return config;
+  }
+};
+
+}  // namespace
 
 QuantizerKind soundstream_kind() {
   return {.name = "soundstream",

@@ -1,15 +1,31 @@
-#include "nsvq/quantizers/sqvae.h"
-
 #include <cmath>
 
 #include "nsvq/ops/soft_assignment/soft_assignment.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
 
 namespace {
+
+/// SQ-VAE with Gaussian quantization (Takida et al., 2022): a latent is a code plus noise of a
+/// learned variance, 1 + exp(s). Training takes a Gumbel-softmax mean of the codes, whose
+/// temperature falls with the steps; evaluation the nearest code. The loss is the paper's
+/// divergence per image: (sum p log p + sum |z - z_q|^2 / (2 variance)) / B.
+class StochasticQuantizer : public VectorQuantizer {
+ public:
+  StochasticQuantizer(const QuantizerConfig& config, int64_t latent_dim);
+
+ protected:
+  Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+
+ private:
+  SqvaeConfig settings_;
+  torch::Tensor log_variance_;  ///< s, a scalar
+};
 
 std::vector<Option> sqvae_options(QuantizerConfig& config) {
   auto& sqvae = config.of<SqvaeConfig>();

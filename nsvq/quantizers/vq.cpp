@@ -1,6 +1,7 @@
 #include "nsvq/quantizers/vq.h"
 
 #include "nsvq/quantizers/losses_of_codes.h"
+#include "nsvq/quantizers/members.h"
 
 namespace nsvq {
 

@@ -33,6 +33,4 @@ class VectorQuantizer : public Quantizer {
   torch::Tensor codebook_;  ///< [K, d]
 };
 
-QuantizerKind vq_kind();
-
 }  // namespace nsvq

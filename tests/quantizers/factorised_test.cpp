@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/factorised.h"
+#include "nsvq/quantizers/members.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/lfq.h"
+#include "nsvq/quantizers/members.h"
 
 #include <gtest/gtest.h>
 

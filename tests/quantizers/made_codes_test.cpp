@@ -6,7 +6,7 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/code_bridge.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/vqgan_lc.h"
+#include "nsvq/quantizers/members.h"
 #include "tests/error_of.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"

@@ -1,6 +1,6 @@
 // What has no tokens: latents pass unchanged.
 
-#include "nsvq/quantizers/none.h"
+#include "nsvq/quantizers/members.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/replacement/copy_replacement.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 
 #include <gtest/gtest.h>
 

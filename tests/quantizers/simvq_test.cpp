@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/simvq.h"
+#include "nsvq/quantizers/members.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/gumbel.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/sqvae.h"
+#include "nsvq/quantizers/members.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 

@@ -4,9 +4,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/cvq.h"
-#include "nsvq/quantizers/replacement/anchor_replacement.h"
-#include "nsvq/quantizers/replacement/restart_replacement.h"
+#include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 #include "nsvq/quantizers/replacement/sample_rows.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"

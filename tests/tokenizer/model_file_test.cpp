@@ -13,7 +13,7 @@
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/quantizers/code_bridge.h"
-#include "nsvq/quantizers/cvq.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -88,11 +88,12 @@ TEST(StoredModels, OfMoreThanTheirBytesAreNotBuilt) {
     write_safetensors(file, contents);
     return error_of([&] { load_model(file); });
   };
-  for (const auto& message : {error_with([](TokenizerConfig& config) { config.model.width = 4096; }),
-                              error_with([](TokenizerConfig& config) {
-                                config.quantizer.codes = 1 << 24;
-                                config.model.latent_dim = 64;
-                              })})
+  for (const auto& message :
+       {error_with([](TokenizerConfig& config) { config.model.width = 4096; }),
+        error_with([](TokenizerConfig& config) {
+          config.quantizer.codes = 1 << 24;
+          config.model.latent_dim = 64;
+        })})
     EXPECT_NE(message.find("far larger than its"), std::string::npos) << message;
 }
 
@@ -216,7 +217,8 @@ TEST(OpenModel, AModelOfAnotherCheckpointIsNotTaken) {
   for (const char* step : {"step-1", "step-2"}) {
     const auto checkpoint = run / "checkpoints" / step;
     fs::create_directories(checkpoint);
-    write_model(checkpoint / "model.safetensors", {{"encoder.x", at::ones({2})}}, TokenizerConfig{});
+    write_model(checkpoint / "model.safetensors", {{"encoder.x", at::ones({2})}},
+                TokenizerConfig{});
     write_checksums(checkpoint);
   }
   EXPECT_EQ(open_model_file(run).path, newest / "model.safetensors");

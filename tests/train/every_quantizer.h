@@ -4,7 +4,7 @@
 
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/quantizers/quantizer.h"
-#include "nsvq/quantizers/vqgan_lc.h"
+#include "nsvq/quantizers/members.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

@@ -14,7 +14,7 @@
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/quantizers/vqgan_lc.h"
+#include "nsvq/quantizers/members.h"
 #include "nsvq/runs/choice.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"

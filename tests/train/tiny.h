@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/quantizers/replacement/copy_replacement.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 #include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {

@@ -1,12 +1,35 @@
-#include "nsvq/quantizers/replacement/copy_replacement.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "nsvq/ops/random/seeded_random.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 
 namespace nsvq {
 
 namespace {
+
+/// The paper's codebook replacement: after a window, in the paper an epoch, every code used less
+/// often than replacement.threshold is overwritten by a copy of an active one, drawn in proportion
+/// to usage
+/// ("usage") or the most used one ("most_used"), plus N(0, sigma^2). The first
+/// `exempt_epochs` (`exempt_steps` where windows are steps) are left alone, and so is a codebook
+/// without an active code.
+class CopyReplacement : public Replacement {
+ public:
+  explicit CopyReplacement(const ReplacementConfig& config)
+      : every_steps_(config.every_steps),
+        threshold_(config.threshold),
+        settings_(config.of<CopyReplacementConfig>()) {}
+
+  torch::Tensor after_window(torch::Tensor codebook, const torch::Tensor& usage,
+                             const WindowEnd& end, uint64_t seed) override;
+
+ private:
+  bool exempt(const WindowEnd& end) const;
+
+  int64_t every_steps_;
+  double threshold_;
+  CopyReplacementConfig settings_;
+};
 
 /// An active row for each of `count` dead ones.
 torch::Tensor draw_sources(const torch::Tensor& usage, const torch::Tensor& active, int64_t count,

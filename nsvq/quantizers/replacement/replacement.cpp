@@ -1,9 +1,7 @@
 #include "nsvq/quantizers/replacement/replacement.h"
 
 #include "nsvq/core/lookup.h"
-#include "nsvq/quantizers/replacement/anchor_replacement.h"
-#include "nsvq/quantizers/replacement/copy_replacement.h"
-#include "nsvq/quantizers/replacement/restart_replacement.h"
+#include "nsvq/quantizers/replacement/replacement.h"
 
 namespace nsvq {
 

@@ -78,4 +78,22 @@ std::unique_ptr<Replacement> make_replacement(const ReplacementConfig& config,
                                               const QuantizerConfig& quantizer_config,
                                               Quantizer& quantizer);
 
+// The members of the family; each policy is in its .cpp file.
+
+struct CopyReplacementConfig {
+  int64_t exempt_epochs = 5;
+  int64_t exempt_steps = 0;
+  double sigma = 0.001;
+  std::string source = "usage";
+};
+
+struct AnchorReplacementConfig {
+  std::string anchor = "sampled";
+  Distance distance = Distance::l2;  ///< no setting: make_replacement takes the quantizer's
+};
+
+ReplacementKind copy_replacement_kind();
+ReplacementKind restart_replacement_kind();
+ReplacementKind anchor_replacement_kind();
+
 }  // namespace nsvq
