@@ -67,17 +67,18 @@ TEST_P(Readers, SurviveTheCorpus) {
   }
 }
 
-/// Images of every variant (tests/io/golden) that a target reads.
-std::map<std::string, Bytes> golden_images(const std::string& target) {
-  std::map<std::string, Bytes> images;
-  const auto ending = target == "jpeg" ? ".jpg" : "." + target;
-  for (const auto& file :
-       fs::directory_iterator(fs::path(NSVQ_TESTS_DIR).parent_path() / "io/golden/images")) {
+/// Images and tars of every variant (tests/io/golden) that a target reads.
+std::map<std::string, Bytes> golden_files(const std::string& target) {
+  std::map<std::string, Bytes> files;
+  const bool tar = target.starts_with("tar");
+  const auto ending = target == "jpeg" ? ".jpg" : tar ? ".tar" : "." + target;
+  const auto golden = fs::path(NSVQ_TESTS_DIR).parent_path() / "io/golden";
+  for (const auto& file : fs::directory_iterator(golden / (tar ? "tars" : "images"))) {
     if (file.path().extension() == ending) {
-      images[file.path().filename().string()] = read_file(file.path());
+      files[file.path().filename().string()] = read_file(file.path());
     }
   }
-  return images;
+  return files;
 }
 
 // A short run of what scripts/fuzz.sh does for hours.
@@ -85,7 +86,7 @@ TEST_P(Readers, SurviveMutationsOfTheSeeds) {
   std::mt19937 random(1);
   int refused = 0;
   auto seeds = GetParam().seeds();
-  seeds.merge(golden_images(GetParam().name));
+  seeds.merge(golden_files(GetParam().name));
   for (const auto& [name, seed] : seeds) {
     for (int round = 0; round < 300; ++round) {
       auto bytes = seed;

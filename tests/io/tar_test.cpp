@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 
@@ -234,7 +233,7 @@ TEST_F(Tar, MoreArchivesThanMayBeOpen) {
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST_F(Tar, EveryPrefix) {
+TEST_F(Tar, PrefixesThatEndWithinAFileAreRefused) {
   const std::string whole = member("a", "one") + member("l", std::string(120, 'n'), 'L') +
                             member("b", std::string(600, 'x')) + member("p", "12 path=new\n", 'x') +
                             member("c", "three");
@@ -243,26 +242,6 @@ TEST_F(Tar, EveryPrefix) {
   for (size_t size = 1; size <= whole.size(); ++size) {
     const bool is_end = std::find(ends.begin(), ends.end(), size) != ends.end();
     EXPECT_EQ(error_of(whole.substr(0, size)).empty(), is_end) << size;
-  }
-}
-
-TEST_F(Tar, DamagedBytes) {
-  Random random(4);
-  for (const std::string format : {"ustar", "gnu", "pax"}) {
-    const std::string whole = read_text(kTars + format + ".tar");
-    for (int trial = 0; trial < 300; ++trial) {
-      std::string bytes = whole;
-      const auto block = static_cast<size_t>(random.below(12)) * 512;
-      bytes[block + random.below(512)] = static_cast<char>(random.below(256));
-      std::string head = bytes.substr(block, 512);  // a right checksum lets more through
-      set_checksum(head);
-      if (trial % 2) bytes.replace(block, 512, head);
-      try {
-        const TarReader tar = open(bytes);
-        for (const TarEntry& entry : tar.entries()) tar.read(entry);
-      } catch (const UserError&) {
-      }
-    }
   }
 }
 

@@ -147,5 +147,14 @@ TEST(TokenManifest, CutFilesAndWrongValuesAreRefused) {
   EXPECT_NE(replaced("\"broken\": ", "\"broken\": -").find("'broken' is -"), std::string::npos);
 }
 
+TEST(TokenManifest, DeeplyNestedJsonIsRefused) {
+  const TemporaryFolder folder;
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  write_text(folder / "manifest.json", nested(200'000));
+  EXPECT_NE(error_of_reading(folder.path()).find("nested too deep"), std::string::npos);
+  write_text(folder / "manifest.json", R"({"format":"nsvq-tokens","version":)" + nested(30) + "}");
+  EXPECT_NE(error_of_reading(folder.path()).find("version a list"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace nsvq
