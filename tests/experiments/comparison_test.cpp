@@ -1,13 +1,13 @@
 // Claims as comparisons of figures, and the statistics behind tables.
 
-#include "nsvq/experiments/outcome/comparison.h"
+#include "nsvq/experiments/spec/comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "nsvq/experiments/outcome/seed_statistics.h"
+#include "nsvq/experiments/spec/seed_statistics.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

@@ -8,7 +8,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan/plan.h"
-#include "nsvq/experiments/plan/resolve.h"
+#include "nsvq/experiments/plan/settings_layers.h"
 #include "nsvq/io/files/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

@@ -1,14 +1,13 @@
 // Settings that short runs decide.
 
-#include "nsvq/experiments/plan/pilots.h"
+#include "nsvq/experiments/plan/run_view.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/outcome/run_figures.h"
-#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/experiments/run/reproduce.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
@@ -52,6 +51,9 @@ class PilotsTest : public testing::Test {
   }
   const PlannedRun& row(size_t row, size_t seed = 0) const {
     return plan_.runs[plan_.experiments[0].rows[row].runs[seed]];
+  }
+  RunView view(size_t row, size_t seed = 0) const {
+    return {plan_, plan_.experiments[0].rows[row].runs[seed]};
   }
   const PlannedRun& pilot(const PlannedRun& run, size_t value) const {
     return plan_.runs[run.pilots.runs.at(value)];
@@ -115,12 +117,12 @@ TEST_F(PilotsTest, TheBestOneDecides) {
   measure(pilot(run, 0), R"({"psnr": 20.5})");
   measure(pilot(run, 1), R"({"psnr": 21.5})");
   measure(pilot(run, 2), R"({"psnr": null})");  // NaN
-  EXPECT_EQ(chosen_value(plan_, run), "1e-3");
-  const auto config = config_of(recipe_of(plan_, run));
+  EXPECT_EQ(view(0).chosen_value(), "1e-3");
+  const auto config = config_of(view(0).recipe());
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_EQ(config.train.epochs, 8);
-  EXPECT_EQ(config_of(recipe_of(plan_, row(0, 1))).optimizer.lr, 1e-3);
-  EXPECT_EQ(config_of(recipe_of(plan_, row(0, 1))).seed, 4u);
+  EXPECT_EQ(config_of(view(0, 1).recipe()).optimizer.lr, 1e-3);
+  EXPECT_EQ(config_of(view(0, 1).recipe()).seed, 4u);
   // What the training command reads.
   job_of(plan_, plan_.experiments[0].rows[0].runs[0]).next();
   EXPECT_EQ(config_of(read_text(run.folder / "recipe.yaml")).optimizer.lr, 1e-3);
@@ -132,25 +134,25 @@ TEST_F(PilotsTest, LowerIsBetterForSomeMetricsAndTheFirstOfEqualOnesCounts) {
   measure(pilot(run, 0), R"({"lpips-vgg": 0.5})");
   measure(pilot(run, 1), R"({"lpips-vgg": 0.25})");
   measure(pilot(run, 2), R"({"lpips-vgg": 0.25})");
-  EXPECT_EQ(chosen_value(plan_, run), "1e-3");
+  EXPECT_EQ(view(0).chosen_value(), "1e-3");
 }
 
 TEST_F(PilotsTest, WithoutAFigureIsAnError) {
   make();
   const auto& run = row(0);
   for (size_t i = 0; i < 3; ++i) measure(pilot(run, i), R"({"psnr": null})");
-  expect_contains(error_of<RunError>([&] { recipe_of(plan_, run); }), {"pilots", "psnr"});
+  expect_contains(error_of<RunError>([&] { view(0).recipe(); }), {"pilots", "psnr"});
 }
 
 TEST_F(PilotsTest, TheChosenValueIsAFigure) {
   make();
   const auto run = plan_.experiments[0].rows[0].runs[0];
-  EXPECT_FALSE(RunFigures(plan_, run).figure(experiments_[0], "rate"));  // not begun
+  EXPECT_FALSE(RunView(plan_, run).figure(experiments_[0], "rate"));  // not begun
   for (size_t i = 0; i < 3; ++i) {
     measure(pilot(row(0), i), i == 2 ? R"({"psnr": 30})" : R"({"psnr": 20})");
   }
   write_text(plan_.runs[run].run() / "metrics.jsonl", "");
-  EXPECT_EQ(RunFigures(plan_, run).figure(experiments_[0], "rate"), 1e-2);
+  EXPECT_EQ(RunView(plan_, run).figure(experiments_[0], "rate"), 1e-2);
 }
 
 TEST_F(PilotsTest, OtherPilotsMakeAnotherRun) {

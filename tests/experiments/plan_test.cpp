@@ -6,7 +6,8 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan/estimate.h"
-#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/experiments/plan/next_command.h"
+#include "nsvq/experiments/run/reproduce.h"
 #include "nsvq/experiments/spec/experiment.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/folder_checksums.h"
@@ -123,10 +124,20 @@ TEST_F(PlanTest, SettingsThatDoNotFitNameTheRun) {
   expect_contains(error, {"x.yaml: runs.nsvq (", "nsvq.yaml", "data.size"});
 }
 
-TEST_F(PlanTest, NetworksThatDoNotFitNameTheRun) {
-  const auto plan = this->plan(
-      with("recipe: vq.yaml", "recipe: vq.yaml, set: [quantizer.type=lfq, quantizer.lfq.bits=3]"));
-  expect_contains(error_of([&] { estimate(plan); }), {"run vq: quantizer.lfq.bits is 3"});
+TEST_F(PlanTest, TheTimeOfARunIsThatOfItsLoggedStepsElseOfRunsLikeIt) {
+  options_.train[""].items = {"builtin:dead-leaves?size=32&count=70"};
+  const auto plan = this->plan();
+  const auto& run = plan.runs[0];
+  EXPECT_FALSE(estimate_runs(plan)[0].seconds);
+  const auto rate = fmt::format("{}", 4 * run.batch);  // a quarter of a second a step
+  write_text(run.run() / "metrics.jsonl",
+             R"({"kind": "step", "step": 1, "images_per_second": )" + rate + "}\n");
+  const auto estimates = estimate_runs(plan);
+  EXPECT_EQ(estimates[0].state, "begun");
+  EXPECT_EQ(*estimates[0].seconds, 0.25 * static_cast<double>(*estimates[0].steps));
+  EXPECT_EQ(estimates[1].state, "to do");
+  EXPECT_EQ(*estimates[1].seconds, 0.25 * static_cast<double>(*estimates[1].steps));
+  EXPECT_NE(plan_table(plan).find("8 runs for 1 experiment"), std::string::npos);
 }
 
 TEST_F(PlanTest, HasARunForEachValueAndSeed) {
@@ -250,19 +261,19 @@ TEST_F(PlanTest, AFinishedRunOfOtherSettingsIsNotTakenForItsOwn) {
   const auto checkpoint = run.run() / "checkpoints/step-0";
   write_text(checkpoint / "state.json", state_to_json(state, {}));
   write_checksums(checkpoint);
-  const auto place = [&](const std::string& settings) {
+  const auto job_with = [&](const std::string& settings) {
     write_text(run.run() / "config.yaml", settings);
     return job_of(plan, 0, 0);
   };
-  const auto words = place(run.recipe).next();
+  const auto words = job_with(run.recipe).next();
   EXPECT_EQ(words.at(0), "eval");
   for (const std::string other :
        {"seed: 5\n", "train.epochs: 99\n", "quantizer.beta: 0.3\n", "data.train: other\n"}) {
-    const auto job = place("base: recipe.yaml\n" + other);
+    const auto job = job_with("base: recipe.yaml\n" + other);
     write_text(run.run() / "recipe.yaml", run.recipe);
     expect_contains(error_of([&] { job.next(); }),
                     {run.run().string(), other.substr(0, other.find(':')), "another"});
-    EXPECT_FALSE(is_done(plan, 0));
+    EXPECT_FALSE(is_done(RunView(plan, 0)));
   }
 }
 

@@ -21,7 +21,6 @@
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/plan/estimate.h"
 #include "nsvq/experiments/run/reproduce.h"
-#include "nsvq/experiments/run/slots.h"
 #include "nsvq/io/files/lock.h"
 
 namespace nsvq {
@@ -141,7 +140,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   options.allow_pipe = arguments.allow_pipe;
   const auto plan = make_plan(experiments, options);
   if (arguments.dry_run) {
-    fmt::print("{}", describe_plan(plan));
+    fmt::print("{}", plan_table(plan));
     return;
   }
   require_images(plan);
@@ -214,7 +213,7 @@ void declare_reproduce(CLI::App& app) {
       ->check(check_number(Range::above(0)));
   app.add_flag("--allow-pipe", arguments->allow_pipe,
                "run commands (pipe:) that the settings of a stored run name");
-  app.add_flag("--dry-run", arguments->dry_run, "print runs, steps, estimated time and disk");
+  app.add_flag("--dry-run", arguments->dry_run, "print runs, steps and estimated time");
   app.footer(
       "Each run is a process with a folder of its own below OUT/runs. Finished runs are never\n"
       "repeated, stopped ones go on; a changed recipe is a new run. Exit code 3 if a run failed.");

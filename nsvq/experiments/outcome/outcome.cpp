@@ -8,10 +8,8 @@
 #include <set>
 
 #include "nsvq/core/error.h"
-#include "nsvq/experiments/outcome/outcome_charts.h"
-#include "nsvq/experiments/outcome/outcome_claims.h"
-#include "nsvq/experiments/outcome/run_figures.h"
-#include "nsvq/experiments/outcome/seed_statistics.h"
+#include "nsvq/experiments/plan/run_view.h"
+#include "nsvq/experiments/spec/seed_statistics.h"
 
 namespace nsvq {
 
@@ -103,15 +101,15 @@ class Gatherer {
     return row;
   }
 
-  /// Rows whose settings come to the same at this scale share a run.
+  /// Notes rows with equal settings at this scale: they share a run.
   void add_equal_rows() {
     for (size_t i = 0; i < planned_.rows.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
-        const auto &one = planned_.rows[i], &other = planned_.rows[j];
-        if (one.runs.empty() || one.runs != other.runs) continue;
+        const auto &row = planned_.rows[i], &earlier = planned_.rows[j];
+        if (row.runs.empty() || row.runs != earlier.runs) continue;
         outcome_.notes.push_back(fmt::format(
             "{} is the same run as {}: their settings differ in nothing that counts at this scale",
-            one.title, other.title));
+            row.title, earlier.title));
         break;
       }
     }
@@ -136,7 +134,7 @@ class Gatherer {
       figures.missing = problem.empty() ? "not run yet" : "failed: " + problem;
       return;
     }
-    const auto value = figures_of(run).figure(*planned_.experiment, column);
+    const auto value = view_of(run).figure(*planned_.experiment, column);
     if (value) {
       figures.values.push_back(*value);
     } else if (figures.missing.empty()) {
@@ -144,11 +142,9 @@ class Gatherer {
     }
   }
 
-  const RunFigures& figures_of(size_t run) {
-    return figures_.try_emplace(run, plan_, run).first->second;
-  }
+  const RunView& view_of(size_t run) { return views_.try_emplace(run, plan_, run).first->second; }
 
-  /// The figure of the row that others are relative to: of the same value, if there is a choice.
+  /// The figure to divide by: of the run's row, or of its row with this value.
   double reference_for(const std::string& run, const std::string& value, size_t column) const {
     const auto varied = run + "@" + value;
     for (const auto& row : outcome_.rows) {
@@ -157,7 +153,7 @@ class Gatherer {
     return NAN;
   }
 
-  /// Divides a column by the rows that it is relative to.
+  /// Divides a column by the figures that it is relative to.
   void make_relative(const FigureSpec& figure) {
     const auto at = std::find(planned_.columns.begin(), planned_.columns.end(), figure.name);
     if (figure.relative_to.empty() || at == planned_.columns.end()) return;
@@ -179,7 +175,7 @@ class Gatherer {
   const Plan& plan_;
   const PlannedExperiment& planned_;
   const std::vector<JobResult>& results_;
-  std::map<size_t, RunFigures> figures_;
+  std::map<size_t, RunView> views_;
   ExperimentOutcome outcome_;
 };
 
@@ -188,8 +184,8 @@ class Gatherer {
 double Cell::mean() const { return mean_of(figures.values); }
 double Cell::spread() const { return deviation_of(figures.values); }
 
-ExperimentOutcome gather(const Plan& plan, const PlannedExperiment& planned,
-                         const std::vector<JobResult>& results) {
+ExperimentOutcome gather_outcome(const Plan& plan, const PlannedExperiment& planned,
+                                 const std::vector<JobResult>& results) {
   return Gatherer(plan, planned, results).gather();
 }
 

@@ -1,10 +1,9 @@
-#include "nsvq/experiments/outcome/outcome_text.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "nsvq/experiments/outcome/pages.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/report/chart.h"
@@ -62,14 +61,9 @@ std::string png_uri(const std::filesystem::path& file) {
 /// A chart as nsvq/report/page/experiments.js draws it.
 Json chart_json(const Chart& chart) {
   constexpr size_t most_points = 2000;
-  Json json = {{"title", chart.title},
-                                 {"x_label", chart.x_label},
-                                 {"y_label", chart.y_label},
-                                 {"log_x", chart.log_x},
-                                 {"log_y", chart.log_y},
-                                 {"beside", chart.beside},
-                                 {"marks", Json::array()},
-                                 {"lines", Json::array()}};
+  Json json = {{"title", chart.title},   {"x_label", chart.x_label}, {"y_label", chart.y_label},
+               {"log_x", chart.log_x},   {"log_y", chart.log_y},     {"beside", chart.beside},
+               {"marks", Json::array()}, {"lines", Json::array()}};
   if (chart.y_range) json["y_range"] = {chart.y_range->first, chart.y_range->second};
   for (const auto& [x, name] : chart.marks) json["marks"].push_back({{"x", x}, {"name", name}});
   for (const auto& series : chart.series) json["lines"].push_back(line_data(series, most_points));
@@ -99,14 +93,9 @@ std::string outcome_markdown(const ExperimentOutcome& outcome) {
 
 Json outcome_json(const ExperimentOutcome& outcome) {
   const auto& experiment = *outcome.planned->experiment;
-  Json json = {{"name", experiment.name},
-                                 {"title", experiment.title},
-                                 {"scale", outcome.scale},
-                                 {"setting", outcome.setting},
-                                 {"notes", outcome.notes},
-                                 {"rows", Json::array()},
-                                 {"agreement", Json::array()},
-                                 {"claims", Json::array()}};
+  Json json = {{"name", experiment.name},    {"title", experiment.title}, {"scale", outcome.scale},
+               {"setting", outcome.setting}, {"notes", outcome.notes},    {"rows", Json::array()},
+               {"agreement", Json::array()}, {"claims", Json::array()}};
   for (const auto& row : outcome.rows) {
     Json one = {{"name", row.name}, {"title", row.title}};
     if (!row.problem.empty()) one["problem"] = row.problem;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "nsvq/experiments/plan/resolve.h"
+#include "nsvq/experiments/plan/settings_layers.h"
 
 namespace nsvq {
 
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 struct PlannedPicture {
   PictureOutcome outcome;
-  std::vector<size_t> runs;  ///< of the plan
+  std::vector<size_t> runs;  ///< indices in the plan
 };
 
 std::vector<PlannedPicture> planned_pictures(const Plan& plan, const PlannedExperiment& planned,

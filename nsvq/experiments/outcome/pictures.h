@@ -6,7 +6,7 @@
 
 #include "nsvq/experiments/outcome/outcome.h"
 #include "nsvq/experiments/plan/plan.h"
-#include "nsvq/experiments/run/job.h"
+#include "nsvq/experiments/run/scheduler.h"
 
 namespace nsvq {
 
@@ -15,8 +15,8 @@ namespace nsvq {
 void add_picture_jobs(const Plan& plan, const PlannedExperiment& planned,
                       const std::filesystem::path& out, std::vector<Job>& jobs);
 
-/// Those that are there, with notes on those that failed. `results` are of the experiment's
-/// pictures, in the order of their jobs.
+/// Adds the pictures that are there, and notes on those that failed. `results` begin with those of
+/// the experiment's pictures, in the order of their jobs, which are removed from it.
 void add_pictures(const Plan& plan, const std::filesystem::path& out,
                   std::span<const JobResult>& results, ExperimentOutcome& outcome);
 

@@ -10,10 +10,9 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
-#include "nsvq/experiments/outcome/comparison.h"
+#include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/experiments/plan/run_planner.h"
-#include "nsvq/experiments/run/run_job.h"
-#include "nsvq/experiments/spec/row_choice.h"
+#include "nsvq/experiments/spec/comparison.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/nn/weights.h"
 
@@ -21,7 +20,7 @@ namespace nsvq {
 
 namespace {
 
-/// Which of the weights are not in the store, and what brings them; empty if all are.
+/// Which of the weights are not in the store, and how to get them; empty if all are.
 std::string missing_weights(const std::vector<std::string>& names) {
   for (const auto& name : names) {
     try {
@@ -33,8 +32,8 @@ std::string missing_weights(const std::vector<std::string>& names) {
   return "";
 }
 
-/// What missing_weights says of the networks whose features a run needs, itself or by way of other
-/// runs; `known` are those that were looked at.
+/// missing_weights of the networks whose features a run needs, itself or through its needs; `known`
+/// holds the runs that were checked.
 std::string missing_networks(const Experiment& experiment, const RunSettings& settings,
                              const RunSpec& spec, std::set<const RunSpec*>& known) {
   if (!known.insert(&spec).second) return "";
@@ -55,8 +54,8 @@ const ScaleSpec& scale_of(const Experiment& experiment, const std::string& name)
                   fmt::join(names, ", "));
 }
 
-/// Columns whose weights are stored; the others are left out with a note. Returns the metrics among
-/// them, which are to be measured.
+/// Keeps the columns whose weights are stored and leaves out the rest with a note. Returns the
+/// metrics among them, which every row is measured by.
 std::vector<std::string> choose_columns(const ScaleSpec& scale, PlannedExperiment& planned) {
   const auto& experiment = *planned.experiment;
   std::vector<std::string> metrics;
@@ -79,9 +78,9 @@ std::string row_title(const RunSpec& spec, const std::string& value) {
   return value == "1" ? spec.title : fmt::format("{}, {} GPUs", spec.title, value);
 }
 
-/// Of numbers of GPUs those that the machine has; without a GPU runs are on the CPU. The others are
-/// left out with a note, one for all runs.
-void leave_out_gpus(int gpus, std::vector<std::string>& values, PlannedExperiment& planned) {
+/// Drops GPU counts that this machine lacks, with one note for all runs. Without a GPU runs are on
+/// the CPU, which counts as one.
+void drop_gpu_counts(int gpus, std::vector<std::string>& values, PlannedExperiment& planned) {
   const auto is_more = [&](const auto& value) { return number_of(value) > std::max(gpus, 1); };
   if (std::erase_if(values, is_more) == 0) return;
   auto note = fmt::format("this machine has {}; rows of {} or more are left out",
@@ -90,7 +89,7 @@ void leave_out_gpus(int gpus, std::vector<std::string>& values, PlannedExperimen
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
 }
 
-/// The rows of a run: one, or one a value of what it varies.
+/// One row, or one per value of `vary`.
 void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& planner,
               PlannedExperiment& planned) {
   if (!spec.only.empty() &&
@@ -105,7 +104,7 @@ void add_rows(const RunSpec& spec, const PlanOptions& options, RunPlanner& plann
   if (!here.skip.empty()) return leave_out(here.skip);
   std::vector<std::string> values = here.values.empty() ? spec.values : here.values;
   if (spec.vary.empty()) values = {""};
-  if (spec.vary == kGpus) leave_out_gpus(options.gpus, values, planned);
+  if (spec.vary == kGpus) drop_gpu_counts(options.gpus, values, planned);
   for (const auto& value : values) {
     PlannedRow row{value.empty() ? spec.name : spec.name + "@" + value,
                    row_title(spec, value),
@@ -168,7 +167,7 @@ void require_images(const Plan& plan) {
   std::set<std::pair<std::string, bool>> known;
   for (size_t i = 0; i < plan.runs.size(); ++i) {
     const auto& run = plan.runs[i];
-    if (!run.wanted || is_done(plan, i)) continue;
+    if (!run.wanted || is_done(RunView(plan, i))) continue;
     for (const auto& sources : {run.train, run.val}) {
       const auto key = std::pair(sources.text(), sources.pipes_allowed);
       if (sources.items.empty() || !known.insert(key).second) continue;

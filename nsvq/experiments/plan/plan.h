@@ -16,45 +16,45 @@ namespace nsvq {
 struct PlanOptions {
   std::string scale = "cpu";
   std::filesystem::path out = "reproduce";
-  /// By name of an image set; "" holds for those that are not named.
+  /// By name of an image set; "": all sets that are not named.
   std::map<std::string, Sources> train, val;
-  std::vector<int64_t> seeds = {};     ///< in place of the scale's
-  std::vector<std::string> rows = {};  ///< to be run now; empty: all
-  int gpus = 0;                        ///< of this machine
-  bool allow_pipe = false;             ///< commands that settings of stored runs name, too
+  std::vector<int64_t> seeds = {};     ///< replace the scale's; empty: those
+  std::vector<std::string> rows = {};  ///< rows to run now; empty: all
+  int gpus = 0;                        ///< GPUs of this machine
+  bool allow_pipe = false;             ///< run commands that settings of stored runs name
 };
 
-/// Short runs that decide about a setting of another one (PilotSpec).
+/// Short runs that decide the value of a setting (PilotSpec).
 struct PlannedPilots {
   std::string metric;
-  std::vector<std::string> values;   ///< of the setting
-  std::vector<size_t> runs;          ///< of the plan, one a value
-  std::vector<std::string> recipes;  ///< of the run that they decide about, one a value
+  std::vector<std::string> values;   ///< values of the setting
+  std::vector<size_t> runs;          ///< indices of the pilots in the plan, one a value
+  std::vector<std::string> recipes;  ///< recipes of the run that they decide about, one a value
 };
 
 /// A run with all its settings, in a folder whose name has a hash of them: equal runs of several
 /// experiments are one.
 struct PlannedRun {
   std::string name;   ///< in its experiment: "nsvq", "protected@10"
-  std::string kind;   ///< of job_kinds()
-  std::string value;  ///< of the setting that is varied
+  std::string kind;   ///< a member of run_spec_kinds()
+  std::string value;  ///< value of the setting that is varied
   int64_t seed = 0;
-  int gpus = 1;        ///< that training takes, a process each
+  int gpus = 1;        ///< GPUs that training uses, a process each
   bool alone = false;  ///< nothing runs beside it: its time is measured
   std::filesystem::path folder;
-  std::string recipe;                ///< all settings, as YAML; empty without a recipe; with pilots
-                                     ///< that of their first value (pilots.h has the chosen one)
-  std::vector<std::string> options;  ///< of the command that makes a file
+  std::string recipe;  ///< all settings, as YAML; empty for a run that only makes a file; with
+                       ///< pilots that of their first value (RunView::recipe: the chosen one)
+  std::vector<std::string> options;  ///< options of the command that makes a file
   Sources train, val;
-  std::vector<std::string> metrics;  ///< to be measured at the end, in the registry's names
-  std::vector<size_t> needs;         ///< runs of the plan that come before, pilots too
+  std::vector<std::string> metrics;  ///< metrics to measure at the end
+  std::vector<size_t> needs;         ///< indices of runs that must be finished before, pilots too
   PlannedPilots pilots;              ///< without runs: none
-  int64_t steps = 0;                 ///< of training
-  int64_t epochs = 0;                ///< in their place, where steps is 0
-  int64_t batch = 0;                 ///< images of a step
-  int64_t size = 0;                  ///< of an image's side
+  int64_t steps = 0;                 ///< training steps; 0: `epochs` counts
+  int64_t epochs = 0;                ///< training epochs
+  int64_t batch = 0;                 ///< images per step
+  int64_t size = 0;                  ///< pixels of an image's side
   int64_t samples = 0;               ///< images of a diffusion model's evaluation
-  bool wanted = true;                ///< by PlanOptions::rows
+  bool wanted = true;                ///< chosen by PlanOptions::rows
 
   std::filesystem::path run() const { return folder / "run"; }
   std::filesystem::path figures() const { return folder / "eval.json"; }
@@ -65,14 +65,14 @@ struct PlannedRun {
 struct PlannedRow {
   std::string name, title, group, value;
   const RunSpec* spec = nullptr;
-  std::vector<size_t> runs;  ///< of the plan, one a seed
+  std::vector<size_t> runs;  ///< indices in the plan, one a seed
 };
 
 struct PlannedExperiment {
   const Experiment* experiment = nullptr;
   std::vector<std::string> columns;
   std::vector<std::string> notes;               ///< what is left out, and why
-  std::map<std::string, std::string> left_out;  ///< of them those about runs, by name
+  std::map<std::string, std::string> left_out;  ///< the notes about runs, by their names
   std::vector<PlannedRow> rows;
 };
 
@@ -85,11 +85,14 @@ struct Plan {
 /// The experiments live at least as long as the plan. Throws UserError for what cannot be run.
 Plan make_plan(const std::vector<Experiment>& experiments, const PlanOptions& options);
 
+/// Marks as wanted the runs of the rows of these names, without names of all rows, and what they
+/// need; no others. Throws UserError for an unknown row, saying why it is missing.
+void choose_rows(const std::vector<std::string>& names, Plan& plan);
+
 /// What is left out of the experiments, and why, a line each.
 std::vector<std::string> notes_of(const Plan& plan);
 
-/// Throws UserError for images that are not there and that unfinished runs need, before anything
-/// is run.
+/// Throws UserError for missing images that unfinished runs need, before anything is run.
 void require_images(const Plan& plan);
 
 }  // namespace nsvq

@@ -10,9 +10,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/folder_entries.h"
-#include "nsvq/experiments/outcome/comparison.h"
-#include "nsvq/experiments/run/run_job.h"
-#include "nsvq/experiments/spec/job_kind.h"
+#include "nsvq/experiments/plan/next_command.h"
+#include "nsvq/experiments/spec/comparison.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/train/vq/trainer.h"
@@ -23,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Letters in a folder's name, apart from its hash: file systems take 255 bytes.
+/// Letters in a folder's name, apart from its hash: file systems allow 255 bytes.
 constexpr size_t kLongestName = 100;
 
 /// A value of the experiment's file is part of the name, and may have slashes.
@@ -43,9 +42,8 @@ std::string hash_of(const fs::path& folder) {
   return name.substr(name.rfind('-') + 1);
 }
 
-/// Which weights are stored, if they are not the official ones, for the hash of what is made by
-/// them.
-std::string other_values(const std::string& weights) {
+/// For the hash of what weights make: which ones are stored, unless they are the official ones.
+std::string unofficial_values(const std::string& weights) {
   try {
     const auto origin = weights_origin(weights);
     return origin.official ? "" : weights + " " + origin.sha256 + "\n";
@@ -67,20 +65,21 @@ RunPlanner::RunPlanner(const Experiment& experiment, const PlanOptions& options,
 size_t RunPlanner::add(const RunSpec& spec, const std::string& value, int64_t seed) {
   const auto known = added_.find({&spec, value, seed});
   if (known != added_.end()) return known->second;
-  size_t place = 0;
+  size_t index = 0;
   if (is_trained(spec.kind)) {
     auto run = begin(spec, value, seed);
     plan_training(spec, run);
-    place = add_once(std::move(run));
+    index = add_once(std::move(run));
   } else {
-    place = add_file(spec, seed, {});
+    index = add_file(spec, seed, {});
   }
-  added_[{&spec, value, seed}] = place;
-  return place;
+  added_[{&spec, value, seed}] = index;
+  return index;
 }
 
 bool RunPlanner::are_done(const std::vector<size_t>& runs) const {
-  return std::all_of(runs.begin(), runs.end(), [&](size_t run) { return is_done(plan_, run); });
+  return std::all_of(runs.begin(), runs.end(),
+                     [&](size_t run) { return is_done(RunView(plan_, run)); });
 }
 
 PlannedRun RunPlanner::begin(const RunSpec& spec, const std::string& value, int64_t seed) const {
@@ -102,7 +101,7 @@ RunLayers RunPlanner::layers_of(const RunSpec& spec, PlannedRun& run) {
   return layers;
 }
 
-/// The hash has the names of the runs that are needed, not the place where all of them lie.
+/// The hash has the names of the needed runs, not the path of the folder of all runs.
 void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& layers) {
   const auto where = settings_.where("runs." + spec.name + ".needs");
   for (const auto& [setting, name] : spec.needs) {
@@ -110,10 +109,10 @@ void RunPlanner::add_needs(const RunSpec& spec, PlannedRun& run, RunLayers& laye
     const bool file = !is_trained(needed.kind);
     run.needs.push_back(file ? add_file(needed, run.seed, images_of(run.kind, layers))
                              : add(needed, "", run.seed));
-    const auto& other = plan_.runs[run.needs.back()];
-    const auto path = fs::absolute(file ? other.file() : other.run()).lexically_normal();
+    const auto& need = plan_.runs[run.needs.back()];
+    const auto path = fs::absolute(file ? need.file() : need.run()).lexically_normal();
     layers.real.add(where, {setting + "=" + path.string()});
-    layers.hashed.add(where, {setting + "=/" + other.folder.filename().string()});
+    layers.hashed.add(where, {setting + "=/" + need.folder.filename().string()});
   }
 }
 
@@ -122,7 +121,7 @@ void RunPlanner::plan_training(const RunSpec& spec, PlannedRun& run) {
   const bool tried =
       spec.row && trains(spec.kind, RunKind::tokenizer) && !settings_.scale().pilot.key.empty();
   auto also_hashed = tried ? plan_pilots(spec, layers, run) : "";
-  // Runs that differ in this alone are not one: how long they take may be what is compared.
+  // Runs that differ in this alone stay two: their times may be what is compared.
   if (!run.value.empty() && !is_essential(spec.vary)) {
     also_hashed += fmt::format("{}={}\n", spec.vary, run.value);
   }
@@ -130,7 +129,7 @@ void RunPlanner::plan_training(const RunSpec& spec, PlannedRun& run) {
   if (tried) run.recipe = run.pilots.recipes.front();
 }
 
-/// Returns what of the pilots counts in the hash of the run that they decide about: which they are.
+/// Returns what the hash of the decided run has of its pilots: which ones they are.
 std::string RunPlanner::plan_pilots(const RunSpec& spec, const RunLayers& layers, PlannedRun& run) {
   const auto& pilot = settings_.scale().pilot;
   run.pilots.metric = pilot.metric;
@@ -160,7 +159,7 @@ size_t RunPlanner::add_pilot(const RunSpec& spec, const std::string& value,
   return add_once(std::move(run));
 }
 
-/// What follows from a trained run's settings.
+/// Fills in what follows from a trained run's settings: recipe, budget, folder.
 void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed,
                          PlannedRun& run) const {
   const auto settings = resolve_settings(run.kind, layers.real);
@@ -185,8 +184,8 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   run.folder = out_ / "runs" / folder_name(run.name, hash);
 }
 
-/// A file that `nsvq codebook` makes: of a model's training images, or of those of the run that
-/// needs it, or of the scale's.
+/// A file that `nsvq codebook` makes: from the training images of a model, of the run that needs it
+/// (`images`), or of the scale.
 size_t RunPlanner::add_file(const RunSpec& spec, int64_t seed, Sources images) {
   auto run = begin(spec, "", seed);
   run.metrics.clear();
@@ -199,20 +198,20 @@ size_t RunPlanner::add_file(const RunSpec& spec, int64_t seed, Sources images) {
   if (images.items.empty()) images = settings_.images_of_scale();
   run.train = images;
   run.options = settings_.options_of(spec, seed);
-  if (spec.kind == "features") needs += other_values(settings_.network_of(spec).weights);
+  if (spec.kind == "features") needs += unofficial_values(settings_.network_of(spec).weights);
   const auto hashed =
       fmt::format("{}\n{}\n{}{}", spec.kind, images.text(), needs, fmt::join(run.options, " "));
   run.folder = out_ / "runs" / folder_name(run.name, short_hash(hashed));
   return add_once(std::move(run));
 }
 
-/// Another run with the same settings takes its place, under whatever name.
+/// Runs with equal settings are one, whatever their names.
 size_t RunPlanner::add_once(PlannedRun run) {
   for (size_t i = 0; i < plan_.runs.size(); ++i) {
-    auto& other = plan_.runs[i];
-    if (hash_of(other.folder) != hash_of(run.folder)) continue;
+    auto& planned = plan_.runs[i];
+    if (hash_of(planned.folder) != hash_of(run.folder)) continue;
     for (const auto& metric : run.metrics) {
-      auto& known = other.metrics;
+      auto& known = planned.metrics;
       if (std::find(known.begin(), known.end(), metric) == known.end()) known.push_back(metric);
     }
     return i;

@@ -8,21 +8,21 @@
 #include <vector>
 
 #include "nsvq/experiments/plan/plan.h"
-#include "nsvq/experiments/spec/run_settings.h"
+#include "nsvq/experiments/plan/run_settings.h"
 
 namespace nsvq {
 
-/// Adds runs of one experiment at one scale to a plan: their settings, folders, and what they need.
+/// Adds runs of one experiment at one scale to a plan: settings, folders and needs.
 class RunPlanner {
  public:
-  /// `metrics` are measured of every row. All references live as long as this.
+  /// `metrics` are measured for every row. All references live as long as this.
   RunPlanner(const Experiment& experiment, const PlanOptions& options,
              std::vector<std::string> metrics, Plan& plan);
 
   const RunSettings& settings() const { return settings_; }
 
-  /// A run after those it needs; `value` is that of the setting it varies. Returns its place in the
-  /// plan, which may have it already.
+  /// Adds a run after those it needs, unless the plan has it; `value` is the value of the setting
+  /// it varies. Returns its index in the plan.
   size_t add(const RunSpec& spec, const std::string& value, int64_t seed);
 
   /// Whether nothing is left to do for any of these runs.
@@ -44,7 +44,7 @@ class RunPlanner {
   RunSettings settings_;
   std::vector<std::string> metrics_;
   Plan& plan_;
-  /// What add() has returned: runs that many need are planned once.
+  /// Results of add(): runs that many need are planned once.
   std::map<std::tuple<const RunSpec*, std::string, int64_t>, size_t> added_;
 };
 

@@ -3,98 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <span>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
-#include "nsvq/experiments/outcome/outcome_text.h"
+#include "nsvq/experiments/outcome/pages.h"
 #include "nsvq/experiments/outcome/pictures.h"
-#include "nsvq/experiments/run/run_job.h"
+#include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/report/page.h"
-#include "nsvq/report/page_data.h"
-#include "nsvq/report/report.h"
-#include "nsvq/runs/list.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
-namespace {
-
-namespace fs = std::filesystem;
-
-/// The trained runs of an experiment's rows and of what these need, without pilots, for the page.
-std::vector<PageRun> page_runs(const Plan& plan, const PlannedExperiment& planned) {
-  std::set<size_t> wanted;
-  for (const auto& row : planned.rows) wanted.insert(row.runs.begin(), row.runs.end());
-  for (bool grown = true; grown;) {
-    const auto before = wanted.size();
-    for (const size_t run : std::vector(wanted.begin(), wanted.end())) {
-      const auto& pilots = plan.runs[run].pilots.runs;
-      for (const size_t need : plan.runs[run].needs) {
-        if (std::find(pilots.begin(), pilots.end(), need) == pilots.end()) wanted.insert(need);
-      }
+Job job_of(const Plan& plan, size_t run, int threads) {
+  const auto& planned = plan.runs.at(run);
+  const auto& pilots = planned.pilots.runs;
+  std::vector<size_t> needs;
+  for (const size_t need : planned.needs) {
+    if (std::find(pilots.begin(), pilots.end(), need) == pilots.end()) needs.push_back(need);
+  }
+  const auto next = [&plan, run, threads] {
+    const RunView view(plan, run);
+    auto words = next_command(view);
+    if (!words.empty() && view.planned().wanted && view.trains()) {
+      write_text(view.planned().folder / kReproducedRecipe, view.recipe());
     }
-    grown = wanted.size() > before;
-  }
-  std::vector<PageRun> runs;
-  std::error_code ignored;
-  for (const size_t run : wanted) {
-    const auto& planned_run = plan.runs[run];
-    if (!fs::exists(planned_run.run(), ignored)) continue;
-    runs.push_back(
-        page_run(planned_run.run(), planned_run.folder.filename().string(), WithCodes::no));
-    runs.back().no_codes = "The codebook is shown by `nsvq report` of a run.";
-  }
-  return runs;
+    const bool trains = std::find(words.begin(), words.end(), "train") != words.end();
+    if (trains && threads > 0) words.push_back(fmt::format("threads={}", threads));
+    return words;
+  };
+  return {planned.folder.filename().string(),
+          planned.folder,
+          needs,
+          pilots,
+          next,
+          planned.wanted,
+          planned.gpus,
+          planned.alone};
 }
 
-/// Pages of another scale in the same folder are replaced: not without a line.
-void note_other_scale(const fs::path& file, const std::string& scale) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return;
-  const auto json = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("scale") || json["scale"] == scale) return;
-  log("{}: was of scale {}, now of {} (--out names another folder)", file.string(),
-      json["scale"].dump(), scale);
-}
-
-void write_experiment(const Plan& plan, const ExperimentOutcome& outcome, const fs::path& out) {
-  const auto& experiment = *outcome.planned->experiment;
-  note_other_scale(out / (experiment.name + ".json"), plan.scale);
-  auto data = empty_page(experiment.title, PageKind::whole);
-  data["experiments"].push_back(outcome_page(outcome));
-  const auto runs = page_runs(plan, *outcome.planned);
-  const auto limits = limits_for(runs.size());
-  for (const auto& run : runs) data["runs"].push_back(page_data(run, limits));
-  write_text(out / (experiment.name + ".html"), html_page(data, false));
-  write_text(out / (experiment.name + ".md"), outcome_markdown(outcome));
-  write_text(out / (experiment.name + ".json"), outcome_json(outcome).dump(2) + "\n");
-}
-
-}  // namespace
-
-void write_outcomes(const Plan& plan, const fs::path& out, const std::vector<JobResult>& results) {
-  auto pictures = std::span(results).subspan(plan.runs.size());
-  auto index = empty_page("Reproduction, scale " + plan.scale, PageKind::whole);
-  for (const auto& planned : plan.experiments) {
-    auto outcome = gather(plan, planned, results);
-    add_pictures(plan, out, pictures, outcome);
-    write_experiment(plan, outcome, out);
-    index["experiments"].push_back(outcome_page(outcome));
-    index["experiments"].back()["page"] = planned.experiment->name + ".html";
-  }
-  if (plan.experiments.size() > 1) write_text(out / "index.html", html_page(index, false));
-}
-
-ReproduceResult reproduce(const Plan& plan, const fs::path& out, const ScheduleOptions& options) {
+ReproduceResult reproduce(const Plan& plan, const std::filesystem::path& out,
+                          const ScheduleOptions& options) {
   std::vector<Job> jobs;
   for (size_t run = 0; run < plan.runs.size(); ++run)
     jobs.push_back(job_of(plan, run, options.threads));
   for (const auto& planned : plan.experiments) add_picture_jobs(plan, planned, out, jobs);
   const auto results = run_jobs(jobs, options);
-  write_outcomes(plan, out, results);
+  write_pages(plan, out, results);
   ReproduceResult result;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!results[i].problem.empty()) ++(i < plan.runs.size() ? result.failed : result.no_pictures);

@@ -1,10 +1,9 @@
-#include "nsvq/experiments/run/slots.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
 #include "nsvq/core/device.h"
+#include "nsvq/experiments/run/scheduler.h"
 
 namespace nsvq {
 

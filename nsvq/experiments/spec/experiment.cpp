@@ -2,8 +2,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/experiments/spec/experiment_check.h"
-#include "nsvq/experiments/spec/job_kind.h"
+#include "nsvq/experiments/spec/checks.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/settings/option_table.h"
 #include "nsvq/settings/settings_reader.h"
@@ -26,12 +25,12 @@ Names scale_names() { return {kScales.begin(), kScales.end()}; }
 
 Range some_scales() { return Range::list(0, kScales.size(), Range::one_of(scale_names())); }
 
-/// The first part of a dotted key, which is taken off.
-std::string take_part(std::string& key) {
+/// Removes the first word of a dotted key and returns it.
+std::string pop_word(std::string& key) {
   const auto dot = key.find('.');
-  const auto part = key.substr(0, dot);
+  const auto word = key.substr(0, dot);
   key = dot == std::string::npos ? "" : key.substr(dot + 1);
-  return part;
+  return word;
 }
 
 template <typename Spec>
@@ -47,20 +46,20 @@ Spec& named(std::deque<Spec>& specs, const std::string& name) {
 void make_members(const std::vector<YamlSetting>& settings, Experiment& experiment) {
   for (const auto& setting : settings) {
     auto key = setting.key;
-    const auto section = take_part(key);
+    const auto section = pop_word(key);
     if (key.empty()) continue;
-    if (section == "scales") experiment.scales[take_part(key)].given = true;
-    if (section == "figures") named(experiment.figures, take_part(key));
-    if (section == "charts") named(experiment.charts, take_part(key));
-    if (section == "pictures") named(experiment.pictures, take_part(key));
-    if (section == "claims") named(experiment.claims, take_part(key));
+    if (section == "scales") experiment.scales[pop_word(key)].given = true;
+    if (section == "figures") named(experiment.figures, pop_word(key));
+    if (section == "charts") named(experiment.charts, pop_word(key));
+    if (section == "pictures") named(experiment.pictures, pop_word(key));
+    if (section == "claims") named(experiment.claims, pop_word(key));
     if (section != "runs") continue;
-    auto& run = named(experiment.runs, take_part(key));
-    const auto part = take_part(key);
-    if (part == "needs" && !key.empty()) run.needs[key];
-    if (part == "paper" && !key.empty()) run.paper[key];
+    auto& run = named(experiment.runs, pop_word(key));
+    const auto member = pop_word(key);
+    if (member == "needs" && !key.empty()) run.needs[key];
+    if (member == "paper" && !key.empty()) run.paper[key];
     const auto scales = scale_names();
-    if (std::find(scales.begin(), scales.end(), part) != scales.end()) run.scales[part];
+    if (std::find(scales.begin(), scales.end(), member) != scales.end()) run.scales[member];
   }
 }
 
@@ -84,7 +83,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
   const auto key = "runs." + run.name + ".";
   rows.insert(rows.end(),
               {{key + "title", &run.title, "name in tables", kText},
-               {key + "kind", &run.kind, "what is run", Range::one_of(names_of(job_kinds()))},
+               {key + "kind", &run.kind, "what is run", Range::one_of(names_of(run_spec_kinds()))},
                {key + "recipe", &run.recipe, "recipe", kText},
                {key + "over", &run.over, "recipes over it and the scale", texts("a path")},
                {key + "set", &run.set, "settings of this run", texts("key=value")},
@@ -140,7 +139,7 @@ void add_chart(std::vector<Option>& rows, ChartSpec& chart) {
                            {key + "log_y", &chart.log_y, "logarithmic y axis", Range::yes_no()}});
 }
 
-/// The table of an experiment with the members that its file names.
+/// Rows for every key that the file names.
 OptionTable experiment_options(Experiment& experiment) {
   OptionTable table;
   auto& rows = table.rows;
@@ -174,6 +173,23 @@ OptionTable experiment_options(Experiment& experiment) {
 }
 
 }  // namespace
+
+const std::vector<RunSpecKind>& run_spec_kinds() {
+  static const std::vector<RunSpecKind> kinds = {
+      {run_kind(RunKind::tokenizer).name, RunKind::tokenizer, {"train"}, {}},
+      {run_kind(RunKind::diffusion).name, RunKind::diffusion, {"diffusion", "train"}, {}},
+      {"kmeans", std::nullopt, {}, {"codebook", "kmeans"}},
+      {"features", std::nullopt, {}, {"codebook", "features"}}};
+  return kinds;
+}
+
+bool is_trained(const std::string& kind) {
+  return find_named(run_spec_kinds(), "kind", kind).trains.has_value();
+}
+
+bool trains(const std::string& kind, RunKind trained) {
+  return find_named(run_spec_kinds(), "kind", kind).trains == trained;
+}
 
 const RunSpec* Experiment::find_run(std::string_view wanted) const {
   for (const auto& run : runs) {

@@ -1,6 +1,6 @@
 // Runs as processes: order, retries, failures, stops.
 
-#include "nsvq/experiments/run/job.h"
+#include "nsvq/experiments/run/scheduler.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,7 +11,6 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/run/slots.h"
 #include "nsvq/io/files/file.h"
 #include "tests/reset_signals.h"
 
@@ -21,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Jobs whose program is a shell that runs one script; a job is done once its file is there.
-class JobTest : public testing::Test {
+class SchedulerTest : public testing::Test {
  protected:
-  JobTest() {
+  SchedulerTest() {
     options_.program = "/bin/sh";
     options_.environments = {"", ""};
     options_.say = [this](const std::string& line) { lines_.push_back(line); };
@@ -48,7 +47,7 @@ class JobTest : public testing::Test {
   std::vector<std::string> lines_;
 };
 
-TEST_F(JobTest, NeedsComeFirst) {
+TEST_F(SchedulerTest, NeedsComeFirst) {
   const auto first = add("first", "sleep 0.2; touch done");
   add("second", "ls ../first > done", {first});
   const auto results = run();
@@ -56,13 +55,13 @@ TEST_F(JobTest, NeedsComeFirst) {
   EXPECT_NE(text("second", "done").find("done"), std::string::npos);
 }
 
-TEST_F(JobTest, AFailureIsTriedOnceMore) {
+TEST_F(SchedulerTest, AFailureIsTriedOnceMore) {
   add("flaky", "echo x >> tries; test $(wc -l < tries) = 2 && touch done");
   EXPECT_TRUE(run()[0].finished);
   EXPECT_EQ(text("flaky", "tries"), "x\nx\n");
 }
 
-TEST_F(JobTest, AfterTwoFailuresTheRestGoesOn) {
+TEST_F(SchedulerTest, AfterTwoFailuresTheRestGoesOn) {
   const auto bad = add("bad", "echo x >> tries; echo 'nsvq: no room' >&2; exit 3");
   add("needs-bad", "touch done", {bad});
   add("good", "touch done");
@@ -74,30 +73,30 @@ TEST_F(JobTest, AfterTwoFailuresTheRestGoesOn) {
   EXPECT_TRUE(results[2].finished);
 }
 
-TEST_F(JobTest, RefusedSettingsAreNotTriedAgain) {
+TEST_F(SchedulerTest, RefusedSettingsAreNotTriedAgain) {
   add("refused", "echo x >> tries; echo 'nsvq: a.yaml:1: wrong' >&2; exit 2");
   EXPECT_EQ(run()[0].problem, "a.yaml:1: wrong");
   EXPECT_EQ(text("refused", "tries"), "x\n");
 }
 
-TEST_F(JobTest, AKilledProcessSaysSo) {
+TEST_F(SchedulerTest, AKilledProcessSaysSo) {
   add("killed", "kill -KILL $$");
   EXPECT_EQ(run()[0].problem.rfind("killed by signal 9", 0), 0u);
 }
 
-TEST_F(JobTest, SuccessWithoutAResultEnds) {
+TEST_F(SchedulerTest, SuccessWithoutAResultEnds) {
   add("empty", "true");
   EXPECT_NE(run()[0].problem.find("ended without an error"), std::string::npos);
 }
 
-TEST_F(JobTest, WhatIsDoneIsNotStarted) {
+TEST_F(SchedulerTest, WhatIsDoneIsNotStarted) {
   write_text(folder_ / "old" / "done", "");
   add("old", "touch again");
   EXPECT_TRUE(run()[0].finished);
   EXPECT_TRUE(lines_.empty());
 }
 
-TEST_F(JobTest, WhatIsNotWantedIsNotStarted) {
+TEST_F(SchedulerTest, WhatIsNotWantedIsNotStarted) {
   const auto other = add("other", "touch done");
   jobs_.back().wanted = false;
   write_text(folder_ / "old" / "done", "");
@@ -113,7 +112,7 @@ TEST_F(JobTest, WhatIsNotWantedIsNotStarted) {
   EXPECT_TRUE(results[3].finished);
 }
 
-TEST_F(JobTest, AStopIsPassedOn) {
+TEST_F(SchedulerTest, AStopIsPassedOn) {
   add("long", "trap 'touch saved; exit 143' TERM; touch started; while :; do sleep 0.05; done");
   add("later", "touch done", {0});
   reset_signals();
@@ -132,7 +131,7 @@ TEST_F(JobTest, AStopIsPassedOn) {
 }
 
 /// Of pilots one that fails leaves the decision to the others.
-TEST_F(JobTest, OneOfSeveralTriesIsEnough) {
+TEST_F(SchedulerTest, OneOfSeveralTriesIsEnough) {
   const auto bad = add("bad", "exit 2"), good = add("good", "touch done");
   const auto one = add("one", "touch done"), none = add("none", "touch done");
   jobs_[one].tries = {bad, good};
@@ -143,7 +142,7 @@ TEST_F(JobTest, OneOfSeveralTriesIsEnough) {
   EXPECT_NE(results[none].problem.find("bad"), std::string::npos) << results[none].problem;
 }
 
-TEST_F(JobTest, NoShellReadsTheWords) {
+TEST_F(SchedulerTest, NoShellReadsTheWords) {
   options_.program = "/usr/bin/touch";
   const auto file = folder_ / "a b; touch $(echo c)";
   jobs_.push_back({"odd", folder_.path() / "odd", {}, {}, [file]() -> std::vector<std::string> {
@@ -153,14 +152,14 @@ TEST_F(JobTest, NoShellReadsTheWords) {
   EXPECT_TRUE(run()[0].finished);
 }
 
-TEST_F(JobTest, ASlotsVariableIsSet) {
+TEST_F(SchedulerTest, ASlotsVariableIsSet) {
   options_.environments = {"NSVQ_SLOT=one; two"};
   add("slot", "printf %s \"$NSVQ_SLOT\" > done");
   EXPECT_TRUE(run()[0].finished);
   EXPECT_EQ(text("slot", "done"), "one; two");
 }
 
-TEST_F(JobTest, WhatIsToBeAloneIs) {
+TEST_F(SchedulerTest, WhatIsToBeAloneIs) {
   options_.environments = {"CUDA_VISIBLE_DEVICES=a", "CUDA_VISIBLE_DEVICES=b"};
   options_.gpus = {"a", "b", "c"};
   const std::string others = "ls -d ../*/busy 2> /dev/null | grep -v \"$(basename $PWD)\" > seen; ";
@@ -177,7 +176,7 @@ TEST_F(JobTest, WhatIsToBeAloneIs) {
   for (const auto* name : {"first", "wide", "last"}) EXPECT_EQ(text(name, "seen"), "") << name;
 }
 
-TEST_F(JobTest, WhatIsToBeAloneAndDoneHoldsNobodyUp) {
+TEST_F(SchedulerTest, WhatIsToBeAloneAndDoneHoldsNobodyUp) {
   const std::string meet =
       "touch here; for i in $(seq 500); do test -e ../OTHER/here && touch done "
       "&& exit; sleep 0.02; done; exit 3";
@@ -192,7 +191,7 @@ TEST_F(JobTest, WhatIsToBeAloneAndDoneHoldsNobodyUp) {
   for (const auto& result : run()) EXPECT_TRUE(result.finished) << result.problem;
 }
 
-TEST_F(JobTest, NoJobBeginsAfterTheMinutes) {
+TEST_F(SchedulerTest, NoJobBeginsAfterTheMinutes) {
   options_.environments = {""};
   options_.minutes = 0.5 / 60;
   write_text(folder_ / "old" / "done", "");
@@ -213,7 +212,7 @@ TEST_F(JobTest, NoJobBeginsAfterTheMinutes) {
   EXPECT_TRUE(results[1].finished && results[2].finished);
 }
 
-TEST_F(JobTest, CoresAreSharedBetweenJobs) {
+TEST_F(SchedulerTest, CoresAreSharedBetweenJobs) {
   const auto slots = slot_environments(3);
   EXPECT_EQ(slots.size(), 3u);
 }

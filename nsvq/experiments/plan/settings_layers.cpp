@@ -1,4 +1,4 @@
-#include "nsvq/experiments/plan/resolve.h"
+#include "nsvq/experiments/plan/settings_layers.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "nsvq/diffusion/config.h"
-#include "nsvq/experiments/spec/job_kind.h"
+#include "nsvq/experiments/spec/experiment.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
@@ -19,8 +19,8 @@ namespace nsvq {
 
 namespace {
 
-/// Settings that change how a run is looked at or how fast it is, not what it comes to. The budget,
-/// the start and the drift meter, which other commands may change in a run, do count here.
+/// Settings of logging and speed, which change no result. The budget, the start and the drift
+/// meter, which other commands may change in a run, do count here.
 constexpr std::array<std::string_view, 17> kOutsideOfHash = {
     "device",          "threads",
     "data.threads",    "data.prefetch",

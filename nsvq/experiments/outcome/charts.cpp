@@ -1,5 +1,3 @@
-#include "nsvq/experiments/outcome/outcome_charts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,14 +6,15 @@
 #include <optional>
 #include <span>
 
-#include "nsvq/experiments/outcome/run_figures.h"
+#include "nsvq/experiments/outcome/outcome.h"
+#include "nsvq/experiments/plan/run_view.h"
 
 namespace nsvq {
 
 namespace {
 
-/// One chart of those that a ChartSpec describes.
-struct ChartPart {
+/// One of the charts of a ChartSpec.
+struct ChartSlice {
   const ChartSpec& spec;
   std::string y;
   std::vector<const RunSpec*> runs;
@@ -25,28 +24,28 @@ struct ChartPart {
   }
 };
 
-std::vector<ChartPart> parts_of(const ChartSpec& spec, const Experiment& experiment) {
+std::vector<ChartSlice> slices_of(const ChartSpec& spec, const Experiment& experiment) {
   std::vector<const RunSpec*> runs;
   for (const auto& run : experiment.runs) {
     const bool named = std::find(spec.runs.begin(), spec.runs.end(), run.name) != spec.runs.end();
     if (spec.runs.empty() || named) runs.push_back(&run);
   }
-  std::vector<ChartPart> parts;
+  std::vector<ChartSlice> slices;
   for (const auto& y : spec.y) {
-    if (!spec.apart) parts.push_back({spec, y, runs});
+    if (!spec.apart) slices.push_back({spec, y, runs});
     for (const auto* run : runs) {
-      if (spec.apart) parts.push_back({spec, y, {run}});
+      if (spec.apart) slices.push_back({spec, y, {run}});
     }
   }
-  return parts;
+  return slices;
 }
 
 /// `y_title` is what is drawn, for a spec that has no title or is several charts.
-Chart empty_chart(const ChartPart& part, const std::string& y_title) {
-  const auto& spec = part.spec;
+Chart empty_chart(const ChartSlice& slice, const std::string& y_title) {
+  const auto& spec = slice.spec;
   Chart chart;
   chart.title = spec.title.empty() || spec.y.size() > 1 ? y_title : spec.title;
-  if (spec.apart) chart.title = part.runs.front()->title + ": " + chart.title;
+  if (spec.apart) chart.title = slice.runs.front()->title + ": " + chart.title;
   chart.x_label = spec.x_label;
   chart.y_label = spec.y_label;
   chart.log_x = spec.log_x;
@@ -54,7 +53,7 @@ Chart empty_chart(const ChartPart& part, const std::string& y_title) {
   return chart;
 }
 
-/// Single values, of runs that only make a file, as lines over the steps of the others.
+/// Draws single values of runs that only make a file as lines over the steps of trained runs.
 void add_levels(std::vector<Series> levels, Chart& chart) {
   double last = 0;
   for (const auto& series : chart.series) last = std::max(last, series.x.back());
@@ -65,33 +64,36 @@ void add_levels(std::vector<Series> levels, Chart& chart) {
   }
 }
 
-/// Nothing of files that cannot be read; the row's cells say why.
-std::optional<RunFigures> figures_of(const Plan& plan, size_t run) {
+/// Adds a run's curve and its freeze. Nothing for files that cannot be read: the row's cells say
+/// why.
+void add_curve(const RunView& view, const std::string& name, const std::string& y, Chart& chart,
+               std::vector<Series>& levels) {
+  Series series{name, {}, {}};
+  std::optional<double> freeze;
   try {
-    return RunFigures(plan, run);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
-Chart curves(const ChartPart& part, const Plan& plan, const PlannedExperiment& planned) {
-  auto chart = empty_chart(part, part.y);
-  if (chart.x_label.empty()) chart.x_label = "step";
-  std::vector<Series> levels;
-  for (const auto& row : planned.rows) {
-    if (!part.has(row) || row.runs.empty()) continue;
-    const auto figures = figures_of(plan, row.runs.front());
-    if (!figures) continue;
-    const bool several = row.runs.size() > 1;
-    const auto seed = fmt::format(", seed {}", plan.runs[row.runs.front()].seed);
-    Series series{row.title + (several ? seed : ""), {}, {}};
-    for (const auto& [step, value] : figures->curve(part.y)) {
+    for (const auto& [step, value] : view.curve(y)) {
       series.x.push_back(step);
       series.y.push_back(value);
     }
-    if (series.x.empty()) continue;  // a loss that this scale does not have
-    if (const auto step = figures->freeze()) chart.marks.push_back({*step, "freeze"});
-    (figures->has_steps() ? chart.series : levels).push_back(std::move(series));
+    freeze = view.freeze();
+  } catch (const std::exception&) {
+    return;
+  }
+  if (series.x.empty()) return;  // a loss that this scale does not have
+  if (freeze) chart.marks.push_back({*freeze, "freeze"});
+  (view.trains() ? chart.series : levels).push_back(std::move(series));
+}
+
+Chart curves(const ChartSlice& slice, const Plan& plan, const PlannedExperiment& planned) {
+  auto chart = empty_chart(slice, slice.y);
+  if (chart.x_label.empty()) chart.x_label = "step";
+  std::vector<Series> levels;
+  for (const auto& row : planned.rows) {
+    if (!slice.has(row) || row.runs.empty()) continue;
+    const bool several = row.runs.size() > 1;
+    const auto seed = fmt::format(", seed {}", plan.runs[row.runs.front()].seed);
+    add_curve(RunView(plan, row.runs.front()), row.title + (several ? seed : ""), slice.y, chart,
+              levels);
   }
   add_levels(std::move(levels), chart);
   return chart;
@@ -117,25 +119,25 @@ void share_axis(std::span<Chart> charts) {
 }
 
 /// A line for each run that varies a setting. With one value each there is nothing to draw.
-Chart sweep(const ChartPart& part, const ExperimentOutcome& outcome) {
+Chart sweep(const ChartSlice& slice, const ExperimentOutcome& outcome) {
   const auto& columns = outcome.planned->columns;
-  const auto at = std::find(columns.begin(), columns.end(), part.y);
+  const auto at = std::find(columns.begin(), columns.end(), slice.y);
   if (at == columns.end()) return {};
   const auto column = static_cast<size_t>(at - columns.begin());
   const auto& display = outcome.columns[column].display;
-  auto chart = empty_chart(part, display.title);
+  auto chart = empty_chart(slice, display.title);
   if (chart.y_label.empty()) chart.y_label = display.unit;
   for (size_t i = 0; i < outcome.rows.size(); ++i) {
     const auto& row = outcome.planned->rows[i];
-    if (row.value.empty() || !part.has(row)) continue;
+    if (row.value.empty() || !slice.has(row)) continue;
     if (chart.series.empty() || chart.series.back().name != row.group) {
       chart.series.push_back({row.group, {}, {}});
     }
-    const double x = number_of(row.value).value_or(NAN);  // check_shown.h refuses others
+    const double x = number_of(row.value).value_or(NAN);  // check_shown refuses the rest
     if (chart.log_x && !(x > 0)) continue;
     chart.series.back().x.push_back(x);
     chart.series.back().y.push_back(outcome.rows[i].cells[column].mean() * display.scale);
-    if (part.spec.x_label.empty() && chart.x_label.find(row.spec->vary) == std::string::npos) {
+    if (slice.spec.x_label.empty() && chart.x_label.find(row.spec->vary) == std::string::npos) {
       chart.x_label += (chart.x_label.empty() ? "" : ", ") + row.spec->vary;
     }
   }
@@ -164,14 +166,14 @@ void add_charts(const Plan& plan, ExperimentOutcome& outcome) {
       if (spec.apart) share_axis(std::span(charts).subspan(first));
       first = charts.size();
     };
-    for (const auto& part : parts_of(spec, *planned.experiment)) {
-      if (part.y != y) share();
-      y = part.y;
-      auto chart = spec.kind == "sweep" ? sweep(part, outcome) : curves(part, plan, planned);
+    for (const auto& slice : slices_of(spec, *planned.experiment)) {
+      if (slice.y != y) share();
+      y = slice.y;
+      auto chart = spec.kind == "sweep" ? sweep(slice, outcome) : curves(slice, plan, planned);
       if (!chart.series.empty()) {
         charts.push_back(std::move(chart));
       } else if (spec.kind == "curves" && finished) {
-        outcome.notes.push_back(fmt::format("no chart of {}: no run has logged it", part.y));
+        outcome.notes.push_back(fmt::format("no chart of {}: no run has logged it", slice.y));
       }
     }
     share();

@@ -1,4 +1,4 @@
-#include "nsvq/experiments/run/job.h"
+#include "nsvq/experiments/run/scheduler.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostAttempts = 2;
-constexpr int kRefused = 2;  ///< exit code for arguments and settings: a second time is the same
+constexpr int kRefused = 2;  ///< exit code for wrong arguments and settings: not run once more
 constexpr std::chrono::seconds kGrace(60);
 
 struct Child {
@@ -54,18 +54,18 @@ class Scheduler {
   struct State {
     bool running = false;
     bool left = false;                             ///< not to be begun: not wanted, or no time
-    int attempts = 0;                              ///< of the present command
-    std::vector<std::string> last_words;           ///< of the command before
+    int attempts = 0;                              ///< to run the present command
+    std::vector<std::string> last_words;           ///< the command before
     std::optional<std::vector<std::string>> next;  ///< a command that has not been started
   };
 
-  bool is_over(size_t job) const {
+  bool has_ended(size_t job) const {
     return results_[job].finished || !results_[job].problem.empty();
   }
 
-  /// Whether a job can begin or go on now. One whose needs failed is over.
+  /// Whether a job can begin or go on now. A job whose needs failed has ended.
   bool is_ready(size_t job) {
-    if (states_[job].running || states_[job].left || is_over(job)) return false;
+    if (states_[job].running || states_[job].left || has_ended(job)) return false;
     for (const size_t need : jobs_[job].needs) {
       if (!results_[need].problem.empty()) {
         results_[job].problem =
@@ -78,9 +78,9 @@ class Scheduler {
 
   bool has_tried(size_t job) {
     const auto& tries = jobs_[job].tries;
-    const auto over = [&](size_t other) { return is_over(other); };
-    if (!std::all_of(tries.begin(), tries.end(), over)) return false;
-    const auto finished = [&](size_t other) { return results_[other].finished; };
+    const auto ended = [&](size_t pilot) { return has_ended(pilot); };
+    if (!std::all_of(tries.begin(), tries.end(), ended)) return false;
+    const auto finished = [&](size_t pilot) { return results_[pilot].finished; };
     if (tries.empty() || std::any_of(tries.begin(), tries.end(), finished)) return true;
     results_[job].problem = fmt::format("needs one of its pilots, which all failed; {}: {}",
                                         jobs_[tries.front()].name, results_[tries.front()].problem);
@@ -160,7 +160,7 @@ class Scheduler {
     size_t over = 0, all = 0;
     for (size_t job = 0; job < jobs_.size(); ++job) {
       all += jobs_[job].wanted ? 1 : 0;
-      over += jobs_[job].wanted && is_over(job) ? 1 : 0;
+      over += jobs_[job].wanted && has_ended(job) ? 1 : 0;
     }
     return fmt::format("{} of {} done", over, all);
   }

@@ -1,4 +1,4 @@
-#include "nsvq/experiments/spec/experiment_check.h"
+#include "nsvq/experiments/spec/checks.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,9 +7,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/spec/check_shown.h"
-#include "nsvq/experiments/spec/experiment_errors.h"
-#include "nsvq/experiments/spec/job_kind.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -18,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Numbers of GPUs, where a run varies them.
+/// Checks the values of a run that varies the number of GPUs.
 void check_gpus(const Experiment& experiment, const RunSpec& run, const std::string& key,
                 const std::vector<std::string>& values) {
   if (run.vary != kGpus) return;
@@ -104,7 +101,7 @@ void check_order(const Experiment& experiment) {
   for (const auto& run : experiment.runs) follow(run);
 }
 
-/// Every run has one of the seeds that its scale names, whatever its settings say.
+/// Runs have the seeds that their scale names, so settings may not set one.
 void refuse_seed(const Experiment& experiment, const std::string& key,
                  const std::vector<std::string>& words) {
   for (const auto& word : words) {
@@ -152,6 +149,27 @@ void complete(Experiment& experiment) {
 }
 
 }  // namespace
+
+void require_run(const Experiment& experiment, const std::string& key, const std::string& name) {
+  if (experiment.find_run(name)) return;
+  throw unknown_name("run", name, names_of(experiment.runs), experiment.file.string() + ": " + key);
+}
+
+/// A metric, a figure of the file, or the loss of a diffusion model's evaluation.
+void require_column(const Experiment& experiment, const std::string& key, const std::string& name) {
+  if (is_loss_column(name) || find_metric_kind(name) || experiment.find_figure(name)) return;
+  auto known = names_of(experiment.figures);
+  for (const auto& kind : metric_kinds()) known.push_back(kind.name);
+  throw unknown_name("column", name, known, experiment.file.string() + ": " + key);
+}
+
+void check_name(const Experiment& experiment, const std::string& key, const std::string& name) {
+  const bool plain = name.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789_-+") == std::string::npos;
+  if (plain && !name.empty() && name.size() <= 60) return;
+  throw wrong_key(experiment, key, "{} is no name: letters, digits, - and _ alone", quote(name));
+}
 
 void require_recipes(const Experiment& experiment) {
   const auto require = [&](const std::string& key, const std::string& path) {

@@ -1,13 +1,11 @@
-#include "nsvq/experiments/outcome/outcome_claims.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "nsvq/experiments/outcome/comparison.h"
-#include "nsvq/experiments/outcome/seed_statistics.h"
+#include "nsvq/experiments/outcome/outcome.h"
+#include "nsvq/experiments/spec/seed_statistics.h"
 
 namespace nsvq {
 

@@ -1,4 +1,4 @@
-#include "nsvq/experiments/outcome/seed_statistics.h"
+#include "nsvq/experiments/spec/seed_statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,13 +8,13 @@
 
 namespace nsvq {
 
-/// A recipe, or a list of key=value with the place it is from.
+/// A recipe, or a list of key=value with where it is from.
 struct SettingsLayer {
   std::string recipe, where;
   std::vector<std::string> words;
 };
 
-/// Settings that lie over each other, in their order.
+/// Settings in order: a later layer overrides the earlier ones.
 struct SettingsLayers {
   std::string name;  ///< for messages about all of them together
   std::vector<SettingsLayer> all;
@@ -22,18 +22,18 @@ struct SettingsLayers {
   void add(const std::string& where, const std::vector<std::string>& words);
 };
 
-/// What a run's settings come to.
+/// Complete settings of a run.
 struct ResolvedSettings {
-  std::string yaml;     ///< all of them, as a recipe
-  std::string essence;  ///< those that are not the defaults, of which a hash names the run
-  RunConfig run;        ///< what every run has. Its sources may be commands only where the user's
-                        ///< own files or words name them
+  std::string yaml;     ///< all settings, as a recipe
+  std::string essence;  ///< settings that differ from the defaults; their hash names the run
+  RunConfig run;        ///< sections of every run. Its sources may be commands only where the
+                        ///< user's own files or words name them
 };
 
-/// Of a tokenizer or a diffusion model (`kind`, of job_kinds()). Throws UserError.
+/// Settings of a tokenizer or a diffusion model (`kind`, of run_spec_kinds()). Throws UserError.
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers);
 
-/// Whether a setting is part of the essence: not those of logging, threads and checkpoints.
+/// Whether a setting is part of the essence: those of logging, threads and checkpoints are not.
 bool is_essential(std::string_view key);
 
 /// The first `digits` hexadecimal digits of a text's SHA-256.

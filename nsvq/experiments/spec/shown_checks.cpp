@@ -1,11 +1,8 @@
-#include "nsvq/experiments/spec/check_shown.h"
-
 #include <algorithm>
 
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/outcome/comparison.h"
-#include "nsvq/experiments/spec/experiment_errors.h"
-#include "nsvq/experiments/spec/job_kind.h"
+#include "nsvq/experiments/spec/checks.h"
+#include "nsvq/experiments/spec/comparison.h"
 
 namespace nsvq {
 
@@ -39,13 +36,12 @@ void check_figures(const Experiment& experiment) {
   }
 }
 
-/// Values on an axis are numbers.
+/// Values of a sweep must be numbers.
 void check_axis(const Experiment& experiment, const RunSpec& run) {
   const auto check = [&](const std::string& key, const std::vector<std::string>& values) {
     for (const auto& value : values) {
       if (number_of(value)) continue;
-      throw wrong_key(experiment, key,
-                      "{} is no number, so a chart of kind sweep has no place for it",
+      throw wrong_key(experiment, key, "{} is no number, so a chart of kind sweep cannot draw it",
                       quote(value));
     }
   };
@@ -87,7 +83,7 @@ void check_charts(const Experiment& experiment) {
     if (chart.kind == "sweep") check_sweep(experiment, chart);
   }
   for (const auto& picture : experiment.pictures) {
-    check_name(experiment, "pictures", picture.name);  // of a file
+    check_name(experiment, "pictures", picture.name);  // part of a file's name
     const auto key = "pictures." + picture.name + ".runs";
     if (picture.runs.size() < 2) throw wrong_key(experiment, key, "name two runs or more");
     for (const auto& run : picture.runs) {
@@ -119,7 +115,7 @@ bool may_be_row(const Experiment& experiment, const Term& term) {
   return false;
 }
 
-/// Of the experiment or of one of its scales.
+/// Whether the experiment or one of its scales has the column.
 bool is_shown(const Experiment& experiment, const std::string& column) {
   const auto has = [&](const std::vector<std::string>& columns) {
     return std::find(columns.begin(), columns.end(), column) != columns.end();

@@ -1,4 +1,4 @@
-#include "nsvq/experiments/spec/run_settings.h"
+#include "nsvq/experiments/plan/run_settings.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/spec/job_kind.h"
 
 namespace nsvq {
 
@@ -23,7 +22,7 @@ const Sources* find_source(const std::map<std::string, Sources>& sources, const 
   return found == sources.end() ? nullptr : &found->second;
 }
 
-/// Adds words key=value as options --key value; a later value takes the place of an earlier one.
+/// Adds words key=value as options --key value; a later value replaces an earlier one.
 void add_options(const Words& words, const std::string& where, Words& options) {
   for (const auto& word : words) {
     const auto equals = word.find('=');
@@ -119,7 +118,7 @@ void RunSettings::refuse_other_images(const RunSpec& spec) const {
   refuse("data.val", "--val", options_.val);
 }
 
-/// The words that name the images of the command line, if any.
+/// Adds the images of the command line, if any.
 void RunSettings::add_images(RunLayers& layers) const {
   const auto add = [&](const std::string& key, const Sources* sources) {
     if (!sources) return;

@@ -9,7 +9,7 @@
 
 namespace nsvq {
 
-/// The finite number that a whole text is; nothing for any other.
+/// A text as a finite number; nullopt if it is none.
 std::optional<double> number_of(const std::string& text);
 
 /// One side of a comparison: a number, or the figure of a run times a factor:
@@ -50,8 +50,8 @@ struct ComparisonResult {
 /// The rows of a table, in order.
 struct RowNames {
   std::vector<std::string> all;
-  std::vector<std::string> with_star;         ///< those that a name with `*` can stand for
-  std::map<std::string, std::string> titles;  ///< as tables have them
+  std::vector<std::string> with_star;         ///< rows that a name with `*` can stand for
+  std::map<std::string, std::string> titles;  ///< in tables, by name
 
   std::string title(const std::string& name) const;  ///< the name itself where none is known
 };

@@ -1,5 +1,3 @@
-#include "nsvq/experiments/spec/row_choice.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,11 +5,13 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/experiments/plan/plan.h"
 
 namespace nsvq {
 
 namespace {
 
+/// Marks a run and what it needs.
 void want(Plan& plan, size_t run) {
   if (plan.runs[run].wanted) return;
   plan.runs[run].wanted = true;

@@ -8,16 +8,16 @@
 
 namespace nsvq {
 
-/// Commands that are run one after the other until nothing is left to do.
+/// Commands of this program that are run one after the other until nothing is left to do.
 struct Job {
   std::string name;
   std::filesystem::path folder;  ///< where log.txt goes
   std::vector<size_t> needs;     ///< jobs that must be finished before
-  std::vector<size_t> tries;     ///< jobs that must be over before, and one of them finished
-  /// The arguments of the next command of this program; empty once all is done. May throw.
+  std::vector<size_t> tries;     ///< jobs that must have ended before, one of them finished
+  /// Arguments of the next command; empty once all is done. May throw.
   std::function<std::vector<std::string>()> next;
   bool wanted = true;  ///< false: what is done of it counts, but nothing is begun
-  int gpus = 1;        ///< that its commands use
+  int gpus = 1;        ///< GPUs that its commands use
   bool alone = false;  ///< nothing else runs beside its commands
 };
 
@@ -29,11 +29,11 @@ struct JobResult {
 
 struct ScheduleOptions {
   std::string program;                    ///< the program to start
-  std::vector<std::string> environments;  ///< NAME=VALUE, one a slot (slots.h); empty: none
-  std::vector<std::string> gpus;          ///< names, for jobs of several; empty: all there are
+  std::vector<std::string> environments;  ///< NAME=VALUE, one a slot; "": unchanged
+  std::vector<std::string> gpus;          ///< names of GPUs for jobs of several; empty: all
   int threads = 0;                        ///< of a process that trains; 0: all cores
   double minutes = 0;                     ///< no job begins later; 0: no limit
-  /// Called at the beginning and end of each command with a line for the user.
+  /// Prints a line for the user at the beginning and end of each command.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
@@ -45,5 +45,16 @@ struct ScheduleOptions {
 /// are the children, and once they have ended Interrupted is thrown. They are killed when this
 /// process is.
 std::vector<JobResult> run_jobs(const std::vector<Job>& jobs, const ScheduleOptions& options);
+
+/// Names of the GPUs that this process was given: those of CUDA_VISIBLE_DEVICES or their numbers.
+std::vector<std::string> gpu_names();
+
+/// A variable of the environment for each slot ("CUDA_VISIBLE_DEVICES=0"): one slot for each GPU of
+/// this machine, or `jobs` over them (0: one a GPU); without a GPU `jobs` slots (0: one) that share
+/// the cores.
+std::vector<std::string> slot_environments(int jobs);
+
+/// Cores for each of `jobs` processes (0: one) where there is no GPU; 0, all, with one.
+int threads_of_a_job(int jobs);
 
 }  // namespace nsvq

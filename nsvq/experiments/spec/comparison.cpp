@@ -1,4 +1,4 @@
-#include "nsvq/experiments/outcome/comparison.h"
+#include "nsvq/experiments/spec/comparison.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/experiments/outcome/seed_statistics.h"
+#include "nsvq/experiments/spec/seed_statistics.h"
 
 namespace nsvq {
 

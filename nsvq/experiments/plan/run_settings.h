@@ -5,23 +5,21 @@
 #include <vector>
 
 #include "nsvq/experiments/plan/plan.h"
-#include "nsvq/experiments/plan/resolve.h"
+#include "nsvq/experiments/plan/settings_layers.h"
 #include "nsvq/experiments/spec/experiment.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/settings/sources.h"
 
 namespace nsvq {
 
-/// Settings as they are, and as they count for the hash: there runs that are needed have their
-/// names in place of paths.
+/// Settings as they are used, and as they are hashed: with names of needed runs instead of paths.
 struct RunLayers {
   SettingsLayers real, hashed;
   void add_recipes(const std::vector<std::string>& paths);
   void add(const std::string& where, const std::vector<std::string>& words);
 };
 
-/// What an experiment's file, one of its scales and the command line say about the settings of its
-/// runs.
+/// Settings of runs by an experiment's file, one of its scales and the command line.
 class RunSettings {
  public:
   /// All references live as long as this.
@@ -31,25 +29,26 @@ class RunSettings {
   /// What the scale changes in a run.
   const RunAtScale& at_scale(const RunSpec& spec) const;
   const std::vector<int64_t>& seeds_of(const RunSpec& spec) const;
-  /// The first that the experiment's file names, so that more seeds of a row need no more pilots.
+  /// The first seed that the experiment's file names, so that more seeds of a row need no more
+  /// pilots.
   int64_t pilot_seed(const RunSpec& spec) const { return own_seeds(spec).front(); }
 
-  /// Of a run that is trained, without the places of those that it needs.
+  /// Layers of a run that is trained, without the paths of those that it needs.
   RunLayers layers_of(const RunSpec& spec, const std::string& value, int64_t seed) const;
-  /// The training images of a run that has only what the scale says; none if that is nothing.
+  /// Training images by the scale's recipes and settings alone; none if the scale has no recipes.
   Sources images_of_scale() const;
-  /// Of the command that makes a file: the words --option value.
+  /// Words --option value of the command that makes a file.
   std::vector<std::string> options_of(const RunSpec& spec, int64_t seed) const;
 
   /// The network of a run of kind features.
   const FeatureNetKind& network_of(const RunSpec& spec) const;
 
-  /// A key of the experiment's file, and one of its scale, as messages name it.
+  /// A key of the experiment's file, and one of its scale, as in messages.
   std::string where(const std::string& key) const;
   std::string scale_key(const std::string& key) const;
 
  private:
-  /// Whatever the command line says.
+  /// Seeds without those of the command line.
   const std::vector<int64_t>& own_seeds(const RunSpec& spec) const;
   void add_images(RunLayers& layers) const;
   void refuse_other_images(const RunSpec& spec) const;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nsvq/experiments/outcome/outcome.h"
+#include "nsvq/io/formats/json.h"
+
+namespace nsvq {
+
+/// Writes for each experiment of a plan OUT/NAME.html, NAME.md and NAME.json of what is finished so
+/// far, and of several experiments OUT/index.html. `results` are those of the plan's runs, then of
+/// pictures.
+void write_pages(const Plan& plan, const std::filesystem::path& out,
+                 const std::vector<JobResult>& results);
+
+/// An experiment's outcome as Markdown: table with the paper's figures, rank correlations, claims.
+std::string outcome_markdown(const ExperimentOutcome& outcome);
+/// An experiment's outcome as numbers, for programs.
+Json outcome_json(const ExperimentOutcome& outcome);
+/// outcome_json with the texts of cells, charts and pictures, for nsvq/report/page/experiments.js.
+Json outcome_page(const ExperimentOutcome& outcome);
+
+}  // namespace nsvq
