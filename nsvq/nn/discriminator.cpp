@@ -56,13 +56,13 @@ std::shared_ptr<torch::nn::BatchNorm2dImpl> make_batch_norm(int64_t channels) {
 
 DiscriminatorImpl::DiscriminatorImpl(const DiscriminatorConfig& options) : layers_(options.layers) {
   const auto main = register_module("main", std::make_shared<torch::nn::Module>());
-  int64_t place = 0;  // index in taming-transformers' nn.Sequential, which also counts LeakyReLU
+  int64_t index = 0;  // index in taming-transformers' nn.Sequential, which also counts LeakyReLU
   for (const auto& shape : layer_shapes(options)) {
     Layer layer;
-    layer.conv = main->register_module(std::to_string(place++), make_patch_conv(shape));
+    layer.conv = main->register_module(std::to_string(index++), make_patch_conv(shape));
     if (shape.norm)
-      layer.norm = main->register_module(std::to_string(place++), make_batch_norm(shape.outputs));
-    ++place;
+      layer.norm = main->register_module(std::to_string(index++), make_batch_norm(shape.outputs));
+    ++index;
     main_.push_back(layer);
   }
 }

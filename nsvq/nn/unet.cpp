@@ -76,9 +76,9 @@ int64_t UnetImpl::add_down(torch::nn::Module& list, const UnetConfig& config,
       skip_widths.push_back(width);
     }
     if (level + 1 == levels) break;
-    const auto place = append(list, std::make_shared<torch::nn::Module>());
+    const auto group = append(list, std::make_shared<torch::nn::Module>());
     down_.push_back(
-        {nullptr, place->register_module("0", std::make_shared<UnetDownsampleImpl>(width))});
+        {nullptr, group->register_module("0", std::make_shared<UnetDownsampleImpl>(width))});
     skip_widths.push_back(width);
   }
   return width;

@@ -143,8 +143,8 @@ UnetStageImpl::UnetStageImpl(const Shape& shape) {
     attention_ = register_module("1", std::make_shared<UnetAttentionImpl>(width, shape.heads));
   }
   if (shape.upsample) {
-    const auto place = add_group(*this, attention_ ? "2" : "1");
-    upsample_ = place->register_module("conv", make_conv({.inputs = width, .outputs = width}));
+    const auto group = add_group(*this, attention_ ? "2" : "1");
+    upsample_ = group->register_module("conv", make_conv({.inputs = width, .outputs = width}));
   }
 }
 

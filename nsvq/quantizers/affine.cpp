@@ -79,7 +79,7 @@ AffineQuantizer::AffineQuantizer(const QuantizerConfig& config, int64_t latent_d
         "above 0 and at most 1, but it is {}",
         config.beta);
   }
-  // As fit_codes weights the terms: beta [embedding + (1 - beta) / beta commitment].
+  // The weights of fit_codes: beta [embedding + (1 - beta) / beta commitment].
   config_.beta = (1 - weight_) / weight_;
   if (learned()) {
     scale_ = register_parameter("scale", at::zeros({latent_dim}));

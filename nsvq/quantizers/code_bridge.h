@@ -42,7 +42,7 @@ struct CodeBridgeImpl : torch::nn::Module {
   int64_t patch_, patches_, dim_;  ///< codes along a patch, patches along the square, channels
   std::shared_ptr<torch::nn::LinearImpl> embed_, last_;
   std::vector<std::shared_ptr<VitBlockImpl>> blocks_;
-  // Of the variant dit.
+  // The variant dit alone has these.
   torch::Tensor condition_;  ///< [width], what modulation is made of; undefined in the variant vit
   std::vector<std::shared_ptr<torch::nn::LinearImpl>> modulation_;  ///< of each block, then last
 };

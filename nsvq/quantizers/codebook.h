@@ -32,10 +32,10 @@ void codes_from_data(torch::Tensor codebook, const torch::Tensor& latents, const
 /// [B, d, h, w] to [B * h * w, d].
 torch::Tensor flatten_latents(const torch::Tensor& latents);
 
-/// Indices [B * h * w] to [B, h, w], the places of latents [B, d, h, w].
+/// Indices [B * h * w] to [B, h, w], the grid of latents [B, d, h, w].
 torch::Tensor to_grid(const torch::Tensor& indices, const torch::Tensor& latents);
 
-/// Rows [B * h * w, d] to [B, d, h, w], the places of latents [B, d, h, w].
+/// Rows [B * h * w, d] to [B, d, h, w], the grid of latents [B, d, h, w].
 torch::Tensor to_nchw(const torch::Tensor& rows, const torch::Tensor& latents);
 
 /// Rows of the codebook [..., d] for indices [...].

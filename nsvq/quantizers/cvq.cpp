@@ -30,7 +30,7 @@ Distance ClusteringQuantizer::distance() const {
   return config_.of<CvqConfig>().distance == "l2" ? Distance::l2 : Distance::cosine;
 }
 
-/// Of vectors of length 1 the nearest has the least angle. Lengths count in the losses and for the
+/// The nearest of unit vectors has the least angle. Lengths count in the losses and for the
 /// decoder, not here.
 torch::Tensor ClusteringQuantizer::search(const torch::Tensor& rows, NonFinite policy) {
   if (distance() == Distance::l2) return VectorQuantizer::search(rows, policy);

@@ -39,7 +39,7 @@ void EmaQuantizer::update_statistics(const StepOutputs& step) {
   codebook_.copy_(sums_ / (shares * total).clamp_min(least).unsqueeze(1));
 }
 
-/// As at the start. With the old sums the next step would bring the old code back.
+/// Sums begin anew: with the old ones the next step would bring the old code back.
 void EmaQuantizer::rows_replaced(const torch::Tensor& rows) {
   const torch::NoGradGuard no_grad;
   counts_.masked_fill_(rows, 1);

@@ -23,7 +23,7 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
                           const torch::Tensor& latents, const QuantizerConfig& config,
                           const QuantizerStep& step);
 
-/// The same and the embedding term |sg z - c|^2 with its gradient for the codes.
+/// commit_to_codes plus the embedding term |sg z - c|^2 with its gradient for the codes.
 Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                     const torch::Tensor& latents, const QuantizerConfig& config,
                     const QuantizerStep& step);

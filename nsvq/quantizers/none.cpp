@@ -23,7 +23,7 @@ class NoQuantizer : public Quantizer {
   torch::Tensor encode_wide(const torch::Tensor& latents) override;
 };
 
-/// Indices of a grid without places.
+/// Indices of an empty grid.
 torch::Tensor no_indices(const torch::Tensor& latents) {
   return at::empty({latents.size(0), 0, 0}, latents.options().dtype(at::kLong));
 }

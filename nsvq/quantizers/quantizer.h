@@ -28,8 +28,8 @@ struct QuantizerStep {
   /// Seed of the step's random numbers (nsvq/ops/random/seeded_random.h); without it nothing is
   /// random.
   std::optional<torch::Tensor> seed;
-  /// Which part of the step's latents these are, where ranks and passes have equal parts: noise is
-  /// that of the place in the whole.
+  /// Number of this slice of the step's latents, counted over ranks and passes, which have slices
+  /// of equal size: noise depends on the latent's index in the whole step.
   int64_t part = 0;
   /// Over which entropies of all latents are taken; null: of these latents alone.
   Group* entropy_group = nullptr;
@@ -74,19 +74,19 @@ class Quantizer : public torch::nn::Module {
   /// Indices [B, h, w] alone, without gradients or losses; changes no state. Throws if a latent has
   /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
-  /// The same, but no GPU is waited for: there such a latent gets index -1, which whoever looks at
-  /// the indices first has to check for (throw_if_marked in search.h).
+  /// Asynchronous encode: on a GPU latents without a nearest code get index -1; call
+  /// throw_if_marked (search.h) before use.
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
   /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
-  /// Number of distinct indices; 0 of a member without tokens, which neither encodes nor decodes.
+  /// Number of distinct indices; 0 for a member without tokens, which neither encodes nor decodes.
   virtual int64_t codes() const = 0;
 
   /// Latents [B, d, h, w] through quantization, without gradients or losses: what `decode` gives
-  /// for `encode`, and of a member without tokens all the same. Changes no state. Throws if a
-  /// latent has no nearest code.
+  /// for `encode`; a member without tokens has it too. Changes no state. Throws if a latent has no
+  /// nearest code.
   Assignment assign(const torch::Tensor& latents);
-  /// The same, but no GPU is waited for: there such a latent has index -1 and the latent of code 0.
+  /// Asynchronous assign: on a GPU latents without a nearest code get index -1 and code 0's latent.
   virtual Assignment assign_without_waiting(const torch::Tensor& latents);
 
   /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Not

@@ -5,7 +5,7 @@ namespace nsvq {
 
 namespace {
 
-/// As in SoundStream: codes are running means that start as clusters of the first batches' latents,
+/// SoundStream's: codes are running means that start as clusters of the first batches' latents,
 /// or, with config.init "data", as some of them.
 class SoundStreamQuantizer : public EmaQuantizer {
  public:

@@ -99,7 +99,7 @@ FeatureQuantizer::FeatureQuantizer(const QuantizerConfig& config, int64_t latent
       settings_(config.of<FeaturesConfig>()),
       projection_(register_module("projection", torch::nn::Linear(settings_.dim, latent_dim))),
       features_(register_buffer("features", at::zeros({config.codes, settings_.dim}))) {
-  // As fit_codes weights the terms: 0.33 [embedding + commitment / 0.33].
+  // The weights of fit_codes: 0.33 [embedding + commitment / 0.33].
   config_.beta = 1 / kCodebookWeight;
   torch::nn::init::normal_(projection_->weight, 0, 1 / std::sqrt(static_cast<double>(latent_dim)));
 }

@@ -15,7 +15,7 @@ namespace nsvq {
 struct EvaluateOptions {
   std::string title = "evaluation";  ///< of the progress bar
   Group* group = nullptr;            ///< ranks over which sums are taken; null: this process alone
-  /// Sees every batch of this rank, with its images' places in the source.
+  /// Sees every batch of this rank, with its images' positions in the source.
   std::function<void(const EvalBatch&, const std::vector<int64_t>& indices)> on_batch = nullptr;
 };
 

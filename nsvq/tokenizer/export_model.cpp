@@ -30,13 +30,13 @@ Json to_json_value(const T& value) {
 Json settings_to_json(const OptionTable& table) {
   auto json = Json::object();
   for (const auto& option : table.rows) {
-    auto* place = &json;
+    auto* node = &json;
     for (size_t start = 0; start != std::string::npos;) {
       const size_t dot = option.key.find('.', start);
-      place = &(*place)[option.key.substr(start, dot - start)];
+      node = &(*node)[option.key.substr(start, dot - start)];
       start = dot == std::string::npos ? dot : dot + 1;
     }
-    std::visit([place](const auto* field) { *place = to_json_value(*field); }, option.field);
+    std::visit([node](const auto* field) { *node = to_json_value(*field); }, option.field);
   }
   return json;
 }

@@ -56,7 +56,7 @@ ReadModel read_model(const fs::path& path) {
   return read;
 }
 
-/// A file that was named itself: nothing else is tried in its place.
+/// A model file that the user named: no other file is tried instead.
 ModelFile read_named(const fs::path& path) {
   auto read = read_model(path);
   if (read.damage.empty()) return std::move(read.file);

@@ -21,8 +21,7 @@ struct TokenizerImpl : torch::nn::Module {
 
   /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
   torch::Tensor encode(const torch::Tensor& images);
-  /// As encode, but without a host synchronisation: a latent that is non-finite gets index -1 on a
-  /// GPU (see Quantizer).
+  /// Asynchronous encode: a non-finite latent gets index -1 on a GPU (see Quantizer).
   torch::Tensor encode_without_waiting(const torch::Tensor& images);
   /// Indices [B, h, w] to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
@@ -33,7 +32,7 @@ struct TokenizerImpl : torch::nn::Module {
     torch::Tensor images, indices;
   };
   Reconstruction reconstruct(const torch::Tensor& images);
-  /// As reconstruct, but without a host synchronisation, indices as in encode_without_waiting.
+  /// Asynchronous reconstruct, with indices as encode_without_waiting gives them.
   Reconstruction reconstruct_without_waiting(const torch::Tensor& images);
 
   /// The encoder and the decoder alone, under autocast to `precision`, with gradients if they are

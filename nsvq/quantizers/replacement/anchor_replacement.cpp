@@ -10,7 +10,7 @@ namespace nsvq {
 
 namespace {
 
-/// As in CVQ-VAE (clustering VQ): after each step, every code moves towards an anchor, a latent of
+/// CVQ-VAE (clustering VQ): after each step, every code moves towards an anchor, a latent of
 /// rank 0's batch, the further the less it is used: c <- (1 - a) c + a anchor, where
 /// a = exp(-10 K p / (1 - decay) - 1e-3) and p is the running share of latents that chose the code.
 /// Anchors (replacement.anchor) are drawn by the softmax over the batch of cosine similarity, or of

@@ -14,7 +14,7 @@
 
 namespace nsvq {
 
-/// Settings replacement.* that policies share; a policy's own settings are a struct in its header.
+/// Settings replacement.* that policies share; each policy's own settings are a struct below.
 struct ReplacementConfig : MemberSettings {
   std::string policy = "auto";
   int64_t every_steps = 0;
@@ -23,13 +23,13 @@ struct ReplacementConfig : MemberSettings {
   bool reset_moments = true;
 };
 
-/// Where a run is when a window of usage ends.
+/// Position of the run when a window of usage ends.
 struct WindowEnd {
   int64_t step;   ///< steps done
   int64_t epoch;  ///< epochs finished
 };
 
-/// What becomes of codes that (almost) nothing chooses, for any quantizer with a codebook. Policies
+/// Replaces codes that (almost) nothing chooses, in any quantizer with a codebook. Policies
 /// act on the codebook [K, d] in place and return which rows they overwrote, [K] of booleans on its
 /// device, or nothing. Equal seeds give equal codes on every rank.
 class Replacement {
@@ -52,7 +52,7 @@ class Replacement {
   virtual TensorMap state() { return {}; }
 };
 
-/// A policy. Each file of a policy defines its kind; replacement.cpp lists them.
+/// A policy; replacement.cpp lists them.
 struct ReplacementKind {
   std::string name;  ///< in recipes, replacement.policy
   std::function<std::unique_ptr<Replacement>(const ReplacementConfig&,
@@ -69,7 +69,7 @@ std::vector<Option> replacement_options(ReplacementConfig& config);
 
 /// The policy of a recipe; "auto" stands for QuantizerKind::replacement.
 std::string replacement_policy(const ReplacementConfig& config, const QuantizerConfig& quantizer);
-/// The policy that has the setting of a key for itself, if that is another one than `policy`.
+/// The policy that has the setting of a key for itself, if it differs from `policy`.
 std::string other_policy_of(const std::string& key, const std::string& policy);
 
 /// The policy of a recipe for `quantizer`, made by `quantizer_config`; null for "none". Throws

@@ -7,7 +7,7 @@ namespace nsvq {
 
 namespace {
 
-/// As in Jukebox: after each step, a code whose running usage per step (replacement.decay) is below
+/// Jukebox: after each step, a code whose running usage per step (replacement.decay) is below
 /// replacement.threshold is overwritten by a latent of rank 0's batch, drawn at random. Its usage
 /// starts anew at the threshold.
 class RestartReplacement : public Replacement {
