@@ -11,7 +11,7 @@
 
 namespace nsvq {
 
-/// Settings adversarial.*; those of the network are the base.
+/// Settings adversarial.*; the base has those of the network.
 struct AdversarialConfig : DiscriminatorConfig {
   double weight = 0;
   bool adaptive = false;
@@ -57,8 +57,8 @@ class Lecam : public torch::nn::Module {
   torch::Tensor penalty(const torch::Tensor& real_logits, const torch::Tensor& fake_logits) const;
 
  private:
-  torch::Tensor ema_real_,
-      ema_fake_;  // scalars; fp64, because a step moves them by a thousandth only
+  // Scalars; fp64, because a step moves them by a thousandth only.
+  torch::Tensor ema_real_, ema_fake_;
 };
 
 /// taming-transformers' adaptive weight of the adversarial loss: the ratio of gradient norms at the

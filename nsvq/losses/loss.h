@@ -13,10 +13,27 @@
 
 namespace nsvq {
 
-/// Settings loss.*. Weights of the terms that compare images are the terms' own settings:
+/// Settings loss.*. Those of the terms that compare images are the terms' own:
 /// `of<L1LossConfig>()`.
 struct LossConfig : MemberSettings {
   double vq = 1;
+};
+
+struct L1LossConfig {
+  double weight = 1;
+};
+
+struct L2LossConfig {
+  double weight = 0;
+};
+
+struct ChromaLossConfig {
+  double weight = 0;
+};
+
+struct PerceptualLossConfig {
+  double weight = 0;
+  std::string net = "vgg";
 };
 
 /// A term that compares reconstructions with images, both [B, 3, H, W] in [-1, 1].
@@ -28,10 +45,10 @@ class Loss {
                                    const torch::Tensor& images) = 0;
 };
 
-/// A member of the family. Each file of a loss defines its kind; registry.cpp lists them.
+/// A member of the family. Each .cpp of a loss defines its kind; registry.cpp lists them.
 struct LossKind {
   std::string name;                             ///< in logs
-  double (*weight)(const LossConfig&);          ///< in a recipe
+  double (*weight)(const LossConfig&);          ///< by its settings
   std::vector<Option> (*options)(LossConfig&);  ///< rows of its settings, loss.*
   /// For images of `size` pixels a side.
   std::function<std::unique_ptr<Loss>(const LossConfig&, int64_t size, c10::Device)> make;
@@ -39,6 +56,11 @@ struct LossKind {
   /// matters.
   void (*check)(const LossConfig&, int64_t size) = nullptr;
 };
+
+LossKind l1_loss_kind();          // pixel.cpp
+LossKind l2_loss_kind();          // pixel.cpp
+LossKind chroma_loss_kind();      // pixel.cpp
+LossKind perceptual_loss_kind();  // perceptual.cpp
 
 const std::vector<LossKind>& loss_kinds();
 

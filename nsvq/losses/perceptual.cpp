@@ -1,10 +1,26 @@
-#include "nsvq/losses/perceptual.h"
+#include <utility>
 
+#include "nsvq/losses/loss.h"
+#include "nsvq/losses/lpips.h"
 #include "nsvq/nn/weights.h"
 
 namespace nsvq {
 
 namespace {
+
+/// LPIPS, mean over the batch.
+class PerceptualLoss : public Loss {
+ public:
+  explicit PerceptualLoss(std::shared_ptr<Lpips> lpips) : lpips_(std::move(lpips)) {}
+
+  torch::Tensor operator()(const torch::Tensor& reconstructions,
+                           const torch::Tensor& images) override {
+    return lpips_->forward(reconstructions, images).mean();
+  }
+
+ private:
+  std::shared_ptr<Lpips> lpips_;
+};
 
 std::unique_ptr<Loss> make_perceptual(const LossConfig& config, int64_t size, c10::Device device) {
   const auto& net = feature_net_kind(config.of<PerceptualLossConfig>().net);

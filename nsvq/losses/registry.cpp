@@ -1,7 +1,5 @@
 #include "nsvq/core/error.h"
 #include "nsvq/losses/loss.h"
-#include "nsvq/losses/perceptual.h"
-#include "nsvq/losses/pixel.h"
 
 namespace nsvq {
 

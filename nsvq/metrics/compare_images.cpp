@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "nsvq/core/error.h"
-#include "nsvq/metrics/image_batches.h"
 #include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {

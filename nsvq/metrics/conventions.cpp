@@ -7,8 +7,8 @@ namespace nsvq {
 const std::vector<Conventions>& known_conventions() {
   static const std::vector<Conventions> all = {
       {},
-      // SimVQ's evaluation.py: skimage is given whole batches of 64 for PSNR, and the mean is that
-      // of the batches, a short last one counting as much as any.
+      // SimVQ's evaluation.py: skimage is given whole batches of 64 for PSNR, and the batches'
+      // values are averaged, a short last one counting as much as any.
       {.name = "simvq",
        .pixels = PixelRule::truncated,
        .network = PixelRule::unrounded,
@@ -35,13 +35,28 @@ PixelRule find_pixel_rule(const std::string& name) {
   throw UserError("pixels are rounded, truncated or float, not {}", quote(name));
 }
 
-std::string describe(PixelRule rule) {
+std::string pixels_in_words(PixelRule rule) {
   return rule == PixelRule::unrounded ? name_of(rule) : "8-bit " + name_of(rule);
 }
 
-std::string describe_groups(const Conventions& conventions) {
+std::string groups_in_words(const Conventions& conventions) {
   if (conventions.group == 1) return "mean over images";
   return fmt::format("mean over batches of {} images", conventions.group);
+}
+
+torch::Tensor to_pixels(const torch::Tensor& images, PixelRule rule) {
+  const torch::NoGradGuard no_grad;
+  const auto x = images.to(torch::kFloat).clamp(-1, 1);
+  if (rule == PixelRule::unrounded) return (x + 1) * (kPixelRange / 2);
+  // The order of SimVQ's script, by which a few of its 256 levels x / 127.5 - 1 fall by one.
+  if (rule == PixelRule::truncated) return ((x + 1) / 2 * kPixelRange).floor();
+  return ((x + 1) * (kPixelRange / 2) + 0.5).floor();
+}
+
+torch::Tensor to_network_input(const torch::Tensor& images, PixelRule rule) {
+  const torch::NoGradGuard no_grad;
+  if (rule == PixelRule::unrounded) return images.to(torch::kFloat).clamp(-1, 1);
+  return to_pixels(images, rule) / (kPixelRange / 2) - 1;
 }
 
 }  // namespace nsvq

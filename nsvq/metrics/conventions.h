@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,8 +34,18 @@ std::string name_of(PixelRule rule);
 PixelRule find_pixel_rule(const std::string& name);
 
 /// For outputs: "8-bit rounded", "8-bit truncated", "float".
-std::string describe(PixelRule rule);
+std::string pixels_in_words(PixelRule rule);
 /// For outputs: "mean over images", "mean over batches of 64 images".
-std::string describe_groups(const Conventions& conventions);
+std::string groups_in_words(const Conventions& conventions);
+
+/// Metrics keep values of 0 to 255, whose sums are exact where they are whole numbers. Papers
+/// divide by 255 and use a data range of 1, which is equivalent.
+constexpr double kPixelRange = 255;
+
+/// Images in [-1, 1] to values of 0 to 255 as fp32, on the same device. NaN stays NaN.
+torch::Tensor to_pixels(const torch::Tensor& images, PixelRule rule = PixelRule::rounded);
+
+/// Images in [-1, 1] with values by the rule, in [-1, 1], for networks.
+torch::Tensor to_network_input(const torch::Tensor& images, PixelRule rule);
 
 }  // namespace nsvq

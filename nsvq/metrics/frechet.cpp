@@ -1,9 +1,13 @@
 #include "nsvq/metrics/frechet.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "nsvq/core/error.h"
+#include "nsvq/io/formats/npz.h"
 
 namespace nsvq {
 
@@ -31,6 +35,33 @@ double trace_of_root(const torch::Tensor& a, const torch::Tensor& b) {
 bool is_finite(const Gaussian& gaussian) {
   return gaussian.mean.isfinite().all().item<bool>() &&
          gaussian.covariance.isfinite().all().item<bool>();
+}
+
+constexpr const char* kCountKey = "image_count";
+constexpr const char* kSizeKey = "image_size";
+
+torch::Tensor one_number(int64_t number) {
+  return torch::full({1}, static_cast<double>(number), torch::kDouble);
+}
+
+/// 0 where the file has none.
+int64_t number_in(const std::filesystem::path& path, const TensorMap& arrays, const char* name) {
+  const auto found = arrays.find(name);
+  if (found == arrays.end()) return 0;
+  const auto& array = found->second;
+  const double value = array.numel() == 1 ? array.item<double>() : -1;
+  if (value >= 0 && value < 1e15 && value == std::floor(value)) return static_cast<int64_t>(value);
+  throw UserError("{}: '{}' is not one whole number", path.string(), name);
+}
+
+/// Symmetric, and no element above what the variances allow: |s_ij|^2 <= s_ii s_jj.
+bool may_be_covariance(const torch::Tensor& sigma) {
+  const auto variances = sigma.diagonal();
+  if (variances.lt(0).any().item<bool>()) return false;
+  const double rounding = 1e-6 * variances.max().item<double>();
+  const auto most = (variances.unsqueeze(0) * variances.unsqueeze(1)).sqrt() + rounding;
+  return (sigma - sigma.t()).abs().le(rounding).all().item<bool>() &&
+         sigma.abs().le(most).all().item<bool>();
 }
 
 }  // namespace
@@ -96,6 +127,36 @@ double frechet_distance(const Gaussian& a, const Gaussian& b) {
 
 double frechet_distance(const FrechetStatistics& a, const FrechetStatistics& b) {
   return frechet_distance(a.gaussian(), b.gaussian());
+}
+
+void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian) {
+  write_npz(path, {{"mu", gaussian.mean},
+                   {"sigma", gaussian.covariance},
+                   {kCountKey, one_number(gaussian.count)},
+                   {kSizeKey, one_number(gaussian.size)}});
+}
+
+Gaussian read_gaussian(const std::filesystem::path& path) {
+  const auto arrays = read_npz(path, {"mu", "sigma"}, {kCountKey, kSizeKey});
+  const Gaussian gaussian{arrays.at("mu").to(torch::kDouble), arrays.at("sigma").to(torch::kDouble),
+                          number_in(path, arrays, kCountKey), number_in(path, arrays, kSizeKey)};
+  const auto& mean = gaussian.mean;
+  const auto channels = mean.numel();
+  if (mean.dim() != 1 || channels == 0 ||
+      gaussian.covariance.sizes() != torch::IntArrayRef({channels, channels})) {
+    throw UserError("{}: 'mu' is [{}] and 'sigma' is [{}], where [C] and [C, C] were due",
+                    path.string(), fmt::join(mean.sizes().vec(), ", "),
+                    fmt::join(gaussian.covariance.sizes().vec(), ", "));
+  }
+  for (const auto& [name, array] : arrays) {
+    if (array.isfinite().all().item<bool>()) continue;
+    throw UserError("{}: '{}' holds numbers that are not finite", path.string(), name);
+  }
+  if (!may_be_covariance(gaussian.covariance)) {
+    throw UserError("{}: 'sigma' is not a covariance (symmetric, variances on its diagonal)",
+                    path.string());
+  }
+  return gaussian;
 }
 
 }  // namespace nsvq

@@ -3,16 +3,17 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 namespace nsvq {
 
-/// What a Fréchet distance knows of a set of feature vectors. CPU, fp64.
+/// Mean and covariance of a set of feature vectors. CPU, fp64.
 struct Gaussian {
   torch::Tensor mean;        ///< [C]
-  torch::Tensor covariance;  ///< [C, C], as np.cov gives it (divided by N - 1)
-  int64_t count = 0;         ///< N; 0 where it is not known
-  int64_t size = 0;  ///< of the images, all size x size; 0 where they differ or none is known
+  torch::Tensor covariance;  ///< [C, C], divided by N - 1 as by np.cov
+  int64_t count = 0;         ///< N; 0 where unknown
+  int64_t size = 0;          ///< images are size x size; 0 where they differ or it is unknown
 };
 
 /// Mean and covariance of feature vectors that come in batches. Memory does not grow with their
@@ -46,5 +47,11 @@ class FrechetStatistics {
 /// statistic is not finite. Throws UserError where the channels differ.
 double frechet_distance(const Gaussian& a, const Gaussian& b);
 double frechet_distance(const FrechetStatistics& a, const FrechetStatistics& b);
+
+/// Statistics in the format of pytorch-fid: an .npz file with `mu` [C] and `sigma` [C, C]. Ours
+/// hold `image_count` [1] and `image_size` [1] too. Writing is atomic and throws RunError. Reading
+/// throws UserError, naming the file, for anything else than finite numbers of these shapes.
+void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian);
+Gaussian read_gaussian(const std::filesystem::path& path);
 
 }  // namespace nsvq

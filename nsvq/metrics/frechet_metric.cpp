@@ -7,7 +7,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/metrics/pixels.h"
 
 namespace nsvq {
 
@@ -80,26 +79,27 @@ std::vector<MetricKind> frechet_kinds() {
   for (const auto& extractor : feature_extractor_kinds()) {
     const bool fid = extractor.name == "fid";
     const auto title = fid ? "FID" : "Fréchet distance (" + extractor.name + ")";
-    MetricKind kind = {
-        .name = extractor.name,
-        .other_names = {},
-        .summary = extractor.summary,
-        .display = {.title = title,
-                    .chart = title,
-                    .axis = "",
-                    .unit = "",
-                    .decimals = fid ? 2 : 4,
-                    .better = Better::lower},
-        .input = MetricInput::sets,
-        .weights = {extractor.weights},
-        .choices = [summary = extractor.summary](
-                       const Conventions& c) { return summary + "; " + describe(c.network); },
-        .make =
-            [name = extractor.name](const MetricOptions& options) {
-              return std::make_unique<FrechetMetric>(make_feature_extractor(name, options.device),
-                                                     options.device, options.conventions.network,
-                                                     options.reference);
-            }};
+    MetricKind kind = {.name = extractor.name,
+                       .other_names = {},
+                       .summary = extractor.summary,
+                       .display = {.title = title,
+                                   .chart = title,
+                                   .axis = "",
+                                   .unit = "",
+                                   .decimals = fid ? 2 : 4,
+                                   .better = Better::lower},
+                       .input = MetricInput::sets,
+                       .weights = {extractor.weights},
+                       .choices =
+                           [summary = extractor.summary](const Conventions& c) {
+                             return summary + "; " + pixels_in_words(c.network);
+                           },
+                       .make =
+                           [name = extractor.name](const MetricOptions& options) {
+                             return std::make_unique<FrechetMetric>(
+                                 make_feature_extractor(name, options.device), options.device,
+                                 options.conventions.network, options.reference);
+                           }};
     if (fid) kind.other_names = {"rfid"};
     kinds.push_back(std::move(kind));
   }

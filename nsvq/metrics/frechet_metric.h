@@ -7,9 +7,8 @@
 namespace nsvq {
 
 /// The Fréchet distance between images and reconstructions as sets: a batch may have either alone.
-/// Nothing below two of each. With a `reference`, that takes the place of the images, which are
-/// then not looked at; where it is of images of another size than the reconstructions', a line in
-/// the log says so.
+/// nullopt below two of each. A `reference` replaces the images, which are then not read; where its
+/// images have another size than the reconstructions, a line in the log says so.
 class FrechetMetric : public Metric {
  public:
   /// Throws UserError where the reference has another number of features.
@@ -33,8 +32,5 @@ class FrechetMetric : public Metric {
   FrechetStatistics images_, reconstructions_;
   bool noted_ = false;  // the line about another size was written
 };
-
-/// One for each feature extractor.
-std::vector<MetricKind> frechet_kinds();
 
 }  // namespace nsvq

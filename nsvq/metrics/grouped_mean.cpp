@@ -4,20 +4,20 @@ namespace nsvq {
 
 namespace {
 
-enum Place { kFigures, kGroups, kNumerator, kDenominator, kImages, kPlaces };
+enum Entry { kFigures, kGroups, kNumerator, kDenominator, kImages, kEntries };
 
 }  // namespace
 
 GroupedMean::GroupedMean(int64_t group, double (*figure)(double))
-    : group_(group), figure_(figure), sums_(torch::zeros({kPlaces}, torch::kDouble)) {}
+    : group_(group), figure_(figure), sums_(torch::zeros({kEntries}, torch::kDouble)) {}
 
 void GroupedMean::add(const torch::Tensor& numerators, double denominator) {
   arriving_.push_back({HostCopy(numerators.to(torch::kDouble)), denominator});
   constexpr size_t most = 4;  // enough to be there by then
-  take_all_but(numerators.is_cpu() ? 0 : most);
+  receive_all_but(numerators.is_cpu() ? 0 : most);
 }
 
-void GroupedMean::take_all_but(size_t left) const {
+void GroupedMean::receive_all_but(size_t left) const {
   for (; arriving_.size() > left; arriving_.pop_front()) {
     const auto numerators = arriving_.front().numerators.get();
     for (int64_t i = 0; i < numerators.size(0); ++i) {
@@ -27,7 +27,7 @@ void GroupedMean::take_all_but(size_t left) const {
 }
 
 const torch::Tensor& GroupedMean::sums() {
-  take_all_but(0);
+  receive_all_but(0);
   return sums_;
 }
 
@@ -43,7 +43,7 @@ void GroupedMean::add_image(double numerator, double denominator) const {
 }
 
 std::optional<double> GroupedMean::value() const {
-  take_all_but(0);
+  receive_all_but(0);
   const auto* sums = sums_.const_data_ptr<double>();
   double figures = sums[kFigures], groups = sums[kGroups];
   if (sums[kImages] > 0) {

@@ -11,9 +11,9 @@
 
 namespace nsvq {
 
-/// The mean over groups of consecutive images of a figure of each group. A group's figure is that
-/// of the ratio between sums over its images; a last group of fewer images counts as much as any.
-/// With several ranks each forms groups of its own, and their last ones are one.
+/// The mean over groups of consecutive images of a figure of each group: `figure` of the ratio of
+/// sums over its images. A last group of fewer images counts as much as any. Each rank forms groups
+/// of its own; their last, short groups are joined into one.
 class GroupedMean {
  public:
   /// One group of all images.
@@ -34,7 +34,7 @@ class GroupedMean {
     HostCopy numerators;
     double denominator;
   };
-  void take_all_but(size_t left) const;
+  void receive_all_but(size_t left) const;
   void add_image(double numerator, double denominator) const;
 
   int64_t group_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ struct NamedSource {
   std::shared_ptr<const Source> source;
 };
 
-/// Places of images to be compared; where sets are compared, one of the two is missing.
+/// Indices of images to be compared; where sets are compared, one of the two is missing.
 struct Pair {
   std::optional<int64_t> reference, other;
 };
@@ -38,5 +39,12 @@ ImagePair load_pair(const NamedSource& reference, const NamedSource& other, cons
 
 /// Images of one size, `reference` as images and `other` as reconstructions.
 EvalBatch to_batch(const std::vector<ImagePair>& pairs);
+
+/// Calls `use` with batches of `load(i)` for 0 <= i < count, in order. A few are loaded ahead, each
+/// in a thread; neighbours of one size share a batch, small batches for large images. `title` is
+/// shown by the progress bar.
+void for_each_batch(const std::string& title, int64_t count,
+                    const std::function<ImagePair(int64_t)>& load,
+                    const std::function<void(const EvalBatch&)>& use);
 
 }  // namespace nsvq

@@ -1,11 +1,29 @@
-#include "nsvq/metrics/lpips_metric.h"
-
+#include <memory>
 #include <utility>
 
 #include "nsvq/core/precision.h"
-#include "nsvq/metrics/pixels.h"
+#include "nsvq/losses/lpips.h"
+#include "nsvq/metrics/grouped_mean.h"
+#include "nsvq/metrics/metric.h"
 
 namespace nsvq {
+
+namespace {
+
+/// The mean over images of their LPIPS distance to their reconstructions.
+class LpipsMetric : public Metric {
+ public:
+  LpipsMetric(std::shared_ptr<Lpips> lpips, c10::Device device, PixelRule pixels);
+  void add(const EvalBatch& batch) override;
+  std::vector<torch::Tensor> sums() override { return {mean_.sums()}; }
+  std::optional<double> value() const override { return mean_.value(); }
+
+ private:
+  std::shared_ptr<Lpips> lpips_;
+  c10::Device device_;
+  PixelRule pixels_;
+  GroupedMean mean_;
+};
 
 LpipsMetric::LpipsMetric(std::shared_ptr<Lpips> lpips, c10::Device device, PixelRule pixels)
     : lpips_(std::move(lpips)),
@@ -26,6 +44,8 @@ void LpipsMetric::add(const EvalBatch& batch) {
   mean_.add(lpips_->forward(input(batch.images), input(batch.reconstructions)), 1);
 }
 
+}  // namespace
+
 std::vector<MetricKind> lpips_kinds() {
   std::vector<MetricKind> kinds;
   for (const auto& name : lpips_net_names()) {
@@ -43,7 +63,7 @@ std::vector<MetricKind> lpips_kinds() {
                        .weights = {net.weights, "lpips-" + net.name},
                        .choices =
                            [](const Conventions& c) {
-                             return "LPIPS 0.1, mean over images; " + describe(c.network);
+                             return "LPIPS 0.1, mean over images; " + pixels_in_words(c.network);
                            },
                        .make =
                            [name = net.name](const MetricOptions& options) {

@@ -17,7 +17,7 @@ namespace nsvq {
 /// One batch as an evaluation sees it.
 struct EvalBatch {
   torch::Tensor images;           ///< [B, 3, H, W] in [-1, 1]
-  torch::Tensor reconstructions;  ///< the same shape
+  torch::Tensor reconstructions;  ///< [B, 3, H, W] in [-1, 1]
   torch::Tensor indices;          ///< [B, h, w] int64
 };
 
@@ -26,18 +26,18 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  /// Tensors of the batch may be on any device, and those that the metric does not look at
-  /// undefined. A batch without images adds nothing.
+  /// Tensors of the batch may be on any device, and those that the metric does not use undefined.
+  /// A batch without images adds nothing.
   virtual void add(const EvalBatch& batch) = 0;
   /// Everything gathered so far, as CPU tensors to be summed over ranks in place: they are the
   /// metric's whole state, so zeros make it forget, and their shapes do not depend on what was
   /// added.
   virtual std::vector<torch::Tensor> sums() = 0;
-  /// In SI-free plain units. Nothing before there is enough to tell; NaN once a NaN was added.
+  /// Unscaled (dB, share, bits). nullopt until enough was added; NaN once a NaN was added.
   virtual std::optional<double> value() const = 0;
 };
 
-/// What a metric looks at.
+/// The inputs of a metric.
 enum class MetricInput {
   pairs,   ///< images and their reconstructions
   tokens,  ///< indices
@@ -48,9 +48,9 @@ struct Gaussian;
 
 struct MetricOptions {
   Conventions conventions;
-  int64_t codes = 0;              ///< of the codebook; 0 where there are no tokens
+  int64_t codes = 0;              ///< size of the codebook; 0 where there are no tokens
   c10::Device device = at::kCPU;  ///< where networks go
-  /// Of Fréchet distances, in place of the images' own statistics.
+  /// Statistics that Fréchet distances use instead of the images'.
   std::shared_ptr<const Gaussian> reference = nullptr;
 };
 
@@ -64,7 +64,7 @@ struct MetricDisplay {
   std::string axis;   ///< label of the chart's axis
   std::string unit;   ///< behind the number in tables
   double scale = 1;   ///< factor of the number in tables: 100 for shares in per cent
-  int decimals = 4;   ///< of the number in tables
+  int decimals = 4;   ///< in tables
   Better better = Better::higher;
 };
 
@@ -74,7 +74,7 @@ std::string format_figure(double value, const MetricDisplay& display);
 /// A member of the family: its name, a line about it, and how to make one.
 struct MetricKind {
   std::string name;                      ///< in recipes, on the command line, in logs and JSON
-  std::vector<std::string> other_names;  ///< that are understood too
+  std::vector<std::string> other_names;  ///< names that are understood too
   std::string summary;
   MetricDisplay display;
   MetricInput input;
@@ -86,11 +86,21 @@ struct MetricKind {
   std::function<std::unique_ptr<Metric>(const MetricOptions&)> make;
 };
 
+std::vector<MetricKind> psnr_kinds();     // psnr and psnr_pooled
+std::vector<MetricKind> ssim_kinds();     // ssim
+std::vector<MetricKind> lpips_kinds();    // one for each network
+std::vector<MetricKind> frechet_kinds();  // one for each feature extractor
+std::vector<MetricKind> usage_kinds();    // utilisation, perplexity and entropy
+
 /// All members, in the order in which outputs list them.
 const std::vector<MetricKind>& metric_kinds();
 /// By its name or another one in use ("lpips", "rfid"); null if there is none.
 const MetricKind* find_metric_kind(const std::string& name);
 /// Throws UserError with the nearest name and those there are.
 const MetricKind& metric_kind(const std::string& name);
+
+/// Throws c10::Error if the images of a batch and their reconstructions are not [B, C, H, W] of one
+/// shape.
+void check_pair(const EvalBatch& batch);
 
 }  // namespace nsvq

@@ -7,7 +7,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/feature_extractor.h"
-#include "nsvq/metrics/frechet_file.h"
+#include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {

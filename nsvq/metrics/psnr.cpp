@@ -1,8 +1,7 @@
-#include "nsvq/metrics/psnr.h"
-
 #include <cmath>
 
-#include "nsvq/metrics/pixels.h"
+#include "nsvq/metrics/grouped_mean.h"
+#include "nsvq/metrics/metric.h"
 
 namespace nsvq {
 
@@ -15,7 +14,20 @@ double decibels(double mean_squared_error) {
   return dB > kHighestDecibels ? kHighestDecibels : dB;  // NaN stays NaN
 }
 
-}  // namespace
+/// The mean over groups of images of the PSNR in dB of each group's mean squared error: with groups
+/// of one image the usual mean, with one group of all the pooled PSNR, which reads lower. Equal
+/// pixels would be infinite: the PSNR of a group is at most 100 dB.
+class Psnr : public Metric {
+ public:
+  Psnr(PixelRule pixels, int64_t group);
+  void add(const EvalBatch& batch) override;
+  std::vector<torch::Tensor> sums() override { return {mean_.sums()}; }
+  std::optional<double> value() const override { return mean_.value(); }
+
+ private:
+  PixelRule pixels_;
+  GroupedMean mean_;
+};
 
 Psnr::Psnr(PixelRule pixels, int64_t group) : pixels_(pixels), mean_(group, decibels) {}
 
@@ -29,6 +41,8 @@ void Psnr::add(const EvalBatch& batch) {
             static_cast<double>(squared[0].numel()));
 }
 
+}  // namespace
+
 std::vector<MetricKind> psnr_kinds() {
   const MetricKind of_images = {
       .name = "psnr",
@@ -38,7 +52,9 @@ std::vector<MetricKind> psnr_kinds() {
       .input = MetricInput::pairs,
       .per_image = true,
       .choices =
-          [](const Conventions& c) { return describe_groups(c) + "; " + describe(c.pixels); },
+          [](const Conventions& c) {
+            return groups_in_words(c) + "; " + pixels_in_words(c.pixels);
+          },
       .make =
           [](const MetricOptions& options) {
             return std::make_unique<Psnr>(options.conventions.pixels, options.conventions.group);
@@ -49,7 +65,7 @@ std::vector<MetricKind> psnr_kinds() {
   pooled.summary = "peak signal-to-noise ratio in dB of the error over all images";
   pooled.display.title = "PSNR, pooled";
   pooled.choices = [](const Conventions& c) {
-    return "of the error over all images; " + describe(c.pixels);
+    return "of the error over all images; " + pixels_in_words(c.pixels);
   };
   pooled.make = [](const MetricOptions& options) {
     return std::make_unique<Psnr>(options.conventions.pixels, GroupedMean::kAll);

@@ -1,12 +1,7 @@
 #include <algorithm>
 
 #include "nsvq/core/lookup.h"
-#include "nsvq/metrics/frechet_metric.h"
-#include "nsvq/metrics/lpips_metric.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/metrics/psnr.h"
-#include "nsvq/metrics/ssim.h"
-#include "nsvq/metrics/usage.h"
 
 namespace nsvq {
 
@@ -44,6 +39,14 @@ const MetricKind& metric_kind(const std::string& name) {
 
 std::string format_figure(double value, const MetricDisplay& display) {
   return fmt::format("{:.{}f}", value * display.scale, display.decimals);
+}
+
+void check_pair(const EvalBatch& batch) {
+  const auto& images = batch.images;
+  const auto& reconstructions = batch.reconstructions;
+  TORCH_CHECK(images.defined() && images.dim() == 4, "metrics: images must be [B, C, H, W]");
+  TORCH_CHECK(reconstructions.defined() && reconstructions.sizes() == images.sizes(),
+              "metrics: reconstructions must have the shape of the images, ", images.sizes());
 }
 
 }  // namespace nsvq

@@ -1,11 +1,10 @@
-#include "nsvq/metrics/ssim.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "nsvq/core/error.h"
-#include "nsvq/metrics/pixels.h"
+#include "nsvq/metrics/grouped_mean.h"
+#include "nsvq/metrics/metric.h"
 
 namespace nsvq {
 
@@ -51,7 +50,22 @@ torch::Tensor mean_similarity(const torch::Tensor& x, const torch::Tensor& y, do
   return sums / static_cast<double>(windows * x.size(1) * (x.size(3) - kWindow + 1));
 }
 
-}  // namespace
+/// Structural similarity as scikit-image's structural_similarity has it by default (7x7 uniform
+/// window, sample covariance, K1 0.01, K2 0.03, windows inside the image only), averaged over
+/// windows and channels, then over groups of images and over these. Throws UserError for images
+/// smaller than the window.
+class Ssim : public Metric {
+ public:
+  explicit Ssim(const Conventions& conventions);
+  void add(const EvalBatch& batch) override;
+  std::vector<torch::Tensor> sums() override { return {mean_.sums()}; }
+  std::optional<double> value() const override { return mean_.value(); }
+
+ private:
+  PixelRule pixels_;
+  double range_;  // of values in 0..255
+  GroupedMean mean_;
+};
 
 Ssim::Ssim(const Conventions& conventions)
     : pixels_(conventions.pixels),
@@ -74,6 +88,8 @@ void Ssim::add(const EvalBatch& batch) {
   mean_.add(mean_similarity(x, y, range_), 1);
 }
 
+}  // namespace
+
 std::vector<MetricKind> ssim_kinds() {
   return {{.name = "ssim",
            .other_names = {},
@@ -85,7 +101,7 @@ std::vector<MetricKind> ssim_kinds() {
                [](const Conventions& c) {
                  return fmt::format(
                      "{}; {}; 7x7 uniform window, data range {} for values in [0, 1]",
-                     describe_groups(c), describe(c.pixels), c.ssim_range);
+                     groups_in_words(c), pixels_in_words(c.pixels), c.ssim_range);
                },
            .make =
                [](const MetricOptions& options) {

@@ -48,7 +48,7 @@ double utilisation(const torch::Tensor& hits) {
 
 double token_entropy(const torch::Tensor& hits) {
   const auto used = hits.masked_select(hits > 0).to(torch::kDouble);
-  const auto inverse = used.sum() / used;  // Of the probabilities: no log of these gives -0.
+  const auto inverse = used.sum() / used;  // 1 / probability, whose log is never -0
   return (inverse.log2() / inverse).sum().item<double>();
 }
 

@@ -4,7 +4,7 @@
 
 namespace nsvq {
 
-/// How often each code was hit, and a figure of that.
+/// A figure of how often each code was hit.
 class Usage : public Metric {
  public:
   /// `hits` [K] int64, not all zero.
@@ -27,12 +27,9 @@ class Usage : public Metric {
 
 /// The fraction of codes hit at least once.
 double utilisation(const torch::Tensor& hits);
-/// Of a token, in bits, if tokens are drawn as often as they were hit: 0 to log2 K.
+/// Entropy of the code histogram, in bits: 0 to log2 K.
 double token_entropy(const torch::Tensor& hits);
-/// 2 to the power of the entropy: as many codes, used evenly, have the same.
+/// 2 to the power of the entropy: the number of evenly used codes with that entropy.
 double perplexity(const torch::Tensor& hits);
-
-/// utilisation, perplexity and entropy.
-std::vector<MetricKind> usage_kinds();
 
 }  // namespace nsvq

@@ -11,7 +11,6 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/io/formats/npz.h"
-#include "nsvq/metrics/frechet_file.h"
 #include "tests/error_of.h"
 #include "tests/losses/random_lpips.h"
 
@@ -197,8 +196,7 @@ TEST(FrechetFile, RoundTrip) {
 TEST(FrechetFile, RefusesOtherContents) {
   const TemporaryFolder folder;
   const auto path = folder / "statistics.npz";
-  const auto refused = [&](const TensorMap& arrays,
-                           const std::string& part) {
+  const auto refused = [&](const TensorMap& arrays, const std::string& part) {
     write_npz(path, arrays);
     const auto error = error_of([&] { read_gaussian(path); });
     EXPECT_NE(error.find(path), std::string::npos) << error;

@@ -9,63 +9,68 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/frechet_metric.h"
-#include "nsvq/metrics/lpips_metric.h"
-#include "nsvq/metrics/pixels.h"
-#include "nsvq/metrics/psnr.h"
-#include "nsvq/metrics/ssim.h"
+#include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/usage.h"
+#include "tests/weights_store.h"
 
 namespace nsvq {
 namespace {
+
+/// A member of the registry; `group` images share a PSNR.
+std::unique_ptr<Metric> make(const std::string& name, int64_t group = 1) {
+  MetricOptions options;
+  options.conventions.group = group;
+  return metric_kind(name).make(options);
+}
 
 TEST(Psnr, KnowsMeanFromPool) {
   // Errors of 255 and of 0 in every pixel: 0 dB and the cap; half the largest error pooled.
   const auto black = -torch::ones({1, 3, 1, 1}), white = torch::ones({1, 3, 1, 1});
   const EvalBatch batch = {
       torch::cat({black, black, black}), torch::cat({white, black, white}), {}};
-  Psnr mean(PixelRule::rounded, 1), pairs(PixelRule::rounded, 2);
-  Psnr pooled(PixelRule::rounded, GroupedMean::kAll);
-  for (auto* psnr : {&mean, &pairs, &pooled}) psnr->add(batch);
-  EXPECT_NEAR(*mean.value(), 100 / 3.0, 1e-12);
-  EXPECT_NEAR(*pairs.value(), 5 * std::log10(2), 1e-12);
-  EXPECT_NEAR(*pooled.value(), 10 * std::log10(1.5), 1e-12);
+  const auto mean = make("psnr"), pairs = make("psnr", 2), pooled = make("psnr_pooled");
+  for (auto* psnr : {mean.get(), pairs.get(), pooled.get()}) psnr->add(batch);
+  EXPECT_NEAR(*mean->value(), 100 / 3.0, 1e-12);
+  EXPECT_NEAR(*pairs->value(), 5 * std::log10(2), 1e-12);
+  EXPECT_NEAR(*pooled->value(), 10 * std::log10(1.5), 1e-12);
 }
 
 TEST(Psnr, GroupsDoNotDependOnBatches) {
   torch::manual_seed(7);
   const auto images = torch::rand({7, 3, 5, 9}) * 2 - 1, noisy = images + torch::rand({7, 1, 1, 1});
-  Psnr whole(PixelRule::rounded, 3), single(PixelRule::rounded, 3);
-  whole.add({images, noisy, {}});
-  for (int64_t i = 0; i < 7; ++i) single.add({images.narrow(0, i, 1), noisy.narrow(0, i, 1), {}});
-  EXPECT_NEAR(*whole.value(), *single.value(), 1e-12);
+  const auto whole = make("psnr", 3), single = make("psnr", 3);
+  whole->add({images, noisy, {}});
+  for (int64_t i = 0; i < 7; ++i) single->add({images.narrow(0, i, 1), noisy.narrow(0, i, 1), {}});
+  EXPECT_NEAR(*whole->value(), *single->value(), 1e-12);
 }
 
 TEST(Psnr, OfEqualImagesIsCapped) {
   const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
-  Psnr psnr(PixelRule::rounded, 1);
-  psnr.add({images, images, {}});
-  EXPECT_EQ(*psnr.value(), 100);
+  const auto psnr = make("psnr");
+  psnr->add({images, images, {}});
+  EXPECT_EQ(*psnr->value(), 100);
 }
 
 TEST(Psnr, TakesImagesOfSeveralSizes) {
-  Psnr pooled(PixelRule::rounded, GroupedMean::kAll);
-  pooled.add({torch::zeros({1, 3, 2, 2}), torch::zeros({1, 3, 2, 2}), {}});
-  pooled.add({-torch::ones({1, 3, 1, 4}), torch::ones({1, 3, 1, 4}), {}});
-  EXPECT_NEAR(*pooled.value(), 10 * std::log10(2), 1e-12);
+  const auto pooled = make("psnr_pooled");
+  pooled->add({torch::zeros({1, 3, 2, 2}), torch::zeros({1, 3, 2, 2}), {}});
+  pooled->add({-torch::ones({1, 3, 1, 4}), torch::ones({1, 3, 1, 4}), {}});
+  EXPECT_NEAR(*pooled->value(), 10 * std::log10(2), 1e-12);
 }
 
 TEST(Psnr, RefusesShapesThatDiffer) {
-  Psnr psnr(PixelRule::rounded, 1);
-  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), torch::zeros({1, 3, 8, 9}), {}}), c10::Error);
-  EXPECT_THROW(psnr.add({torch::zeros({1, 3, 8, 8}), {}, {}}), c10::Error);
+  const auto psnr = make("psnr");
+  EXPECT_THROW(psnr->add({torch::zeros({1, 3, 8, 8}), torch::zeros({1, 3, 8, 9}), {}}), c10::Error);
+  EXPECT_THROW(psnr->add({torch::zeros({1, 3, 8, 8}), {}, {}}), c10::Error);
 }
 
 TEST(Ssim, OfEqualImagesIsOne) {
   const auto images = torch::rand({2, 3, 33, 31}) * 2 - 1;
-  Ssim ssim({});
-  ssim.add({images, images, {}});
-  EXPECT_NEAR(*ssim.value(), 1, 1e-12);
+  const auto ssim = make("ssim");
+  ssim->add({images, images, {}});
+  EXPECT_NEAR(*ssim->value(), 1, 1e-12);
 }
 
 TEST(Ssim, StripsOfLargeImagesGiveTheWhole) {
@@ -73,29 +78,31 @@ TEST(Ssim, StripsOfLargeImagesGiveTheWhole) {
   torch::manual_seed(8);
   const auto images = torch::rand({1, 3, 11, 1 << 19}) * 2 - 1;
   const auto noisy = images + torch::randn_like(images) * 0.2;
-  Ssim whole({}), columns({});
-  whole.add({images, noisy, {}});
+  const auto whole = make("ssim");
+  whole->add({images, noisy, {}});
   double sum = 0;
   const int64_t width = 1 << 17, windows = (1 << 19) - 6;
   for (int64_t left = 0; left < windows; left += width) {
     const int64_t inside = std::min(width, windows - left);
-    Ssim part({});
-    part.add({images.narrow(3, left, inside + 6), noisy.narrow(3, left, inside + 6), {}});
-    sum += *part.value() * static_cast<double>(inside);
+    const auto strip = make("ssim");
+    strip->add({images.narrow(3, left, inside + 6), noisy.narrow(3, left, inside + 6), {}});
+    sum += *strip->value() * static_cast<double>(inside);
   }
-  EXPECT_NEAR(*whole.value(), sum / static_cast<double>(windows), 1e-10);
+  EXPECT_NEAR(*whole->value(), sum / static_cast<double>(windows), 1e-10);
 }
 
 TEST(Ssim, RefusesImagesBelowItsWindow) {
-  Ssim ssim({});
+  const auto ssim = make("ssim");
   const auto images = torch::zeros({1, 3, 7, 6});
-  EXPECT_THROW(ssim.add({images, images, {}}), UserError);
-  EXPECT_FALSE(ssim.value());
+  EXPECT_THROW(ssim->add({images, images, {}}), UserError);
+  EXPECT_FALSE(ssim->value());
 }
 
-TEST(LpipsMetric, IsTheMeanOverImagesOfRoundedValues) {
+TEST(Lpips, IsTheMeanOverImagesOfRoundedValues) {
   torch::manual_seed(9);
-  const auto lpips = std::make_shared<Lpips>("squeeze");
+  WeightsStore store;
+  store.add_lpips("squeeze");
+  const auto lpips = make_lpips("squeeze", at::kCPU);
   const auto images = torch::rand({3, 3, 33, 41}) * 2 - 1;
   const auto other = images + torch::randn_like(images) * 0.3;
   const auto expected = [&](PixelRule rule) {
@@ -105,10 +112,12 @@ TEST(LpipsMetric, IsTheMeanOverImagesOfRoundedValues) {
         .item<double>();
   };
   for (const auto rule : {PixelRule::rounded, PixelRule::unrounded}) {
-    LpipsMetric metric(lpips, at::kCPU, rule);
-    metric.add({images.narrow(0, 0, 1), other.narrow(0, 0, 1), {}});
-    metric.add({images.narrow(0, 1, 2), other.narrow(0, 1, 2), {}});
-    EXPECT_NEAR(*metric.value(), expected(rule), 1e-5 * expected(rule));
+    MetricOptions options;
+    options.conventions.network = rule;
+    const auto metric = metric_kind("lpips-squeeze").make(options);
+    metric->add({images.narrow(0, 0, 1), other.narrow(0, 0, 1), {}});
+    metric->add({images.narrow(0, 1, 2), other.narrow(0, 1, 2), {}});
+    EXPECT_NEAR(*metric->value(), expected(rule), 1e-5 * expected(rule));
   }
   EXPECT_NE(expected(PixelRule::rounded), expected(PixelRule::unrounded));
 }
@@ -172,8 +181,8 @@ TEST(Usage, CountsCodesAndTheirEntropy) {
 TEST(Figures, OfManyBatchesOnTheGpuAreThoseOfTheCpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   torch::manual_seed(3);
-  Psnr psnr_here(PixelRule::rounded, 3), psnr_there(PixelRule::rounded, 3);
-  Ssim ssim_here({}), ssim_there({});
+  const auto psnr_here = make("psnr", 3), psnr_there = make("psnr", 3);
+  const auto ssim_here = make("ssim"), ssim_there = make("ssim");
   Usage usage_here(33, token_entropy), usage_there(33, token_entropy);
   const c10::Device gpu(c10::kCUDA, 0);
   for (const int64_t count : {1, 5, 0, 2, 7, 3, 1, 4}) {
@@ -181,15 +190,16 @@ TEST(Figures, OfManyBatchesOnTheGpuAreThoseOfTheCpu) {
     const auto noisy = images + torch::randn_like(images) * 0.2;
     const EvalBatch here = {images, noisy, torch::randint(33, {count, 4, 4}, torch::kLong)};
     const EvalBatch there = {images.to(gpu), noisy.to(gpu), here.indices.to(gpu)};
-    for (Metric* metric : std::vector<Metric*>{&psnr_here, &ssim_here, &usage_here}) {
+    for (Metric* metric : {psnr_here.get(), ssim_here.get(), static_cast<Metric*>(&usage_here)}) {
       metric->add(here);
     }
-    for (Metric* metric : std::vector<Metric*>{&psnr_there, &ssim_there, &usage_there}) {
+    for (Metric* metric :
+         {psnr_there.get(), ssim_there.get(), static_cast<Metric*>(&usage_there)}) {
       metric->add(there);
     }
   }
-  EXPECT_NEAR(*psnr_there.value(), *psnr_here.value(), 1e-9);
-  EXPECT_NEAR(*ssim_there.value(), *ssim_here.value(), 1e-9);
+  EXPECT_NEAR(*psnr_there->value(), *psnr_here->value(), 1e-9);
+  EXPECT_NEAR(*ssim_there->value(), *ssim_here->value(), 1e-9);
   EXPECT_TRUE(usage_there.hits().equal(usage_here.hits()));
 }
 

@@ -10,7 +10,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric_set.h"
-#include "nsvq/metrics/metric_weights.h"
 #include "nsvq/nn/features/inception.h"
 #include "tests/weights_store.h"
 

@@ -9,8 +9,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
+#include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/metric_set.h"
-#include "nsvq/metrics/pixels.h"
 
 namespace nsvq {
 namespace {

@@ -10,7 +10,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/random.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/losses/pixel.h"
+#include "nsvq/losses/loss.h"
 
 namespace nsvq {
 namespace {

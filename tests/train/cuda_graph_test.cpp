@@ -11,7 +11,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/dist/nccl_group.h"
-#include "nsvq/losses/pixel.h"
+#include "nsvq/losses/loss.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/train/every_quantizer.h"

@@ -15,7 +15,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/losses/pixel.h"
+#include "nsvq/losses/loss.h"
 #include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/replacement/replacement.h"
 #include "nsvq/runs/checkpoint.h"

@@ -5,7 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/losses/pixel.h"
+#include "nsvq/losses/loss.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/train/run_traces.h"

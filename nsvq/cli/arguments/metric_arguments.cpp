@@ -7,7 +7,7 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/metrics/metric_weights.h"
+#include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {
 

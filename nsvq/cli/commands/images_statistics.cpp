@@ -12,9 +12,9 @@
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/images/transform.h"
 #include "nsvq/metrics/feature_extractor.h"
-#include "nsvq/metrics/frechet_file.h"
+#include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/frechet_metric.h"
-#include "nsvq/metrics/image_batches.h"
+#include "nsvq/metrics/image_pairs.h"
 #include "nsvq/metrics/metric_choice.h"
 
 namespace nsvq {

@@ -4,7 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/losses/loss.h"
-#include "nsvq/metrics/metric_weights.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {

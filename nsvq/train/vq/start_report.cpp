@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "nsvq/metrics/metric_weights.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/train/lr_schedule.h"
 
