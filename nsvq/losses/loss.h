@@ -75,7 +75,7 @@ struct WeightedLoss {
 };
 
 /// The members whose weight is not zero, with what they hold on `device`. Throws UserError where
-/// one cannot take images of `size` pixels a side.
+/// one does not work on images of `size` pixels a side.
 std::vector<WeightedLoss> make_losses(const LossConfig& config, int64_t size, c10::Device device);
 /// Throws UserError where make_losses would, also for weights that are not in the store.
 void check_losses(const LossConfig& config, int64_t size);

@@ -18,8 +18,8 @@ enum class PixelRule {
 /// The choices that make two figures of one name differ. The defaults are nsvq's.
 struct Conventions {
   std::string name = "nsvq";
-  PixelRule pixels = PixelRule::rounded;   ///< of PSNR and SSIM
-  PixelRule network = PixelRule::rounded;  ///< of metrics that look through a network
+  PixelRule pixels = PixelRule::rounded;   ///< for PSNR and SSIM
+  PixelRule network = PixelRule::rounded;  ///< for metrics that use a network
   int64_t group = 1;      ///< images that share one PSNR and one mean SSIM; these are averaged
   double ssim_range = 1;  ///< SSIM's data range, of values in [0, 1]
 };

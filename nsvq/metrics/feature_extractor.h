@@ -14,14 +14,14 @@ namespace nsvq {
 struct FeatureExtractor {
   std::string name;
   int64_t channels;  ///< C
-  /// Images [B, 3, H, W] in [-1, 1], taken as they are (not clamped, not rounded), to [B, C] fp32,
+  /// Images [B, 3, H, W] in [-1, 1], neither clamped nor rounded, to [B, C] fp32,
   /// without gradients. Throws UserError for images too small for the network.
   std::function<torch::Tensor(const torch::Tensor& images)> features;
 };
 
 /// A member of the family.
 struct FeatureExtractorKind {
-  std::string name;  ///< of the distance: "fid" for the network of FID alone
+  std::string name;  ///< the distance's: "fid" only for the network of FID
   std::string summary;
   int64_t channels;
   std::string weights;  ///< the file in the store of weights (nsvq/nn/weights.h)

@@ -33,9 +33,9 @@ LpipsMetric::LpipsMetric(std::shared_ptr<Lpips> lpips, c10::Device device, Pixel
 
 void LpipsMetric::add(const EvalBatch& batch) {
   const torch::NoGradGuard no_grad;
-  // As PyTorch's own convolutions on a GPU, where the lpips package is run: the mean moves by some
-  // 1e-4 of it (docs/evaluation.md), and in fp32 LPIPS would take longer than all else.
-  const Tf32Guard as_usual(Tf32Work::convolutions, true);
+  // TF32, PyTorch's default for convolutions on a GPU, where the lpips package runs: the mean moves
+  // by some 1e-4 of it (docs/evaluation.md), and in fp32 LPIPS would be slower than all else.
+  const Tf32Guard tf32(Tf32Work::convolutions, true);
   check_pair(batch);
   if (batch.images.size(0) == 0) return;
   const auto input = [this](const torch::Tensor& images) {

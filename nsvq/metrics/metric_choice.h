@@ -17,7 +17,7 @@ struct MetricRequest {
   std::string metrics;  ///< "psnr,ssim"; empty: all that need no weights
   std::string as = "nsvq";
   std::string pixels;      ///< rounded, truncated or float; empty: what the conventions say
-  std::string statistics;  ///< .npz: of Fréchet distances, in place of the images'
+  std::string statistics;  ///< .npz that replaces the images of Fréchet distances
 };
 
 /// Whether there are tokens to measure beside images.

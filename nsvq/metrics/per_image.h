@@ -21,7 +21,7 @@ class PerImageFile {
   PerImageFile(const std::filesystem::path& path, const Source& source, const MetricChoice& choice,
                c10::Device device);
 
-  /// A batch, and the places of its images in the source.
+  /// A batch, and the indices of its images in the source.
   void add(const EvalBatch& batch, const std::vector<int64_t>& indices);
   /// The file appears.
   void finish() { file_.commit(); }

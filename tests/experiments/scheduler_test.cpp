@@ -130,7 +130,7 @@ TEST_F(SchedulerTest, AStopIsPassedOn) {
   catch_interrupts();  // forgets the signal
 }
 
-/// Of pilots one that fails leaves the decision to the others.
+/// When one pilot fails, the rest decide.
 TEST_F(SchedulerTest, OneOfSeveralTriesIsEnough) {
   const auto bad = add("bad", "exit 2"), good = add("good", "touch done");
   const auto one = add("one", "touch done"), none = add("none", "touch done");

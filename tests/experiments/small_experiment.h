@@ -28,7 +28,7 @@ claims:
   better: {text: NSVQ is better, holds: ["nsvq:psnr > vq:psnr"]}
 )";
 
-/// The small experiment with one text in place of another.
+/// The small experiment with one text replaced.
 inline std::string with(const std::string& old_text, const std::string& new_text) {
   std::string text = kSmall;
   const auto at = text.find(old_text);

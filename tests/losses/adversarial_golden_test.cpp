@@ -28,7 +28,7 @@ json read_golden(const Precision& precision) {
   return json::parse(file).at(precision.name);
 }
 
-/// As in golden/adversarial.py.
+/// Equal to golden/adversarial.py.
 torch::Tensor formula(torch::IntArrayRef shape, int64_t phase, double scale = 1) {
   const auto i = at::arange(c10::multiply_integers(shape), at::kLong);
   const auto whole = (((7 * i + 31) * i + 17) * i + 101 * phase).remainder(2003);

@@ -12,7 +12,7 @@
 
 namespace nsvq {
 
-/// As `draw` in tests/nn/golden/autoencoder.py: SplitMix64 seeded with the FNV-1a hash of the name,
+/// `draw` of tests/nn/golden/autoencoder.py: SplitMix64 seeded with the FNV-1a hash of the name,
 /// in [-1, 1).
 inline torch::Tensor draw(const std::string& name, torch::IntArrayRef shape) {
   uint64_t seed = 0xcbf29ce484222325ULL;

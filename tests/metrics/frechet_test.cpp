@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// As `features` in the Python.
+/// `features` of the Python script.
 torch::Tensor features(const std::string& name, int64_t count, int64_t channels, double offset) {
   const auto mixed = draw(name, {count, channels}).mm(draw(name + " mix", {channels, channels}));
   const auto scale = torch::pow(2, torch::arange(channels, torch::kDouble) * (-3.0 / channels));
@@ -187,7 +187,7 @@ TEST(FrechetFile, RoundTrip) {
   EXPECT_TRUE(torch::equal(read.covariance, gaussian.covariance));
   EXPECT_EQ(read.count, 40);
   EXPECT_EQ(read.size, 64);
-  // As pytorch-fid writes it.
+  // The format of pytorch-fid.
   write_npz(folder / "theirs.npz", {{"mu", gaussian.mean}, {"sigma", gaussian.covariance}});
   EXPECT_EQ(read_gaussian(folder / "theirs.npz").count, 0);
   EXPECT_EQ(read_gaussian(folder / "theirs.npz").size, 0);

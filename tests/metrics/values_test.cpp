@@ -22,7 +22,7 @@ torch::Tensor from_pixels(const torch::Tensor& pixels) {
   return pixels.to(torch::kFloat) / 127.5 - 1;
 }
 
-/// As `pixels` in golden/metrics.py.
+/// `pixels` of golden/metrics.py.
 EvalBatch golden_batch(const json& golden) {
   const auto shape = golden.at("shape").get<std::vector<int64_t>>();
   const auto seed = golden.at("seed").get<uint64_t>();
@@ -63,7 +63,7 @@ TEST(MetricValues, MatchScikitImage) {
   }
 }
 
-/// As `batch` in golden/conventions.py.
+/// `batch` of golden/conventions.py.
 EvalBatch between_levels(const json& golden) {
   const auto shape = golden.at("shape").get<std::vector<int64_t>>();
   const auto seed = golden.at("seed").get<uint64_t>();

@@ -25,7 +25,7 @@ class RunView {
 
   const Plan& plan() const { return plan_; }
   const PlannedRun& planned() const { return plan_.runs.at(run_); }
-  /// Whether the run trains; otherwise it only makes a file.
+  /// Whether the run trains; if not, it only makes a file.
   bool trains() const { return !planned().recipe.empty(); }
 
   /// Whether training has begun, and whether it has ended.

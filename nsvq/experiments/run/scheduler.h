@@ -21,10 +21,10 @@ struct Job {
   bool alone = false;  ///< nothing else runs beside its commands
 };
 
-/// Neither finished nor with a problem: it is not wanted now, or there was no time to begin it.
+/// How a job ended. Neither finished nor with a problem: it was not wanted, or there was no time.
 struct JobResult {
   bool finished = false;
-  std::string problem;  ///< why it failed, in a line; empty otherwise
+  std::string problem;  ///< why it failed, in a line; empty if it did not
 };
 
 struct ScheduleOptions {

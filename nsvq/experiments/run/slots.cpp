@@ -20,7 +20,7 @@ std::vector<std::string> gpu_names() {
 
 std::vector<std::string> slot_environments(int jobs) {
   const int gpus = gpu_count();
-  // Threads that spin while they wait take the cores from other jobs.
+  // Threads that spin while they wait use up the cores of other jobs.
   if (gpus == 0) return std::vector<std::string>(std::max(jobs, 1), "OMP_WAIT_POLICY=passive");
   const auto names = gpu_names();
   std::vector<std::string> slots;

@@ -87,7 +87,7 @@ void add_run(std::vector<Option>& rows, RunSpec& run) {
                {key + "recipe", &run.recipe, "recipe", kText},
                {key + "over", &run.over, "recipes over it and the scale", texts("a path")},
                {key + "set", &run.set, "settings of this run", texts("key=value")},
-               {key + "vary", &run.vary, "a setting that takes each of values", kText},
+               {key + "vary", &run.vary, "a setting with a run for each of values", kText},
                {key + "values", &run.values, "its values", texts("a value")},
                {key + "row", &run.row, "whether it is a row of the table", Range::yes_no()},
                {key + "extra", &run.extra, "a row that * leaves out", Range::yes_no()},
