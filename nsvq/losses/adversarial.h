@@ -29,13 +29,13 @@ std::vector<Option> adversarial_options(AdversarialConfig& config);
 /// reconstructions (high for real):
 ///   non_saturating  mean over images of softplus(-m), with m the mean logit of an image
 ///   hinge           minus the mean logit
-/// `kind` is the setting adversarial.generator_loss; throws UserError for any other.
+/// `kind` is the setting adversarial.generator_loss; throws UserError for an unknown one.
 torch::Tensor generator_loss(const std::string& kind, const torch::Tensor& fake_logits);
 
 /// The discriminator's loss, from its logits [B, 1, h, w] on images and on reconstructions:
 ///   hinge    (mean relu(1 - real) + mean relu(1 + fake)) / 2
 ///   vanilla  (mean softplus(-real) + mean softplus(fake)) / 2
-/// `kind` is the setting adversarial.discriminator_loss; throws UserError for any other.
+/// `kind` is the setting adversarial.discriminator_loss; throws UserError for an unknown one.
 torch::Tensor discriminator_loss(const std::string& kind, const torch::Tensor& real_logits,
                                  const torch::Tensor& fake_logits);
 

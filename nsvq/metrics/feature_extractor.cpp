@@ -19,7 +19,7 @@ const FeatureExtractorKind& extractor_kind(const std::string& name) {
   return find_named(feature_extractor_kinds(), "Fréchet distance", name);
 }
 
-/// FID is a figure of one set of weights: others would make a number that only looks like it.
+/// FID is defined by one set of weights: different ones would give a number of a different meaning.
 void check_official(const FeatureExtractorKind& kind, const Weights& weights) {
   if (weights.official) return;
   if (kind.name == "fid") {

@@ -56,7 +56,7 @@ void FrechetMetric::note_other_size(const torch::Tensor& reconstructions) {
 
 void FrechetMetric::add(const torch::Tensor& images, FrechetStatistics& to) {
   if (!holds_images(images)) return;
-  // fp32, also where nothing around has said so: statistics are kept and compared with others.
+  // Always fp32: statistics are stored and compared with those of other runs.
   const Tf32Guard exact(Tf32Work::convolutions, false);
   to.add(extractor_.features(to_network_input(images.to(device_), pixels_).contiguous()));
 }

@@ -30,7 +30,7 @@ class FrechetMetric : public Metric {
   PixelRule pixels_;
   std::shared_ptr<const Gaussian> reference_;
   FrechetStatistics images_, reconstructions_;
-  bool noted_ = false;  // the line about another size was written
+  bool noted_ = false;  // the line about a different size was written
 };
 
 }  // namespace nsvq

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
 #include <span>
 
 #include "nsvq/core/error.h"
@@ -11,8 +10,6 @@
 namespace nsvq {
 
 namespace {
-
-constexpr auto kKeyTitle = "key";
 
 std::vector<std::string> per_image_names(const MetricChoice& choice) {
   std::vector<std::string> names;
@@ -34,8 +31,7 @@ MetricOptions per_image_options(const MetricChoice& choice, c10::Device device) 
   return options;
 }
 
-}  // namespace
-
+/// A field of a CSV line (RFC 4180): in quotes where it holds a comma, a quote or a line end.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -46,12 +42,7 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
-bool is_per_image_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string beginning(4, '\0');
-  file.read(beginning.data(), std::ssize(beginning));
-  return file && beginning == std::string(kKeyTitle) + ",";
-}
+}  // namespace
 
 PerImageFile::PerImageFile(const std::filesystem::path& path, const Source& source,
                            const MetricChoice& choice, c10::Device device)
@@ -60,7 +51,7 @@ PerImageFile::PerImageFile(const std::filesystem::path& path, const Source& sour
       metrics_(names_, per_image_options(choice, device)),
       file_(path) {
   auto titles = names_;
-  titles.insert(titles.begin(), kKeyTitle);
+  titles.insert(titles.begin(), "key");
   write_line(titles);
 }
 

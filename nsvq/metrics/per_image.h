@@ -23,7 +23,7 @@ class PerImageFile {
 
   /// A batch, and the indices of its images in the source.
   void add(const EvalBatch& batch, const std::vector<int64_t>& indices);
-  /// The file appears.
+  /// Makes the file appear under its name.
   void finish() { file_.commit(); }
 
  private:
@@ -34,11 +34,5 @@ class PerImageFile {
   MetricSet metrics_;
   AtomicFile file_;
 };
-
-/// Whether a file begins as one of these does.
-bool is_per_image_file(const std::filesystem::path& path);
-
-/// A field of a CSV line (RFC 4180): in quotes where it holds a comma, a quote or a line end.
-std::string csv_field(const std::string& text);
 
 }  // namespace nsvq

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/run/reproduce.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"

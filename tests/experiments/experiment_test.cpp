@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/plan/settings_layers.h"
 #include "nsvq/io/files/file.h"
 #include "tests/error_of.h"

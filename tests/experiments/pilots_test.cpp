@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/run/reproduce.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/recipe/tokenizer_config.h"

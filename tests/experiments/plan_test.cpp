@@ -1,6 +1,6 @@
 // Plans of experiments: which runs there are, in which order and folders, and what is refused.
 
-#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/make_plan.h"
 
 #include <gtest/gtest.h>
 

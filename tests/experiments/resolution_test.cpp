@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/nn/features/resnet50.h"
 #include "nsvq/nn/features/vgg16.h"
 #include "nsvq/nn/layers.h"

@@ -20,6 +20,7 @@
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/plan/estimate.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/run/reproduce.h"
 #include "nsvq/io/files/lock.h"
 

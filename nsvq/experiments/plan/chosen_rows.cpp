@@ -5,7 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
-#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/make_plan.h"
 
 namespace nsvq {
 

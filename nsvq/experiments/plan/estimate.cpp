@@ -8,6 +8,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
+#include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/experiments/plan/run_view.h"
 #include "nsvq/experiments/spec/seed_statistics.h"

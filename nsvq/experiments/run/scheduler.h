@@ -37,13 +37,12 @@ struct ScheduleOptions {
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-/// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. One
-/// that is to be alone waits until no other runs, and those behind it wait for it. A
-/// command that fails is run once more, unless its arguments or settings were refused (exit code
-/// 2). A job whose need failed, or all of its tries, fails too; all others go on. A job that has
-/// begun may end later than `minutes`. When this process is asked to stop (core/interrupt.h), so
-/// are the children, and once they have ended Interrupted is thrown. They are killed when this
-/// process is.
+/// Runs jobs as child processes, one a slot at a time, in their order as far as needs allow. A job
+/// that is to be alone waits until no other runs, and those behind it wait for it. A command that
+/// fails is run once more, unless its arguments or settings were refused (exit code 2). A job fails
+/// too if one of its needs or all of its tries have failed; the rest goes on. A job that has begun
+/// may end later than `minutes`. When this process is asked to stop (core/interrupt.h), so are the
+/// children; once they have ended, Interrupted is thrown. They are killed when this process is.
 std::vector<JobResult> run_jobs(const std::vector<Job>& jobs, const ScheduleOptions& options);
 
 /// Names of the GPUs that this process was given: those of CUDA_VISIBLE_DEVICES or their numbers.

@@ -88,7 +88,7 @@ void check_scale(const Experiment& experiment, const std::string& name, const Sc
   }
 }
 
-/// Throws if a run needs itself, by way of others or not.
+/// Throws if a run needs itself, directly or through other runs.
 void check_order(const Experiment& experiment) {
   std::map<const RunSpec*, bool> done;  // false: its needs are being followed
   const std::function<void(const RunSpec&)> follow = [&](const RunSpec& run) {

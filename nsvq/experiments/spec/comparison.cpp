@@ -151,7 +151,7 @@ ComparisonResult compare_figures(const FigureComparison& comparison, const RowNa
   if (other.run != "*" || !other.function.empty()) {
     return compare_terms(comparison, left, value_of(other, names, figure));
   }
-  // Every other row: of those for which it is not so the farthest is named, else the closest.
+  // Every other row; the result names the farthest one for which it fails, else the closest.
   std::optional<ComparisonResult> result, failed;
   double closest = INFINITY, farthest = -1;
   for (const auto& name : names.with_star) {

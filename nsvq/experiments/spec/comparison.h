@@ -14,9 +14,9 @@ std::optional<double> number_of(const std::string& text);
 
 /// One side of a comparison: a number, or the figure of a run times a factor:
 ///   0.9   nsvq:psnr   0.9 * simvq:fid   max(protected@*:utilisation)
-/// A run with `vary` has its value behind an @. `*` stands for any text, of which min, max or mean
-/// make one number; alone on the right side it is every other row, and the comparison must hold
-/// for each of them.
+/// A run with `vary` has its value behind an @. `*` stands for any text; min, max or mean make one
+/// number of the rows it fits. Alone on the right side it is every other row, and the comparison
+/// must hold for each of them.
 struct Term {
   double factor = 1;     ///< the number itself where there is no column
   std::string function;  ///< min, max, mean, or empty

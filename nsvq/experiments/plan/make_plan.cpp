@@ -1,4 +1,4 @@
-#include "nsvq/experiments/plan/plan.h"
+#include "nsvq/experiments/plan/make_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
