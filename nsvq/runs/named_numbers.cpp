@@ -16,7 +16,7 @@ std::string_view lasting(std::string_view name) {
   static std::set<std::string, std::less<>> names;
   const std::lock_guard lock(mutex);
   const auto found = names.find(name);
-  return found != names.end() ? *found : *names.emat(name).first;
+  return found != names.end() ? *found : *names.emplace(name).first;
 }
 
 bool before(const std::pair<std::string_view, double>& item, std::string_view name) {
@@ -28,7 +28,7 @@ bool before(const std::pair<std::string_view, double>& item, std::string_view na
 void NamedNumbers::add(std::string_view name, double value) {
   const auto at = std::lower_bound(items_.begin(), items_.end(), name, before);
   if (at != items_.end() && at->first == name) return;
-  items_.emat(at, lasting(name), value);
+  items_.emplace(at, lasting(name), value);
 }
 
 NamedNumbers::Items::const_iterator NamedNumbers::find(std::string_view name) const {
