@@ -173,7 +173,7 @@ TEST_P(EveryMetric, NamesItsChoices) {
     EXPECT_FALSE(choices.empty());
     if (GetParam().input == MetricInput::tokens) continue;
     const auto rule = !GetParam().weights.empty() ? conventions.network : conventions.pixels;
-    EXPECT_NE(choices.find(describe(rule)), std::string::npos) << choices;
+    EXPECT_NE(choices.find(pixels_in_words(rule)), std::string::npos) << choices;
   }
 }
 
