@@ -8,6 +8,7 @@
 #include <string>
 
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/weights.h"
 #include "tests/environment.h"
@@ -18,7 +19,7 @@ namespace nsvq {
 class WeightsStore {
  public:
   void add(const std::string& name, const torch::nn::Module& module) {
-    std::map<std::string, torch::Tensor> tensors;
+    TensorMap tensors;
     for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value();
     // So that activations keep their size through the depths.
     for (auto& [key, tensor] : tensors) {

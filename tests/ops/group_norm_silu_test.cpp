@@ -9,6 +9,7 @@
 #include <map>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/tensor_map.h"
 #include "tests/threads.h"
 
 namespace nsvq::group_norm_silu_test {
@@ -57,7 +58,7 @@ std::vector<Case> cases() {
 }
 
 /// Output and gradients, in fp64 on the CPU.
-using Results = std::map<std::string, torch::Tensor>;
+using Results = TensorMap;
 
 template <typename Operator>
 Results run(Operator op, const Case& one, at::ScalarType type, at::ScalarType compute,

@@ -31,10 +31,6 @@ class AnchorReplacement : public Replacement {
   torch::Tensor share_;  ///< [K]
 };
 
-/// Positions [K] in latents [N, d] of the most similar one to each code, the first on ties, without
-/// a K x N matrix.
-torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents);
-
 torch::Tensor closest(const torch::Tensor& codebook, const torch::Tensor& latents,
                       Distance distance) {
   if (distance == Distance::cosine) return most_similar(codebook, latents);

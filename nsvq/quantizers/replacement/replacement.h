@@ -92,6 +92,10 @@ struct AnchorReplacementConfig {
   Distance distance = Distance::l2;  ///< no setting: make_replacement takes the quantizer's
 };
 
+/// Positions [K] in latents [N, d] of the most similar one to each code, the first on ties, without
+/// a K x N matrix.
+torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents);
+
 ReplacementKind copy_replacement_kind();
 ReplacementKind restart_replacement_kind();
 ReplacementKind anchor_replacement_kind();
