@@ -11,13 +11,14 @@ torch::Tensor rows_numbered(int64_t codes) {
   return at::arange(codes, at::kFloat).unsqueeze(1).repeat({1, 3}) * 10;
 }
 
-/// What CopyReplacement does at the end of the first epoch that is not exempt; the rows' numbers.
+/// Numbers of the rows that the policy copy overwrites at the end of the first epoch that is not
+/// exempt.
 torch::Tensor replace_dead_codes(torch::Tensor codebook, const torch::Tensor& usage,
                                  const ReplacementConfig& config, uint64_t seed) {
-  CopyReplacement policy(config);
+  const auto policy = copy_replacement_kind().make(config, {});
   const int64_t exempt = config.of<CopyReplacementConfig>().exempt_epochs;
-  EXPECT_FALSE(policy.after_window(codebook, usage, {0, exempt}, seed).defined());
-  const auto rows = policy.after_window(codebook, usage, {0, exempt + 1}, seed);
+  EXPECT_FALSE(policy->after_window(codebook, usage, {0, exempt}, seed).defined());
+  const auto rows = policy->after_window(codebook, usage, {0, exempt + 1}, seed);
   return rows.defined() ? rows.nonzero().flatten() : at::empty({0}, at::kLong);
 }
 
@@ -78,11 +79,11 @@ TEST(Replacement, WindowsOfStepsHaveAnExemptionInSteps) {
   ReplacementConfig config;
   config.every_steps = 10;
   config.of<CopyReplacementConfig>().exempt_steps = 20;
-  CopyReplacement policy(config);
+  const auto policy = copy_replacement_kind().make(config, {});
   const auto usage = at::tensor({5, 0}, at::kLong);
   auto codebook = rows_numbered(2);
-  EXPECT_FALSE(policy.after_window(codebook, usage, {.step = 20, .epoch = 9}, 1).defined());
-  EXPECT_TRUE(policy.after_window(codebook, usage, {.step = 30, .epoch = 0}, 1).defined());
+  EXPECT_FALSE(policy->after_window(codebook, usage, {.step = 20, .epoch = 9}, 1).defined());
+  EXPECT_TRUE(policy->after_window(codebook, usage, {.step = 30, .epoch = 0}, 1).defined());
 }
 
 TEST(Replacement, MostUsedIsTheOtherSource) {

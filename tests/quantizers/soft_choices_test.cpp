@@ -9,7 +9,6 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/members.h"
 #include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/members.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 

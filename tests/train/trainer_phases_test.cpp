@@ -124,7 +124,10 @@ TEST_F(TrainerTest, ReplacementWaitsForItsExemptionAndIsCounted) {
 
 TEST_F(TrainerTest, TheDiscriminatorRestsInTheWarmUpAndIsRampedUpAfterIt) {
   auto config = tiny_config();
-  config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
+  config.adversarial.weight = 0.5;
+  config.adversarial.start_step = 2;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
   config.schedule.ramp_epochs = 1;
   config.checkpoint.keep = 100;
   train(config, run_);
