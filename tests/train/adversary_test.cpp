@@ -11,7 +11,11 @@ namespace {
 
 TokenizerConfig config(bool adaptive = false) {
   auto config = tiny_config();
-  config.adversarial = {.weight = 0.5, .adaptive = adaptive, .lecam = 0.1, .width = 4, .layers = 1};
+  config.adversarial.weight = 0.5;
+  config.adversarial.adaptive = adaptive;
+  config.adversarial.lecam = 0.1;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
   return config;
 }
 

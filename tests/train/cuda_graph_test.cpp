@@ -67,7 +67,10 @@ TokenizerConfig gpu_config(const std::string& type, const std::filesystem::path&
   config.schedule.freeze_epoch = 2;
   config.train.epochs = 4;
   config.data.train = "builtin:dead-leaves?size=16&count=48";
-  config.adversarial = {.weight = 0.5, .start_step = 2, .width = 4, .layers = 1};
+  config.adversarial.weight = 0.5;
+  config.adversarial.start_step = 2;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
   config.schedule.ramp_epochs = 1;
   config.model.width = 32;
   config.train.log_every = 4;  // so that several steps are queued before one is checked

@@ -19,7 +19,9 @@ TokenizerConfig short_config() {
   config.quantizer.codes = 512;  // some are unused, so that replacement has something to do
   config.schedule.freeze_epoch = 2;
   config.schedule.ramp_epochs = 1;
-  config.adversarial = {.weight = 0.1, .width = 4, .layers = 1};
+  config.adversarial.weight = 0.1;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
   config.train.epochs = 2;
   return config;
 }

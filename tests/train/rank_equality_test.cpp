@@ -74,7 +74,10 @@ std::map<std::string, TokenizerConfig> equality_configs(const fs::path& folder) 
   vary_by_the_step(windows);
   windows.optimizer.scale.quantizer = 1;
   auto& adversarial = configs["adversarial"] = equality_config("nsvq", folder / "files");
-  adversarial.adversarial = {.weight = 0.1, .lecam = 0.01, .width = 4, .layers = 1};
+  adversarial.adversarial.weight = 0.1;
+  adversarial.adversarial.lecam = 0.01;
+  adversarial.adversarial.width = 4;
+  adversarial.adversarial.layers = 1;
   adversarial.adversarial.adaptive = false;  // of each rank's gradients, as in the references
   adversarial.schedule.ramp_epochs = 0;
   adversarial.dist.batch_norm = "all";

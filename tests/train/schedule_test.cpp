@@ -45,7 +45,9 @@ TEST_F(ScheduleTest, PhasesAreCountedInStepsWhereAskedFor) {
 
 TEST_F(ScheduleTest, ALineOfStepsIsOfOnePhase) {
   auto config = tiny_config();
-  config.adversarial = {.weight = 0.1, .width = 4, .layers = 1};
+  config.adversarial.weight = 0.1;
+  config.adversarial.width = 4;
+  config.adversarial.layers = 1;
   config.schedule.freeze_epoch = 1;  // the warm-up has the steps 4 to 6
   config.train.epochs = 3;
   config.train.log_every = 2;
