@@ -14,7 +14,7 @@
 #include "nsvq/io/formats/json.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/vq/trainer.h"
+#include "nsvq/train/run_setup.h"
 
 namespace nsvq {
 
@@ -136,7 +136,7 @@ void run_bench_diffusion(const BenchDiffusionArguments& arguments) {
   const auto config = bench_diffusion_config(arguments);
   const auto device = choose_device(config.device);
   arguments.probe->check(device);
-  const TorchFlags flags(training_torch_settings(config, device));
+  const TorchFlags flags(training_torch_settings(config, precision_on(config, device)));
   const SideStreamGuard stream(device);
   const int64_t parameters = parameter_count(*DiffusionModel(config, arguments.channels));
   const auto precision = name_of(precision_on(config, device));

@@ -16,7 +16,7 @@
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/train/lr_schedule.h"
 #include "nsvq/train/training_run.h"
 

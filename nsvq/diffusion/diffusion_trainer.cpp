@@ -7,7 +7,6 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/vq/trainer.h"
 
 namespace nsvq {
 
@@ -54,7 +53,8 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
                                    std::optional<FolderLock> lock)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
-      flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
+      flags_(
+          settings_of_rank(training_torch_settings(config, precision_on(config, device_)), *group)),
       // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
       from_(checkpoint_to_resume(run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {

@@ -7,8 +7,8 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/diffusion/resident_batches.h"
-#include "nsvq/tokenizer/loader_options.h"
-#include "nsvq/train/vq/trainer.h"
+#include "nsvq/recipe/loader_options.h"
+#include "nsvq/train/run_setup.h"
 
 namespace nsvq {
 

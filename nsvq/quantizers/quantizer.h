@@ -43,7 +43,7 @@ struct Quantized {
   torch::Tensor latents;  ///< [B, d, h, w], codes with straight-through gradients
   torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
   torch::Tensor loss;     ///< scalar, the weighted sum of the terms asked for
-  TensorMap terms;        ///< detached scalars; "commitment" is always there
+  TensorMap terms;        ///< detached scalars, logged by name; "commitment" is always there
 };
 
 /// What a trained quantizer makes of latents.

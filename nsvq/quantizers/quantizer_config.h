@@ -12,8 +12,8 @@ namespace nsvq {
 /// The largest codebook.
 inline constexpr int64_t kMostCodes = 16777216;
 
-/// Settings quantizer.* that all quantizers share. A member's own settings are a struct in its
-/// header, reached by `of<FsqConfig>()`.
+/// Settings quantizer.* that all quantizers share. A member's own settings are a struct
+/// of members.h, reached by `of<FsqConfig>()`.
 struct QuantizerConfig : MemberSettings {
   std::string type = "nsvq";
   int64_t codes = 65536;

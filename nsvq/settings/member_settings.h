@@ -8,7 +8,7 @@ namespace nsvq {
 
 /// Structs of settings, looked up by their type: what single members of a family (quantizers,
 /// losses, replacement policies) add to the settings that all of them share. So a member's struct
-/// can stand in the member's own header:
+/// stands beside the family's kinds (nsvq/quantizers/members.h):
 ///
 ///     struct FsqConfig { std::vector<int64_t> levels = {8, 8, 8, 5, 5, 5}; };
 ///     config.quantizer.of<FsqConfig>().levels

@@ -7,7 +7,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 
 namespace nsvq {
 

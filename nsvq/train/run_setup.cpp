@@ -7,6 +7,8 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/random.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/runs/folder.h"
 #include "nsvq/runs/layout/layout.h"
 
@@ -63,6 +65,35 @@ std::optional<Checkpoint> broadcast_checkpoint(std::optional<Checkpoint> checkpo
 }
 
 }  // namespace
+
+int64_t rank_batch(const TrainConfig& train, int64_t ranks) {
+  if (train.global_batch == 0) return train.batch_size * train.accumulate;
+  const int64_t parts = ranks * train.accumulate;
+  if (train.global_batch % parts == 0) return train.global_batch / ranks;
+  throw UserError(
+      "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
+      "{}; use a multiple of {}",
+      train.global_batch, ranks, train.accumulate, parts);
+}
+
+TorchSettings training_torch_settings(const RunConfig& config, Precision precision) {
+  return {.threads = config.threads,
+          .deterministic = config.train.deterministic,
+          .tf32_convolutions = precision != Precision::fp32};
+}
+
+LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
+                                      c10::Device device) {
+  auto options = inference_loader_options(config, device, group.size());
+  options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
+  options.transform.flip = config.data.flip;
+  options.shuffle = true;
+  options.batch_size = rank_batch(config.train, group.size());
+  options.seed = seed_for(config.seed, Draw::batches);
+  options.rank = group.rank();
+  options.world = group.size();
+  return options;
+}
 
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group) {
   if (settings.threads == 0 && group.local_size() > 1) {

@@ -6,8 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/core/torch_flags.h"
+#include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/group.h"
+#include "nsvq/recipe/run_config.h"
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/choice.h"
 #include "nsvq/runs/directory.h"
@@ -15,6 +18,17 @@
 namespace nsvq {
 
 // What a run of any task does before its first step.
+
+/// Images of one rank in a step. Throws UserError if train.global_batch cannot be dealt evenly.
+int64_t rank_batch(const TrainConfig& train, int64_t ranks);
+
+/// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
+/// `device`.
+LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
+                                      c10::Device device = at::kCPU);
+
+/// Torch's flags for training by a recipe.
+TorchSettings training_torch_settings(const RunConfig& config, Precision precision);
 
 /// `settings` for one of several processes that share a machine's cores.
 TorchSettings settings_of_rank(TorchSettings settings, const Group& group);

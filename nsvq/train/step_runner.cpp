@@ -96,7 +96,7 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
 }
 
 Asked StepRunner::asked_of_ranks() {
-  // Of a step that InFlightLimit has waited for, so that this does not wait for the GPU's queue.
+  // The answer of a step that InFlightLimit has waited for: this does not wait for the GPU.
   const int64_t behind = device_.is_cpu() ? 0 : kStepsInFlight;
   Asked asked;
   while (std::ssize(answers_) > behind) {

@@ -30,7 +30,7 @@ using TensorBatch = std::vector<torch::Tensor>;
 /// What a step is, known before it runs.
 struct StepPlan {
   std::string kind;  ///< steps of one kind run the same kernels, so they share one CUDA graph
-  double share = 1;  ///< weight of what the task ramps up, between 0 and 1
+  double share = 1;  ///< weight in [0, 1] of a ramped loss, such as the adversarial one
   std::vector<double> lr_factors = {};      ///< on the optimizers' learning rates; empty: 1
   bool adversarial = false;                 ///< a discriminator trains too
   std::string phase = "train";              ///< of training, in every line of metrics.jsonl
@@ -79,7 +79,7 @@ class Step {
   const torch::Tensor& update(Scalars scalars, const std::vector<NamedModule>& modules);
   /// Undoes, if the step is skipped, what it changed of the task's state outside the optimizers.
   void rollback();
-  /// Ends a step without gradients, for non-finite `scalars` that the host has seen already.
+  /// Ends a step before its backward pass, because of non-finite `scalars` that the host has read.
   void abandon(const Scalars& scalars);
 
  private:

@@ -60,7 +60,8 @@ class BatchSource {
   virtual int64_t samples() const = 0;
   /// Samples in a step, over all ranks.
   virtual int64_t step_samples() const = 0;
-  /// The next batch will be number `batch` of `epoch`, counted behind its first `used` samples.
+  /// The next batch will be number `batch` of `epoch`, after the `used` samples that were taken by
+  /// another number of ranks (RunState::used).
   virtual void start(int64_t epoch, int64_t batch, int64_t used) = 0;
   /// Tensors on the run's device; nullopt at the end of the epoch.
   virtual std::optional<TensorBatch> next() = 0;

@@ -1,4 +1,4 @@
-#include "nsvq/diffusion/image_noise.h"
+#include "nsvq/diffusion/latent_sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "nsvq/core/interrupt.h"
 #include "nsvq/data/sources/source.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 #include "tests/reset_signals.h"
 #include "tests/train/tiny.h"
 

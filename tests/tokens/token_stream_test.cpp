@@ -5,7 +5,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/torch_flags.h"
 #include "nsvq/tokenizer/evaluate.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

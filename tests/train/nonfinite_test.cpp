@@ -11,8 +11,8 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/log.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/recipe/tokenizer_config.h"
-#include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/expect_contains.h"
@@ -66,7 +66,7 @@ TokenizerConfig config_at(const Where& where) {
 /// A training whose tensors can be reached.
 struct OpenTraining {
   OpenTraining(const TokenizerConfig& config, const fs::path& folder, c10::Device device)
-      : flags(training_torch_settings(config, device)),
+      : flags(training_torch_settings(config, precision_on(config, device))),
         batches(open_source_of("data.train", config.data.train, config.data),
                 training_loader_options(config, *group, device)),
         task(config, batches, group, device),

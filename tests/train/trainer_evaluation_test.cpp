@@ -6,7 +6,7 @@
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/nn/features/inception.h"
 #include "nsvq/tokenizer/evaluate.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "tests/error_of.h"
 #include "tests/train/run_traces.h"

@@ -166,7 +166,7 @@ void run_bench_step(const BenchStepArguments& arguments) {
   JsonOutput output(arguments.json);
   const auto config = bench_config(arguments);
   const auto device = choose_device(config.device);
-  const TorchFlags flags(training_torch_settings(config, device));
+  const TorchFlags flags(training_torch_settings(config, precision_on(config, device)));
   arguments.probe->check(device);
   const SideStreamGuard stream(device);
   const TemporaryFolder folder;

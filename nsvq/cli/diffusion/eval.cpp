@@ -12,7 +12,7 @@
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 
 namespace nsvq {
 

@@ -14,7 +14,7 @@
 #include "nsvq/experiments/spec/comparison.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/nn/weights.h"
-#include "nsvq/train/vq/trainer.h"
+#include "nsvq/train/run_setup.h"
 
 namespace nsvq {
 

@@ -70,7 +70,7 @@ ReplacementKind anchor_replacement_kind() {
 }
 
 torch::Tensor most_similar(const torch::Tensor& codebook, const torch::Tensor& latents) {
-  // Of unit vectors the nearest is the most similar.
+  // The nearest of unit vectors is the most similar one.
   return nearest_indices(unit_vectors(codebook), unit_vectors(latents), {}, NonFinite::ignore);
 }
 

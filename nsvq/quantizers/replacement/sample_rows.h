@@ -11,8 +11,8 @@ namespace nsvq {
 /// differ. The seed is one of nsvq/ops/random/seeded_random.h, on the rows' device.
 torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed);
 
-/// The same from the rows of all ranks, of which each brings equally many: what one process with
-/// all of them draws, on every rank. Only drawn rows travel.
+/// sample_rows over the rows of all ranks, which bring equally many: every rank gets what one
+/// process with all rows would draw. Only drawn rows are sent.
 torch::Tensor sample_rows(const torch::Tensor& rows, int64_t count, const torch::Tensor& seed,
                           Group& group);
 

@@ -8,7 +8,8 @@
 
 namespace nsvq {
 
-// The names in a run's folder, and what its names alone tell.
+// Names in a run's folder, and what can be told without opening a file: whether a folder holds a
+// run, its checkpoints. Locks, checksums and event files are named by nsvq/io.
 
 inline constexpr auto kRunsFolder = "runs";  ///< where runs lie that were given no folder
 

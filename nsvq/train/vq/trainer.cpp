@@ -10,11 +10,11 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/recipe/settings_summary.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/loader_options.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_setup.h"
 
@@ -74,35 +74,6 @@ LoopOptions loop_options(const TokenizerConfig& config, c10::Device device) {
 
 }  // namespace
 
-int64_t rank_batch(const TrainConfig& train, int64_t ranks) {
-  if (train.global_batch == 0) return train.batch_size * train.accumulate;
-  const int64_t parts = ranks * train.accumulate;
-  if (train.global_batch % parts == 0) return train.global_batch / ranks;
-  throw UserError(
-      "train.global_batch: {} images cannot be dealt evenly to {} processes with train.accumulate "
-      "{}; use a multiple of {}",
-      train.global_batch, ranks, train.accumulate, parts);
-}
-
-TorchSettings training_torch_settings(const RunConfig& config, c10::Device device) {
-  return {.threads = config.threads,
-          .deterministic = config.train.deterministic,
-          .tf32_convolutions = precision_on(config, device) != Precision::fp32};
-}
-
-LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
-                                      c10::Device device) {
-  auto options = inference_loader_options(config, device, group.size());
-  options.transform.crop = config.data.crop == "random" ? Crop::random : Crop::center;
-  options.transform.flip = config.data.flip;
-  options.shuffle = true;
-  options.batch_size = rank_batch(config.train, group.size());
-  options.seed = seed_for(config.seed, Draw::batches);
-  options.rank = group.rank();
-  options.world = group.size();
-  return options;
-}
-
 std::optional<TensorBatch> ImageBatchSource::next() {
   auto batch = loader_.next();
   if (!batch) return std::nullopt;
@@ -113,7 +84,8 @@ Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared
                  Start start, std::optional<FolderLock> lock)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
-      flags_(settings_of_rank(training_torch_settings(config, device_), *group)),
+      flags_(
+          settings_of_rank(training_torch_settings(config, precision_on(config, device_)), *group)),
       // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
       from_(checkpoint_to_resume(run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {

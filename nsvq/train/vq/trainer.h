@@ -14,14 +14,6 @@
 
 namespace nsvq {
 
-/// Images of one rank in a step. Throws UserError if train.global_batch cannot be dealt evenly.
-int64_t rank_batch(const TrainConfig& train, int64_t ranks);
-
-/// How images reach training: shuffled, cropped and flipped as in the recipe, delivered on
-/// `device`.
-LoaderOptions training_loader_options(const RunConfig& config, const Group& group,
-                                      c10::Device device = at::kCPU);
-
 /// Training images as batches of one tensor [B, 3, H, W].
 class ImageBatchSource : public BatchSource {
  public:
@@ -71,8 +63,5 @@ class Trainer {
   Loop loop_;
   std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
 };
-
-/// Torch's flags for training by a recipe.
-TorchSettings training_torch_settings(const RunConfig& config, c10::Device device);
 
 }  // namespace nsvq

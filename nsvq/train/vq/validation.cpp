@@ -7,7 +7,7 @@
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_choice.h"
 #include "nsvq/tokenizer/evaluate.h"
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 #include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {

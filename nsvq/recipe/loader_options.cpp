@@ -1,4 +1,4 @@
-#include "nsvq/tokenizer/loader_options.h"
+#include "nsvq/recipe/loader_options.h"
 
 #include <algorithm>
 
