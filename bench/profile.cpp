@@ -36,13 +36,13 @@ void add(std::map<std::string, KernelTime>& times, const std::string& name, doub
   time.launches += launches;
 }
 
-struct Family {
+struct KernelFamily {
   const char* name;
   const char* pattern;  ///< regular expression for its kernels' names
 };
 
 // A kernel belongs to the first family whose pattern matches its name.
-constexpr Family kFamilies[] = {
+constexpr KernelFamily kFamilies[] = {
     {"search and NS loss",
      "nsvq.*(value_range|pack|pack_weighted|unit|search_pass|sweep|rerank|mark|crowd|finish|anchor|"
      "weigh|codebook_grad|add_parts)_kernel|nsvq.*(code_sums|count_codes|add_rows)"},
