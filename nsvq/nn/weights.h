@@ -55,8 +55,8 @@ void save_weights(const std::string& name, const Weights& weights);
 /// that brings them, if they are missing or their sha256 is not the stored one.
 Weights load_weights(const std::string& name);
 
-/// Where weights in the store come from, without reading their tensors. Throws UserError if the file
-/// is missing or cannot be read.
+/// Where weights in the store come from, without reading their tensors. Throws UserError if the
+/// file is missing or cannot be read.
 WeightsOrigin weights_origin(const std::string& name);
 
 }  // namespace nsvq

@@ -41,6 +41,16 @@ TEST(OutputFiles, WhatExistsIsRefusedWithoutForce) {
   EXPECT_EQ(read_text(photo), "mine");
 }
 
+TEST(OutputFiles, ForceReplacesNothingThatTheOptionDoesNotWrite) {
+  const TemporaryFolder folder;
+  const std::string model = folder / "model.safetensors", record = folder / "manifest.json";
+  write_text(model, "weights");
+  write_text(record, "{}");
+  expect_contains(refusal({{"--json", model, ".json"}}, true), {"does not end in .json"});
+  expect_contains(refusal({{"--json", record, ".json"}}, true), {"belongs to a run"});
+  EXPECT_EQ(read_text(model), "weights");
+}
+
 TEST(OutputFiles, NoTwoNamesAreOneFile) {
   const TemporaryFolder folder;
   const std::string file = folder / "a", again = folder / "." / "a", link = folder / "link";

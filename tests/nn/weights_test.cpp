@@ -34,8 +34,7 @@ class WeightsStore : public testing::Test {
 
   TemporaryFolder folder_;
   Environment store_{"NSVQ_WEIGHTS", folder_.path()};
-  TensorMap tensors_ = {{"b", torch::arange(5, torch::kFloat)},
-                                                   {"a", torch::ones({2, 3})}};
+  TensorMap tensors_ = {{"b", torch::arange(5, torch::kFloat)}, {"a", torch::ones({2, 3})}};
 };
 
 TEST_F(WeightsStore, WhereItLies) {

@@ -4,8 +4,8 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/torch_flags.h"
-#include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/recipe/loader_options.h"
+#include "nsvq/tokenizer/evaluate.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

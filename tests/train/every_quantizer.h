@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/quantizer.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {

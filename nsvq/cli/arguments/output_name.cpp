@@ -51,6 +51,20 @@ FoldersAbove folders_above(const fs::path& path) {
   return above;
 }
 
+/// Refuses files that --force must not replace: other programs' or commands' files, by their names.
+void require_replaceable(const NamedFile& output) {
+  const auto& [option, file, ending] = output;
+  if (!file.ends_with(ending)) {
+    throw UserError("{} {}: exists and does not end in {}; choose another name", option, file,
+                    ending);
+  }
+  const auto name = fs::path(file).filename();
+  if (name == "manifest.json" || name == "state.json") {
+    throw UserError("{} {}: belongs to a run or to a folder of tokens; choose another name", option,
+                    file);
+  }
+}
+
 void require_writable(const std::string& file) {
   const auto above = folders_above(file);
   std::error_code ignored;
@@ -66,14 +80,15 @@ void declare_force(CLI::App& app, bool& force) {
 
 void check_output_files(const std::vector<NamedFile>& outputs, bool force,
                         const std::vector<NamedFile>& inputs) {
-  for (const auto& [option, file] : outputs) {
+  for (const auto& [option, file, ending] : outputs) {
     if (file == "-") throw UserError("{} -: nothing goes to standard output; name a file", option);
   }
   require_distinct(outputs);
   for (const auto& output : outputs) {
     for (const auto& input : inputs) require_distinct({input, output});
   }
-  for (const auto& [option, file] : outputs) {
+  for (const auto& output : outputs) {
+    const auto& [option, file, ending] = output;
     if (!names_file(file)) continue;
     std::error_code ignored;
     if (fs::is_directory(file, ignored)) {
@@ -84,6 +99,7 @@ void check_output_files(const std::vector<NamedFile>& outputs, bool force,
       throw UserError("{} {}: exists; choose another name, or replace it with --force", option,
                       file);
     }
+    if (filled) require_replaceable(output);
     require_writable(file);
   }
 }
@@ -96,7 +112,8 @@ void check_output_folder(const std::string& out) {
   if (fs::exists(out, ignored) && !fs::is_directory(out, ignored)) {
     throw UserError("--out {}: exists and is not a folder; choose another name", out);
   }
-  const auto folder = fs::is_directory(out, ignored) ? fs::path(out) : folders_above(out).existing;
+  if (fs::is_directory(out, ignored)) return;  // it may be complete, and then nothing is written
+  const auto folder = folders_above(out).existing;
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
   throw UserError("--out {}: cannot write in {}: {}", out, folder.string(), std::strerror(errno));
 }

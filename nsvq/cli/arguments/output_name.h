@@ -12,6 +12,7 @@ namespace nsvq {
 /// An option that names a file, and the name; empty where it was not given.
 struct NamedFile {
   std::string option, file;
+  std::string ending = {};  ///< files that exist are replaced only if they have it; empty: any
 };
 
 /// Declares `--force`: files that exist are replaced. Folders never are.
@@ -20,8 +21,9 @@ void declare_force(CLI::App& app, bool& force);
 /// The rule for every file that an option asks a command to write; called before the work begins.
 /// Throws UserError, naming the option, for a file that exists and is not empty, unless `force`;
 /// for a folder; for "-"; for two options with one file; and, whatever `force` says, for one of
-/// `inputs`. Throws RunError where the file cannot be written. Folders that are missing are made
-/// with the file. Devices and pipes are written as they are.
+/// `inputs`, for a file of another ending and for records of runs and tokens. Throws RunError where
+/// the file cannot be written. Folders that are missing are made with the file. Devices and pipes
+/// are written as they are.
 void check_output_files(const std::vector<NamedFile>& outputs, bool force,
                         const std::vector<NamedFile>& inputs = {});
 

@@ -86,9 +86,10 @@ void check_outputs(const EvalArguments& arguments) {
         arguments.histogram);
   }
   require_distinct({{"--json", json}, {"--per-image", arguments.per_image}});
-  check_output_files({{"--histogram", arguments.histogram},
-                      {"--per-image", arguments.per_image == "-" ? "" : arguments.per_image}},
-                     force, {{"--json", json}});
+  check_output_files(
+      {{"--histogram", arguments.histogram, ".csv"},
+       {"--per-image", arguments.per_image == "-" ? "" : arguments.per_image, ".csv"}},
+      force, {{"--json", json}});
 }
 
 /// How often each code was used: a line "code,count" for each.

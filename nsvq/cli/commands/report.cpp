@@ -68,7 +68,7 @@ std::vector<fs::path> all_runs(const std::vector<std::string>& names) {
 }
 
 void run_report(const ReportArguments& arguments) {
-  check_output_files({{"--out", arguments.out}}, arguments.force);
+  check_output_files({{"--out", arguments.out, ".html"}}, arguments.force);
   const auto runs = all_runs(arguments.runs);
   if (arguments.out.empty() && runs.size() == 1) refuse_device(runs.front() / kReportFile);
   const auto names = distinct_names(runs);

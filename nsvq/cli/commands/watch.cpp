@@ -97,15 +97,17 @@ int bind(httplib::Server& server, const std::string& host, int port) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  if (port == 0)
-    port = server.bind_to_any_port(host);
-  else if (!server.bind_to_port(host, port))
-    port = -port;
-  if (port > 0) return port;
+  int bound = port;
+  if (port == 0) {
+    bound = server.bind_to_any_port(host);  // -1: none
+  } else if (!server.bind_to_port(host, port)) {
+    bound = -1;
+  }
+  if (bound > 0) return bound;
   throw UserError(
       "cannot listen at {} port {}: it is taken, or not an address of this machine; choose another "
       "with --port or --host",
-      host, -port);
+      host, port);
 }
 
 void run_watch(const WatchArguments& arguments) {

@@ -63,7 +63,7 @@ JsonOutput::JsonOutput(const JsonArgument& argument)
   if (file_ == "-") {
     stdout_.emplace("--json -");
   } else {
-    check_output_files({{"--json", file_}}, argument.force);
+    check_output_files({{"--json", file_, ".json"}}, argument.force);
   }
 }
 

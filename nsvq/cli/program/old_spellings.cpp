@@ -56,6 +56,11 @@ std::vector<std::string> with_present_spellings(std::vector<std::string> words) 
         "nsvq tokens merge is gone: several processes fill one folder (nsvq tokenize --part); "
         "folders that were merged still open");
   }
+  for (const char* timed : {"ops", "diffusion"}) {
+    if (!begins_with(words, {"bench", timed})) continue;
+    throw UserError("nsvq bench {} is now nsvq_bench {}, a program of its own in the build folder",
+                    timed, timed);
+  }
   for (const auto& [old, now] : kCommands) {
     if (words.empty() || words[0] != old) continue;
     log("nsvq {} is now nsvq {}", old, now);

@@ -52,8 +52,7 @@ const FeatureNetKind& feature_net_kind(const std::string& name) {
   return find_named(feature_net_kinds(), "feature network", name);
 }
 
-void load_parameters(torch::nn::Module& module, const TensorMap& tensors,
-                     const std::string& from) {
+void load_parameters(torch::nn::Module& module, const TensorMap& tensors, const std::string& from) {
   const torch::NoGradGuard no_grad;
   for (auto& item : module.named_parameters()) {
     const auto found = tensors.find(item.key());

@@ -68,7 +68,6 @@ const FeatureNetKind& feature_net_kind(const std::string& name);
 /// Copies tensors into a module's parameters by name and ignores tensors of other names. Throws
 /// UserError if one is missing, of another shape or not floating-point; `from` names the tensors'
 /// origin in the message.
-void load_parameters(torch::nn::Module& module, const TensorMap& tensors,
-                     const std::string& from);
+void load_parameters(torch::nn::Module& module, const TensorMap& tensors, const std::string& from);
 
 }  // namespace nsvq

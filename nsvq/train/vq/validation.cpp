@@ -6,8 +6,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_choice.h"
-#include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/recipe/loader_options.h"
+#include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {
