@@ -192,7 +192,7 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
 
   const auto evaluated = [&](const std::string& size) {
     const auto made = run({"images", "statistics", "--data", data_, "--metric", metric, "--size",
-                           size, "--out", file});
+                           size, "--force", "--out", file});
     EXPECT_EQ(made.code, 0) << made.error;
     const auto result =
         run({"eval", model("large"), "--data", data_, "--metrics", metric, "--statistics", file});

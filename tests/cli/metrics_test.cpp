@@ -43,7 +43,7 @@ class MetricsCommand : public testing::Test {
   /// The figures of a call that has to succeed.
   json figures(std::vector<std::string> words) {
     words.insert(words.begin(), {"images", "compare"});
-    words.insert(words.end(), {"--json", folder_ / "figures.json"});
+    words.insert(words.end(), {"--force", "--json", folder_ / "figures.json"});
     const auto result = run(words);
     EXPECT_EQ(result.code, 0) << result.error;
     return result.code == 0 ? json::parse(read_text(folder_ / "figures.json")) : json();

@@ -106,7 +106,7 @@ TEST_F(Output, JsonGoesThroughLinksAndToDescriptors) {
   const auto link = folder_ / "link.json", target = folder_ / "target.json";
   write_text(target, "{\"old\": 1}");
   fs::create_symlink(target, link);
-  ASSERT_EQ(run({"info", model_, "--json", link}).code, 0);
+  ASSERT_EQ(run({"info", model_, "--force", "--json", link}).code, 0);
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_TRUE(json::parse(read_text(target)).is_object());
 
@@ -197,8 +197,8 @@ TEST_F(Output, FiguresOfEachImageGoToACsvFile) {
   };
   EXPECT_NEAR((psnr(first) + psnr(second)) / 2, json::parse(result.out).at("psnr").get<double>(),
               1e-4);
-  expect_failure(run({"eval", model_, "--data", photos.string(), "--per-image", csv.string(),
-                      "--metrics", "entropy"}),
+  expect_failure(run({"eval", model_, "--data", photos.string(), "--force", "--per-image",
+                      csv.string(), "--metrics", "entropy"}),
                  2, {"--per-image", "entropy"});
 }
 

@@ -511,7 +511,7 @@ class Page(unittest.TestCase):
             self.js("[...document.querySelectorAll('#codebook button')].pop().click()")
             self.browser.until(lambda: "has the run written a checkpoint yet" in self.text("#codebook"))
             (runs / "link").symlink_to(self.trained)
-            self.browser.until(lambda: "link: a link out of the folder" in self.text("#alarms"))
+            self.browser.until(lambda: "link is a link out of the folder" in self.text("#alarms"))
             shutil.rmtree(runs)
             self.browser.until(lambda: "no longer there" in self.text("#alarms"))
             self.assertEqual(self.text("#status"), "no runs to show")
