@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files with libFuzzer under ASan and UBSan: [NSVQ_FUZZ_PROGRAM=fuzz_all] fuzz.sh SECONDS [TARGET...]
-# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with those of recipes, models and requests to nsvq watch, in half an hour.
+# fuzz_readers, the default, is compiled in some minutes; fuzz_all, with those of recipes and models, in half an hour.
 # SECONDS are shared by the targets (tests/fuzz/targets_*.cpp; all if none is named), one a core at a time (NSVQ_FUZZ_JOBS). What was found that
 # reaches new code is kept in build/fuzz-corpus for the next time. An input is a defect if it crashes, takes over
 # 64 MiB in one allocation or longer than 5 seconds (1 second is printed); it is left in build/fuzz-defects.
@@ -70,7 +70,7 @@ profdata=$(command -v llvm-profdata llvm-profdata-14 | head -n 1) cov=$(command 
 readers='exif jpeg_decode jpeg_errors png webp image tar tar_headers decompress safetensors safetensors_header
   token_shard token_manifest folder_checksums npy npz json input_file yaml patterns image_names combined_sources
   pipe_index runs/state runs/log runs/named_numbers'
-[ "$name" = fuzz_readers ] || readers="$readers recipe model_file open_model layout contents_hash option option_table settings_reader page_requests run_catalog"
+[ "$name" = fuzz_readers ] || readers="$readers run_config tokenizer_config model_file open_model layout contents_hash option option_table settings_reader"
 mapfile -t readers < <(for reader in $readers; do find nsvq -path "*/$reader.cpp"; done)
 python3 scripts/fuzz_coverage.py "$cov" "$program" "$logs/all.profdata" "${readers[@]}"
 exit $failed
