@@ -219,7 +219,7 @@ void run_features(const CodebookArguments& arguments) {
 
 void declare_codebook(CLI::App& app) {
   app.require_subcommand(1);
-  const auto codes_range = CLI::Range(int64_t{1}, int64_t{16777216});
+  const auto codes_range = CLI::Range(int64_t{1}, kMostCodes);
 
   const auto latents = std::make_shared<CodebookArguments>();
   auto* kmeans =
