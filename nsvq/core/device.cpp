@@ -1,6 +1,7 @@
 #include "nsvq/core/device.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <regex>
 #include <thread>
+#include <utility>
 
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
@@ -95,6 +97,68 @@ std::string describe_out_of_memory(const std::string& error) {
   if (!free.empty()) text += fmt::format(", {} free of {}", free, total);
   if (!bytes.empty()) text += fmt::format(": {:.2f} GiB asked for", in_gib(std::stoll(bytes)));
   return text;
+}
+
+namespace {
+
+thread_local TensorBudget* innermost = nullptr;
+
+}  // namespace
+
+/// Charges this thread's budget and calls torch's own allocator. It stays installed: a tensor keeps
+/// a pointer to its allocator, to grow by it.
+class TensorBudget::Allocator final : public c10::Allocator {
+ public:
+  static void install() {
+    static Allocator* const allocator = [] {
+      auto* made = new Allocator(c10::GetCPUAllocator());  // never freed, see above
+      c10::SetCPUAllocator(made);
+      return made;
+    }();
+    static_cast<void>(allocator);
+  }
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (innermost) innermost->take(bytes);
+    return below_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return below_->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    below_->copy_data(to, from, bytes);
+  }
+
+ private:
+  explicit Allocator(c10::Allocator* below) : below_(below) {}
+
+  c10::Allocator* below_;
+};
+
+TensorBudget::TensorBudget(uint64_t bytes, std::string message)
+    : left_(bytes), message_(std::move(message)), outer_(innermost) {
+  Allocator::install();
+  innermost = this;
+}
+
+TensorBudget::~TensorBudget() { innermost = outer_; }
+
+void TensorBudget::take(uint64_t bytes) {
+  if (bytes > left_) throw UserError("{}", message_);
+  left_ -= bytes;
+}
+
+HostCopy::HostCopy(const torch::Tensor& tensor) : host_(tensor) {
+  if (tensor.is_cpu()) return;
+  const auto device = tensor.device();
+  // Pinned: a copy to pageable memory would block the host.
+  host_ = at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).pinned_memory(true));
+  host_.copy_(tensor, /*non_blocking=*/true);
+  arrived_.emplace(device.type());
+  arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+torch::Tensor HostCopy::get() const {
+  if (arrived_) arrived_->synchronize();
+  return host_;
 }
 
 }  // namespace nsvq

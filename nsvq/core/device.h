@@ -1,6 +1,8 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +56,39 @@ std::string gpu_name(c10::Device device);
 int64_t gpu_peak_memory(c10::Device device);
 /// Peak memory that the allocator has reserved, in bytes.
 int64_t gpu_peak_reserved_memory(c10::Device device);
+
+/// Limits the memory of tensors that this thread allocates on the CPU while it lives: `bytes` in
+/// all, including tensors freed meanwhile. The allocation beyond throws UserError with `message`.
+/// For networks built by the configuration of a file, which may claim any size.
+class TensorBudget {
+ public:
+  TensorBudget(uint64_t bytes, std::string message);
+  ~TensorBudget();
+  TensorBudget(const TensorBudget&) = delete;
+  TensorBudget& operator=(const TensorBudget&) = delete;
+
+ private:
+  class Allocator;
+  void take(uint64_t bytes);
+
+  uint64_t left_;
+  std::string message_;
+  TensorBudget* outer_;  ///< budget around this one, inactive meanwhile
+};
+
+/// An asynchronous copy of a tensor to the CPU. The host waits only in `get`, so it can enqueue
+/// more work on the device in the meantime.
+class HostCopy {
+ public:
+  /// Enqueues the copy on the current stream. A CPU tensor is not copied: `get` returns it.
+  explicit HostCopy(const torch::Tensor& tensor);
+
+  /// Waits for the copy and returns the CPU tensor.
+  torch::Tensor get() const;
+
+ private:
+  torch::Tensor host_;
+  std::optional<c10::Event> arrived_;
+};
 
 }  // namespace nsvq

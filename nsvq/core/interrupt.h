@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cerrno>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 
 namespace nsvq {
 
@@ -43,5 +46,33 @@ class Interrupted : public std::exception {
 /// Throws Interrupted if the process has been asked to stop: for loops whose work is repeated from
 /// the start next time.
 void throw_if_interrupted();
+
+/// Makes a system call, and repeats it while a signal interrupts it. Network file systems let
+/// signals interrupt calls that never are on a local disk.
+template <typename Call>
+auto retry_interrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+/// The entries of a folder, which is opened again when a signal interrupts that, as network file
+/// systems let signals do.
+inline std::filesystem::directory_iterator entries_of(const std::filesystem::path& folder,
+                                                      std::error_code& error) {
+  std::filesystem::directory_iterator entries(folder, error);
+  while (error == std::errc::interrupted) {
+    entries = std::filesystem::directory_iterator(folder, error);
+  }
+  return entries;
+}
+
+/// entries_of; throws filesystem_error.
+inline std::filesystem::directory_iterator entries_of(const std::filesystem::path& folder) {
+  std::error_code error;
+  auto entries = entries_of(folder, error);
+  if (error) throw std::filesystem::filesystem_error("cannot list", folder, error);
+  return entries;
+}
 
 }  // namespace nsvq

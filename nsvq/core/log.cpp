@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <torch/utils.h>
+
 #include <cstdint>
 #include <initializer_list>
+#include <mutex>
 
 namespace nsvq {
 
@@ -41,5 +44,22 @@ inline uint64_t seed_for(int64_t run_seed, Draw draw, int64_t number = 0) {
   return combine_seeds({static_cast<uint64_t>(run_seed), static_cast<uint64_t>(draw),
                         static_cast<uint64_t>(number)});
 }
+
+/// Seeds torch's own generator for the draws of a scope, such as the first weights of a module. The
+/// generator is the process's, so other threads wait until the scope ends.
+class SeedGuard {
+ public:
+  explicit SeedGuard(uint64_t seed) : SeedGuard() { torch::manual_seed(seed); }
+  /// Without a seed, where the values drawn do not matter: keeps them out of other threads' draws.
+  SeedGuard() : lock_(mutex()) {}
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+
+  std::lock_guard<std::mutex> lock_;
+};
 
 }  // namespace nsvq

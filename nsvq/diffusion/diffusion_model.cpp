@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/seed_guard.h"
+#include "nsvq/core/random.h"
 #include "nsvq/core/version.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/nn/layers.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "nsvq/core/precision.h"
-#include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/diffusion/latent_space.h"

@@ -9,7 +9,6 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/random.h"
-#include "nsvq/core/seed_guard.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/diffusion/labelled_images.h"

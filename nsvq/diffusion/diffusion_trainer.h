@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/diffusion/diffusion_task.h"
 #include "nsvq/runs/choice.h"
 #include "nsvq/train/loop.h"

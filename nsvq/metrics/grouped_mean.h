@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "nsvq/core/host_copy.h"
+#include "nsvq/core/device.h"
 
 namespace nsvq {
 

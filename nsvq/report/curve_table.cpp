@@ -56,6 +56,14 @@ CurveTopic drift() {
                "RMS per element",
                {{"drift", "quantization_error", "quantization error"},
                 {"drift", "centroid_distance", "of codes to their latents' mean"}}},
+              {"Quantization error and drift, relative to the latents",
+               "share of the latents' RMS",
+               {{"drift", "relative_quantization_error", "quantization error"},
+                {"drift", "relative_drift", "drift"}}},
+              {"Directions in which vectors vary",
+               "participation ratio",
+               {{"drift", "latents_participation", "latents"},
+                {"drift", "codes_participation", "codes"}}},
               {"Norm of the latents", "mean L2 norm", {{"drift", "latent_norm", "norm"}}},
           }};
 }

@@ -9,7 +9,7 @@
 #include <span>
 #include <system_error>
 
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/byte_order.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/runs/layout/layout.h"

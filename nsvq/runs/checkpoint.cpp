@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"

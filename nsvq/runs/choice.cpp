@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/runs/checkpoint.h"

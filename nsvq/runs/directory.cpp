@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/io/files/append_file.h"
 #include "nsvq/io/files/atomic_file.h"
@@ -127,13 +127,15 @@ LogPosition RunDirectory::position() const {
 }
 
 void RunDirectory::record(const std::string& kind, const RunState& state, const std::string& phase,
-                          const std::map<std::string, double>& values) {
+                          const std::map<std::string, double>& values,
+                          const std::map<std::string, std::vector<double>>& lists) {
   require_in_place();
   auto line = line_of(kind, state, phase);
   for (const auto& [name, value] : values) {
     line[name] = value;
     events_->scalar(kind + "/" + name, state.step, value);
   }
+  for (const auto& [name, list] : lists) line[name] = list;
   append_line(path_ / kMetricsFile, line.dump());
   events_->flush();
 }

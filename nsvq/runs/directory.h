@@ -45,9 +45,11 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   LogPosition position() const;
 
-  /// Appends a line to metrics.jsonl and, for each value, a TensorBoard scalar "kind/name".
+  /// Appends a line to metrics.jsonl and, for each value, a TensorBoard scalar "kind/name". Lists
+  /// of numbers stand in the line alone.
   void record(const std::string& kind, const RunState& state, const std::string& phase,
-              const std::map<std::string, double>& values);
+              const std::map<std::string, double>& values,
+              const std::map<std::string, std::vector<double>>& lists = {});
   /// Records the start of a phase: a line in metrics.jsonl and a text in TensorBoard.
   void record_phase(const RunState& state, const std::string& phase, const std::string& reason);
   /// Records an alarm (alarm.h): a line in metrics.jsonl and a text in TensorBoard.

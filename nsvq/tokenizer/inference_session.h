@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/tokenizer/open_model.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/seed_guard.h"
+#include "nsvq/core/random.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/folder_checksums.h"

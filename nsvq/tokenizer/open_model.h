@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "nsvq/core/tensor_budget.h"
+#include "nsvq/core/device.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"

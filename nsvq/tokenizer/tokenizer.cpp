@@ -1,7 +1,6 @@
 #include "nsvq/tokenizer/tokenizer.h"
 
 #include "nsvq/core/random.h"
-#include "nsvq/core/seed_guard.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/opponent_colors.h"
 

@@ -17,7 +17,7 @@
 
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"

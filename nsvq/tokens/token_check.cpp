@@ -5,7 +5,7 @@
 #include <set>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/files/sha256.h"

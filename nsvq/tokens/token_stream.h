@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "nsvq/core/host_copy.h"
+#include "nsvq/core/device.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/tokenizer/tokenizer.h"
 

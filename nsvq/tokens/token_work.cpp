@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/tokens/token_shard.h"
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "nsvq/core/precision.h"
-#include "nsvq/core/torch_flags.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/recipe/run_config.h"

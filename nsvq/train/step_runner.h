@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "nsvq/core/host_copy.h"
+#include "nsvq/core/device.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/train/cuda_graph.h"

@@ -7,7 +7,6 @@
 
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/shell_word.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/text.h"
 #include "nsvq/recipe/tokenizer_config.h"

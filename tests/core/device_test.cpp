@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/core/precision.h"
 #include "tests/environment.h"
 
 namespace nsvq {

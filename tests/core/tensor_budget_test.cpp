@@ -1,4 +1,4 @@
-#include "nsvq/core/tensor_budget.h"
+#include "nsvq/core/device.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

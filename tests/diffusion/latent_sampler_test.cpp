@@ -5,7 +5,6 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/core/torch_flags.h"
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/train/cuda_graph.h"
 #include "tests/diffusion/tiny_diffusion.h"

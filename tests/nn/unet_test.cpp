@@ -10,7 +10,6 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
-#include "nsvq/core/torch_flags.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/nn/time_embedding.h"
 #include "tests/error_of.h"

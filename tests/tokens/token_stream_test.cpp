@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/core/device.h"
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokenizer/evaluate.h"
 #include "tests/train/tiny.h"

@@ -8,7 +8,6 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/host_copy.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"

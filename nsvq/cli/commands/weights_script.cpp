@@ -12,7 +12,7 @@
 #include "nsvq/cli/paths.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/processes/spawn.h"
 
 namespace nsvq {

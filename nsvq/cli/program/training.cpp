@@ -8,7 +8,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/shell_word.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/streams/pipe_commands.h"
 
 namespace nsvq {

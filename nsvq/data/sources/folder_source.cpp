@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 
 namespace nsvq {
 

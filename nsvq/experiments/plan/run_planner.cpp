@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/experiments/spec/comparison.h"
 #include "nsvq/metrics/metric.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/file.h"
 
 namespace nsvq {

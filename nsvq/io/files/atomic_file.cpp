@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
 

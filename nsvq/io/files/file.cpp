@@ -8,7 +8,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/append_file.h"
 #include "nsvq/io/files/atomic_file.h"
 

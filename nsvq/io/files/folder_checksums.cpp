@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/crc32c.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 
 namespace nsvq {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/decompress.h"
 #include "nsvq/io/formats/tar_headers.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/retry_interrupted.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {

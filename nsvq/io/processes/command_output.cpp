@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/retry_interrupted.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/processes/spawn.h"
 

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/folder_entries.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/formats/tensorboard.h"
 

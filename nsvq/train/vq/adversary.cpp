@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "nsvq/core/random.h"
-#include "nsvq/core/seed_guard.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/train/lr_schedule.h"
 

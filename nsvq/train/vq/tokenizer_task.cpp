@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/log.h"
-#include "nsvq/core/seed_guard.h"
+#include "nsvq/core/random.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/journal.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "nsvq/core/torch_flags.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/loop.h"
