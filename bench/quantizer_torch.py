@@ -42,8 +42,8 @@ def our_search(z, codebook):
 
 
 def our_quantizer(z, codebook):
-    """The same loss but for its value: embedding and commitment are one mean of distances, of latents with
-    a scaled gradient."""
+    """Embedding and commitment in one mean of distances, of latents with a scaled gradient: the gradients are
+    those of the plain loss, its value differs."""
     scaled = z.detach().lerp(z, COMMITMENT)
     _, distances, ns = torch.ops.nsvq.ns_quantize(scaled, codebook, TAU)
     return distances.sum() / z.numel() + ns

@@ -94,9 +94,9 @@ class LatentShards {
   std::optional<Batch> waiting_;
 };
 
-/// Throws UserError unless the shards that an earlier run has recorded as done are there. Those of
-/// broken images alone are written too, without images. Images that it has left out are tried
-/// again; where one can be read now, the manifest is no longer right.
+/// Throws UserError unless the shards that an earlier run has recorded as done are there. A shard
+/// of broken images alone has a file too, without images. Images that the record leaves out are
+/// tried again; where one can be read now, the manifest is no longer right.
 void require_shards(ResumableFolder& folder, const std::filesystem::path& out, const Source& source,
                     int64_t shard_size) {
   folder.require_done({.positions = source.size(), .step = shard_size, .leaves_out = true},

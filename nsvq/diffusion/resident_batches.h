@@ -19,7 +19,7 @@ class ResidentBatches : public DiffusionBatches {
     std::vector<std::string> keys;
     std::vector<std::string> class_names = {};
   };
-  /// Batches have numbers of `type`. Of `options` only batches, seed, ranks and the device matter.
+  /// Batches have numbers of `type`. `options` matter by batches, seed, ranks and device alone.
   /// Throws UserError, beginning with `from`, for an image without a class below `classes` where
   /// there are any.
   ResidentBatches(Contents contents, at::ScalarType type, int64_t classes, const std::string& from,

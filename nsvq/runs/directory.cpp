@@ -68,7 +68,7 @@ RunDirectory::RunDirectory(fs::path path, FolderLock lock)
   }
 }
 
-/// Otherwise a folder that was moved would be made anew, with the rest of the run in it.
+/// Without this check a folder that was moved would be made anew, with the rest of the run in it.
 void RunDirectory::require_in_place() const {
   for (const auto& folder : folders_) {
     struct stat info {};

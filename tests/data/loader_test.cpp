@@ -169,7 +169,7 @@ TEST(Loader, TooFewImagesForABatch) {
 
 TEST(Loader, PrefetchIsBounded) {
   const auto source = std::make_shared<FakeSource>(400);
-  std::atomic<int64_t> asked = 0, farthest = 0;  // batches asked for; an image's place beyond them
+  std::atomic<int64_t> asked = 0, farthest = 0;  // batches asked for; an image's index beyond them
   source->on_load = [&](int64_t index) {
     int64_t ahead = index - 4 * asked, before = farthest;
     while (ahead > before && !farthest.compare_exchange_weak(before, ahead)) {

@@ -86,7 +86,7 @@ TEST(CachedLatents, ALeftFolderIsCompleted) {
   const auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
   cache_training_images(config, folder / "whole");
   InferenceSession session(config.tokenizer, "cpu");
-  {  // As it was left after the first shard.
+  {  // The folder after its first shard.
     fs::create_directory(folder / "left");
     const auto broken = [&] {
       auto options = cache_options(session, folder / "left");

@@ -17,7 +17,7 @@ constexpr int64_t kSamples = 20000;
 
 Tensor gaussian_mean() { return at::tensor({0.5, -1.0, 2.0}, at::kDouble); }
 
-/// Of deviations from 0.3 to 1.5, with correlations.
+/// Covariance with deviations from 0.3 to 1.5 and correlations.
 Tensor gaussian_covariance() {
   const auto root = at::tensor({1.0, 0.3, -0.4, 0.0, 0.5, 0.2, 0.2, -0.1, 0.3}, at::kDouble);
   const auto square = root.view({3, 3});

@@ -18,7 +18,7 @@ using torch::Tensor;
 
 constexpr double kTolerance = 1e-10;
 
-/// Some function of x and t in the place of a network that predicts noise.
+/// A function of x and t that replaces a network which predicts noise.
 Tensor fake_eps(const Tensor& x, int64_t time) {
   return at::sin(3 * x + static_cast<double>(time) / 100) + 0.1 * x;
 }

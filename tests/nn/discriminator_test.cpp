@@ -23,7 +23,7 @@ DiscriminatorConfig sized(int64_t layers, int64_t width = 4) {
   return config;
 }
 
-/// As in golden/discriminator.py.
+/// `formula` of golden/discriminator.py.
 torch::Tensor formula(torch::IntArrayRef shape, int64_t phase) {
   const auto i = at::arange(c10::multiply_integers(shape), at::kLong);
   const auto whole = (((7 * i + 31) * i + 17) * i + 101 * phase).remainder(2003);

@@ -13,7 +13,7 @@
 
 namespace nsvq {
 
-/// Of a network with batch norm, as `fill` of golden/random_statistics.py.
+/// Weights of a network with batch norm, equal to those of `fill` in golden/random_statistics.py.
 inline TensorMap formula_weights(const torch::nn::Module& net) {
   TensorMap tensors;
   for (const auto& item : net.named_parameters()) {

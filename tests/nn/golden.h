@@ -16,7 +16,7 @@ namespace nsvq {
 
 // Comparison with the golden values that golden/*.py wrote.
 
-/// As `draw` in the Python: SplitMix64 seeded with the FNV-1a hash of the name, in [-1, 1).
+/// `draw` of the Python scripts: SplitMix64 seeded with the FNV-1a hash of the name, in [-1, 1).
 inline torch::Tensor draw_golden(const std::string& name, torch::IntArrayRef shape,
                                  double scale = 1, double offset = 0) {
   uint64_t seed = 0xcbf29ce484222325ULL;

@@ -17,7 +17,7 @@ from ranks import NSVQ, Ranks, newest_state, tensors, torchrun, train_words, wai
 
 
 def largest_difference(one, other):
-    """Of any tensor, relative to its largest value."""
+    """The largest difference of any tensor, relative to its largest value."""
     assert one.keys() == other.keys(), one.keys() ^ other.keys()
     worst = 0.0
     for name, tensor in one.items():

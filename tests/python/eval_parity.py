@@ -49,7 +49,7 @@ def load_file(path):
 
 
 def pictures(path, size):
-    """Those of a tar in its order: short side to `size`, centre crop; [N, size, size, 3] uint8."""
+    """Pictures of a tar in its order: short side to `size`, centre crop; [N, size, size, 3] uint8."""
     out = []
     with tarfile.open(path) as archive:
         for member in archive:

@@ -4,7 +4,7 @@ Injects COUNT (40) faults of the kinds below at random moments into runs of 2 an
 each: what happened, the step, seconds until all other processes had ended, whether resuming gives the weights of the run that
 was never disturbed, and the line that rank 0 (or, if it is the lost one, rank 1) printed. Every process that was not itself
 hit must end with exit code 3 and a line that names a rank and a step (Ctrl-C: all with 130), in time; none is left; the last
-checkpoint opens. Needs Linux; the full disk needs the right to mount, and is a limit on file sizes otherwise.
+checkpoint opens. Needs Linux; the full disk needs the right to mount, and is a limit on file sizes without it.
 """
 
 import ctypes
@@ -250,7 +250,7 @@ def one_fault(kind, count, folder, expected, generator):
         again = Ranks(count, [*train_words(run, **CHANGES), "--resume"], folder)
         assert again.codes() == [0] * count, again.lines(0)[-3:]
         equal = weights_hash(run) == expected
-        assert equal, "the resumed run ended otherwise"
+        assert equal, "the resumed run ended with different weights"
     finally:
         if disk:
             disk.close()

@@ -54,7 +54,7 @@ def reproduced(out):
 
 
 def state_and_parent(process):
-    """As /proc has them; None for one that is gone."""
+    """State and parent by /proc; None for a process that is gone."""
     try:
         state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:

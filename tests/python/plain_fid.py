@@ -163,7 +163,7 @@ def features(weights, pixels, batch):
 
 
 def frechet_distance(x, y):
-    """Of two sets of vectors. pytorch-fid's formula, where the covariances are of full rank."""
+    """Distance of two sets of vectors: pytorch-fid's formula, where the covariances have full rank."""
     means = np.square(x.mean(0) - y.mean(0)).sum()
     if min(len(x), len(y)) > x.shape[1]:
         a, b = np.cov(x, rowvar=False), np.cov(y, rowvar=False)

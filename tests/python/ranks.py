@@ -56,7 +56,7 @@ class Ranks:
 
 
 def newest_folder(run):
-    """Of the newest checkpoint, or None."""
+    """Folder of the newest checkpoint, or None."""
     folders = sorted((Path(run) / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))
     return folders[-1] if folders else None
 

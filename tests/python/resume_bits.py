@@ -56,7 +56,7 @@ def words(nsvq, run, settings, device, graphs, steps, first):
 
 
 def last_step(run):
-    """Of the newest checkpoint; 0 before the first."""
+    """Step of the newest checkpoint; 0 before the first."""
     return max((int(path.name[5:]) for path in (run / "checkpoints").glob("step-*") if path.name[5:].isdigit()), default=0)
 
 

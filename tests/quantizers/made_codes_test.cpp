@@ -92,7 +92,7 @@ TEST(Fvq, HasTheAuthorsSizes) {
   EXPECT_EQ(parameter_count(*make_quantizer(config, 128)), plain);
 }
 
-// Of equal codes at one place of all patches, positions alone can make different ones.
+// Codes that are equal at one position of all patches differ by the patch positions alone.
 TEST(Fvq, PositionsPartThePatches) {
   for (const std::string variant : {"dit", "vit"}) {
     auto one = member("fvq");

@@ -179,14 +179,14 @@ TEST_P(EveryQuantizer, CodesDrawnFromDataAreLatents) {
   if (!quantizer->wants_data() || !quantizer->codebook().defined()) GTEST_SKIP();
   const auto flat = flatten_latents(latents());
   quantizer->initialise_from(flat, 1);
-  // Of a latent's direction; factorised keeps them at length 1.
+  // Codes have a latent's direction; factorised keeps them at length 1.
   const auto cosines = unit_vectors(quantizer->codebook()).matmul(unit_vectors(flat).t());
   EXPECT_GT(std::get<0>(cosines.max(1)).min().item<double>(), 1 - 1e-6);
   quantizer->initialise_from(flat.slice(0, 0, 4), 1);  // fewer latents than codes
   EXPECT_EQ(std::get<0>(at::unique_dim(quantizer->codebook(), 0)).size(0), 10);
 }
 
-// Noise is that of a latent's place in the step, whichever rank or pass has it.
+// Noise belongs to a latent's index in the step, whichever rank or pass has it.
 TEST_P(EveryQuantizer, PartsOfABatchAreQuantizedAsTheWhole) {
   const auto quantizer = make(member_);
   const auto z = latents(4);

@@ -73,7 +73,7 @@ TEST(SettingsSummary, MarksSettingsOfAnotherPolicy) {
   EXPECT_EQ(line_of("replacement.sigma", load_config("", {sigma})), "  replacement.sigma: 0.25");
   EXPECT_EQ(line_of("replacement.policy", load_config("", {policy("none")})),
             "  replacement.policy: none");
-  // As quantizers without a codebook have it.
+  // Quantizers without a codebook make no use of it.
   EXPECT_EQ(line_of("replacement.sigma", load_config("", {sigma, "quantizer.type=fsq"})),
             "  replacement.sigma: 0.25  (no codes are replaced)");
 }

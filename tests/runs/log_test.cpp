@@ -93,7 +93,7 @@ TEST(RunLog, AResumedRunOverwritesWhatItRepeats) {
   EXPECT_EQ(log.values("epoch", "loss").back().second, 4);
 }
 
-/// As RecordList does it, by looking at every record.
+/// What RecordList keeps, found by comparing every record with all later ones.
 std::vector<Record> plain_records(const std::vector<Record>& all) {
   const auto repeats = [](const Record& later, const Record& earlier) {
     if (later.kind != earlier.kind) return false;

@@ -53,7 +53,7 @@ def jpegs():
     yield "grey-progressive.jpg", save(rgb.convert("L"), progressive=True)
     cmyk = save(Image.fromarray(picture(37, 29, 4), "CMYK"))
     yield "cmyk.jpg", cmyk
-    # The same numbers, said to be YCCK: the last byte of the Adobe segment is the transform.
+    # The numbers of cmyk.jpg, said to be YCCK: the last byte of the Adobe segment is the transform.
     adobe = cmyk.index(b"Adobe")
     yield "ycck.jpg", cmyk[: adobe + 11] + b"\2" + cmyk[adobe + 12 :]
     small = Image.fromarray(picture(13, 8))

@@ -29,7 +29,7 @@ SHAPES = {
 
 
 def fill(model):
-    """As `random_weights` in tests/losses/random_lpips.h: convolutions keep the scale of what they
+    """Weights equal to those of `random_weights` in tests/losses/random_lpips.h: convolutions keep the scale of what they
     are given, heads are positive."""
     for slice_name, slice_module in model.net.named_children():
         for name, parameter in slice_module.named_parameters():

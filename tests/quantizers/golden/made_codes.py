@@ -1,8 +1,8 @@
 """Losses and gradients of quantizers whose codes a network makes (fvq, vqgan_lc), in plain PyTorch, fp64: writes
 made_codes.json beside itself.
 
-Inputs and parameters are a formula that the C++ test repeats. Of a parameter's gradient the file holds the norm
-and the product with another formula.
+Inputs and parameters are a formula that the C++ test repeats. The file holds the norm of each parameter's
+gradient and its product with another formula.
 """
 
 import json
