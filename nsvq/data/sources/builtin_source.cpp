@@ -57,9 +57,8 @@ void set_parameter(std::vector<Parameter>& parameters, std::string_view part) {
   parameter.value = parse_value(parameter, part.substr(equals + 1));
 }
 
-}  // namespace
-
-std::unique_ptr<Source> open_builtin(const std::string& text) {
+/// Size, count and seed.
+std::vector<Parameter> parse_builtin(const std::string& text) {
   const size_t mark = text.find('?');
   const std::string name = text.substr(0, mark);
   if (name != "dead-leaves") {
@@ -74,9 +73,21 @@ std::unique_ptr<Source> open_builtin(const std::string& text) {
     set_parameter(parameters, part);
     query.remove_prefix(std::min(part.size() + 1, query.size()));
   }
+  return parameters;
+}
+
+}  // namespace
+
+std::unique_ptr<Source> open_builtin(const std::string& text) {
+  const auto parameters = parse_builtin(text);
   return std::make_unique<DeadLeavesSource>(static_cast<int>(parameters[0].value),
                                             parameters[1].value,
                                             static_cast<uint64_t>(parameters[2].value));
+}
+
+std::string drawn_pictures(const std::string& text) {
+  const auto parameters = parse_builtin(text);
+  return fmt::format("dead-leaves?size={}&seed={}", parameters[0].value, parameters[2].value);
 }
 
 }  // namespace nsvq

@@ -17,7 +17,7 @@ JoinedSource::JoinedSource(std::vector<Part> parts) : parts_(std::move(parts)), 
     starts_.push_back(starts_.back() + source->size());
     const auto classes = source->classes();
     names.insert(classes.begin(), classes.end());
-    numbered |= classes.empty() && source->label(0) >= 0;
+    numbered |= classes.empty() && source->size() > 0 && source->label(0) >= 0;
   }
   if (numbered && !names.empty()) {
     throw UserError(

@@ -20,4 +20,8 @@ Image dead_leaves(uint64_t seed, int64_t index, int size);
 /// for a value out of range.
 std::unique_ptr<Source> open_builtin(const std::string& text);
 
+/// What decides a procedural source's pictures, without their number: sources with equal ones have
+/// equal pictures under equal names.
+std::string drawn_pictures(const std::string& text);
+
 }  // namespace nsvq

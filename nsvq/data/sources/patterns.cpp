@@ -14,6 +14,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/sources/part.h"
 
 namespace nsvq {
 
@@ -190,6 +191,9 @@ std::string home_path(const std::string& path) {
 std::string change_source(const std::string& source,
                           const std::function<std::string(const std::string&)>& change) {
   if (source.starts_with("builtin:") || source.starts_with("pipe:")) return source;
+  if (const NamedPart named(source); !named.part.empty()) {
+    return change_source(named.source, change) + "#" + named.part;
+  }
   if (std::error_code ignored; std::filesystem::exists(source, ignored)) return change(source);
   std::vector<std::string> changed;
   for (const auto& part : split_list(source)) {

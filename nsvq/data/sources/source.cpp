@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <span>
@@ -16,7 +17,9 @@
 #include "nsvq/data/sources/dead_leaves.h"
 #include "nsvq/data/sources/folder_source.h"
 #include "nsvq/data/sources/image_names.h"
+#include "nsvq/data/sources/part.h"
 #include "nsvq/data/sources/patterns.h"
+#include "nsvq/data/sources/selected_source.h"
 #include "nsvq/data/sources/tar_source.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/data/streams/pipe_source.h"
@@ -67,6 +70,19 @@ std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& l
   return source;
 }
 
+/// The paths that a text names. Errors say which parts there are if it may be meant to name one.
+std::vector<fs::path> paths_of(const std::string& spec) try {
+  return expand_paths(spec);
+} catch (const UserError&) {
+  const size_t mark = spec.rfind('#');
+  std::error_code ignored;
+  if (mark == std::string::npos || !fs::exists(spec.substr(0, mark), ignored)) throw;
+  throw UserError(
+      "'{}' does not exist, and {} is no part of {}; parts are train, tune, test, all or hashes "
+      "such as 0.1..0.2, behind all of a list",
+      spec, quote(spec.substr(mark + 1)), spec.substr(0, mark));
+}
+
 std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std::string& spec,
                                    const ImageLimits& limits, bool announce) {
   const auto folder = std::find_if(paths.begin(), paths.end(), is_folder);
@@ -94,13 +110,26 @@ std::unique_ptr<Source> open_files(const std::vector<fs::path>& paths, const std
                   odd->string(), kImageEndings, kShardEndings);
 }
 
-std::unique_ptr<Source> open_one(const std::string& spec, const ImageLimits& limits,
+std::unique_ptr<Source> open_all(const std::string& spec, const ImageLimits& limits,
                                  bool announce) {
   if (spec.empty()) throw UserError("no images given: name a folder, tar shards or an image");
   if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
-  const auto paths = expand_paths(spec);
+  const auto paths = paths_of(spec);
   if (paths.size() == 1 && is_folder(paths[0])) return open_folder(paths[0], limits, announce);
   return open_files(paths, spec, limits, announce);
+}
+
+/// Opens an item of Sources; its part may be empty.
+std::unique_ptr<Source> open_one(const std::string& item, const ImageLimits& limits,
+                                 bool announce) {
+  const NamedPart named(item);
+  if (named.part.empty()) return open_all(item, limits, announce);
+  const auto part = part_of(item);
+  const auto broken = shared_log(named.source, announce);  // parts of a source announce it once
+  auto whole = open_all(named.source, limits, announce);
+  whole->set_broken_log(broken);
+  auto images = images_in(*whole, part, 0, whole->size());
+  return std::make_unique<SelectedSource>(std::move(whole), std::move(images));
 }
 
 std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& limits,
@@ -109,8 +138,8 @@ std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& 
   std::map<std::string, int> folders;  // name -> how many sources had it so far
   for (const auto& item : sources.items) {
     std::string prefix;
-    if (is_folder(item)) {
-      const auto path = fs::absolute(item).lexically_normal();
+    if (const auto source = NamedPart(item).source; is_folder(source)) {
+      const auto path = fs::absolute(source).lexically_normal();
       prefix = (path.has_filename() ? path : path.parent_path()).filename().string();
       const int times = ++folders[prefix];
       prefix += times == 1 ? "/" : fmt::format("-{}/", times);
@@ -122,7 +151,20 @@ std::unique_ptr<Source> open_several(const Sources& sources, const ImageLimits& 
 
 std::unique_ptr<Source> open_pipes(const Sources& sources, const ImageLimits& limits,
                                    int64_t retries) {
-  return std::make_unique<PipeSource>(commands_of(sources), limits, Retries{.times = retries});
+  auto whole =
+      std::make_unique<PipeSource>(commands_of(sources), limits, Retries{.times = retries});
+  const auto is_whole = [](const auto& item) { return NamedPart(item).part.empty(); };
+  if (std::ranges::all_of(sources.items, is_whole)) return whole;
+  std::vector<int64_t> images;
+  size_t shard = 0;
+  for (const auto& item : sources.items) {
+    Sources one = item;
+    one.pipes_allowed = sources.pipes_allowed;
+    const auto first = whole->shard_starts()[shard];
+    const auto end = whole->shard_starts()[shard += commands_of(one).size()];
+    std::ranges::copy(images_in(*whole, part_of(item), first, end), std::back_inserter(images));
+  }
+  return std::make_unique<SelectedSource>(std::move(whole), std::move(images));
 }
 
 template <typename Load>
@@ -188,6 +230,10 @@ std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& l
     source = open_one(sources.text(), limits, first);
   } else {
     source = open_several(sources, limits, first);
+  }
+  if (source->size() == 0) {
+    throw UserError("{}: no image is in this part; take a larger one or more images",
+                    sources.text());
   }
   source->set_broken_log(broken);
   return source;

@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/sources/part.h"
 #include "nsvq/data/sources/patterns.h"
 
 namespace nsvq {
@@ -90,7 +91,7 @@ std::vector<std::string> commands_of(const Sources& sources) {
       throw UserError("{} stands beside pipe: sources, which can only be joined with pipe: sources",
                       quote(item, 200));
     }
-    const auto command = item.substr(kPipe.size());
+    const auto command = NamedPart(item).source.substr(kPipe.size());
     if (command.find_first_not_of(" \t\n") == std::string::npos) {
       throw UserError("no command after pipe:; give one that writes a tar, as in 'pipe:cat a.tar'");
     }
