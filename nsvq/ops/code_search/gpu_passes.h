@@ -1,6 +1,6 @@
 // The steps of the operators on a GPU (code_search_cuda.cpp): inputs, results, and the passes over
 // all pairs of latents and codes, by the kernels for Hopper where these can be used (gpu_path.h),
-// else by blocked matrix products (blocked_passes.h).
+// else by blocked matrix products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,3 +61,25 @@ at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
 at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found);
 
 }  // namespace nsvq::code_search_cuda
+
+// The passes by the kernels for Hopper (hopper/hopper_passes_cuda.cpp).
+namespace nsvq::hopper {
+
+void search(const code_search_cuda::Inputs& in, double tau, const code_search_cuda::Found& found);
+at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau);
+
+/// Packs latents and codes once for both.
+at::Tensor search_with_grad(const code_search_cuda::Inputs& in, double tau,
+                            const code_search_cuda::Found& found);
+
+}  // namespace nsvq::hopper
+
+// The passes by blocked matrix products (blocked/blocked_passes_cuda.cpp).
+namespace nsvq::blocked {
+
+void search(const code_search_cuda::Inputs& in, double tau, const code_search_cuda::Found& found);
+at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& indices,
+                         const at::Tensor& denominators, double tau);
+
+}  // namespace nsvq::blocked

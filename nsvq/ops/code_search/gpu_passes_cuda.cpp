@@ -3,9 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/zeros.h>
 
-#include "nsvq/ops/code_search/blocked/blocked_passes.h"
 #include "nsvq/ops/code_search/gpu_path.h"
-#include "nsvq/ops/code_search/hopper/hopper_passes.h"
 
 namespace nsvq::code_search_cuda {
 

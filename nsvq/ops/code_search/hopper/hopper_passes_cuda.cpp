@@ -1,4 +1,4 @@
-#include "nsvq/ops/code_search/hopper/hopper_passes.h"
+#include "nsvq/ops/code_search/gpu_passes.h"
 
 #include <ATen/ops/empty.h>
 
