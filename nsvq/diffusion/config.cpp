@@ -106,6 +106,7 @@ OptionTable option_table(DiffusionConfig& config) {
                        unet_options(config.unet), sampling_options(config),
                        network_optimizer_options(config.optimizer), training_options(config)});
   table.other_sections = sections_of_other_kinds(config.kind);
+  table.dependent_defaults = [&config] { return data_defaults(config.data); };
   table.check = [&config] { check_diffusion_settings(config); };
   table.help = "`nsvq diffusion config --reference` lists all keys";
   return table;
@@ -143,6 +144,7 @@ std::string summarize_settings(const DiffusionConfig& config) {
 }
 
 void check_diffusion_settings(const DiffusionConfig& config) {
+  check_data(config.data);
   check_unet(config.unet);
   plan_sampling(make_noise_schedule(config.noise), config.sample);
   check_guidance(config, config.guidance, "sample.guidance");

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "nsvq/diffusion/noise_schedule.h"
+#include "nsvq/diffusion/prediction.h"
 #include "nsvq/diffusion/sampler.h"
-#include "nsvq/diffusion/weighting.h"
-#include "nsvq/nn/unet_config.h"
+#include "nsvq/nn/unet.h"
 #include "nsvq/recipe/run_config.h"
 #include "nsvq/recipe/run_kind.h"
 #include "nsvq/settings/option_table.h"

@@ -4,8 +4,15 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/version.h"
+#include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/nn/weights.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -79,6 +86,74 @@ torch::Tensor DiffusionSession::sample(const SampleRequest& request) {
 
 std::string DiffusionSession::sha256() const {
   return tensors_sha256(named_tensors(*model_.model)) + latents_.sha256();
+}
+
+namespace {
+/// What diffusers' schedulers call the same. DDPMScheduler has nothing for sample.last: first.
+Json scheduler_json(const DiffusionConfig& config) {
+  const auto& noise = config.noise;
+  const auto schedule = noise.schedule == "linear"        ? "linear"
+                        : noise.schedule == "sqrt-linear" ? "scaled_linear"
+                                                          : "squaredcos_cap_v2";
+  const auto scheduler = config.sample.sampler == "ddim"   ? "DDIMScheduler"
+                         : config.sample.sampler == "ddpm" ? "DDPMScheduler"
+                                                           : "DPMSolverMultistepScheduler";
+  const bool compvis = config.sample.spacing == "compvis";
+  const bool to_one = config.sample.last == "one";
+  Json json = {
+      {"_class_name", scheduler},
+      {"num_train_timesteps", noise.times},
+      {"beta_start", noise.beta_start},
+      {"beta_end", noise.beta_end},
+      {"beta_schedule", schedule},
+      {"prediction_type", config.objective.prediction == "eps" ? "epsilon" : "v_prediction"},
+      {"timestep_spacing", compvis ? "leading" : config.sample.spacing},
+      {"steps_offset", compvis ? 1 : 0}};
+  if (config.sample.sampler == "dpm-solver++") {
+    json["algorithm_type"] = "dpmsolver++";
+    json["solver_order"] = 2;
+    json["final_sigmas_type"] = to_one ? "zero" : "sigma_min";
+    json["euler_at_final"] = true;  // the last step is of first order
+  } else {
+    json["clip_sample"] = false;
+  }
+  if (config.sample.sampler == "ddim") json["set_alpha_to_one"] = to_one;
+  return json;
+}
+
+void write_json(const fs::path& file, const Json& json) { write_text(file, json.dump(1) + "\n"); }
+
+}  // namespace
+
+void export_diffusion(const LoadedDiffusion& model, const LoadedModel& tokenizer,
+                      const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder, ignored)) {
+    throw UserError("--out {}: exists already; name a new folder", folder.string());
+  }
+  AtomicFolder out(folder);
+  const auto make = [&](const char* name) {
+    const auto path = out.path() / name;
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) throw RunError("cannot make {}: {}", path.string(), error.message());
+    return path;
+  };
+  auto settings = model.config;  // a table binds to what it could change
+  auto json = settings_to_json(option_table(settings));
+  json["nsvq"] = {{"version", kVersion},
+                  {"channels", model.model->latent_mean.size(0)},
+                  {"labels", model.config.labels()},
+                  {"tokenizer_sha256", model.tokenizer.sha256}};
+  write_safetensors(out.path() / kModelFile,
+                    diffusion_contents(named_tensors(*model.model), model.config, model.tokenizer));
+  write_json(out.path() / "config.json", json);
+  const auto beside = make(kExportedTokenizer);
+  write_model(beside / kModelFile, named_tensors(*tokenizer.tokenizer), tokenizer.config);
+  auto own = tokenizer.config;
+  write_json(beside / "config.json", settings_to_json(option_table(own)));
+  write_json(make("scheduler") / "scheduler_config.json", scheduler_json(model.config));
+  out.commit();
 }
 
 }  // namespace nsvq

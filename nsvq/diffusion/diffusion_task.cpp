@@ -11,7 +11,7 @@
 #include "nsvq/core/random.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
-#include "nsvq/diffusion/labelled_images.h"
+#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/search.h"
@@ -55,7 +55,7 @@ torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices
 
 std::shared_ptr<const Source> open_validation(const DiffusionConfig& config,
                                               const DiffusionBatches& batches) {
-  auto source = open_source_of("data.val", config.data.val, config.data);
+  auto source = open_validation_source(config.data);
   return config.classes > 0 ? numbered_as(std::move(source), batches.classes()) : source;
 }
 

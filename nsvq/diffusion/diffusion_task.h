@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/diffusion/denoising_loss.h"
 #include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_space.h"

@@ -1,5 +1,6 @@
 #include "nsvq/diffusion/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "nsvq/core/error.h"
@@ -13,6 +14,86 @@ namespace {
 int64_t visited_time(const std::string& spacing, int64_t i, int64_t steps, int64_t times) {
   if (spacing == "trailing") return (i + 1) * times / steps - 1;
   return i * times / steps + (spacing == "compvis" ? 1 : 0);
+}
+
+/// Song et al. 2021, equation 12: to the data that is seen, the part of the noise that is left, and
+/// fresh noise of deviation sigma.
+SamplerStep ddim_step(const PathPoint& at, const PathPoint& to, double eta) {
+  const double sigma =
+      eta * std::sqrt((1 - to.abar) / (1 - at.abar)) * std::sqrt(1 - at.abar / to.abar);
+  const double direction = std::sqrt(std::max(1 - to.abar - sigma * sigma, 0.0));
+  const double per_sample = direction / at.noise();  // eps = (x - signal x0) / noise
+  return {.at = at,
+          .sample = per_sample,
+          .data = to.signal() - per_sample * at.signal(),
+          .fresh = sigma};
+}
+
+SamplerKind ddim_kind() {
+  return {"ddim", "deterministic at eta 0",
+          [](const std::vector<PathPoint>& path, const SampleConfig& config) {
+            std::vector<SamplerStep> steps;
+            for (size_t i = 0; i + 1 < path.size(); ++i) {
+              steps.push_back(ddim_step(path[i], path[i + 1], config.eta));
+            }
+            return steps;
+          },
+          /*takes_eta=*/true};
+}
+
+/// Ho et al. 2020, equations 6 and 7: the posterior of the next level given x and x0. Steps that
+/// skip times add the noise of all of them.
+SamplerStep ddpm_step(const PathPoint& at, const PathPoint& to) {
+  const double alpha = at.abar / to.abar, beta = 1 - alpha;
+  return {.at = at,
+          .sample = std::sqrt(alpha) * (1 - to.abar) / (1 - at.abar),
+          .data = to.signal() * beta / (1 - at.abar),
+          .fresh = std::sqrt((1 - to.abar) / (1 - at.abar) * beta)};
+}
+
+SamplerKind ddpm_kind() {
+  return {"ddpm", "fresh noise in every step; takes many",
+          [](const std::vector<PathPoint>& path, const SampleConfig& /*config*/) {
+            std::vector<SamplerStep> steps;
+            for (size_t i = 0; i + 1 < path.size(); ++i) {
+              steps.push_back(ddpm_step(path[i], path[i + 1]));
+            }
+            return steps;
+          }};
+}
+
+/// Half the logarithm of the signal-to-noise ratio; infinite without noise.
+double half_log_snr(const PathPoint& point) {
+  return 0.5 * (std::log(point.abar) - std::log1p(-point.abar));
+}
+
+/// Lu et al. 2022, DPM-Solver++(2M): a straight line through the data seen in this step and in the
+/// step before, integrated over the half log SNR. `before` is null where the step is of first
+/// order.
+SamplerStep dpm_solver_step(const PathPoint* before, const PathPoint& at, const PathPoint& to) {
+  const double h = half_log_snr(to) - half_log_snr(at);
+  const double whole = -to.signal() * std::expm1(-h);  // h is infinite for a path to no noise
+  double ahead = 0;                                    // how far beyond this step's data
+  if (before) ahead = h / (2 * (half_log_snr(at) - half_log_snr(*before)));
+  return {.at = at,
+          .sample = to.noise() / at.noise(),
+          .data = whole * (1 + ahead),
+          .previous = -whole * ahead};
+}
+
+/// The first step has no step before it, and the last one goes to where the line is infinitely
+/// long: both are of first order.
+SamplerKind dpm_solver_kind() {
+  return {"dpm-solver++", "second order, deterministic; good from some 15 steps on",
+          [](const std::vector<PathPoint>& path, const SampleConfig& /*config*/) {
+            std::vector<SamplerStep> steps;
+            for (size_t i = 0; i + 1 < path.size(); ++i) {
+              const bool first_order = i == 0 || i + 2 == path.size();
+              steps.push_back(
+                  dpm_solver_step(first_order ? nullptr : &path[i - 1], path[i], path[i + 1]));
+            }
+            return steps;
+          }};
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct SamplerStep {
   double sample = 0, data = 0, previous = 0, fresh = 0;
 };
 
-/// A member of the family. Each file of a member defines its kind; sampler.cpp lists them.
+/// A member of the family; sampler.cpp has them all.
 struct SamplerKind {
   std::string name;     ///< in recipes, sample.sampler
   std::string summary;  ///< in a line
@@ -61,9 +61,5 @@ std::vector<PathPoint> sampling_path(const NoiseSchedule& schedule, const Sample
 /// The steps of the configured sampler. Throws UserError, naming the key, for settings that do not
 /// fit the schedule or the sampler.
 std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config);
-
-SamplerKind ddim_kind();
-SamplerKind ddpm_kind();
-SamplerKind dpm_solver_kind();
 
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <functional>
@@ -7,9 +8,26 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/dist/launch.h"
-
 namespace nsvq {
+
+/// This process's number among those started together, and how they meet, by the environment.
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;   ///< among the processes of this machine: the number of its GPU
+  int local_size = 1;   ///< processes on this machine
+  std::string address;  ///< host of the store through which the ranks meet
+  int port = 0;
+  bool agent_store = false;  ///< the launcher holds the store, not rank 0
+  int attempt = 0;           ///< restarts by the launcher before this one
+
+  bool alone() const { return size == 1; }
+};
+
+/// Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), else
+/// of SLURM's srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, ...); without either this process is
+/// alone. Throws UserError naming the variable that is missing or no number.
+Launch launch_from_environment();
 
 /// The processes (ranks) of a distributed training run. A single process is a group of size 1, so
 /// no other code asks whether training is distributed. All ranks make the same calls in the same
@@ -99,5 +117,16 @@ std::shared_ptr<Group> make_gloo_group(const Launch& launch, double timeout, OnL
 
 /// A group of this process alone.
 std::shared_ptr<Group> make_single_group();
+
+// Implemented in nccl_group_cuda.cpp, or in nccl_group_no_cuda.cpp without CUDA:
+
+/// Why the ranks of `base`, each on its `device`, cannot use NCCL; empty if they can. All ranks get
+/// one answer.
+std::string why_no_nccl(Group& base, c10::Device device);
+
+/// The ranks of `base`, with collectives of GPU tensors by NCCL and those of CPU tensors by `base`.
+/// Collectives of GPU tensors are queued on a stream of their own, without waiting on the host, and
+/// can be captured in a CUDA graph. A group of one rank uses NCCL too.
+std::shared_ptr<Group> make_nccl_group(std::shared_ptr<Group> base, c10::Device device);
 
 }  // namespace nsvq

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/dist/nccl_group.h"
+#include "nsvq/dist/group.h"
 
 namespace nsvq {
 

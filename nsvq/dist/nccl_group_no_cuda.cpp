@@ -1,5 +1,5 @@
 #include "nsvq/core/error.h"
-#include "nsvq/dist/nccl_group.h"
+#include "nsvq/dist/group.h"
 
 namespace nsvq {
 

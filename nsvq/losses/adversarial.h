@@ -15,15 +15,23 @@ namespace nsvq {
 struct AdversarialConfig : DiscriminatorConfig {
   double weight = 0;
   bool adaptive = false;
+  double least_ratio = 0;
   double most_ratio = 1e4;
   int64_t start_step = 0;
   std::string generator_loss = "non_saturating";
   std::string discriminator_loss = "hinge";
   double lecam = 0;
+  double r1 = 0;
+  int64_t r1_every = 16;
+  std::vector<std::string> augment = {"none"};
+  double target_hinge = 0;
 };
 
 /// Rows of adversarial.*, the network's last.
 std::vector<Option> adversarial_options(AdversarialConfig& config);
+
+/// Throws UserError for settings that contradict each other.
+void check_adversarial(const AdversarialConfig& config);
 
 /// The generator's adversarial loss, from the discriminator's logits [B, 1, h, w] on
 /// reconstructions (high for real):
@@ -61,14 +69,25 @@ class Lecam : public torch::nn::Module {
   torch::Tensor ema_real_, ema_fake_;
 };
 
+/// R1 (Mescheder et al. 2018): half the mean over images [B, 3, H, W] of the squared L2 norm of
+/// d m / d image, with m the mean of an image's logits [B, 1, h, w]. `images`, a leaf that requires
+/// a gradient, gave the logits. The penalty has gradients for the discriminator's weights, so its
+/// layers need second derivatives. `scale` is that of adaptive_weight.
+torch::Tensor r1_penalty(const torch::Tensor& images, const torch::Tensor& logits,
+                         const torch::Tensor& scale = {});
+
+struct RatioBounds {
+  double least = 0, most = 1e4;
+};
+
 /// taming-transformers' adaptive weight of the adversarial loss: the ratio of gradient norms at the
-/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), at most `most` (theirs:
-/// 1e4); a detached scalar. The losses' graphs are retained and no `.grad()` is changed. `scale`,
-/// the loss scale of fp16 (a scalar, or undefined), multiplies both losses before differentiation
-/// and is divided out of the norms.
+/// decoder's last weight, |d reconstruction| / (|d adversarial| + 1e-4), within `bounds` (theirs: 0
+/// and 1e4); a detached scalar. The losses' graphs are retained and no `.grad()` is changed.
+/// `scale`, the loss scale of fp16 (a scalar, or undefined), multiplies both losses before
+/// differentiation and is divided out of the norms.
 torch::Tensor adaptive_weight(const torch::Tensor& reconstruction_loss,
                               const torch::Tensor& adversarial_loss,
-                              const torch::Tensor& last_layer, double most,
+                              const torch::Tensor& last_layer, const RatioBounds& bounds,
                               const torch::Tensor& scale = {});
 
 }  // namespace nsvq

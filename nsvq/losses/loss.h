@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/member_settings.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {

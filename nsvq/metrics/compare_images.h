@@ -2,13 +2,54 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "nsvq/metrics/image_pairs.h"
-#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/data/sources/source.h"
+#include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {
+
+/// A source as the user named it.
+struct NamedSource {
+  std::string spec;
+  std::shared_ptr<const Source> source;
+};
+
+/// Indices of images to be compared; where sets are compared, one of the two is missing.
+struct Pair {
+  std::optional<int64_t> reference, other;
+};
+
+/// Images of one name, endings aside, in the order of the reference; two single images are a pair
+/// whatever they are called. Throws UserError for names without a partner and for names that occur
+/// twice.
+std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other);
+/// Every image of both, alone; there may be no reference.
+std::vector<Pair> unpaired(const Source* reference, const Source& other);
+
+struct ImagePair {
+  std::optional<Image> reference, other;
+};
+
+/// Decodes both at their own size. Throws UserError where the sizes differ.
+ImagePair load_pair(const NamedSource& reference, const NamedSource& other, const Pair& pair);
+
+/// Images of one size, `reference` as images and `other` as reconstructions.
+EvalBatch to_batch(const std::vector<ImagePair>& pairs);
+
+/// Calls `use` with batches of `load(i)` for 0 <= i < count, in order. A few are loaded ahead, each
+/// in a thread; neighbours of one size share a batch, small batches for large images. `title` is
+/// shown by the progress bar.
+void for_each_batch(const std::string& title, int64_t count,
+                    const std::function<ImagePair(int64_t)>& load,
+                    const std::function<void(const EvalBatch&)>& use);
 
 /// The chosen figures of images against those of a reference, at their own sizes, the number of
 /// `images`, and of `reference_images` where sets are compared. They are paired by name, unless all

@@ -1,4 +1,4 @@
-#include "nsvq/metrics/frechet_metric.h"
+#include "nsvq/metrics/frechet.h"
 
 #include <fmt/format.h>
 

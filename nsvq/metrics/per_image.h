@@ -8,7 +8,6 @@
 
 #include "nsvq/data/sources/source.h"
 #include "nsvq/io/files/atomic_file.h"
-#include "nsvq/metrics/metric_choice.h"
 #include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {

@@ -6,10 +6,108 @@
 
 #include <algorithm>
 
-#include "nsvq/nn/blocks.h"
-#include "nsvq/nn/recompute.h"
+#include "nsvq/nn/layers.h"
+#include "nsvq/ops/images/depth_to_space.h"
 
 namespace nsvq {
+
+namespace {
+
+/// Doubles height and width: a convolution to 4C channels, then depth-to-space.
+torch::Tensor upsampled(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (defers_bias(conv, x)) return depth_to_space(without_bias(conv, x), conv.bias);
+  return depth_to_space(conv.forward(x));
+}
+
+}  // namespace
+
+// Parameter names are those of taming-transformers.
+ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs) {
+  norm1_ = register_module("norm1", make_norm(inputs));
+  conv1_ =
+      register_module("conv1", make_conv({.inputs = inputs, .outputs = outputs, .bias = false}));
+  norm2_ = register_module("norm2", make_norm(outputs));
+  conv2_ =
+      register_module("conv2", make_conv({.inputs = outputs, .outputs = outputs, .bias = false}));
+  if (inputs == outputs) return;
+  shortcut_ = register_module(
+      "nin_shortcut",
+      make_conv({.inputs = inputs, .outputs = outputs, .kernel = 1, .bias = false}));
+}
+
+Residual ResBlockImpl::forward(const Residual& input) {
+  const auto [x, normalised] = add_and_normalise(*norm1_, input, Activation::silu);
+  auto h = conv1_->forward(normalised);
+  h = conv2_->forward(normalise(*norm2_, h, Activation::silu));
+  return {shortcut_ ? shortcut_->forward(x) : x, h};
+}
+
+AttentionImpl::AttentionImpl(int64_t channels) {
+  const ConvShape shape{.inputs = channels, .outputs = channels, .kernel = 1};
+  norm_ = register_module("norm", make_norm(channels));
+  q_ = register_module("q", make_conv(shape));
+  k_ = register_module("k", make_conv(shape));
+  v_ = register_module("v", make_conv(shape));
+  proj_out_ = register_module("proj_out", make_conv(shape));
+}
+
+Residual AttentionImpl::forward(const Residual& input) {
+  const auto normalised = add_and_normalise(*norm_, input, Activation::none);
+  const auto& x = normalised.sum;
+  const auto tokens = [&normalised](torch::nn::Conv2dImpl& conv) {
+    return conv.forward(normalised.output)
+        .flatten(2)
+        .transpose(1, 2)
+        .unsqueeze(1);  // [B, 1 head, HW, C]
+  };
+  const auto mixed = at::scaled_dot_product_attention(tokens(*q_), tokens(*k_), tokens(*v_));
+  const auto image = mixed.squeeze(1).transpose(1, 2).unflatten(2, {x.size(2), x.size(3)});
+  return {x, proj_out_->forward(image)};
+}
+
+LevelImpl::LevelImpl(const LevelOptions& options) {
+  const int64_t width = options.outputs;
+  const auto blocks = register_module("block", torch::nn::ModuleList());
+  for (int64_t i = 0; i < options.blocks; ++i) {
+    blocks_.push_back(std::make_shared<ResBlockImpl>(i == 0 ? options.inputs : width, width));
+    blocks->push_back(blocks_.back());
+  }
+  if (options.attention) {
+    const auto attention = register_module("attn", torch::nn::ModuleList());
+    for (int64_t i = 0; i < options.blocks; ++i) {
+      attention_.push_back(std::make_shared<AttentionImpl>(width));
+      attention->push_back(attention_.back());
+    }
+  }
+  if (options.resample == Resample::down) {
+    downsample_ =
+        register_module("downsample", make_conv({.inputs = width, .outputs = width, .stride = 2}));
+  } else if (options.resample == Resample::up) {
+    upsample_ = register_module("upsample", make_conv({.inputs = width, .outputs = 4 * width}));
+  }
+}
+
+Residual LevelImpl::forward(Residual x) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i]->forward(x);
+    if (!attention_.empty()) x = attention_[i]->forward(x);
+  }
+  if (downsample_) return {downsample_->forward(x.sum()), {}};
+  if (upsample_) return {upsampled(*upsample_, x.sum()), {}};
+  return x;
+}
+
+MidImpl::MidImpl(int64_t channels, bool attention) {
+  block_1_ = register_module("block_1", std::make_shared<ResBlockImpl>(channels, channels));
+  if (attention) attn_1_ = register_module("attn_1", std::make_shared<AttentionImpl>(channels));
+  block_2_ = register_module("block_2", std::make_shared<ResBlockImpl>(channels, channels));
+}
+
+Residual MidImpl::forward(Residual x) {
+  x = block_1_->forward(x);
+  if (attn_1_) x = attn_1_->forward(x);
+  return block_2_->forward(x);
+}
 
 namespace {
 

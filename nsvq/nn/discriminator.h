@@ -5,12 +5,12 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "nsvq/nn/model_config.h"
-#include "nsvq/nn/sync_batch_norm.h"
 
 // Forward declarations, because torch/nn/modules/*.h are slow to parse.
 namespace torch::nn {
@@ -19,6 +19,16 @@ class Conv2dImpl;
 }  // namespace torch::nn
 
 namespace nsvq {
+
+/// Makes a tensor its sum over ranks, in place.
+using SumOverRanks = std::function<void(const torch::Tensor&)>;
+
+/// A batch norm in training mode whose mean and variance are those of the images [B, C, H, W] of
+/// all ranks, which may bring different numbers of them; its running statistics follow. One
+/// collective forward and one backward. A gradient is that of the sum of all ranks' losses for
+/// these images, of weight and bias that of this rank's share in it. No second derivative.
+torch::Tensor sync_batch_norm(const torch::Tensor& images, torch::nn::BatchNorm2dImpl& norm,
+                              const SumOverRanks& sum);
 
 /// PatchGAN: images [B, 3, H, W] to logits [B, 1, h, w], one per patch, high for real ones;
 /// h = floor(H / 2^layers) - 2. Parameter names and initial values are those of

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 // Forward declarations, because torch/nn/modules/{conv,normalization}.h are slow to parse; sources
@@ -86,5 +87,11 @@ void use_gpu_layout(torch::nn::Module& module);
 
 /// Number of elements in all parameters of a module.
 int64_t parameter_count(const torch::nn::Module& module);
+
+using NetworkPart = std::function<torch::Tensor(const torch::Tensor&)>;
+
+/// part(x) with activation checkpointing: only x is saved, and the backward pass runs the part's
+/// forward again. Results and gradients equal those without it.
+torch::Tensor recomputed(NetworkPart part, const torch::Tensor& x);
 
 }  // namespace nsvq

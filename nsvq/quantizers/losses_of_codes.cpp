@@ -1,8 +1,5 @@
 #include "nsvq/quantizers/losses_of_codes.h"
 
-#include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/search.h"
-
 namespace nsvq {
 
 namespace {
@@ -51,16 +48,6 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
   result.terms = {{"commitment", commitment.detach()}};
   result.indices = indices;
   result.latents = pass_through(codes, latents, config);
-  return result;
-}
-
-Quantized fit_with_neighbours(const torch::Tensor& codes, const torch::Tensor& latents,
-                              const QuantizerConfig& config, const QuantizerStep& step) {
-  const auto [found, ns] = search_with_neighbours(flatten_latents(latents), codes, config);
-  const auto indices = to_grid(found, latents);
-  auto result = fit_codes(look_up(codes, indices), indices, latents, config, step);
-  result.loss = result.loss + config.alpha * ns;
-  result.terms["ns"] = ns.detach();
   return result;
 }
 

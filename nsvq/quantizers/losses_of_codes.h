@@ -28,9 +28,4 @@ Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                     const torch::Tensor& latents, const QuantizerConfig& config,
                     const QuantizerStep& step);
 
-/// Search among the codes [K, d] and fitting with the NS loss, weight alpha, whose gradient reaches
-/// what makes the codes.
-Quantized fit_with_neighbours(const torch::Tensor& codes, const torch::Tensor& latents,
-                              const QuantizerConfig& config, const QuantizerStep& step);
-
 }  // namespace nsvq

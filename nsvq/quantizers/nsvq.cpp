@@ -1,5 +1,5 @@
-#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/neighbour_loss.h"
 #include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
@@ -10,10 +10,17 @@ namespace {
 /// alpha, which lets codes near a latent follow it although another code won.
 class NonStationaryQuantizer : public VectorQuantizer {
  public:
-  using VectorQuantizer::VectorQuantizer;
+  NonStationaryQuantizer(const QuantizerConfig& config, int64_t latent_dim)
+      : VectorQuantizer(config, latent_dim), loss_(config, *this) {}
+
+  void update_statistics(const StepOutputs& step) override;
+  std::vector<torch::Tensor> statistics() override { return loss_.statistics(); }
 
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+
+ private:
+  NeighbourLoss loss_;
 };
 
 }  // namespace
@@ -22,7 +29,11 @@ Quantized NonStationaryQuantizer::quantize_wide(const torch::Tensor& latents,
                                                 const QuantizerStep& step) {
   if (!step.extra_codebook_terms || config_.alpha == 0)
     return VectorQuantizer::quantize_wide(latents, step);
-  return fit_with_neighbours(codebook_, latents, config_, step);
+  return loss_.fit(codebook_, latents, step);
+}
+
+void NonStationaryQuantizer::update_statistics(const StepOutputs& step) {
+  if (loss_.has_running_mean()) loss_.update(codebook_, step);
 }
 
 QuantizerKind nsvq_kind() {

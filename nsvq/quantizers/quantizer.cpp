@@ -3,13 +3,17 @@
 #include <ATen/autocast_mode.h>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/quantizers/latent_penalties.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
 Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep& step) {
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
-  return quantize_wide(at_least_fp32(latents), step);
+  const auto wide = at_least_fp32(latents);
+  auto quantized = quantize_wide(wide, step);
+  if (step.commitment) penalise_latents(wide, penalties_, quantized);
+  return quantized;
 }
 
 torch::Tensor Quantizer::encode(const torch::Tensor& latents) {

@@ -65,12 +65,20 @@ struct StepOutputs {
 /// By which latents and codes are compared: the squared distance, or the angle between them.
 enum class Distance { l2, cosine };
 
+/// Weights of penalties on the latents' covariance, which any quantizer may have.
+struct LatentPenalties {
+  double decorrelation = 0;  ///< on the mean squared correlation of two channels
+  double participation = 0;  ///< on 1 / participation ratio
+};
+
 /// A tokenizer's bottleneck: latents to codes and back.
 class Quantizer : public torch::nn::Module {
  public:
   /// Quantizes latents [B, d, h, w] with gradients and losses; changes no state. Half precision is
   /// widened first and automatic casts are off within: codes and distances are fp32 at least.
   Quantized quantize(const torch::Tensor& latents, const QuantizerStep& step);
+  /// From now on `quantize` adds them where the step asks for terms that move the encoder.
+  void set_penalties(const LatentPenalties& penalties) { penalties_ = penalties; }
   /// Indices [B, h, w] alone, without gradients or losses; changes no state. Throws if a latent has
   /// no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
@@ -119,6 +127,9 @@ class Quantizer : public torch::nn::Module {
   /// `quantize` and `encode_without_waiting` of latents in fp32 or fp64.
   virtual Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) = 0;
   virtual torch::Tensor encode_wide(const torch::Tensor& latents) = 0;
+
+ private:
+  LatentPenalties penalties_;
 };
 
 /// Rows of a member's own settings, bound to its struct in the configuration.

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/settings/member_settings.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
@@ -21,7 +20,12 @@ struct QuantizerConfig : MemberSettings {
   double init_scale = 1;
   double beta = 0.25;
   double alpha = 0.1;
+  bool alpha_relative = false;
   double tau = 0.35;
+  double tau_of_nearest = 0;
+  std::string kernel = "softmax";
+  double decorrelation = 0;
+  double participation = 0;
   bool rotation = false;
   std::string operators = "streaming";
 };

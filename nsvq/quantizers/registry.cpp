@@ -43,7 +43,9 @@ std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t
         "quantizer.rotation: {} has no nearest code to rotate a latent to; leave it false",
         config.type);
   }
-  return kind.make(config, latent_dim);
+  auto quantizer = kind.make(config, latent_dim);
+  quantizer->set_penalties({config.decorrelation, config.participation});
+  return quantizer;
 }
 
 }  // namespace nsvq

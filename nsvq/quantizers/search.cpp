@@ -57,13 +57,13 @@ void throw_if_marked(const torch::Tensor& indices) {
 }
 
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
-                                       const QuantizerConfig& config) {
+                                       double tau, const QuantizerConfig& config) {
   const auto fixed = latents.detach();
   if (!streams(latents, config)) {
     const auto indices = nearest_indices(fixed, codebook, config, NonFinite::error);
-    return {indices, ns_loss_reference(fixed, codebook, indices, config.tau)};
+    return {indices, ns_loss_reference(fixed, codebook, indices, tau)};
   }
-  const auto found = ns_quantize(fixed, codebook, config.tau);
+  const auto found = ns_quantize(fixed, codebook, tau);
   return {found.indices.clamp_min(0), found.loss};
 }
 

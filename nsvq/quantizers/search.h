@@ -45,9 +45,9 @@ struct NeighbourSearch {
   torch::Tensor ns;       ///< the NS loss, with a gradient for the codebook
 };
 
-/// Search and NS loss at once, with NonFinite::ignore: a latent that is not finite makes the loss
-/// NaN on a GPU.
+/// Search and NS loss of temperature tau at once, with NonFinite::ignore: a latent that is not
+/// finite makes the loss NaN on a GPU.
 NeighbourSearch search_with_neighbours(const torch::Tensor& latents, const torch::Tensor& codebook,
-                                       const QuantizerConfig& config);
+                                       double tau, const QuantizerConfig& config);
 
 }  // namespace nsvq

@@ -1,9 +1,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/mapped.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/neighbour_loss.h"
 
 namespace nsvq {
 
@@ -28,10 +28,17 @@ class SimVq : public MappedQuantizer {
 /// SimVQ with the NS loss, weight alpha, which trains the linear map alone.
 class NonStationarySimVq : public SimVq {
  public:
-  using SimVq::SimVq;
+  NonStationarySimVq(const QuantizerConfig& config, int64_t latent_dim)
+      : SimVq(config, latent_dim), loss_(config, *this) {}
+
+  void update_statistics(const StepOutputs& step) override;
+  std::vector<torch::Tensor> statistics() override { return loss_.statistics(); }
 
  protected:
   Quantized quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) override;
+
+ private:
+  NeighbourLoss loss_;
 };
 
 }  // namespace
@@ -48,7 +55,11 @@ torch::Tensor SimVq::mapped_codes() {
 Quantized NonStationarySimVq::quantize_wide(const torch::Tensor& latents,
                                             const QuantizerStep& step) {
   if (!step.extra_codebook_terms || config_.alpha == 0) return SimVq::quantize_wide(latents, step);
-  return fit_with_neighbours(mapped_codes(), latents, config_, step);
+  return loss_.fit(mapped_codes(), latents, step);
+}
+
+void NonStationarySimVq::update_statistics(const StepOutputs& step) {
+  if (loss_.has_running_mean()) loss_.update(code_vectors(), step);
 }
 
 QuantizerKind simvq_kind() {

@@ -38,6 +38,12 @@ void check_dist(const DistConfig& dist, const QuantizerConfig& quantizer,
         "dist.batch_norm is all, but there is no discriminator (adversarial.weight is 0); leave it "
         "out");
   }
+  if (dist.batch_norm == "all" && adversarial.r1 > 0) {
+    throw UserError(
+        "adversarial.r1 is {}, but dist.batch_norm is all, whose batch norms have no second "
+        "derivative; set one of them to its default",
+        adversarial.r1);
+  }
 }
 
 }  // namespace nsvq

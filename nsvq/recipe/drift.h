@@ -13,6 +13,7 @@ namespace nsvq {
 struct DriftConfig {
   int64_t every_steps = 0;
   int64_t images = 64;
+  bool ste_gap = false;
 };
 
 std::vector<Option> drift_options(DriftConfig& drift);

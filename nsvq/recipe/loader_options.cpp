@@ -17,6 +17,16 @@ int loader_threads(const RunConfig& config, c10::Device device, int ranks) {
   return std::max(usable_cores() / ranks - 2, fewest);
 }
 
+/// Errors name the key.
+std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
+                                             const DataConfig& data) {
+  try {
+    return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)}, data.retries);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
+  }
+}
+
 }  // namespace
 
 LoaderOptions inference_loader_options(const RunConfig& config, c10::Device device, int ranks) {
@@ -33,13 +43,12 @@ LoaderOptions inference_loader_options(const RunConfig& config, c10::Device devi
   return options;
 }
 
-std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
-                                             const DataConfig& data) {
-  try {
-    return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)}, data.retries);
-  } catch (const UserError& error) {
-    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
-  }
+std::shared_ptr<const Source> open_training_source(const DataConfig& data) {
+  return open_source_of("data.train", training_sources(data), data);
+}
+
+std::shared_ptr<const Source> open_validation_source(const DataConfig& data) {
+  return open_source_of("data.val", validation_sources(data), data);
 }
 
 }  // namespace nsvq

@@ -3,7 +3,6 @@
 #include <c10/core/Device.h>
 
 #include <memory>
-#include <string>
 
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/recipe/run_config.h"
@@ -14,8 +13,10 @@ namespace nsvq {
 LoaderOptions inference_loader_options(const RunConfig& config, c10::Device device = at::kCPU,
                                        int ranks = 1);
 
-/// The source that a key of the recipe names; its errors name the key.
-std::shared_ptr<const Source> open_source_of(const std::string& key, const Sources& sources,
-                                             const DataConfig& data);
+/// The images of data.train that are trained on, without what data.split holds out. Errors name the
+/// key.
+std::shared_ptr<const Source> open_training_source(const DataConfig& data);
+/// The images of data.val.
+std::shared_ptr<const Source> open_validation_source(const DataConfig& data);
 
 }  // namespace nsvq

@@ -40,6 +40,10 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
        Range::from_to_below(0, 1)},
       {"optimizer.eps", &optimizer.eps, "Adam: term that keeps the division finite",
        Range::above(0)},
+      {"optimizer.eps_quantizer", &optimizer.eps_quantizer,
+       "Adam: that term for the quantizer, so small that codes with tiny gradients move too; 0: "
+       "optimizer.eps",
+       Range::between(0, 1e30)},
       {"optimizer.weight_decay", &optimizer.weight_decay,
        "AdamW: share of every parameter that a step of rate 1 takes away; 0: Adam",
        Range::between(0, 1000)},
@@ -61,6 +65,13 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+void check_eps(const OptimizerConfig& optimizer) {
+  constexpr double least = 1e-37;  // below it fp32 has no full precision, and soon only 0
+  if (optimizer.eps_quantizer == 0 || optimizer.eps_quantizer >= least) return;
+  throw UserError("optimizer.eps_quantizer is {}; expected 0, for optimizer.eps, or {} at least",
+                  optimizer.eps_quantizer, least);
 }
 
 void check_lr_schedule(const std::string& section, const LrScheduleConfig& schedule) {

@@ -30,6 +30,7 @@ struct OptimizerConfig {
   double beta1 = 0.5;
   double beta2 = 0.9;
   double eps = 1e-8;
+  double eps_quantizer = 0;  ///< 0: eps
   double weight_decay = 0;
   double clip_norm = 0;
   double ema_decay = 0.999;
@@ -45,6 +46,8 @@ std::vector<Option> lr_schedule_options(const std::string& section, const std::s
                                         LrScheduleConfig& schedule,
                                         const std::vector<std::string>& shapes);
 
+/// Throws UserError where fp32 cannot hold the quantizer's eps.
+void check_eps(const OptimizerConfig& optimizer);
 /// Throws UserError for a warm-up longer than the schedule of a section.
 void check_lr_schedule(const std::string& section, const LrScheduleConfig& schedule);
 

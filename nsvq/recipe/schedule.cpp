@@ -41,8 +41,31 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
       {"schedule.ramp_epochs", &schedule.ramp_epochs,
        "first epochs of stage2, over which the adversarial loss rises linearly to its weight",
        Range::between(0, kMostEpochs)},
+      {"schedule.refit", &schedule.refit,
+       "codes when the encoder freezes: as they are, or k-means clusters of latents of training "
+       "images",
+       Range::one_of({"none", "kmeans"})},
   };
 }
+
+namespace {
+
+/// Throws UserError where codes are to be fitted to an encoder that does not freeze.
+void check_refit(const ScheduleConfig& schedule) {
+  if (schedule.refit == "none") return;
+  const auto& phases = schedule.phases;
+  const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
+  if (stage1 == phases.end() || stage1 + 1 == phases.end()) {
+    throw UserError("schedule.refit is {}, but no encoder freezes: in schedule.phases {} stage1",
+                    schedule.refit, stage1 == phases.end() ? "there is no" : "nothing follows");
+  }
+  if (schedule.freeze == "never") {
+    throw UserError("schedule.refit is {}, but no encoder freezes: schedule.freeze is never",
+                    schedule.refit);
+  }
+}
+
+}  // namespace
 
 void check_schedule(const ScheduleConfig& schedule) {
   const auto& phases = schedule.phases;
@@ -64,6 +87,7 @@ void check_schedule(const ScheduleConfig& schedule) {
         "schedule.stage2_epochs or name stage2 last",
         *(stage2 + 1));
   }
+  check_refit(schedule);
 }
 
 void check_freeze(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {

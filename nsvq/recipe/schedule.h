@@ -23,6 +23,7 @@ struct ScheduleConfig {
   int64_t warmup_epochs = 3;
   int64_t stage2_epochs = 0;
   double ramp_epochs = 2;
+  std::string refit = "none";
 };
 
 std::vector<Option> schedule_options(ScheduleConfig& schedule);

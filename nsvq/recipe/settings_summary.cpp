@@ -34,6 +34,20 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+/// Why a setting of the NS loss has no effect; empty if it has one. quantizer.tau is not among
+/// them: the meter `neighbours` of any quantizer uses it.
+std::string unused_of_ns_loss(const std::string& key, const QuantizerConfig& quantizer) {
+  if (!is_one_of(key, {"quantizer.alpha", "quantizer.alpha_relative", "quantizer.tau_of_nearest",
+                       "quantizer.kernel"})) {
+    return "";
+  }
+  if (!is_one_of(quantizer.type, {"nsvq", "simvq_ns"})) {
+    return fmt::format("of nsvq, simvq_ns: {} makes no use of it", quantizer.type);
+  }
+  const bool off = quantizer.alpha == 0 && key != "quantizer.alpha";
+  return off ? "quantizer.alpha is 0: there is no NS loss" : "";
+}
+
 /// Why a setting has no effect, where that depends on the value of another; empty if it has one.
 std::string unused_by_choice(const std::string& key, const TokenizerConfig& config) {
   const auto& optimizer = config.optimizer;
@@ -51,17 +65,21 @@ std::string unused_by_choice(const std::string& key, const TokenizerConfig& conf
       return "adversarial.schedule.shape is constant";
     }
   }
-  if (key == "adversarial.most_ratio" && !config.adversarial.adaptive) {
+  if (is_one_of(key, {"adversarial.least_ratio", "adversarial.most_ratio"}) &&
+      !config.adversarial.adaptive) {
     return "adversarial.adaptive is false";
   }
+  if (key == "adversarial.r1_every" && config.adversarial.r1 == 0) return "adversarial.r1 is 0";
   const auto& type = config.quantizer.type;
-  const bool of_codes = key.starts_with("quantizer.") && key != "quantizer.type";
-  if (type == "none" && (of_codes || key == "optimizer.scale.quantizer")) {
+  const bool of_codes =
+      key.starts_with("quantizer.") &&
+      !is_one_of(key, {"quantizer.type", "quantizer.decorrelation", "quantizer.participation"});
+  const bool with_codes_only =
+      is_one_of(key, {"optimizer.scale.quantizer", "optimizer.eps_quantizer", "drift.ste_gap"});
+  if (type == "none" && (of_codes || with_codes_only)) {
     return "quantizer.type is none";
   }
-  if (key == "quantizer.alpha" && !is_one_of(type, {"nsvq", "simvq_ns"})) {
-    return fmt::format("of nsvq, simvq_ns: {} makes no use of it", type);
-  }
+  if (const auto reason = unused_of_ns_loss(key, config.quantizer); !reason.empty()) return reason;
   if (key == "quantizer.init_scale" && config.quantizer.init != "normal") {
     return fmt::format("quantizer.init is {}", config.quantizer.init);
   }

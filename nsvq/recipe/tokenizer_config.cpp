@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/quantizer.h"
 
@@ -34,6 +37,7 @@ OptionTable option_table(TokenizerConfig& config) {
   table.other_sections = sections_of_other_kinds(config.kind);
   table.dependent_defaults = [&config] {
     auto defaults = quantizer_kind(config.quantizer.type).defaults;
+    std::ranges::copy(data_defaults(config.data), std::back_inserter(defaults));
     if (!config.train.init_from.empty()) defaults.emplace_back("quantizer.init=kmeans");
     return defaults;
   };
@@ -43,10 +47,13 @@ OptionTable option_table(TokenizerConfig& config) {
 }
 
 void check_settings(const TokenizerConfig& config) {
+  check_data(config.data);
   check_model(config.model);
   check_sizes(config.data, config.model);
   check_schedule(config.schedule);
+  check_adversarial(config.adversarial);
   check_checkpoint(config.checkpoint, config.train.metrics, config.quantizer);
+  check_eps(config.optimizer);
   check_lr_schedule("optimizer.schedule", config.optimizer.schedule);
   check_lr_schedule("adversarial.schedule", config.optimizer.discriminator_schedule);
   check_drift(config.drift, config.schedule);

@@ -1,4 +1,4 @@
-#include "nsvq/report/code_map.h"
+#include "nsvq/report/page_data.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -64,6 +64,9 @@ CurveTopic drift() {
                "participation ratio",
                {{"drift", "latents_participation", "latents"},
                 {"drift", "codes_participation", "codes"}}},
+              {"Straight-through gap",
+               "relative gradient difference, cosine",
+               {{"drift", "ste_gap", "gap"}, {"drift", "ste_cosine", "cosine"}}},
               {"Norm of the latents", "mean L2 norm", {{"drift", "latent_norm", "norm"}}},
           }};
 }

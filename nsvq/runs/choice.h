@@ -72,9 +72,9 @@ RunMatch match_of(const Config& config) {
 
 /// Chooses the folder to train in and whether to resume there. Unless `fresh`, the run of
 /// the name that is resumed is the newest unfinished one with equal settings and data that no other
-/// process trains; with `resume` also a finished one if its budget has grown, and it is an error if there
-/// is none. A finished run in an explicit `folder` is chosen too (nothing is left to train), so
-/// that a script that repeats the command until it succeeds ends. Throws UserError.
+/// process trains; with `resume` also a finished one if its budget has grown, and it is an error if
+/// there is none. A finished run in an explicit `folder` is chosen too (nothing is left to train),
+/// so that a script that repeats the command until it succeeds ends. Throws UserError.
 RunChoice choose_run(const RunMatch& match, const RunRequest& request);
 
 }  // namespace nsvq

@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -28,5 +30,19 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
 
 /// Images [B, 3, H, W] above their reconstructions.
 Image sample_grid(Tokenizer& tokenizer, const torch::Tensor& images);
+
+/// Images to measure a model on.
+struct MeasuredImages {
+  std::string name;  ///< in errors
+  std::shared_ptr<const Source> source;
+  LoaderOptions options;  ///< images in order, as the model sees them
+};
+
+/// The chosen figures of a model, with `images` and `broken_images`, and `reference_images`
+/// for statistics that say of how many they are. Throws UserError where weights
+/// are missing, no image is usable or they are too few for a figure.
+std::map<std::string, double> measure(InferenceSession& session, const MeasuredImages& images,
+                                      const MetricChoice& choice,
+                                      const EvaluateOptions& options = {});
 
 }  // namespace nsvq

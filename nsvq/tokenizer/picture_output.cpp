@@ -1,8 +1,20 @@
 #include "nsvq/tokenizer/picture_output.h"
 
+#include <fmt/format.h>
+
+#include <climits>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "nsvq/core/error.h"
 #include "nsvq/core/parallel.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
+#include "nsvq/io/files/resumable_folder.h"
 #include "nsvq/io/formats/tar_writer.h"
 #include "nsvq/io/images/codecs.h"
 
@@ -62,6 +74,66 @@ std::unique_ptr<PictureOutput> open_picture_output(const fs::path& path,
                                                    const ResumableFolder::Settings& settings) {
   if (names_tar(path)) return std::make_unique<TarOutput>(path);
   return std::make_unique<FolderOutput>(path, settings);
+}
+
+namespace {
+
+fs::path inside_folder(const std::string& key) {
+  fs::path inside;
+  for (const auto& part : fs::path(key).relative_path()) {
+    if (part != ".." && part != "." && !part.empty()) inside /= part;
+  }
+  return inside.empty() ? fs::path("image") : inside;
+}
+
+}  // namespace
+
+std::vector<std::string> picture_names(const std::vector<std::string>& keys,
+                                       const std::string& ending) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, int64_t> next_numbers;  // of keys that occur again and again
+  for (const auto& key : keys) {
+    const auto inside = inside_folder(key);
+    auto name = fs::path(inside).replace_extension(ending).string();
+    if (taken.contains(name)) name = inside.string() + ending;
+    if (taken.contains(name)) {
+      int64_t& number = next_numbers.try_emplace(inside.string(), 2).first->second;
+      do {
+        name = fmt::format("{}.{}{}", inside.string(), number++, ending);
+      } while (taken.contains(name));
+    }
+    taken.insert(name);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void require_folder_names(const std::vector<std::string>& names, const fs::path& folder,
+                          const std::string& advice) {
+  const auto fail = [&](const std::string& name, const std::string& why) {
+    throw UserError("{}: cannot hold a picture named {}: {}; {}", folder.string(), quote(name, 100),
+                    why, advice);
+  };
+  std::error_code ignored;
+  const size_t before = fs::absolute(folder, ignored).string().size() + 1;
+  const std::unordered_set<std::string_view> files(names.begin(), names.end());
+  for (const auto& name : names) {
+    if (before + name.size() >= PATH_MAX) fail(name, "the path is too long");
+    if (name.find('\0') != std::string::npos) fail(name, "it has a zero byte");
+    if (is_record_name(name.substr(0, name.find('/')))) {
+      fail(name, "the record of the incomplete folder has that name");
+    }
+    size_t begin = 0;
+    for (size_t end = name.find('/'); begin <= name.size(); end = name.find('/', begin)) {
+      const size_t stop = std::min(end, name.size());
+      if (stop - begin > NAME_MAX) fail(name, "the name is too long");
+      if (stop < name.size() && files.contains(std::string_view(name).substr(0, stop)))
+        fail(name, fmt::format("{} is a picture too", quote(name.substr(0, stop))));
+      begin = stop + 1;
+    }
+  }
 }
 
 }  // namespace nsvq

@@ -7,6 +7,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/files/sha256.h"
 
@@ -138,7 +139,7 @@ ShardRecord describe_shard(const fs::path& path) {
 
 std::optional<std::string> damage_of_shard(const fs::path& folder, const ShardRecord& record) {
   const auto path = folder / record.file;
-  if (!fs::exists(path)) return "is missing";
+  if (!path_exists(path)) return "is missing";
   const auto found = describe_shard(path);
   if (found.bytes != record.bytes) {
     return fmt::format("has {} bytes where {} were written", found.bytes, record.bytes);
@@ -163,6 +164,22 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
                     settings.grid_height, settings.grid_width);
   }
   return shard;
+}
+
+TokensInMemory read_all_tokens(const fs::path& folder, const TokenManifest& manifest) {
+  const auto& settings = manifest.settings;
+  TokensInMemory all;
+  all.class_names = settings.classes;
+  std::vector<torch::Tensor> parts = {
+      at::empty({0, settings.grid_height, settings.grid_width}, at::kInt)};
+  for (const auto& record : manifest.shards) {
+    const auto shard = read_checked_shard(folder, settings, record);
+    parts.push_back(shard.tokens.to(at::kInt));
+    all.classes.insert(all.classes.end(), shard.classes.begin(), shard.classes.end());
+    all.keys.insert(all.keys.end(), shard.keys.begin(), shard.keys.end());
+  }
+  all.tokens = at::cat(parts);
+  return all;
 }
 
 std::optional<std::string> damage_of_record(const TokenManifest& manifest,

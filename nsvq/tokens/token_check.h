@@ -22,6 +22,16 @@ std::optional<std::string> damage_of_shard(const std::filesystem::path& folder,
 TokenShard read_checked_shard(const std::filesystem::path& folder, const TokenSettings& settings,
                               const ShardRecord& record);
 
+/// All tokens of a folder in memory, in the order of its shards: a training set.
+struct TokensInMemory {
+  torch::Tensor tokens;  ///< [n, h, w] int32
+  std::vector<int64_t> classes;
+  std::vector<std::string> keys, class_names;
+};
+
+/// Reads the shards of a complete folder one by one, as read_checked_shard does.
+TokensInMemory read_all_tokens(const std::filesystem::path& folder, const TokenManifest& manifest);
+
 /// What is wrong with a record, without reading its shard: the folder has no shard of that number,
 /// or a different number of images belongs into it. nullopt if it is correct.
 std::optional<std::string> damage_of_record(const TokenManifest& manifest,

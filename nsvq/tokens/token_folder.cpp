@@ -25,7 +25,7 @@ void require_unused(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const auto name = entry.path().filename().string();
     const bool manifest_in_making = name.starts_with(fmt::format(".{}.tmp-", kTokenManifest));
-    if (name == kLockFile || manifest_in_making || fs::exists(folder / kTokenManifest)) continue;
+    if (name == kLockFile || manifest_in_making || path_exists(folder / kTokenManifest)) continue;
     throw UserError("{}: contains other files and no {}; choose another folder for --out",
                     folder.string(), kTokenManifest);
   }
@@ -51,12 +51,7 @@ std::vector<int64_t> order_of_work(int64_t shards, WorkPart part) {
 TokenFolder::TokenFolder(fs::path path, const TokenSettings& settings, const std::string& source,
                          WorkPart part, std::chrono::seconds claim_timeout)
     : path_(std::move(path)), claim_timeout_(claim_timeout) {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (means_no_room(error.value())) {
-    throw NoRoom("cannot create {}: {}", path_.string(), error.message());
-  }
-  if (error) throw UserError("cannot create {}: {}", path_.string(), error.message());
+  make_named_folder(path_);
   begin(settings, source);
   order_ = order_of_work(shards(), part);
   check_shards(begin_of_part(shards(), part.number, part.count) -
@@ -64,7 +59,7 @@ TokenFolder::TokenFolder(fs::path path, const TokenSettings& settings, const std
 }
 
 void TokenFolder::begin(const TokenSettings& settings, const std::string& source) {
-  if (!fs::exists(path_ / kTokenManifest)) {
+  if (!path_exists(path_ / kTokenManifest)) {
     require_unused(path_);
     manifest_ = {settings, source, false, {}};
     if (create_token_manifest(path_, manifest_)) return;
@@ -116,7 +111,7 @@ std::optional<std::string> TokenFolder::damage_of(int64_t number) const {
     return of_record ? of_record : damage_of_shard(path_, found);
   };
   try {
-    if (fs::exists(record)) return damage(read_shard_record(record));
+    if (path_exists(record)) return damage(read_shard_record(record));
   } catch (const UserError&) {
     return "has a damaged record";
   }

@@ -192,8 +192,8 @@ ShardRecord read_shard_record(const fs::path& path) { return read_named(path, sh
 
 TokenManifest read_token_manifest(const fs::path& folder) {
   const auto path = folder / kTokenManifest;
-  if (!fs::exists(folder)) throw UserError("{}: no such folder", folder.string());
-  if (!fs::exists(path)) {
+  if (!path_exists(folder)) throw UserError("{}: no such folder", folder.string());
+  if (!path_exists(path)) {
     throw UserError("{}: holds no {}; is it a folder of `nsvq tokenize`?", folder.string(),
                     kTokenManifest);
   }

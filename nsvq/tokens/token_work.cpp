@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/io/files/atomic_file.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/tokens/token_shard.h"
 
 namespace nsvq {
@@ -94,7 +95,7 @@ TokenManifest read_token_progress(const fs::path& folder) {
   std::vector<ShardRecord> records;
   for (const int64_t number : list_token_work(folder).recorded) {
     const auto path = shard_record_path(folder, number);
-    if (fs::exists(path)) records.push_back(read_shard_record(path));
+    if (path_exists(path)) records.push_back(read_shard_record(path));
   }
   auto manifest = read_token_manifest(folder);
   if (records.empty()) return manifest;

@@ -24,11 +24,12 @@ Adam::Adam(const Parameters& parameters, const OptimizerConfig& config,
     : config_(config),
       lr_factor_(at::ones({}, at::kDouble)),
       average_decay_(average ? average->decay() : 0) {
-  for (const auto& [name, tensor, lr_scale] : parameters) {
+  for (const auto& [name, tensor, lr_scale, eps] : parameters) {
     const auto like = tensor.detach();
     slots_.push_back({name, tensor, at::zeros_like(like), at::zeros_like(like),
                       at::zeros({}, like.options().dtype(at::kFloat)),
-                      average ? average->of(tensor) : torch::Tensor(), lr_scale});
+                      average ? average->of(tensor) : torch::Tensor(), lr_scale,
+                      eps > 0 ? eps : config.eps});
   }
   if (!slots_.empty()) lr_factor_ = lr_factor_.to(slots_[0].parameter.device());
 }
@@ -39,10 +40,12 @@ void Adam::set_lr_factor(double factor) {
   last_lr_factor_ = factor;
 }
 
-void Adam::step(const torch::Tensor& skip) {
+void Adam::step(const torch::Tensor& skipped) {
   const torch::NoGradGuard no_grad;
-  AdamTensors moving;
-  std::vector<torch::Tensor> still, averages_of_still;
+  auto skip = skipped;
+  if (held_.defined()) skip = skip.defined() ? skip.logical_or(held_) : held_;
+  std::map<double, AdamTensors> moving;  // by eps: a call has one
+  std::vector<torch::Tensor> gradients, still, averages_of_still;
   for (const auto& slot : slots_) {
     if (!slot.parameter.requires_grad() || !slot.parameter.grad().defined()) {
       if (!slot.average.defined()) continue;
@@ -50,27 +53,33 @@ void Adam::step(const torch::Tensor& skip) {
       averages_of_still.push_back(slot.average);
       continue;
     }
-    moving.parameters.push_back(slot.parameter);
-    moving.gradients.push_back(slot.parameter.grad());
-    moving.moments1.push_back(slot.moment1);
-    moving.moments2.push_back(slot.moment2);
-    moving.steps.push_back(slot.steps);
-    if (slot.average.defined()) moving.averages.push_back(slot.average);
-    moving.lr_scales.push_back(slot.lr_scale);
+    auto& tensors = moving[slot.eps];
+    tensors.parameters.push_back(slot.parameter);
+    tensors.gradients.push_back(slot.parameter.grad());
+    tensors.moments1.push_back(slot.moment1);
+    tensors.moments2.push_back(slot.moment2);
+    tensors.steps.push_back(slot.steps);
+    if (slot.average.defined()) tensors.averages.push_back(slot.average);
+    tensors.lr_scales.push_back(slot.lr_scale);
+    gradients.push_back(slot.parameter.grad());
   }
-  moving.lr_factor = lr_factor_;
-  moving.average_decay = average_decay_now_;
-  if (config_.clip_norm > 0 && !moving.gradients.empty()) {
-    moving.gradient_factor = clipping_factor(moving.gradients, config_.clip_norm);
+  torch::Tensor gradient_factor;
+  if (config_.clip_norm > 0 && !gradients.empty()) {
+    gradient_factor = clipping_factor(gradients, config_.clip_norm);
   }
-  adam_step(moving,
-            {.lr = config_.lr,
-             .beta1 = config_.beta1,
-             .beta2 = config_.beta2,
-             .eps = config_.eps,
-             .weight_decay = config_.weight_decay,
-             .average_decay = average_decay_},
-            skip);
+  for (auto& [eps, tensors] : moving) {
+    tensors.lr_factor = lr_factor_;
+    tensors.gradient_factor = gradient_factor;
+    tensors.average_decay = average_decay_now_;
+    adam_step(tensors,
+              {.lr = config_.lr,
+               .beta1 = config_.beta1,
+               .beta2 = config_.beta2,
+               .eps = eps,
+               .weight_decay = config_.weight_decay,
+               .average_decay = average_decay_},
+              skip);
+  }
   average_step(still, averages_of_still, average_decay_, skip);
 }
 

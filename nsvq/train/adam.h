@@ -23,6 +23,7 @@ class Adam {
     std::string name;
     torch::Tensor tensor;
     double lr_scale = 1;  ///< factor on the learning rate
+    double eps = 0;       ///< instead of the settings'; 0: theirs
   };
   using Parameters = std::vector<Parameter>;
 
@@ -40,6 +41,9 @@ class Adam {
   torch::Tensor lr() const { return (lr_factor_ * config_.lr).to(at::kFloat); }
   /// Changes nothing if `skip`, a boolean on the device or undefined, is true.
   void step(const torch::Tensor& skip = {});
+  /// Steps change nothing, as if skipped, where `held`, a boolean on the device, is true. Where it
+  /// is computed within a captured step, each replay computes it.
+  void hold_where(const torch::Tensor& held) { held_ = held; }
   /// Leaves all gradients undefined.
   void clear_gradients();
   /// Zeroes the moments of some rows of a parameter, [rows] of booleans: they were overwritten.
@@ -54,7 +58,7 @@ class Adam {
   struct Slot {
     std::string name;
     torch::Tensor parameter, moment1, moment2, steps, average;
-    double lr_scale;
+    double lr_scale, eps;
   };
   std::vector<Slot> slots_;
   OptimizerConfig config_;
@@ -62,6 +66,7 @@ class Adam {
   double last_lr_factor_ = 1;
   double average_decay_ = 0;
   torch::Tensor average_decay_now_;  ///< undefined: average_decay_
+  torch::Tensor held_;               ///< undefined: never
 };
 
 /// A module's parameters with the names that its files use.

@@ -22,8 +22,10 @@ double value_of(const std::map<std::string, double>& values, const std::string& 
 
 double Journal::epoch_mean(const std::string& name) const { return value_of(epoch_means(), name); }
 
-void Journal::record(const std::string& kind, const std::map<std::string, double>& values) {
-  run_.write([&](RunDirectory& folder) { folder.record(kind, position(), phase(), values); });
+void Journal::record(const std::string& kind, const std::map<std::string, double>& values,
+                     const std::map<std::string, std::vector<double>>& lists) {
+  run_.write(
+      [&](RunDirectory& folder) { folder.record(kind, position(), phase(), values, lists); });
 }
 
 void Journal::record_phase(const std::string& reason) {

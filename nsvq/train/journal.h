@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "nsvq/dist/group.h"
 #include "nsvq/train/run_observer.h"
@@ -27,8 +28,9 @@ class Journal {
   /// One of them; NaN if no step had it.
   double epoch_mean(const std::string& name) const;
 
-  /// A line of metrics.jsonl and points in TensorBoard.
-  void record(const std::string& kind, const std::map<std::string, double>& values);
+  /// A line of metrics.jsonl and points in TensorBoard; `lists` stand in the line alone.
+  void record(const std::string& kind, const std::map<std::string, double>& values,
+              const std::map<std::string, std::vector<double>>& lists = {});
   /// The present phase begins.
   void record_phase(const std::string& reason);
   void record_alarm(const std::string& sign, const std::string& reason);

@@ -112,6 +112,7 @@ void Loop::train_epoch(Progress& progress) {
     const Asked here{interrupted(), checkpoint_requested()};
     const auto asked = run_.group->size() == 1 ? here : steps_.asked_of_ranks();
     if (asked.to_stop) throw Interrupted();
+    run_.task.before_step(state);
     const auto batch = run_.batches.next();
     if (!batch) break;
     const auto plan = run_.task.plan(state);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nsvq/io/images/image.h"
-#include "nsvq/runs/state.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/train/step_runner.h"
 
 namespace nsvq {

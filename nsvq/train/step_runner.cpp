@@ -87,7 +87,7 @@ void StepRunner::run(const TensorBatch& batch, const StepPlan& plan, int64_t ste
     task_.step(given, under_way);
     finish_step();
   };
-  if (!graph_.replay(plan.kind, batch, work)) work(batch);
+  if (plan.extra_terms || !graph_.replay(plan.kind, batch, work)) work(batch);
   if (group_->size() > 1) answers_.emplace_back(asked_of_all_.clone());
   const int64_t samples = batch.front().size(0);
   step_meter_.add_samples(samples);

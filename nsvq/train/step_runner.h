@@ -31,9 +31,10 @@ using TensorBatch = std::vector<torch::Tensor>;
 struct StepPlan {
   std::string kind;  ///< steps of one kind run the same kernels, so they share one CUDA graph
   double share = 1;  ///< weight in [0, 1] of a ramped loss, such as the adversarial one
-  std::vector<double> lr_factors = {};      ///< on the optimizers' learning rates; empty: 1
-  bool adversarial = false;                 ///< a discriminator trains too
-  std::string phase = "train";              ///< of training, in every line of metrics.jsonl
+  std::vector<double> lr_factors = {};  ///< on the optimizers' learning rates; empty: 1
+  bool adversarial = false;             ///< a discriminator trains too
+  bool extra_terms = false;     ///< with losses that few steps have: eager, amid replays of others
+  std::string phase = "train";  ///< of training, in every line of metrics.jsonl
   std::string graphs_disabled_reason = {};  ///< why no CUDA graph can capture it; empty if one can
   bool syncs_host = false;                  ///< waits for the device anyway: checks cost nothing
 };

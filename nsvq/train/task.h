@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/runs/state.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/run_observer.h"
 #include "nsvq/train/step_runner.h"
@@ -32,6 +32,9 @@ class Task {
 
   /// Before the first step of a new run: what the model takes from data.
   virtual void initialise(Journal& /*journal*/) {}
+  /// Before each step of a run, ahead of its batch; twice where an epoch's batches end between. May
+  /// change the model by data, and then leaves the batches where `state` is.
+  virtual void before_step(const RunState& /*state*/) {}
   /// What happens around the steps, in the order of the calls. They live as long as the task, which
   /// may be one of them.
   virtual std::vector<RunObserver*> observers() { return {}; }

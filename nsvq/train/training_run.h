@@ -8,8 +8,8 @@
 #include "nsvq/dist/group.h"
 #include "nsvq/recipe/checkpoint.h"
 #include "nsvq/recipe/train.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/directory.h"
-#include "nsvq/runs/state.h"
 #include "nsvq/train/task.h"
 
 namespace nsvq {

@@ -41,7 +41,7 @@ double psnr_of_pairs(const fs::path& folder) {
     double error = 0;
     for (size_t i = 0; i < picture.pixels.size(); ++i) {
       if (i / half % 2 == 1) continue;
-      const double difference = double{picture.pixels[i]} - double{picture.pixels[i + half]};
+      const double difference = picture.pixels[i] - picture.pixels[i + half];
       error += difference * difference;
     }
     sum += 10 * std::log10(255.0 * 255.0 * static_cast<double>(picture.pixels.size() / 2) / error);

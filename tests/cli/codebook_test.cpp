@@ -4,6 +4,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/io/formats/safetensors.h"
+#include "nsvq/ops/code_statistics/spectrum.h"
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/train/tiny.h"
@@ -70,6 +71,28 @@ TEST_F(Codebook, SaysHowFarFromAFixedPointItIs) {
   };
   EXPECT_GT(distance_after("0"), 1e-3);
   EXPECT_LT(distance_after("500"), 1e-6);
+}
+
+TEST_F(Codebook, SaysInHowManyDirectionsVectorsAndCodesVary) {
+  const auto json = folder_ / "codes.json";
+  const auto result = kmeans({"--codes", "20", "--json", json.string()});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto said = read_json(json);
+  const double vectors = said.at("vectors_participation"), codes = said.at("codes_participation");
+  expect_contains(result.out,
+                  {fmt::format(", participation {:.2f} (codes {:.2f})\n", vectors, codes)});
+  const auto centres = read_safetensors(folder_ / "codes.safetensors").tensors.at("codebook");
+  EXPECT_NEAR(codes, participation_ratio(covariance_spectrum(centres)), 1e-6);
+  EXPECT_GE(vectors, 1);
+  EXPECT_LE(vectors, 8);
+  EXPECT_EQ(said.at("vectors_spectrum").size(), 8u);
+  EXPECT_EQ(said.at("codes_spectrum").size(), 8u);
+
+  const auto one = kmeans({"--codes", "1", "--force", "--json", json.string()});
+  ASSERT_EQ(one.code, 0) << one.error;
+  EXPECT_EQ(one.out.find("(codes"), std::string::npos) << one.out;
+  EXPECT_TRUE(read_json(json).at("codes_participation").is_null());
+  EXPECT_TRUE(read_json(json).at("codes_spectrum").empty());
 }
 
 TEST_F(Codebook, NamesOfFilesNeedNotBeText) {

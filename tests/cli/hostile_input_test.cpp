@@ -22,7 +22,10 @@ namespace {
 
 class HostileInput : public testing::Test {
  protected:
-  void SetUp() override { write_model_file(model_, tiny_config()); }
+  void SetUp() override {
+    write_model_file(model_, tiny_config());
+    write_text(recipe_, to_yaml(tiny_config()));
+  }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   Result tokenize(const std::string& data) {
@@ -38,7 +41,7 @@ class HostileInput : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::string model_ = path("model.safetensors");
+  std::string model_ = path("model.safetensors"), recipe_ = path("tiny.yaml");
   std::vector<std::byte> picture_ =
       encode_png(open_source("builtin:dead-leaves?size=16&count=1")->load(0));
 };
@@ -101,6 +104,102 @@ TEST_F(HostileInput, LongNamesAndEqualOnes) {
   ASSERT_EQ(detokenize("pictures").code, 0);
   for (const char* name : {"a.png", "a.png.png", "a.png.2.png"})
     EXPECT_TRUE(std::filesystem::exists(folder_ / "pictures" / name)) << name;
+}
+
+TEST_F(HostileInput, NamesThatNoFileCanHaveAreTheUsersError) {
+  const auto name = path(std::string(300, 'n')), data = path("photos");
+  write_file(folder_ / "photos/a.png", picture_);
+  const std::vector<std::vector<std::string>> commands = {
+      {"tokenize", model_, "--data", data, "--out", name},
+      {"tokenize", name, "--data", data, "--out", path("t")},
+      {"tokenize", model_, "--data", name, "--out", path("t")},
+      {"encode", model_, "--data", data, "--out", name},
+      {"reconstruct", model_, "--data", data, "--out", name},
+      {"reconstruct", model_, "--data", data, "--out", name + ".png"},
+      {"detokenize", model_, "--tokens", name, "--out", path("p")},
+      {"detokenize", model_, "--tokens", path("photos"), "--out", name},
+      {"tokens", "verify", name},
+      {"info", name},
+      {"runs", name},
+      {"report", name},
+      {"config", name},
+      {"train", name},
+      {"diffusion", "train", name},
+      {"diffusion", "config", name},
+      {"diffusion", "sample", name, "--out", path("s")},
+      {"diffusion", "eval", name, "--data", data},
+      {"diffusion", "export", name, "--out", path("d")},
+      {"eval", name, "--data", data},
+      {"eval", model_, "--data", name},
+      {"eval", model_, "--data", data, "--json", name + ".json"},
+      {"eval", model_, "--data", data, "--histogram", name + ".csv"},
+      {"eval", model_, "--data", data, "--per-image", name + ".csv"},
+      {"compare", model_, name, "--data", data},
+      {"compare", model_, model_, "--data", data, "--out", name + ".png"},
+      {"tokenize", model_, "--data", data, "--classes", name, "--out", path("t")},
+      {"bench", "step", name},
+      {"bench", "tokenize", name},
+      {"watch", name},
+      {"weights", "import", name, "--as", "vgg16"},
+      {"images", "index", "--data", name},
+      {"images", "statistics", "--data", data, "--out", name + ".npz"},
+      {"report", data, "--out", name + ".html"},
+      {"train", recipe_, "--run", name},
+      {"train", recipe_, "data.train=" + name, "--run", path("r")},
+      {"export", model_, "--out", name + "/x.safetensors"},
+      {"import", name, "--recipe", name, "--out", path("m")},
+      {"images", "compare", name, data},
+      {"images", "statistics", "--data", name, "--out", path("s.npz")},
+      {"reproduce", "table1", "--scale", "test", "--out", name}};
+  for (const auto& words : commands) {
+    SCOPED_TRACE(words[0] + " " + words[1].substr(0, 12));
+    expect_failure(run(words), 2, {"nnn"});
+  }
+}
+
+TEST_F(HostileInput, OutputThatCannotBeMadeIsTheUsersError) {
+  write_file(folder_ / "photos/a.png", picture_);
+  ASSERT_EQ(tokenize("photos").code, 0);
+  const auto data = path("photos");
+  for (const auto& out : {std::string("/proc/none"), path("model.safetensors/x")}) {
+    for (const auto* command : {"tokenize", "encode", "reconstruct"}) {
+      expect_failure(run({command, model_, "--data", data, "--out", out}), 2, {out});
+    }
+    const std::vector<std::vector<std::string>> commands = {
+        {"detokenize", model_, "--tokens", path("tokens"), "--out", out},
+        {"detokenize", model_, "--tokens", path("tokens"), "--out", out + ".tar"},
+        {"reconstruct", model_, "--data", data, "--out", out + ".png"},
+        {"compare", model_, model_, "--data", data, "--out", out + ".png"},
+        {"eval", model_, "--data", data, "--histogram", out + ".csv"},
+        {"eval", model_, "--data", data, "--per-image", out + ".csv"},
+        {"images", "compare", data, data, "--json", out + ".json"},
+        {"images", "statistics", "--data", data, "--out", out + ".npz"},
+        {"export", model_, "--out", out + ".safetensors"},
+        {"import", model_, "--recipe", "none", "--out", out},
+        {"report", data, "--out", out + ".html"},
+        {"diffusion", "sample", model_, "--out", out},
+        {"diffusion", "export", model_, "--out", out},
+        {"train", recipe_, "--run", out},
+        {"reproduce", "table1", "--scale", "test", "--out", out}};
+    for (const auto& words : commands) {
+      SCOPED_TRACE(words[0] + " " + words[1]);
+      expect_failure(run(words), 2, {});
+    }
+  }
+}
+
+TEST_F(HostileInput, ImagesThatAreReadAreNotReplaced) {
+  const auto photos = path("photos"), photo = path("photos/a.png");
+  write_file(photo, picture_);
+  const std::vector<std::vector<std::string>> commands = {
+      {"reconstruct", model_, "--data", photos},
+      {"reconstruct", model_, "--data", photos, "--fit", "pad"},
+      {"compare", model_, model_, "--data", photos}};
+  for (auto words : commands) {
+    words.insert(words.end(), {"--out", photo, "--force"});
+    expect_failure(run(words), 2, {"--out " + photo, "is among the images of --data"});
+  }
+  EXPECT_EQ(read_file(photo), picture_);
 }
 
 TEST_F(HostileInput, DeepJsonIsOneLine) {

@@ -57,7 +57,7 @@ TEST(Info, ShowsARunsModelFiguresAndSettings) {
   const auto checkpoint = list_checkpoints(run_folder).back();
   write_text(checkpoint / "state.json", "damaged");
   EXPECT_EQ(run({"info", run_folder}).code, 0);
-  EXPECT_EQ(run({"eval", run_folder, "--data", "builtin:dead-leaves?size=16&count=3"}).code, 0);
+  EXPECT_EQ(run({"eval", run_folder, "--data", tiny_config().data.val.text()}).code, 0);
 }
 
 TEST(Info, ShowsClassesOfTokensAndSingleShards) {

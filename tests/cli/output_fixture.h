@@ -17,7 +17,7 @@ class OutputTest : public testing::Test {
 
   TemporaryFolder folder_;
   std::string model_ = folder_ / "model.safetensors";
-  std::string data_ = "builtin:dead-leaves?size=16&count=3";
+  std::string data_ = "builtin:dead-leaves?size=16&count=3&seed=1";
 };
 
 }  // namespace nsvq

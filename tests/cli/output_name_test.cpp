@@ -51,6 +51,30 @@ TEST(OutputFiles, ForceReplacesNothingThatTheOptionDoesNotWrite) {
   EXPECT_EQ(read_text(model), "weights");
 }
 
+TEST(OutputFiles, ForceReplacesNoImageThatIsRead) {
+  const TemporaryFolder folder;
+  const std::string photos = folder / "photos", photo = folder / "photos/below/a.png";
+  write_text(photo, "mine");
+  write_text(folder / "photos/figures.json", "{}");
+  const auto list = photo + "," + photo;
+  for (const auto& input : {photos, photos + "/", photo, list, photos + "/below/?.png"}) {
+    expect_contains(refusal({{"--out", photo}}, true, {{"--data", input}}), {"--data"});
+  }
+  const std::string link = folder / "photos/link.png", other = folder / "other";
+  write_text(folder / "mine.png", "mine");
+  fs::create_symlink(folder / "mine.png", link);
+  fs::create_directory_symlink(photos, other);
+  for (const auto& name : {link, other + "/below/a.png", photos + "/below/../link.png"}) {
+    expect_contains(refusal({{"--out", name}}, true, {{"--data", photos}}), {"--data"});
+  }
+  expect_contains(refusal({{"--out", photo}}, true, {{"--data", other}}), {"--data"});
+  EXPECT_EQ(refusal({{"--out", folder / "mine.png"}}, true, {{"--data", other + "/below"}}), "");
+  EXPECT_EQ(refusal({{"--out", photos + "/grid.png"}}, true, {{"--data", photos}}), "") << "new";
+  EXPECT_EQ(refusal({{"--json", photos + "/figures.json"}}, true, {{"--data", photos}}), "");
+  EXPECT_EQ(refusal({{"--out", photo}}, true, {{"--data", "builtin:dead-leaves"}}), "");
+  EXPECT_EQ(refusal({{"--out", photo}}, true, {{"--data", folder / "elsewhere"}}), "");
+}
+
 TEST(OutputFiles, NoTwoNamesAreOneFile) {
   const TemporaryFolder folder;
   const std::string file = folder / "a", again = folder / "." / "a", link = folder / "link";
@@ -69,7 +93,11 @@ TEST(OutputFiles, FoldersOfAFileAreProbedAndNotLeftBehind) {
   EXPECT_FALSE(fs::exists(folder / "a"));
   write_text(folder / "file", "mine");
   expect_contains(refusal({{"--out", folder / "file/x/c.json"}}), {"file is not a folder"});
-  EXPECT_THROW(check_output_files({{"--out", "/proc/none"}}, false), RunError);
+  expect_contains(refusal({{"--out", "/proc/none"}}), {"--out: cannot write /proc/none: "});
+  expect_contains(refusal({{"--out", "/proc/none/x"}}), {"--out: cannot create folder /proc/none"});
+  const auto name = std::string(300, 'n');
+  expect_contains(refusal({{"--out", folder / name}}), {name + ": File name too long"});
+  expect_contains(refusal({{"--out", folder / name / "x.json"}}), {"File name too long"});
 }
 
 TEST(OutputFolder, IsNoFileNorStandardOutput) {
@@ -78,6 +106,9 @@ TEST(OutputFolder, IsNoFileNorStandardOutput) {
   EXPECT_THROW(check_output_folder(folder / "file"), UserError);
   EXPECT_THROW(check_output_folder(folder / "file/below"), UserError);
   EXPECT_THROW(check_output_folder("-"), UserError);
+  EXPECT_THROW(check_output_folder("/proc/none"), UserError);
+  EXPECT_THROW(check_output_folder(folder / std::string(300, 'n')), UserError);
+  EXPECT_THROW(check_output_folder(folder / "new" / std::string(300, 'n')), UserError);
   for (const auto* name : {"new", "deep/new/", "rate-0.5", "x.zip"}) {
     check_output_folder(folder / name);
     EXPECT_FALSE(fs::exists(folder / name));
@@ -160,6 +191,11 @@ TEST_F(OutputName, TheImagesOfTokensAreNoTarToReplace) {
   ASSERT_EQ(run({"tokenize", model_, "--data", made, "--out", folder_ / "again"}).code, 0);
   expect_failure(
       run({"detokenize", model_, "--tokens", folder_ / "again", "--force", "--out", made}), 2,
+      {"the images of --tokens", made});
+  const std::string any = folder_ / "m?de.tar";
+  ASSERT_EQ(run({"tokenize", model_, "--data", any, "--out", folder_ / "third"}).code, 0);
+  expect_failure(
+      run({"detokenize", model_, "--tokens", folder_ / "third", "--force", "--out", made}), 2,
       {"the images of --tokens", made});
 }
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
 #include "tests/cli/output_fixture.h"

@@ -14,6 +14,7 @@
 #include "tests/cli/model_file.h"
 #include "tests/cli/run.h"
 #include "tests/data/piped_tars.h"
+#include "tests/environment.h"
 #include "tests/held_pipe.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
@@ -69,7 +70,8 @@ TEST_F(Pipe, GivesTheTokensAndFiguresOfTheTars) {
     EXPECT_EQ(read_text(folder("a/" + shard.file)), read_text(folder("b/" + shard.file)));
   }
   const auto figures = [&](const std::string& data) {
-    const auto out = run({"eval", model_, "--data", data, "--device", "cpu"}).out;
+    const auto out =
+        run({"eval", model_, "--data", data, "--on-training-images", "--device", "cpu"}).out;
     return out.substr(out.find('\n'));  // the first line names the data
   };
   EXPECT_EQ(figures(pipe_), figures(tar_));
@@ -147,6 +149,21 @@ TEST_F(Pipe, NoProcessIsLeftAfterTrainingIsStopped) {
   const int status = program.wait();
   pipe.await_end();
   EXPECT_TRUE(WIFEXITED(status) || WIFSIGNALED(status));
+}
+
+TEST_F(Pipe, IndexNamesTheVariableThatIsRead) {
+  EXPECT_EQ(run({"images", "index", pipe_}).error.find("NSVQ_INDEX_CACHE"), std::string::npos);
+  const Environment ignored("NSVQ_INDEX_CACHE", folder("lists"));
+  const auto result = run({"images", "index", "--again", "--data", pipe_});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.error, {"NSVQ_INDEX_CACHE is not read", "XDG_CACHE_HOME"});
+  EXPECT_FALSE(fs::exists(folder("lists")));
+}
+
+TEST(ImagesIndex, SaysWhereThereIsNothingToList) {
+  const auto result = run({"images", "index", "--data", "builtin:dead-leaves?size=16&count=3"});
+  EXPECT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"3 images; nothing was written", "pipe:"});
 }
 
 }  // namespace

@@ -45,15 +45,17 @@ class Watch : public ::testing::Test {
   }
 
   /// The whole answer to a request.
-  std::string ask(const std::string& path, const std::string& host = "127.0.0.1") const {
+  std::string ask(const std::string& path, const std::string& host = "127.0.0.1",
+                  const std::string& method = "GET") const {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port_));
     ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
     EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const auto request = "GET " + path + " HTTP/1.1\r\nHost: " + host +
-                         "\r\nAccept-Encoding: gzip, br\r\nConnection: close\r\n\r\n";
+    const auto request =
+        method + " " + path + " HTTP/1.1\r\nHost: " + host +
+        "\r\nContent-Length: 0\r\nAccept-Encoding: gzip, br\r\nConnection: close\r\n\r\n";
     EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     std::string answer;
@@ -103,6 +105,16 @@ TEST_F(Watch, NothingElseIsServed) {
     EXPECT_EQ(status(answer), 404) << path;
     EXPECT_EQ(answer.find("secret\n"), answer.npos) << path;
   }
+}
+
+TEST_F(Watch, OnlyReadsAreAnswered) {
+  for (const auto* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
+    const auto answer = ask("/runs", "127.0.0.1", method);
+    EXPECT_EQ(status(answer), 405) << method;
+    expect_contains(answer, {"Allow: GET", "only GET is answered\n"});
+  }
+  expect_contains(ask("/nothing"), {"nothing is served there\n"});
+  EXPECT_EQ(status(ask("/runs", "evil.example", "POST")), 403);
 }
 
 TEST_F(Watch, AnswersByItsOwnNamesOnly) {

@@ -4,7 +4,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/diffusion/cache_latents.h"
-#include "nsvq/diffusion/labelled_images.h"
+#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/runs/layout/layout.h"

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "nsvq/core/device.h"
+#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/diffusion_model.h"
-#include "nsvq/diffusion/labelled_images.h"
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/runs/layout/layout.h"

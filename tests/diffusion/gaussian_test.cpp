@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "nsvq/diffusion/sample_latents.h"
+#include "nsvq/diffusion/latent_sampler.h"
 
 namespace nsvq {
 namespace {

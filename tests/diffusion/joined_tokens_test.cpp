@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/latent_space.h"
-#include "nsvq/diffusion/resident_batches.h"
 
 namespace nsvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "nsvq/diffusion/labelled_images.h"
+#include "nsvq/diffusion/diffusion_batches.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "nsvq/diffusion/prediction.h"
-#include "nsvq/diffusion/weighting.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

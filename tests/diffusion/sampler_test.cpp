@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "nsvq/diffusion/sample_latents.h"
+#include "nsvq/diffusion/latent_sampler.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/dist/launch.h"
+#include "nsvq/dist/group.h"
 
 #include <gtest/gtest.h>
 

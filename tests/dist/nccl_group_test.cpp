@@ -1,6 +1,6 @@
 // NCCL needs a GPU for each rank, so these are of one rank: its collectives run and change nothing.
 
-#include "nsvq/dist/nccl_group.h"
+#include "nsvq/dist/group.h"
 
 #include <gtest/gtest.h>
 

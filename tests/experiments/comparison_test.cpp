@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 
-#include "nsvq/experiments/spec/seed_statistics.h"
 #include "tests/error_of.h"
 
 namespace nsvq {

@@ -8,7 +8,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan/make_plan.h"
-#include "nsvq/experiments/plan/settings_layers.h"
+#include "nsvq/experiments/plan/run_settings.h"
 #include "nsvq/io/files/file.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

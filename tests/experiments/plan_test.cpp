@@ -12,7 +12,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/nn/features/resnet50.h"
-#include "nsvq/runs/state.h"
+#include "nsvq/runs/checkpoint.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/experiments/small_experiment.h"

@@ -7,8 +7,8 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/experiments/plan/make_plan.h"
+#include "nsvq/nn/features/lpips_nets.h"
 #include "nsvq/nn/features/resnet50.h"
-#include "nsvq/nn/features/vgg16.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"

@@ -92,6 +92,30 @@ TEST(File, MakesMissingFolders) {
   EXPECT_EQ(read_text(folder / "d/e.jsonl"), "{}\n");
 }
 
+TEST(File, FoldersThatTheUserNames) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(make_named_folder(folder / "a/b"));
+  EXPECT_FALSE(make_named_folder(folder / "a/b")) << "not new";
+  write_text(folder / "file", "text");
+  for (const auto& name : {std::string("file/below"), std::string(300, 'n')}) {
+    const auto text = "cannot create folder " + (folder / name).string();
+    EXPECT_TRUE(holds(message_of<UserError>([&] { make_named_folder(folder / name); }), text));
+    EXPECT_TRUE(holds(message_of<RunError>([&] { make_folders(folder / name); }), text));
+  }
+}
+
+TEST(File, NamesThatCannotBeLookedUp) {
+  TemporaryFolder folder;
+  write_text(folder / "file", "text");
+  fs::create_symlink(folder / "none", folder / "dangling");
+  EXPECT_TRUE(path_exists(folder / "file") && path_exists(folder.path()));
+  for (const auto* name : {"none", "dangling", "file/below"}) {
+    EXPECT_FALSE(path_exists(folder / name)) << name;
+  }
+  const auto name = std::string(300, 'n');
+  EXPECT_TRUE(holds(message_of<UserError>([&] { path_exists(folder / name); }), "name too long"));
+}
+
 TEST(File, ReadsFilesWithoutASize) { EXPECT_FALSE(read_text("/proc/self/status").empty()); }
 
 TEST(File, OnlyAStreamWaitsForAPipe) {

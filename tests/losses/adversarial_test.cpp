@@ -1,6 +1,7 @@
 #include "nsvq/losses/adversarial.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <limits>
@@ -142,7 +143,8 @@ TEST(Lecam, UpdateLeavesNoGraph) {
 TEST(AdaptiveWeight, IsTheRatioOfTheNormsWithinBounds) {
   const auto last = at::tensor({3.0, 4.0}, at::kDouble).requires_grad_();
   const auto weight = [&](double reconstruction, double adversarial, double most = 1e4) {
-    return adaptive_weight(reconstruction * last.norm(), adversarial * last.norm(), last, most)
+    return adaptive_weight(reconstruction * last.norm(), adversarial * last.norm(), last,
+                           {.most = most})
         .item<double>();
   };
   EXPECT_NEAR(weight(3, 2), 3 / 2.0001, 1e-12);
@@ -150,7 +152,103 @@ TEST(AdaptiveWeight, IsTheRatioOfTheNormsWithinBounds) {
   EXPECT_EQ(weight(0, 2), 0);
   EXPECT_EQ(weight(3, 2, 1), 1);
   EXPECT_EQ(weight(5, 0), 1e4);
+  const auto bounded = adaptive_weight(last.norm(), last.norm() * 1e6, last, {.least = 0.25});
+  EXPECT_EQ(bounded.item<double>(), 0.25);
   EXPECT_TRUE(std::isnan(weight(std::nan(""), 1)));
+}
+
+/// Logits sum_c w_c x_c^2: dm/dx = 2 w x / pixels, half its squared norm 2 w^2 x^2 / pixels^2.
+TEST(R1, ValueAndGradientByHand) {
+  torch::manual_seed(4);
+  const auto images = at::rand({3, 3, 4, 5}, at::kDouble).requires_grad_();
+  const auto weights = at::rand({1, 3, 1, 1}, at::kDouble).requires_grad_();
+  const auto logits = (weights * images.square()).sum(1, /*keepdim=*/true);
+  const auto squares = images.detach().square().sum({0, 2, 3}, /*keepdim=*/true) / (3 * 400.0);
+  for (const auto& scale : {torch::Tensor(), at::full({}, 65536.0, at::kDouble)}) {
+    const auto penalty = r1_penalty(images, logits, scale);
+    EXPECT_NEAR(penalty.item<double>(), (2 * weights.square() * squares).sum().item<double>(),
+                1e-12);
+    const auto gradient = torch::autograd::grad({penalty}, {weights}, {}, true)[0];
+    EXPECT_TRUE(at::allclose(gradient, 4 * weights * squares, 1e-9, 1e-12)) << gradient;
+  }
+  EXPECT_FALSE(images.grad().defined());
+}
+
+/// By differences of the logits and of the penalty, through the convolutions and batch norms.
+TEST(R1, OfADiscriminatorIsThatOfDifferences) {
+  torch::manual_seed(5);
+  DiscriminatorConfig config;
+  config.layers = 1;
+  config.width = 4;
+  Discriminator discriminator(config);
+  discriminator->to(at::kDouble);
+  const auto images = at::rand({2, 3, 6, 7}, at::kDouble);
+  const double step = 1e-6;
+  const auto penalty = [&] {
+    const auto leaf = images.detach().clone().requires_grad_();
+    return r1_penalty(leaf, discriminator->forward(leaf));
+  };
+  const auto logit_sum = [&](const torch::Tensor& at) {
+    const torch::NoGradGuard no_grad;
+    return discriminator->forward(at).mean({1, 2, 3}).sum().item<double>();
+  };
+  double squares = 0;
+  for (int64_t i = 0; i < images.numel(); ++i) {
+    auto more = images.clone(), less = images.clone();
+    more.view(-1)[i] += step;
+    less.view(-1)[i] -= step;
+    squares += std::pow((logit_sum(more) - logit_sum(less)) / (2 * step), 2);
+  }
+  const double expected = squares / 2 / 2;  // half the mean over two images
+  EXPECT_GT(expected, 0);
+  EXPECT_NEAR(penalty().item<double>(), expected, 1e-6 * expected);
+
+  penalty().backward();
+  for (const auto& item : discriminator->named_parameters()) {
+    auto& parameter = item.value();
+    if (!parameter.grad().defined()) continue;
+    const auto direction = at::randn_like(parameter);
+    const auto moved = [&](double by) {
+      const torch::NoGradGuard no_grad;
+      parameter.add_(direction, by);
+    };
+    moved(step);
+    const double high = penalty().item<double>();
+    moved(-2 * step);
+    const double low = penalty().item<double>();
+    moved(step);
+    const double found = (parameter.grad() * direction).sum().item<double>();
+    EXPECT_NEAR(found, (high - low) / (2 * step), 1e-4 * std::abs(found) + 1e-8) << item.key();
+  }
+  EXPECT_GT(discriminator->named_parameters()["main.0.weight"].grad().norm().item<double>(), 0);
+}
+
+std::string error_of(const AdversarialConfig& config) {
+  try {
+    check_adversarial(config);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Adversarial, SettingsThatContradictEachOtherAreRefused) {
+  EXPECT_EQ(error_of({}), "");
+  AdversarialConfig config;
+  config.augment = {"flip", "shift", "flip"};
+  EXPECT_EQ(error_of(config), "adversarial.augment names flip twice");
+  config.augment = {"none", "flip"};
+  EXPECT_NE(error_of(config).find("adversarial.augment names none"), std::string::npos);
+  config.augment = {"flip", "colour", "shift", "cutout"};
+  EXPECT_EQ(error_of(config), "");
+  config.least_ratio = 2;
+  config.most_ratio = 1;
+  EXPECT_EQ(error_of(config), "adversarial.least_ratio is 2, above adversarial.most_ratio 1");
+  config.least_ratio = 1;
+  config.target_hinge = 0.5;
+  EXPECT_EQ(error_of(config), "");
+  config.discriminator_loss = "vanilla";
+  EXPECT_NE(error_of(config).find("adversarial.target_hinge is 0.5"), std::string::npos);
 }
 
 /// Discriminator in training mode with images of odd sizes.

@@ -10,7 +10,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/conventions.h"
-#include "nsvq/metrics/frechet_metric.h"
+#include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/usage.h"
 #include "tests/weights_store.h"

@@ -1,4 +1,4 @@
-#include "nsvq/nn/blocks.h"
+#include "nsvq/nn/autoencoder.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -56,7 +56,7 @@ TEST(Layers, WhatIsToBeAddedIsAddedByTheNorm) {
       EXPECT_TRUE(at::allclose(output, expected, 1e-5, 1e-6));
     }
   }
-  // Of two types the sum is what PyTorch makes of them.
+  // The sum of two types is what PyTorch makes of them.
   const auto mixed = Residual{cl(x), cl(h).to(at::kBFloat16)};
   EXPECT_TRUE(at::equal(add_and_normalise(*norm, mixed, Activation::silu).sum, mixed.sum()));
 }

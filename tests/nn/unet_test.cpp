@@ -11,7 +11,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/named_tensors.h"
-#include "nsvq/nn/time_embedding.h"
 #include "tests/error_of.h"
 #include "tests/nn/golden.h"
 

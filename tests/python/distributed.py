@@ -59,7 +59,7 @@ def test_faults_end_all_and_the_run_goes_on(folder):
 def test_an_evaluation_ends_with_a_lost_rank(folder):
     run = Path(folder) / "run"
     subprocess.run(train_words(run, train__batch_size=8, train__epochs=1), check=True, capture_output=True)
-    words = [NSVQ, "eval", str(run), "--data", "builtin:dead-leaves?size=32&count=100000", "--device", "cpu", "--timeout", "5"]
+    words = [NSVQ, "eval", str(run), "--data", "builtin:dead-leaves?size=32&count=100000&seed=1", "--device", "cpu", "--timeout", "5"]
     ranks = Ranks(2, words, folder)
     wait_for(lambda: connections(ranks.processes[0].pid) and connections(ranks.processes[1].pid), "connections")
     time.sleep(1)

@@ -1,4 +1,4 @@
-"""Loads an exported diffusion model and its tokenizer into the plain PyTorch modules.
+"""Runs docs/examples/sample_latents.py: an exported diffusion model and its tokenizer load into the PyTorch modules.
 
 Run by ctest: run.sh load_diffusion.py NSVQ, the program.
 """
@@ -72,10 +72,10 @@ def main(nsvq):
         run("diffusion", "train", "diffusion.yaml", "diffusion.tokenizer=tokenizer", "--run", "run")
         run("diffusion", "export", "run", "--out", "model")
 
-        blocks = (ROOT / "docs" / "generation.md").read_text().split("```python\n")[1:]
-        assert len(blocks) == 1, "the block that loads an export"
+        example = (ROOT / "docs" / "examples" / "sample_latents.py").read_text()
+        assert example.count('"tests/nn/golden"') == 1
         names = {}
-        block = blocks[0].split("```")[0].replace('"tests/nn/golden"', repr(str(GOLDEN)))
+        block = example.replace('"tests/nn/golden"', repr(str(GOLDEN)))
         os.chdir(folder)
         exec(block, names)
         steps_lead_back(block, folder / "model/config.json")

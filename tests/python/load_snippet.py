@@ -1,8 +1,9 @@
-"""Runs the Python of docs/runs.md: a model in PyTorch gives nsvq's tokens and picture, and its sha256 is as described.
+"""Runs docs/examples/load_model.py: a model in PyTorch gives nsvq's tokens and picture, and its sha256 is as described.
 
 Run by ctest: run.sh load_snippet.py NSVQ, the program.
 """
 
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 
 import numpy as np
 from PIL import Image
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
 try:
@@ -30,12 +32,19 @@ train: {epochs: 2, batch_size: 8, precision: fp32}
 """
 
 
-def snippet(holding):
-    """The block of Python in docs/runs.md that holds a text."""
-    blocks = (ROOT / "docs" / "runs.md").read_text().split("```python\n")[1:]
-    found = [block.split("```")[0] for block in blocks if holding in block.split("```")[0]]
-    assert len(found) == 1, f"{len(found)} blocks hold {holding}"
-    return found[0]
+def contents_sha256(path):
+    """The sha256 of a model file's contents, and the one that its metadata hold (docs/runs.md)."""
+    tensors = load_file(path)
+    with safe_open(path, "np") as file:
+        metadata = file.metadata()
+        dtype = {name: file.get_slice(name).get_dtype() for name in tensors}  # "F32"
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        shape = ",".join(map(str, tensors[name].shape))
+        digest.update(f"{name}\0{dtype[name]}\0{shape}\0".encode() + tensors[name].tobytes())
+    stored = metadata.pop("nsvq.contents_sha256")
+    digest.update("".join(f"{key}\0{metadata[key]}\0" for key in sorted(metadata)).encode())
+    return digest.hexdigest(), stored
 
 
 def check(nsvq, colors):
@@ -52,7 +61,9 @@ def check(nsvq, colors):
         run("reconstruct", "run", "--data", "photo.png", "--out", "pictures")
 
         names = {}
-        exec(snippet("Autoencoder").replace('"tests/nn/golden"', repr(str(ROOT / "tests" / "nn" / "golden"))), names)
+        example = (ROOT / "docs" / "examples" / "load_model.py").read_text()
+        assert example.count('"tests/nn/golden"') == 1
+        exec(example.replace('"tests/nn/golden"', repr(str(ROOT / "tests" / "nn" / "golden"))), names)
         ours = load_file("tokens/tokens-00000.safetensors")["tokens"].astype(int)
         theirs = names["tokens"].numpy()
         assert ours.shape == theirs.shape and len(np.unique(theirs)) > 1
@@ -63,7 +74,8 @@ def check(nsvq, colors):
         print(f"largest difference {difference.max()} of 255")
         assert (difference <= 1).mean() > 0.9
 
-        exec(snippet("nsvq.contents_sha256"), {"path": "model.safetensors"})
+        computed, stored = contents_sha256("model.safetensors")
+        assert computed == stored
         os.chdir(ROOT)
 
 

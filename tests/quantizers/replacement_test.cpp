@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nsvq/core/device.h"
 
 namespace nsvq {
@@ -44,6 +46,21 @@ TEST(Replacement, DeadCodesBecomeCopiesOfActiveOnes) {
     EXPECT_GT(noise, 0);
     EXPECT_LT(noise, 0.006);
   }
+}
+
+TEST(Replacement, OnTheGpuRelativeNoiseHasTheSameSize) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const int64_t codes = 301;
+  const auto usage = at::arange(codes, at::kLong).remainder(3);
+  ReplacementConfig config;
+  config.of<CopyReplacementConfig>() = {.sigma_relative = 0.001, .source = "most_used"};
+  auto on_cpu = rows_numbered(codes), on_gpu = on_cpu.cuda();
+  const auto rows = replace_dead_codes(on_cpu, usage, config, 5);
+  replace_dead_codes(on_gpu, usage.cuda(), config, 5);
+  const auto deviation = [&](const torch::Tensor& codebook) {
+    return codebook.cpu().index_select(0, rows).std(0).mean().item<double>();
+  };
+  EXPECT_NEAR(deviation(on_gpu), deviation(on_cpu), 0.2 * deviation(on_cpu));
 }
 
 TEST(Replacement, OnTheGpuCopiesTheSameCodesWithNoiseOfTheSameSize) {
@@ -92,6 +109,42 @@ TEST(Replacement, MostUsedIsTheOtherSource) {
   config.of<CopyReplacementConfig>() = {.sigma = 0, .source = "most_used"};
   replace_dead_codes(codebook, at::tensor({2, 0, 9, 0}, at::kLong), config, 1);
   EXPECT_TRUE(at::equal(origins(codebook), at::tensor({0, 2, 2, 2}, at::kLong)));
+}
+
+/// Deviation of what was added to copies of the only code that may be copied, and the codes' scale.
+double noise_of_copies(double sigma, double sigma_relative, double scale) {
+  ReplacementConfig config;
+  config.of<CopyReplacementConfig>() = {
+      .sigma = sigma, .sigma_relative = sigma_relative, .source = "most_used"};
+  const int64_t codes = 4000;
+  auto codebook = at::zeros({codes, 3});
+  codebook[0].fill_(3 * scale);
+  codebook[1].fill_(-scale);
+  codebook[2].fill_(1e6);  // of no use: it is not chosen
+  auto usage = at::zeros({codes}, at::kLong);
+  usage[0] = 1;
+  usage[1] = 3;
+  replace_dead_codes(codebook, usage, config, 1);
+  return (codebook.slice(0, 2) + scale).std().item<double>();
+}
+
+// Numbers of the active codes, by usage: 3 with a share of 1/4, -1 with 3/4, so a mean of 0 and a
+// variance of 3.
+TEST(Replacement, NoiseMayBeAShareOfTheSpreadOfActiveCodes) {
+  for (const double scale : {1e-3, 1.0, 50.0}) {
+    const double expected = 0.1 * std::sqrt(3.0) * scale;
+    EXPECT_NEAR(noise_of_copies(0, 0.1, scale), expected, 0.03 * expected);
+  }
+  EXPECT_NEAR(noise_of_copies(0.5, 0.1, 1), 0.5, 0.015) << "replacement.sigma is the least";
+  EXPECT_EQ(noise_of_copies(0.5, 0, 7), noise_of_copies(0.5, 1e-9, 7)) << "0: sigma alone";
+}
+
+TEST(Replacement, OneActiveCodeHasNoSpread) {
+  ReplacementConfig config;
+  config.of<CopyReplacementConfig>() = {.sigma = 0, .sigma_relative = 1};
+  auto codebook = rows_numbered(3);
+  replace_dead_codes(codebook, at::tensor({0, 4, 0}, at::kLong), config, 1);
+  EXPECT_TRUE(at::equal(codebook, rows_numbered(3)[1].expand({3, 3})));
 }
 
 TEST(Replacement, ThresholdDecidesWhatIsDead) {

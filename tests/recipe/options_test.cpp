@@ -73,7 +73,7 @@ TEST(Options, EveryFieldHasOneRow) {
   // A section that members add to counts its base class as a field.
   constexpr size_t kBases = 3;
   constexpr size_t kFields =
-      total_fields<RunConfig, DataConfig, ModelConfig, QuantizerConfig, LossConfig,
+      total_fields<RunConfig, DataConfig, Split, ModelConfig, QuantizerConfig, LossConfig,
                    AdversarialConfig, DiscriminatorConfig, OptimizerConfig, ReplacementConfig,
                    ScheduleConfig, TrainConfig, DistConfig, DriftConfig, AlarmConfig,
                    CheckpointConfig, LrScaleConfig, LrScheduleConfig, LrScheduleConfig>() -
@@ -204,6 +204,10 @@ TEST(Check, ContradictionsAreExplained) {
   has("schedule.freeze=epoch", "schedule.freeze_epoch must");
   has("schedule.phases=[stage1, stage1]", "names stage1 twice");
   has("loss.l1=0", "loss.l1 and loss.l2 are both 0");
+  EXPECT_NE(error_of([] {
+              load_config("", {"drift.ste_gap=true", "drift.images=0"});
+            }).find("drift.ste_gap is true, so drift.images must say"),
+            std::string::npos);
   EXPECT_NO_THROW(load_config("", {"schedule.freeze=never"}));
   EXPECT_NE(error_of([] {
               load_config("", {"optimizer.schedule.shape=cosine", "optimizer.schedule.steps=10",
@@ -293,7 +297,8 @@ TEST(Differences, OnlyWhatMakesAnotherRunCounts) {
 }
 
 TEST(Options, NumbersThatFp32DoesNotHoldAreRefused) {
-  for (const std::string setting : {"quantizer.tau=1e-300", "optimizer.clip_norm=1e300"}) {
+  for (const std::string setting :
+       {"quantizer.tau=1e-300", "optimizer.clip_norm=1e300", "optimizer.eps_quantizer=1e-60"}) {
     const auto key = setting.substr(0, setting.find('='));
     EXPECT_NE(error_of([&] { load_config("", {setting}); }).find(key), std::string::npos);
   }

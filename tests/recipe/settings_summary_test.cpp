@@ -47,6 +47,8 @@ TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
   config = load_config("", {"quantizer.type=none", "optimizer.scale.quantizer=10"});
   EXPECT_EQ(line_of("optimizer.scale.quantizer", config),
             "  optimizer.scale.quantizer: 10  (quantizer.type is none)");
+  config = load_config("", {"quantizer.type=none", "drift.ste_gap=true"});
+  EXPECT_EQ(line_of("drift.ste_gap", config), "  drift.ste_gap: true  (quantizer.type is none)");
   config = load_config("", {"quantizer.tau=0.5"});
   EXPECT_EQ(line_of("quantizer.tau", config), "  quantizer.tau: 0.5");
 }
@@ -82,15 +84,26 @@ TEST(SettingsSummary, SaysWhichSettingsAnotherOneLeavesUnused) {
   const std::vector<std::vector<std::string>> cases = {
       {"adversarial.schedule.warmup_steps", "5", "adversarial.weight=1", "shape is same"},
       {"adversarial.most_ratio", "2", "adversarial.weight=1", "adversarial.adaptive is false"},
+      {"adversarial.r1_every", "4", "adversarial.weight=1", "adversarial.r1 is 0"},
       {"optimizer.schedule.final_share", "0.5", "seed=0", "shape is constant"},
       {"optimizer.scale.discriminator", "5", "adversarial.weight=0", "no discriminator"},
       {"quantizer.init_scale", "3", "quantizer.init=data", "quantizer.init is data"},
       {"schedule.patience", "77", "schedule.freeze=never", "schedule.freeze is never"},
+      {"quantizer.kernel", "gaussian", "quantizer.alpha=0", "quantizer.alpha is 0"},
+      {"quantizer.tau_of_nearest", "2", "quantizer.alpha=0", "quantizer.alpha is 0"},
+      {"quantizer.alpha_relative", "true", "quantizer.type=ema", "of nsvq, simvq_ns: ema makes no"},
+      {"quantizer.kernel", "gaussian", "quantizer.type=fsq", "of nsvq, simvq_ns: fsq makes no"},
+      {"optimizer.eps_quantizer", "1e-12", "quantizer.type=none", "quantizer.type is none"},
+      {"replacement.sigma_relative", "0.1", "replacement.policy=restart", "of copy: restart"},
       {"replacement.exempt_epochs", "3", "replacement.every_steps=5", "replacement.exempt_steps"},
       {"replacement.exempt_steps", "3", "replacement.every_steps=0", "replacement.exempt_epochs"}};
   for (const auto& one : cases) {
     const auto config = load_config("", {one[0] + "=" + one[1], one[2]});
     expect_contains(line_of(one[0], config), {one[0] + ": " + one[1] + "  (", one[3]});
+  }
+  for (const std::string penalty : {"quantizer.decorrelation", "quantizer.participation"}) {
+    const auto config = load_config("", {penalty + "=2", "quantizer.type=none"});
+    EXPECT_EQ(line_of(penalty, config), "  " + penalty + ": 2");
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/settings/member_settings.h"
+#include "nsvq/settings/option.h"
 
 namespace nsvq {
 namespace {
@@ -150,7 +150,7 @@ TEST_F(OptionTableTest, SourcesAreOneOrAList) {
   EXPECT_EQ(items({"plan.sources=a-{00..03}.tar"}), Items{"a-{00..03}.tar"});
   EXPECT_EQ(items({"plan.sources=[a, b c]"}), (Items{"a", "b c"}));
   EXPECT_EQ(items({"plan.sources=[ab]*.tar"}), Items{"[ab]*.tar"}) << "a wildcard, not a list";
-  // As a shell expands plan.sources=s-{0,1}.tar without quotes.
+  // A shell makes these words of plan.sources=s-{0,1}.tar without quotes.
   EXPECT_EQ(items({"plan.sources=s-0.tar", "open=true", "plan.sources=s-1.tar"}),
             (Items{"s-0.tar", "s-1.tar"}));
   EXPECT_EQ(loaded(write("a.yaml", "plan.sources: [x, y]\n")).sources.items, (Items{"x", "y"}));

@@ -1,4 +1,4 @@
-#include "nsvq/tokenizer/picture_names.h"
+#include "nsvq/tokenizer/picture_output.h"
 
 #include <gtest/gtest.h>
 

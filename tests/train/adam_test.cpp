@@ -4,6 +4,10 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
 namespace nsvq {
 namespace {
 
@@ -59,6 +63,39 @@ TEST(Adam, MovesEachParameterAtItsOwnRate) {
   adam.step();
   EXPECT_NEAR((p[0] - before).abs().max().item<double>(), 5e-3, 1e-6);
   EXPECT_NEAR((p[1] - other).abs().max().item<double>(), 5e-4, 1e-6);
+}
+
+// A gradient far below eps moves nothing; each parameter has its own eps, and clipping is by the
+// norm of all gradients.
+TEST(Adam, AParameterMayHaveItsOwnEps) {
+  auto ours = parameters(), theirs = parameters();
+  const auto small = [](const std::vector<torch::Tensor>& p) { return objective(p) * 1e-9; };
+  const OptimizerConfig config = {.lr = 0.05, .eps = 1e-6, .clip_norm = 1e-9};
+  Adam adam({{"a", ours[0]}, {"b", ours[1], 1, 1e-12}, {"c", ours[2]}}, config);
+  const auto options = [&](double eps) {
+    return std::make_unique<torch::optim::AdamOptions>(
+        torch::optim::AdamOptions(config.lr).betas({config.beta1, config.beta2}).eps(eps));
+  };
+  using Group = torch::optim::OptimizerParamGroup;
+  torch::optim::Adam reference(std::vector<Group>{Group({theirs[0], theirs[2]}, options(1e-6)),
+                                                  Group({theirs[1]}, options(1e-12))});
+  for (int step = 0; step < 10; ++step) {
+    adam.clear_gradients();
+    small(ours).backward();
+    adam.step();
+    reference.zero_grad();
+    small(theirs).backward();
+    double squares = 0;
+    for (const auto& one : theirs) squares += one.grad().square().sum().item<double>();
+    const double factor = std::min(1.0, config.clip_norm / (std::sqrt(squares) + 1e-6));
+    for (const auto& one : theirs) one.mutable_grad().mul_(factor);
+    reference.step();
+  }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), 1e-4) << i;
+  }
+  EXPECT_GT((ours[1] - parameters()[1]).abs().max().item<double>(), 0.1);
+  EXPECT_LT((ours[0] - parameters()[0]).abs().max().item<double>(), 1e-2);
 }
 
 TEST(Adam, LeavesFrozenParametersAndTheirMomentsAlone) {

@@ -10,7 +10,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/tensor_map.h"
-#include "nsvq/dist/nccl_group.h"
+#include "nsvq/dist/group.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/train/vq/trainer.h"
@@ -108,6 +108,25 @@ TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
   }
 }
 
+TEST(TrainerGraphs, GiveTheSameNumbersWithARelativeNsLossOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const std::string type : {"nsvq", "simvq_ns"}) {
+    for (const std::string kernel : {"softmax", "gaussian"}) {
+      SCOPED_TRACE(type + " " + kernel);
+      const TemporaryFolder folder;
+      const auto config = with_relative_ns_loss(gpu_config(type, folder.path()), kernel);
+      train_anew(config, folder / "graphs");
+      auto eager = config;
+      eager.train.graphs = false;
+      train_anew(eager, folder / "plain");
+      const auto graphs = last_state(folder / "graphs");
+      EXPECT_EQ(first_difference(last_state(folder / "plain"), graphs), "");
+      EXPECT_GT(graphs.at("model.quantizer.nearest_distance").item<double>(), 0);
+      EXPECT_EQ(timeless_metrics(folder / "plain"), timeless_metrics(folder / "graphs"));
+    }
+  }
+}
+
 // The way of several GPUs: buckets of gradients, sums over ranks, all of it captured.
 TEST(TrainerGraphs, OneRankByNcclIsThePlainRunBitForBitOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
@@ -167,6 +186,37 @@ TEST(TrainerGraphs, SettingsThatVaryByTheStepOnTheGpu) {
   for (const auto& [name, tensor] : last_state(folder / "plain")) {
     EXPECT_TRUE(at::equal(tensor, graphs.at(name))) << name;
     EXPECT_TRUE(at::equal(tensor, parts.at(name))) << name << " resumed";
+  }
+}
+
+// Steps with the R1 penalty run eagerly between replays; codes are refitted between two graphs.
+TEST(TrainerGraphs, LeversOfTheDiscriminatorAndRefitsOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const int64_t every : {1, 3}) {
+    for (const auto* precision : {"bf16", "fp32", "fp16"}) {
+      SCOPED_TRACE(fmt::format("{} {}", precision, every));
+      const TemporaryFolder folder;
+      auto config = gpu_config("nsvq", folder.path());
+      config.train.precision = precision;
+      config.adversarial.augment = {"flip", "colour", "shift", "cutout"};
+      config.adversarial.target_hinge = 0.99;
+      config.adversarial.r1 = 0.5;
+      config.adversarial.r1_every = every;
+      config.schedule.refit = "kmeans";
+      config.checkpoint = {.every_steps = 5, .keep = 100};
+      train_anew(config, folder / "graphs");
+      std::filesystem::copy(folder / "graphs", folder / "parts",
+                            std::filesystem::copy_options::recursive);
+      for (const auto* later : {"step-12", "step-15", "step-18", "step-20", "step-24"}) {
+        std::filesystem::remove_all(folder / "parts" / "checkpoints" / later);
+      }
+      Trainer(config, folder / "parts", make_single_group(), Start::resume).loop().train();
+      config.train.graphs = false;
+      train_anew(config, folder / "plain");
+      const auto plain = last_state(folder / "plain");
+      EXPECT_EQ(first_difference(plain, last_state(folder / "graphs")), "");
+      EXPECT_EQ(first_difference(plain, last_state(folder / "parts")), "") << "resumed";
+    }
   }
 }
 

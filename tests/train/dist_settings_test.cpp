@@ -21,6 +21,10 @@ TEST(DistSettings, AreRefusedWhereTheyDoNotApply) {
             "leave it out");
   config.adversarial.weight = 0.1;
   check_dist(config.dist, config.quantizer, config.adversarial);
+  config.adversarial.r1 = 10;
+  EXPECT_EQ(error_of([&] { check_dist(config.dist, config.quantizer, config.adversarial); }),
+            "adversarial.r1 is 10, but dist.batch_norm is all, whose batch norms have no second "
+            "derivative; set one of them to its default");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/quantizers/members.h"
@@ -21,6 +22,17 @@ inline TokenizerConfig tiny_config_with_files(const std::string& type,
   features.file = folder / "features.safetensors";
   write_safetensors(features.file,
                     {{{"features", at::randn({config.quantizer.codes, features.dim})}}, {}});
+  return config;
+}
+
+/// With all that makes the NS loss depend on the step's latents, and with the penalties on them.
+inline TokenizerConfig with_relative_ns_loss(TokenizerConfig config, const std::string& kernel) {
+  config.quantizer.kernel = kernel;
+  config.quantizer.tau_of_nearest = 1;
+  config.quantizer.alpha_relative = true;
+  config.quantizer.decorrelation = config.quantizer.participation = 0.1;
+  config.optimizer.eps_quantizer = 1e-12;
+  config.replacement.of<CopyReplacementConfig>().sigma_relative = 0.01;
   return config;
 }
 

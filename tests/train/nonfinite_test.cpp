@@ -67,8 +67,7 @@ TokenizerConfig config_at(const Where& where) {
 struct OpenTraining {
   OpenTraining(const TokenizerConfig& config, const fs::path& folder, c10::Device device)
       : flags(training_torch_settings(config, precision_on(config, device))),
-        batches(open_source_of("data.train", config.data.train, config.data),
-                training_loader_options(config, *group, device)),
+        batches(open_training_source(config.data), training_loader_options(config, *group, device)),
         task(config, batches, group, device),
         loop(task, batches,
              {.train = config.train, .checkpoint = config.checkpoint, .settings = to_yaml(config)},

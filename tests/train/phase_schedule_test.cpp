@@ -44,6 +44,37 @@ TEST(PhaseSchedule, GoesThroughThePapersPhases) {
                       "stage2: the warm-up has had its epochs (2)", "", "", ""}));
 }
 
+TEST(PhaseSchedule, TheEncoderFreezesBeforeOneStep) {
+  auto schedule = schedule_of(frozen_after(3));
+  EXPECT_FALSE(schedule.freezes_before(0));
+  for (int64_t epoch = 1; epoch <= 8; ++epoch) {
+    after_epoch(schedule, 1, epoch);
+    EXPECT_EQ(schedule.freezes_before(epoch * kBatches), epoch == 3) << epoch;
+    EXPECT_FALSE(schedule.freezes_before(epoch * kBatches + 1)) << epoch;
+  }
+  auto config = frozen_after(1);
+  config.phases = {"warmup", "stage1"};
+  EXPECT_FALSE(schedule_of(config).freezes_before(0)) << "it has not trained";
+}
+
+TEST(PhaseSchedule, RefitsNeedAnEncoderThatFreezes) {
+  auto config = frozen_after(3);
+  config.refit = "kmeans";
+  check_schedule(config);
+  config.phases = {"warmup", "stage1"};
+  EXPECT_EQ(error_of([&] { check_schedule(config); }),
+            "schedule.refit is kmeans, but no encoder freezes: in schedule.phases nothing follows "
+            "stage1");
+  config.phases = {"stage2"};
+  EXPECT_EQ(error_of([&] { check_schedule(config); }),
+            "schedule.refit is kmeans, but no encoder freezes: in schedule.phases there is no "
+            "stage1");
+  config.phases = {"stage1", "stage2"};
+  config.freeze = "never";
+  EXPECT_EQ(error_of([&] { check_schedule(config); }),
+            "schedule.refit is kmeans, but no encoder freezes: schedule.freeze is never");
+}
+
 TEST(PhaseSchedule, FreezesAtThePlateauOfTheCommitmentLoss) {
   auto config = frozen_after(0);
   config.freeze = "plateau";

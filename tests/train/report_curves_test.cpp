@@ -33,6 +33,7 @@ RunLog log_of_full_run() {
   config.adversarial.width = 4;
   config.adversarial.layers = 1;
   config.optimizer.schedule.shape = config.optimizer.discriminator_schedule.shape = "cosine";
+  config.drift.ste_gap = true;
   config.train.epochs = 2;
   Trainer(config, folder / "run", make_single_group()).loop().train();
   return parse_run_log(read_text(folder / "run" / "metrics.jsonl"));

@@ -44,6 +44,7 @@ TokenizerConfig full_config() {
   config.adversarial.adaptive = true;
   config.drift.every_steps = 2;
   config.drift.images = 4;
+  config.drift.ste_gap = true;
   config.train.log_every = 2;
   config.train.samples_every = 3;
   config.checkpoint.every_steps = 2;
@@ -121,6 +122,21 @@ TEST_F(ResumeTest, OfEveryQuantizer) {
   }
 }
 
+TEST_F(ResumeTest, OfARelativeNsLoss) {
+  for (const std::string type : {"nsvq", "simvq_ns"}) {
+    SCOPED_TRACE(type);
+    auto config = with_relative_ns_loss(tiny_config_with_files(type, folder_->path()), "gaussian");
+    config.train.epochs = 2;
+    config.checkpoint.every_steps = 2;
+    const auto straight = folder_->path() / ("relative-" + type);
+    const auto path = folder_->path() / ("relative-" + type + "-2");
+    run(config, straight, Start::fresh);
+    EXPECT_THROW(run(config, path, Start::fresh, 3), Crash);
+    run(config, path, Start::resume);
+    expect_same_runs(straight, path);
+  }
+}
+
 TEST_F(ResumeTest, OfSettingsThatVaryByTheStep) {
   auto config = full_config();
   vary_by_the_step(config);
@@ -131,6 +147,49 @@ TEST_F(ResumeTest, OfSettingsThatVaryByTheStep) {
     EXPECT_THROW(run(config, path, Start::fresh, step), Crash);
     run(config, path, Start::resume);
     expect_same_runs(straight, path);
+  }
+}
+
+TEST_F(ResumeTest, OfAnAugmentedDiscriminatorThatIsHeld) {
+  auto config = full_config();
+  config.adversarial.augment = {"flip", "colour", "shift", "cutout"};
+  config.adversarial.target_hinge = 0.99;
+  config.adversarial.least_ratio = 0.5;
+  config.adversarial.r1 = 0.5;
+  config.adversarial.r1_every = 3;
+  config.train.accumulate = 2;
+  config.train.batch_size = 4;
+  const auto straight = folder_->path() / "augmented";
+  run(config, straight, Start::fresh);
+  for (const int64_t step : {3, 8, 15}) {
+    const auto path = folder_->path() / fmt::format("augmented-{}", step);
+    EXPECT_THROW(run(config, path, Start::fresh, step), Crash);
+    run(config, path, Start::resume);
+    expect_same_runs(straight, path);
+  }
+}
+
+/// At the end of an epoch, and within one.
+TEST_F(ResumeTest, OfCodesRefittedAtTheFreeze) {
+  for (const std::string type : {"nsvq", "ema"}) {
+    for (const int64_t epoch_steps : {0, 5}) {
+      auto config = full_config();
+      config.quantizer.type = type;
+      config.schedule.refit = "kmeans";
+      config.schedule.epoch_steps = epoch_steps;
+      config.schedule.freeze_epoch = 2;
+      config.checkpoint.every_steps = 1;
+      const auto name = fmt::format("refitted-{}-{}", type, epoch_steps);
+      const auto straight = folder_->path() / name;
+      run(config, straight, Start::fresh);
+      const int64_t frozen = epoch_steps == 0 ? 6 : 10;
+      for (const int64_t step : {frozen - 1, frozen, frozen + 1}) {
+        const auto path = folder_->path() / fmt::format("{}-{}", name, step);
+        EXPECT_THROW(run(config, path, Start::fresh, step), Crash);
+        run(config, path, Start::resume);
+        expect_same_runs(straight, path);
+      }
+    }
   }
 }
 

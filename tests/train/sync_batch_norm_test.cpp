@@ -1,4 +1,4 @@
-#include "nsvq/nn/sync_batch_norm.h"
+#include "nsvq/nn/discriminator.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>

@@ -67,8 +67,7 @@ TEST_F(TrainerTest, EvaluatesByFid) {
   EXPECT_NE(said.find("weights      inception: official values"), std::string::npos) << said;
   // The checkpoint's model, measured by itself.
   auto trained = load_model(run_).tokenizer;
-  Loader images(open_source_of("data.val", config.data.val, config.data),
-                inference_loader_options(config, at::kCPU));
+  Loader images(open_validation_source(config.data), inference_loader_options(config, at::kCPU));
   MetricSet fid({"fid"}, {.conventions = {}, .codes = config.quantizer.codes, .device = at::kCPU});
   const double measured = evaluate(trained, images, at::kCPU, fid).at("fid");
   EXPECT_NEAR(evaluation.at("fid"), measured, 1e-3 * measured);

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
@@ -110,6 +112,86 @@ TEST_F(TrainerTest, DriftIsMeasuredAndStopsWithTheEncoder) {
   for (size_t step = 10; step <= 18; ++step) EXPECT_EQ(lines[step].at("drift"), 0) << step;
   EXPECT_GT(lines[5].at("latent_norm"), 0);
   EXPECT_GE(lines[5].at("neighbours"), 1);
+  for (const std::string name : {"latents", "codes"}) {
+    const auto& shares = lines[5].at(name + "_spectrum");
+    ASSERT_EQ(shares.size(), 8u) << name;
+    double squares = 0;
+    for (const double share : shares) squares += share * share;
+    EXPECT_NEAR(lines[5].at(name + "_participation").get<double>(), 1 / squares, 1e-9) << name;
+  }
+}
+
+TensorMap training_tensors(const fs::path& run) {
+  return read_safetensors(list_checkpoints(run).back() / "training.safetensors").tensors;
+}
+
+/// The drift lines' figures of the straight-through gap, taken from lines of metrics.jsonl.
+std::vector<std::pair<double, double>> take_gaps(std::vector<nlohmann::json>& lines) {
+  std::vector<std::pair<double, double>> gaps;
+  for (auto& line : lines) {
+    if (!line.contains("ste_gap")) continue;
+    gaps.emplace_back(line.at("ste_gap"), line.at("ste_cosine"));
+    line.erase("ste_gap");
+    line.erase("ste_cosine");
+  }
+  return gaps;
+}
+
+/// Levels that are computed anew in the backward pass would add to gradients.
+TEST_F(TrainerTest, MeasurementsOfDriftDoNotChangeTraining) {
+  auto config = tiny_config();
+  config.train.epochs = 4;
+  for (const bool recompute : {false, true}) {
+    SCOPED_TRACE(recompute);
+    const auto folder = folder_ / (recompute ? "recompute" : "plain");
+    config.train.recompute = recompute;
+    config.drift = {.every_steps = 1, .images = 0};
+    train(config, folder / "none");
+    config.drift.images = 4;
+    train(config, folder / "measured");
+    config.drift.ste_gap = true;
+    train(config, folder / "gap");
+
+    auto measured = training_tensors(folder / "measured");
+    EXPECT_EQ(first_difference(training_tensors(folder / "gap"), measured), "");
+    std::erase_if(measured, [](const auto& one) { return one.first.starts_with("drift."); });
+    EXPECT_EQ(first_difference(training_tensors(folder / "none"), measured), "");
+
+    auto lines = timeless_metrics(folder / "gap");
+    const auto gaps = take_gaps(lines);
+    EXPECT_EQ(first_difference(timeless_metrics(folder / "measured"), lines), "");
+    ASSERT_EQ(gaps.size(), 13u);  // at the start and after each step
+    for (const auto& [gap, cosine] : gaps) {
+      EXPECT_GT(gap, 0);
+      EXPECT_LE(std::abs(cosine), 1 + 1e-9);
+    }
+  }
+}
+
+TEST_F(TrainerTest, AnEpochsLineHasTheDirectionsThatWereMeasured) {
+  const auto said = [&](const TokenizerConfig& config, const std::string& name) {
+    testing::internal::CaptureStderr();
+    train(config, folder_ / name);
+    return testing::internal::GetCapturedStderr();
+  };
+  auto config = tiny_config();
+  config.train.epochs = 1;
+  const auto line = said(config, "codes");
+  const auto measured = lines_of_kind(folder_ / "codes", "drift").back();
+  EXPECT_NE(line.find(fmt::format("  participation {:.2f} (codes {:.2f})",
+                                  measured.at("latents_participation").get<double>(),
+                                  measured.at("codes_participation").get<double>())),
+            std::string::npos)
+      << line;
+  config.drift.images = 0;
+  EXPECT_EQ(said(config, "unmeasured").find("participation"), std::string::npos);
+  config = tiny_config_of("none");
+  config.train.epochs = 1;
+  config.drift.ste_gap = true;
+  const auto without_codes = said(config, "none");
+  EXPECT_NE(without_codes.find("  participation "), std::string::npos) << without_codes;
+  EXPECT_EQ(without_codes.find("(codes"), std::string::npos) << without_codes;
+  EXPECT_FALSE(lines_of_kind(folder_ / "none", "drift").back().contains("ste_gap"));
 }
 
 TEST_F(TrainerTest, ReplacementWaitsForItsExemptionAndIsCounted) {

@@ -8,6 +8,7 @@
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/metric_table.h"
 
 namespace nsvq {
 
@@ -50,6 +51,20 @@ void print_origins(const MetricArguments& arguments, const MetricChoice& choice)
 void add_origins(Json& json, const MetricArguments& arguments, const MetricChoice& choice) {
   if (!arguments.statistics.empty()) json["statistics"] = arguments.statistics;
   if (auto weights = weights_as_json(choice.names); !weights.empty()) json["weights"] = weights;
+}
+
+void print_figures(const std::string& title, const std::map<std::string, double>& values,
+                   const MetricArguments& arguments, const MetricChoice& choice) {
+  fmt::print("{}, as {}\n{}", title, choice.conventions.name,
+             metric_table(values, choice.conventions));
+  print_origins(arguments, choice);
+}
+
+void add_measured(Json& json, const std::map<std::string, double>& values,
+                  const MetricArguments& arguments, const MetricChoice& choice) {
+  add_figures(json, values);
+  add_origins(json, arguments, choice);
+  json["conventions"] = describe_choice(choice);
 }
 
 }  // namespace nsvq

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "nsvq/cli/arguments/values.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/sources/combined_sources.h"
+#include "nsvq/data/sources/part.h"
 #include "nsvq/data/sources/patterns.h"
 #include "nsvq/runs/layout/layout.h"
 
@@ -18,7 +18,8 @@ namespace nsvq {
 std::filesystem::path NamedModel::path() const {
   if (!best) return name;
   const auto marker = std::filesystem::path(name) / kCheckpointsFolder / kBestFile;
-  if (std::filesystem::is_regular_file(marker)) return marker;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(marker, ignored)) return marker;
   throw UserError(
       "{}: no best checkpoint is marked; training keeps one with checkpoint.keep_best=METRIC",
       name);
@@ -50,7 +51,7 @@ void declare_batch_size(CLI::App& app, int64_t& batch_size, const std::string& h
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
   declare_data(app, arguments.data,
                "images: folders, files, tar shards ('photos-{00..03}.tar'), 'pipe:COMMAND' or "
-               "builtin:dead-leaves")
+               "builtin:dead-leaves; SOURCE#test is a part of them (data.split)")
       ->required();
   declare_limit(app, arguments.limit);
   declare_device(app, arguments.device);
@@ -64,9 +65,27 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
   declare_data_arguments(app, arguments);
 }
 
+void declare_on_training_images(CLI::App& app, ModelArguments& arguments) {
+  app.add_flag("--on-training-images", arguments.on_training_images,
+               "allow images that the model was trained on, which are refused without it");
+}
+
+void declare_shard_arguments(CLI::App& app, ShardArguments& arguments) {
+  app.add_option(
+         "--classes", arguments.classes,
+         "text file of class names, one a line: a folder's class is its line's number, from "
+         "0 (default: the folders, sorted)")
+      ->type_name("FILE");
+  app.add_option("--shard-size", arguments.shard_size,
+                 "images per shard, rounded up to whole batches; without --batch-size a batch is "
+                 "no larger than a shard")
+      ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
+      ->capture_default_str();
+}
+
 std::vector<NamedFile> named_sources(const Sources& data) {
   std::vector<NamedFile> sources;
-  for (const auto& item : data.items) sources.push_back({"--data", item});
+  for (const auto& item : data.items) sources.push_back({"--data", NamedPart(item).source});
   return sources;
 }
 
@@ -92,7 +111,7 @@ ModelOnData::ModelOnData(const ModelArguments& arguments, const Launch& launch)
     : session(load_for_process(arguments, launch),
               choose_device(arguments.device, launch.local_rank)),
       source(
-          limited(open_source(arguments.data,
+          limited(open_source(with_hashes(arguments.data, session.config().data.split),
                               {.pixels = static_cast<uint64_t>(session.config().data.max_pixels)},
                               session.config().data.retries),
                   arguments.limit)),
@@ -101,6 +120,20 @@ ModelOnData::ModelOnData(const ModelArguments& arguments, const Launch& launch)
   options.world = launch.size;
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   note_batch_size("--batch-size ", options.batch_size);
+}
+
+std::shared_ptr<const Source> images_for_shards(const ShardArguments& arguments,
+                                                const ModelOnData& opened) {
+  if (arguments.classes.empty()) return opened.source;
+  return std::make_shared<NamedClasses>(opened.source, read_class_names(arguments.classes),
+                                        arguments.classes);
+}
+
+bool ModelOnData::judged_on_training_images(const ModelArguments& arguments) const {
+  return judges_training_images(
+      arguments.data,
+      fmt::format("{} on --data {}", session.file().string(), arguments.data.text()),
+      session.config().data, arguments.on_training_images);
 }
 
 }  // namespace nsvq

@@ -7,7 +7,7 @@
 
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/dist/launch.h"
+#include "nsvq/dist/group.h"
 #include "nsvq/tokenizer/inference_session.h"
 
 namespace CLI {
@@ -32,7 +32,8 @@ struct ModelArguments {
   Sources data;
   int64_t limit = 0;  ///< the first so many images; 0: all
   std::string device = "auto";
-  int64_t batch_size = 0;  ///< 0 if not given: the command chooses
+  int64_t batch_size = 0;           ///< 0 if not given: the command chooses
+  bool on_training_images = false;  ///< allowed to be judged by
 };
 
 /// MODEL and --best.
@@ -47,6 +48,19 @@ void declare_data_arguments(CLI::App& app, ModelArguments& arguments);
 /// These and the model.
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
 
+/// --on-training-images.
+void declare_on_training_images(CLI::App& app, ModelArguments& arguments);
+
+/// Arguments of commands that fill a folder with shards.
+struct ShardArguments {
+  ModelArguments model;
+  std::string out, classes;
+  int64_t shard_size = 4096;
+};
+
+/// --classes and --shard-size.
+void declare_shard_arguments(CLI::App& app, ShardArguments& arguments);
+
 /// The sources of --data as inputs for check_output_files.
 std::vector<NamedFile> named_sources(const Sources& data);
 
@@ -57,9 +71,29 @@ struct ModelOnData {
   /// `launch`: this process among several that share the images, which decides its device.
   explicit ModelOnData(const ModelArguments& arguments, const Launch& launch = {});
 
+  /// Whether the model was trained on images of --data. Throws UserError if so, unless that is
+  /// allowed.
+  bool judged_on_training_images(const ModelArguments& arguments) const;
+
   InferenceSession session;
   std::shared_ptr<const Source> source;
   LoaderOptions options;  ///< images in order, resized and cropped as in the model's training
 };
+
+/// The images to write in shards, with the classes of --classes.
+std::shared_ptr<const Source> images_for_shards(const ShardArguments& arguments,
+                                                const ModelOnData& opened);
+
+/// TokenizeOptions or CacheLatentsOptions of these arguments.
+template <typename Options>
+Options shard_options(const ShardArguments& arguments, const ModelOnData& opened) {
+  Options options;
+  options.out = arguments.out;
+  options.source = arguments.model.data.text();
+  options.shard_size = arguments.shard_size;
+  options.loader = opened.options;
+  options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
+  return options;
+}
 
 }  // namespace nsvq

@@ -1,7 +1,12 @@
 #include "nsvq/cli/arguments/values.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
 #include <optional>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -58,6 +63,17 @@ WorkPart parse_part(const std::string& text) {
   return {*number, *count};
 }
 
+struct NotedBatch {
+  std::string setting, others;
+  int64_t size = 0;
+};
+
+/// Global, since a process runs one command.
+NotedBatch& noted_batch() {
+  static NotedBatch batch;
+  return batch;
+}
+
 }  // namespace
 
 std::function<std::string(const std::string&)> check_number(const Range& range) {
@@ -104,8 +120,24 @@ WorkPart choose_part(const std::string& option) {
   if (const auto part = part_of_torchrun()) return *part;
   if (const auto part = part_of_slurm()) return *part;
   throw UserError(
-      "--part auto: neither torchrun (RANK, WORLD_SIZE) nor SLURM (SLURM_ARRAY_TASK_ID, "
-      "SLURM_PROCID) has started this process; give --part K/N");
+      "--part auto: neither torchrun (RANK) nor SLURM (SLURM_PROCID) started this process; give "
+      "--part K/N");
+}
+
+void note_batch_size(const std::string& setting, int64_t size, const std::string& others) {
+  noted_batch() = {setting, others, size};
+}
+
+std::string explain_out_of_memory(const std::string& error) {
+  const auto& batch = noted_batch();
+  std::string text = describe_out_of_memory(error);
+  if (batch.size > 1) {
+    text += fmt::format("; try {}{}, half of the present batch", batch.setting, batch.size / 2);
+  }
+  if (!batch.others.empty()) text += (batch.size > 1 ? ", or " : "; try ") + batch.others;
+  if (batch.size <= 1 && batch.others.empty())
+    text += "; smaller images or a smaller model may fit";
+  return text;
 }
 
 }  // namespace nsvq

@@ -20,6 +20,7 @@
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/nn/weights.h"
+#include "nsvq/ops/code_statistics/spectrum.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/replacement/kmeans.h"
 #include "nsvq/quantizers/search.h"
@@ -109,6 +110,8 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
   const auto indices = nearest_indices(vectors, centres, {}, NonFinite::error);
   const double error = root_mean_square(centres.index_select(0, indices) - vectors);
   const auto used = std::get<0>(at::_unique(indices)).numel();
+  const auto of_vectors = directions_of(vectors), of_codes = directions_of(centres);
+  const auto participation = participation_text(of_vectors.participation, of_codes.participation);
   // Names of files need not be UTF-8; a header must be.
   metadata.insert({{"format", "pt"},
                    {"nsvq.version", kVersion},
@@ -117,9 +120,9 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                    {"nsvq.iterations", std::to_string(arguments.iterations)},
                    {"nsvq.seed", std::to_string(arguments.seed)}});
   write_safetensors(arguments.out, {{{name, centres.cpu()}}, metadata});
-  fmt::print("{}: {} [{}, {}] of {}, mean squared error {:.6g}, {} used\n", arguments.out, name,
+  fmt::print("{}: {} [{}, {}] of {}, mean squared error {:.6g}, {} used{}{}\n", arguments.out, name,
              codes, centres.size(1), count_of(vectors.size(0), "vector"), error * error,
-             count_of(used, "code"));
+             count_of(used, "code"), participation.empty() ? "" : ", ", participation);
   output.write({{"file", arguments.out},
                 {"tensor", name},
                 {"codes", codes},
@@ -130,7 +133,11 @@ void cluster(const torch::Tensor& vectors, int64_t codes, const std::string& nam
                 {"mean_squared_error", error * error},
                 {"quantization_error", error},
                 {"centroid_distance", centroid_distance(vectors, indices, centres)},
-                {"codes_used", used}});
+                {"codes_used", used},
+                {"vectors_participation", of_vectors.participation},
+                {"codes_participation", of_codes.participation},
+                {"vectors_spectrum", of_vectors.shares},
+                {"codes_spectrum", of_codes.shares}});
 }
 
 void run_kmeans(const CodebookArguments& arguments) {

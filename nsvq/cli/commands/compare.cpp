@@ -12,7 +12,7 @@
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_table.h"
-#include "nsvq/tokenizer/measure.h"
+#include "nsvq/tokenizer/evaluate.h"
 
 namespace nsvq {
 
@@ -65,15 +65,18 @@ std::vector<std::string> titles_of(const std::vector<std::string>& models) {
   return titles;
 }
 
-/// Checks before any evaluation that all models can be loaded and use images of one size.
-void check_models(const std::vector<std::string>& models) {
+/// Checks before any evaluation that all models can be loaded, use images of one size and were
+/// trained on others.
+void check_models(const CompareArguments& arguments) {
   int64_t size = 0;
-  for (const auto& model : models) {
-    const auto own = load_model(model).config.data.size;
-    if (size == 0) size = own;
-    if (own == size) continue;
-    throw UserError("{} takes images of {} pixels, {} of {}; compare models of one image size",
-                    models[0], size, model, own);
+  for (const auto& model : arguments.models) {
+    const auto data = load_model(model).config.data;
+    if (size == 0) size = data.size;
+    if (data.size != size) {
+      throw UserError("{} takes images of {} pixels, {} of {}; compare models of one image size",
+                      arguments.models[0], size, model, data.size);
+    }
+    judges_training_images(arguments.common.data, model, data, arguments.common.on_training_images);
   }
 }
 
@@ -159,6 +162,7 @@ void write_picture(const CompareArguments& arguments, const std::vector<Compared
 }
 
 void run_compare(const CompareArguments& arguments) {
+  if (arguments.models.size() < 2) throw UserError("nsvq compare: give at least two models");
   const auto choice = choose_metrics(arguments.metrics, Measured::images_and_tokens);
   if (!arguments.out.empty() && !is_image_name(arguments.out)) {
     throw UserError("--out {}: end the name in .png or .jpg", arguments.out);
@@ -168,7 +172,7 @@ void run_compare(const CompareArguments& arguments) {
   others.push_back({"--json", json});
   check_output_files({{"--out", arguments.out}}, force, others);
   JsonOutput output(arguments.metrics.json);
-  check_models(arguments.models);
+  check_models(arguments);
   const auto titles = titles_of(arguments.models);
   std::vector<Compared> results;
   std::vector<MetricColumn> columns;
@@ -189,9 +193,9 @@ void declare_compare(CLI::App& app) {
   const auto arguments = std::make_shared<CompareArguments>();
   app.add_option("MODEL", arguments->models,
                  "two or more: runs' folders, checkpoints or model.safetensors files")
-      ->required()
-      ->expected(-2);  // two or more
+      ->required();
   declare_data_arguments(app, arguments->common);
+  declare_on_training_images(app, arguments->common);
   declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--out", arguments->out,

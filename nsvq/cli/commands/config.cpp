@@ -49,8 +49,9 @@ void run_config(const ConfigArguments& arguments) {
   flush_stdout();
   // Last, since the machine that the settings are printed for may have them.
   check_weights(config);
-  const bool starts = !std::filesystem::is_directory(arguments.recipe);  // a run has read its files
-  if (starts) check_files(with_home(config));
+  std::error_code ignored;
+  const bool run = std::filesystem::is_directory(arguments.recipe, ignored);  // has read its files
+  if (!run) check_files(with_home(config));
 }
 
 }  // namespace

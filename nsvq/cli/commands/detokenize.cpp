@@ -8,15 +8,14 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/sources/part.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/tokenizer/model_file.h"
-#include "nsvq/tokenizer/picture_names.h"
 #include "nsvq/tokenizer/picture_output.h"
 #include "nsvq/tokens/detokenize.h"
 #include "nsvq/tokens/token_shard.h"
@@ -127,8 +126,8 @@ void require_no_source(const std::string& out, const TokenManifest& manifest) {
   constexpr std::string_view kBetween = ", ";
   for (size_t begin = 0; begin < manifest.source.size();) {
     const size_t end = std::min(manifest.source.find(kBetween, begin), manifest.source.size());
-    const auto item = manifest.source.substr(begin, end - begin);
-    require_distinct({{"the images of --tokens", item}, {"--out", out}});
+    const auto item = NamedPart(manifest.source.substr(begin, end - begin)).source;
+    require_unread({"--out", out}, {{"--tokens", item}});
     begin = end + kBetween.size();
   }
 }

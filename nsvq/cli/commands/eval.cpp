@@ -8,17 +8,15 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/metric_table.h"
 #include "nsvq/metrics/per_image.h"
 #include "nsvq/metrics/usage.h"
-#include "nsvq/tokenizer/measure.h"
+#include "nsvq/tokenizer/evaluate.h"
 
 namespace nsvq {
 
@@ -56,11 +54,10 @@ class PerImageOutput {
 };
 
 Json to_json(const EvalArguments& arguments, const std::string& model, const MetricChoice& choice,
-             const std::map<std::string, double>& values) {
+             const std::map<std::string, double>& values, bool on_training_images) {
   Json json = {{"model", model}, {"data", arguments.model.data.text()}};
-  add_figures(json, values);
-  add_origins(json, arguments.metrics, choice);
-  json["conventions"] = describe_choice(choice);
+  if (on_training_images) json["on_training_images"] = true;
+  add_measured(json, values, arguments.metrics, choice);
   return json;
 }
 
@@ -108,6 +105,7 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
   JsonOutput output(arguments.metrics.json);
   PerImageOutput figures(arguments.per_image);
   ModelOnData opened(arguments.model, launch);
+  const bool on_training_images = opened.judged_on_training_images(arguments.model);
   if (arguments.model.batch_size == 0) {
     opened.options.batch_size =
         std::min(kMostImages, opened.session.batch_size(opened.options.transform));
@@ -133,12 +131,11 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
               {.group = &group, .on_batch = count});
   if (usage) group.sum(usage->sums());
   if (!group.leads()) return;
-  fmt::print("{} on {}, as {}\n{}", model, arguments.model.data.text(), choice.conventions.name,
-             metric_table(values, choice.conventions));
-  print_origins(arguments.metrics, choice);
+  print_figures(fmt::format("{} on {}", model, arguments.model.data.text()), values,
+                arguments.metrics, choice);
   if (per_image) per_image->finish();
   figures.print();
-  output.write(to_json(arguments, model, choice, values));
+  output.write(to_json(arguments, model, choice, values, on_training_images));
   if (!arguments.histogram.empty()) {
     write_text(arguments.histogram, histogram_csv(usage->hits()));
   }
@@ -157,6 +154,7 @@ void run_eval(const EvalArguments& arguments) {
 void declare_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   declare_model_arguments(app, arguments->model);
+  declare_on_training_images(app, arguments->model);
   declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--histogram", arguments->histogram,

@@ -6,7 +6,7 @@
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/tokenizer/export_model.h"
+#include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
 

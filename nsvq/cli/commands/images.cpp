@@ -7,12 +7,15 @@
 
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/program/command.h"
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/data/streams/pipe_index.h"
+#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -34,11 +37,23 @@ void index_commands(const IndexArguments& arguments) {
   progress.finish();
 }
 
+/// A line for whoever sets a variable by which the lists are not found.
+void tell_ignored_variable() {
+  if (!environment_text("NSVQ_INDEX_CACHE")) return;
+  log("NSVQ_INDEX_CACHE is not read: lists are kept in {}, which XDG_CACHE_HOME moves",
+      (cache_folder() / "index").string());
+}
+
 void run_index(const IndexArguments& arguments) {
   if (arguments.sources.items.empty()) throw UserError("--data is required");
-  if (any_pipe(arguments.sources)) index_commands(arguments);
+  const bool pipes = any_pipe(arguments.sources);
+  if (pipes) {
+    tell_ignored_variable();
+    index_commands(arguments);
+  }
   const auto source = open_source(arguments.sources);
-  fmt::print("{}: {}\n", arguments.sources.text(), count_of(source->size(), "image"));
+  fmt::print("{}: {}{}\n", arguments.sources.text(), count_of(source->size(), "image"),
+             pipes ? "" : "; nothing was written, since only pipe: sources need a list");
 }
 
 void declare_images_index(CLI::App& app) {

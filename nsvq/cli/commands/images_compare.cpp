@@ -9,7 +9,6 @@
 #include "nsvq/core/device.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"
-#include "nsvq/metrics/metric_table.h"
 
 namespace nsvq {
 
@@ -37,13 +36,10 @@ void compare_image_sets(const ImagesCompareArguments& arguments) {
                               from_file ? nullptr : open_given(arguments.reference)};
   const NamedSource images{arguments.images, open_given(arguments.images)};
   const auto values = compare_images(reference, images, choice, choose_device(arguments.device));
-  fmt::print("{} against {}, as {}\n{}", images.spec, reference.spec, choice.conventions.name,
-             metric_table(values, choice.conventions));
-  print_origins(arguments.metrics, choice);
+  print_figures(fmt::format("{} against {}", images.spec, reference.spec), values,
+                arguments.metrics, choice);
   Json json = {{"reference", reference.spec}, {"other", images.spec}};
-  add_figures(json, values);
-  add_origins(json, arguments.metrics, choice);
-  json["conventions"] = describe_choice(choice);
+  add_measured(json, values, arguments.metrics, choice);
   output.write(json);
 }
 

@@ -11,11 +11,10 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/images/transform.h"
+#include "nsvq/metrics/compare_images.h"
 #include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet.h"
-#include "nsvq/metrics/frechet_metric.h"
-#include "nsvq/metrics/image_pairs.h"
-#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {
 

@@ -4,23 +4,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "nsvq/cli/output/info_folders.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/diffusion_model.h"
-#include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/export_model.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 
@@ -149,10 +146,7 @@ void declare_info(CLI::App& app) {
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {
     JsonOutput output(arguments->json);
-    if (is_latent_folder(arguments->path)) return show_latents(arguments->path, output);
-    if (is_token_folder(arguments->path)) return show_tokens(arguments->path, output);
-    if (is_token_shard(arguments->path)) return show_shard(arguments->path, output);
-    show_model(arguments->path, output);
+    if (!show_tokens_or_latents(arguments->path, output)) show_model(arguments->path, output);
   });
 }
 

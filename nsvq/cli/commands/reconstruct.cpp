@@ -15,7 +15,6 @@
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/picture_output.h"
 #include "nsvq/tokenizer/reconstruct.h"
-#include "nsvq/tokenizer/reconstruction_folder.h"
 
 namespace nsvq {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "nsvq/cli/arguments/values.h"
-#include "nsvq/cli/output/exit_code.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/paths.h"
 #include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/program.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -145,9 +145,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
     return;
   }
   require_images(plan);
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) throw RunError("cannot create {}: {}", options.out.string(), error.message());
+  make_named_folder(options.out);
   const auto lock = FolderLock::try_take(options.out);
   if (!lock) throw UserError("{}: another process reproduces there", options.out.string());
   catch_interrupts();

@@ -12,7 +12,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/runs/list.h"
 

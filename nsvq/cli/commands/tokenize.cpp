@@ -10,23 +10,19 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
-#include "nsvq/data/sources/combined_sources.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/tokens/tokenize.h"
 
 namespace nsvq {
 
 namespace {
 
-struct TokenizeArguments {
-  ModelArguments model;
-  std::string out, crop, classes;
-  int64_t shard_size = 4096;
+struct TokenizeArguments : ShardArguments {
+  std::string crop, part;
   bool shard_size_given = false;
-  std::string part;
   int64_t claim_timeout = 300;
 };
 
@@ -61,7 +57,7 @@ void check_stride(const TransformOptions& transform, int64_t stride) {
 int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
                           const TransformOptions& transform) {
   if (arguments.model.batch_size > 0) return arguments.model.batch_size;
-  if (std::filesystem::exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
+  if (path_exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
     return read_token_manifest(arguments.out).settings.batch_size;
   }
   return std::min(opened.session.batch_size(transform), arguments.shard_size);
@@ -80,25 +76,15 @@ void run_tokenize(const TokenizeArguments& arguments) {
   const auto part = choose_part(arguments.part);
   ModelOnData opened(arguments.model);
   opened.session.require_tokens();
-  TokenizeOptions options;
-  options.out = arguments.out;
-  options.source = arguments.model.data.text();
-  options.shard_size = arguments.shard_size;
+  auto options = shard_options<TokenizeOptions>(arguments, opened);
   options.part = part;
   options.claim_timeout = std::chrono::seconds(arguments.claim_timeout);
-  options.loader = opened.options;
-  options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
   check_stride(options.loader.transform, opened.session.stride());
   options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
   note_batch_size("--batch-size ", options.loader.batch_size);
   if (arguments.shard_size_given) tell_rounding(options.shard_size, options.loader.batch_size);
-  auto source = opened.source;
-  if (!arguments.classes.empty()) {
-    source = std::make_shared<NamedClasses>(source, read_class_names(arguments.classes),
-                                            arguments.classes);
-  }
-  const auto manifest = tokenize(opened.session, source, options);
+  const auto manifest = tokenize(opened.session, images_for_shards(arguments, opened), options);
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
     images += shard.images;
@@ -122,21 +108,11 @@ void declare_tokenize(CLI::App& app) {
                  "processes that share the work")
       ->required()
       ->type_name("DIR");
-  app.add_option(
-         "--classes", arguments->classes,
-         "text file of class names, one a line: a folder's class is its line's number, from "
-         "0 (default: the folders, sorted)")
-      ->type_name("FILE");
+  declare_shard_arguments(app, *arguments);
   app.add_option("--crop", arguments->crop,
                  "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the square "
                  "of training)")
       ->type_name("HxW");
-  auto* shard_size =
-      app.add_option("--shard-size", arguments->shard_size,
-                     "images per shard, rounded up to whole batches; without --batch-size a batch "
-                     "is no larger than a shard")
-          ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
-          ->capture_default_str();
   app.add_option("--part", arguments->part,
                  "K/N, such as 3/64: of N processes that fill the folder, this one begins with the "
                  "K-th share and then helps the others; auto: as torchrun or SLURM say (default: "
@@ -147,8 +123,8 @@ void declare_tokenize(CLI::App& app) {
                  "others")
       ->check(CLI::Range(int64_t{1}, int64_t{86400}))
       ->capture_default_str();
-  app.callback([arguments, shard_size] {
-    arguments->shard_size_given = shard_size->count() > 0;
+  app.callback([arguments, &app] {
+    arguments->shard_size_given = app.count("--shard-size") > 0;
     run_tokenize(*arguments);
   });
 }

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/cli/program/training.h"
 #include "nsvq/core/interrupt.h"
@@ -40,6 +40,7 @@ void train_as_rank(const TrainArguments& arguments, const TokenizerConfig& confi
                   "train.recompute=true, or a lower data.size or model.width");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
+  warn_of_seen_validation(config.data);
   Trainer trainer(config, run, group, start, std::move(lock));
   starting.reset();
   const auto outcome = trainer.loop().train();

@@ -67,6 +67,23 @@ void check_requests(httplib::Server& server, const std::string& host) {
   });
 }
 
+/// A line in answers that have none: other paths, other methods, requests that cannot be read.
+void explain_errors(httplib::Server& server) {
+  server.set_error_handler([](const Request& request, Response& response) {
+    if (!response.body.empty()) return;
+    const auto& method = request.method;
+    const char* text = "this request cannot be answered\n";
+    if (!method.empty() && method != "GET" && method != "HEAD") {
+      response.status = 405;
+      response.set_header("Allow", "GET, HEAD");
+      text = "only GET is answered\n";
+    } else if (response.status == 404) {
+      text = "nothing is served there\n";
+    }
+    response.set_content(text, "text/plain");
+  });
+}
+
 void answer_requests(httplib::Server& server, const LiveRuns& runs) {
   const auto send = [](Response& response, const std::optional<std::string>& text,
                        const char* type = "application/json") {
@@ -105,8 +122,8 @@ int bind(httplib::Server& server, const std::string& host, int port) {
   }
   if (bound > 0) return bound;
   throw UserError(
-      "cannot listen at {} port {}: it is taken, or not an address of this machine; choose another "
-      "with --port or --host",
+      "cannot listen at {} port {}: taken, or no address of this machine; choose by --port or "
+      "--host",
       host, port);
 }
 
@@ -116,6 +133,7 @@ void run_watch(const WatchArguments& arguments) {
   httplib::Server server;
   check_requests(server, host);
   answer_requests(server, runs);
+  explain_errors(server);
   const int port = bind(server, host, arguments.port);
   const bool v6 = host.find(':') != std::string::npos;
   fmt::print("http://{}{}{}:{}/ shows {}; Ctrl-C ends it\n", v6 ? "[" : "", host, v6 ? "]" : "",

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "nsvq/cli/commands/weights_script.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
@@ -106,7 +105,8 @@ void check_fetched(const std::string& name) {
   if (tensors_sha256(weights.tensors) == weights_kind(name).sha256) {
     return print_stored(name, weights);
   }
-  fs::remove(weights_path(name));
+  std::error_code ignored;
+  fs::remove(weights_path(name), ignored);
   throw UserError("{}: its {} are not the official values", weights.source, name);
 }
 

@@ -1,5 +1,3 @@
-#include "nsvq/cli/commands/weights_script.h"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +6,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "nsvq/cli/output/exit_code.h"
 #include "nsvq/cli/paths.h"
+#include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/program.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
@@ -35,10 +34,8 @@ std::string find_script() {
   const auto chosen = environment_text("NSVQ_WEIGHTS_SCRIPT").value_or("");
   const std::string script = chosen.empty() ? own_script() : chosen;
   if (is_file(script)) return script;
-  throw UserError(
-      "no file {}{}; set NSVQ_WEIGHTS_SCRIPT to scripts/weights.py of a clone of nsvq, or run that "
-      "script by hand (docs/weights.md)",
-      script, chosen.empty() ? ", because the program was moved away from its source tree" : "");
+  throw UserError("no file {}; name scripts/weights.py of a clone of nsvq in NSVQ_WEIGHTS_SCRIPT",
+                  script);
 }
 
 std::string choose_python() {

@@ -1,8 +1,52 @@
+// `nsvq diffusion`: its subcommands, and `config` among them.
+
 #include "nsvq/cli/diffusion/diffusion.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "nsvq/cli/program/command.h"
+#include "nsvq/core/error.h"
+#include "nsvq/diffusion/config.h"
+#include "nsvq/runs/config.h"
 
 namespace nsvq {
+
+namespace {
+
+struct DiffusionConfigArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool reference = false;
+};
+
+void run_diffusion_config(const DiffusionConfigArguments& arguments) {
+  if (arguments.reference) {
+    DiffusionConfig defaults;
+    fmt::print("{}", option_table(defaults).reference());
+    return;
+  }
+  if (arguments.recipe.empty()) {
+    throw UserError("config: name a recipe, or ask for all keys with --reference");
+  }
+  fmt::print("{}",
+             to_yaml(load_recipe_or_run<DiffusionConfig>(arguments.recipe, arguments.overrides)));
+}
+
+void declare_diffusion_config(CLI::App& app) {
+  const auto arguments = std::make_shared<DiffusionConfigArguments>();
+  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), or a run's folder");
+  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
+  app.add_flag("--reference", arguments->reference,
+               "print every key with its type, default, range and meaning");
+  app.callback([arguments] { run_diffusion_config(*arguments); });
+}
+
+}  // namespace
 
 void declare_diffusion(CLI::App& app) {
   declare_commands(

@@ -14,12 +14,11 @@ class App;
 
 namespace nsvq {
 
-// The subcommands of `nsvq diffusion`.
+// Subcommands of `nsvq diffusion`.
 void declare_diffusion_train(CLI::App& app);
 void declare_diffusion_sample(CLI::App& app);
 void declare_diffusion_eval(CLI::App& app);
 void declare_diffusion_export(CLI::App& app);
-void declare_diffusion_config(CLI::App& app);
 
 /// Arguments of every subcommand that samples. Numbers below 0 and empty texts mean the model's own
 /// settings.

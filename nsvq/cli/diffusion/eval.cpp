@@ -8,10 +8,10 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/data/data_config.h"
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_set.h"
-#include "nsvq/metrics/metric_table.h"
 #include "nsvq/recipe/loader_options.h"
 
 namespace nsvq {
@@ -49,8 +49,8 @@ int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSe
                       Group& group, MetricSet& metrics) {
   const auto& config = session.config();
   const auto source = std::shared_ptr<const Source>(
-      open_source(arguments.reference, {.pixels = static_cast<uint64_t>(config.data.max_pixels)},
-                  config.data.retries));
+      open_source(with_hashes(arguments.reference, config.data.split),
+                  {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries));
   auto options = inference_loader_options(config, session.device());
   options.batch_size = arguments.batch_size;
   options.rank = group.rank();
@@ -68,6 +68,14 @@ int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSe
   const auto all = at::tensor({count}, at::kLong);
   group.sum({all});
   return all.item<int64_t>();
+}
+
+/// Whether the reference has images that the model was trained on, as is usual for FID; logged.
+bool has_training_images(const DiffusionEvalArguments& arguments, const DiffusionSession& session) {
+  const auto& config = session.config();
+  return training_data_key(config) == "data.train" &&
+         judges_training_images(arguments.reference, session.model().file.string(), config.data,
+                                /*on_purpose=*/true);
 }
 
 /// Samples and adds the batches of this rank; ranks take them in turn.
@@ -93,6 +101,7 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
                                    .codes = 0,
                                    .device = session.device(),
                                    .reference = choice.reference});
+  const bool on_training_images = !choice.reference && has_training_images(arguments, session);
   const int64_t known = choice.reference ? choice.reference->count
                                          : add_reference(arguments, session, group, metrics);
   add_samples(arguments, session, group, metrics);
@@ -108,11 +117,10 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
   const auto classes =
       config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
                          : "";
-  fmt::print("{} samples of {} ({}, {} steps{}) against {}, as {}\n{}", arguments.count,
-             session.model().file.string(), sample.sampler, sample.steps, classes,
-             arguments.reference.text(), choice.conventions.name,
-             metric_table(values, choice.conventions));
-  print_origins(arguments.metrics, choice);
+  const auto title = fmt::format("{} samples of {} ({}, {} steps{}) against {}", arguments.count,
+                                 session.model().file.string(), sample.sampler, sample.steps,
+                                 classes, arguments.reference.text());
+  print_figures(title, values, arguments.metrics, choice);
   Json json = {{"model", session.model().file.string()},
                {"reference", arguments.reference.text()},
                {"sampler", sample.sampler},
@@ -123,9 +131,8 @@ void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, 
                {"class", config.classes > 0 ? Json(arguments.label) : Json()},
                {"guidance", config.guidance},
                {"seed", arguments.seed}};
-  add_figures(json, values);
-  add_origins(json, arguments.metrics, choice);
-  json["conventions"] = describe_choice(choice);
+  if (on_training_images) json["on_training_images"] = true;
+  add_measured(json, values, arguments.metrics, choice);
   output.write(json);
 }
 

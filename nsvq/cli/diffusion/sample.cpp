@@ -8,7 +8,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
-#include "nsvq/diffusion/export_diffusion.h"
+#include "nsvq/diffusion/diffusion_session.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/picture_output.h"
 

@@ -3,7 +3,6 @@
 
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/diffusion/diffusion.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"

@@ -4,12 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/diffusion/diffusion.h"
 #include "nsvq/cli/output/stdout.h"
-#include "nsvq/cli/program/memory_advice.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/cli/program/training.h"
-#include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/diffusion/diffusion_trainer.h"
@@ -31,6 +30,7 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
+  if (training_data_key(config) == "data.train") warn_of_seen_validation(config.data);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));
   starting.reset();
   const auto outcome = trainer.loop().train();
@@ -62,25 +62,6 @@ void run_diffusion_train(const TrainArguments& arguments) {
   work_as_rank(*group, [&] { train_diffusion_as_rank(arguments, config, group, starting); });
 }
 
-struct DiffusionConfigArguments {
-  std::string recipe;
-  std::vector<std::string> overrides;
-  bool reference = false;
-};
-
-void run_diffusion_config(const DiffusionConfigArguments& arguments) {
-  if (arguments.reference) {
-    DiffusionConfig defaults;
-    fmt::print("{}", option_table(defaults).reference());
-    return;
-  }
-  if (arguments.recipe.empty()) {
-    throw UserError("config: name a recipe, or ask for all keys with --reference");
-  }
-  fmt::print("{}",
-             to_yaml(load_recipe_or_run<DiffusionConfig>(arguments.recipe, arguments.overrides)));
-}
-
 }  // namespace
 
 void declare_diffusion_train(CLI::App& app) {
@@ -91,15 +72,6 @@ void declare_diffusion_train(CLI::App& app) {
     if (arguments->gpus <= 1) return run_diffusion_train(*arguments);
     start_on_gpus(arguments->gpus, load_diffusion_settings(*arguments).device);
   });
-}
-
-void declare_diffusion_config(CLI::App& app) {
-  const auto arguments = std::make_shared<DiffusionConfigArguments>();
-  app.add_option("CONFIG", arguments->recipe, "recipe (YAML), or a run's folder");
-  app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  app.add_flag("--reference", arguments->reference,
-               "print every key with its type, default, range and meaning");
-  app.callback([arguments] { run_diffusion_config(*arguments); });
 }
 
 }  // namespace nsvq

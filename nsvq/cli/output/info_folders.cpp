@@ -1,13 +1,14 @@
-#include "nsvq/cli/output/info_folders.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/latent_folder.h"
@@ -25,15 +26,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string shown_value(const Json& value) {
-  if (value.is_string()) return printable(value.get<std::string>());
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_array()) return value.dump();
-  std::string text;
-  for (const auto& entry : value) text += (text.empty() ? "" : "x") + entry.dump();
-  return text;
-}
-
 /// "classes 3: bee, cat, dog": the first ten.
 void print_classes(const std::vector<std::string>& names) {
   constexpr size_t most = 10;
@@ -42,6 +34,12 @@ void print_classes(const std::vector<std::string>& names) {
   const auto text = fmt::format("{}: {}{}", names.size(), fmt::join(shown, ", "),
                                 names.size() > most ? ", ..." : "");
   fmt::print("{:12} {}\n", "classes", names.empty() ? "no names" : text);
+}
+
+/// A checkpoint has a manifest too, and a model beside it.
+bool is_token_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / kTokenManifest, ignored) && !fs::exists(path / kModelFile, ignored);
 }
 
 /// A shard in its folder's manifest.
@@ -82,20 +80,6 @@ int64_t most_codes(const fs::path& path) {
   return int64_t{1} << 31;
 }
 
-}  // namespace
-
-void print_values(const Json& json) {
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_object()) fmt::print("{:12} {}\n", key, shown_value(value));
-  }
-}
-
-// A checkpoint has a manifest too, and a model beside it.
-bool is_token_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / kTokenManifest, ignored) && !fs::exists(path / kModelFile, ignored);
-}
-
 void show_tokens(const fs::path& folder, JsonOutput& output) {
   const auto manifest = read_token_progress(folder);
   const auto& settings = manifest.settings;
@@ -124,6 +108,7 @@ void show_tokens(const fs::path& folder, JsonOutput& output) {
   output.write(json);
 }
 
+/// Whether a file is a shard of tokens, by the manifest beside it or by its tensors.
 bool is_token_shard(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
@@ -158,7 +143,7 @@ void show_shard(const fs::path& path, JsonOutput& output) {
   output.write(json);
 }
 
-void show_latents(const std::filesystem::path& folder, JsonOutput& output) {
+void show_latents(const fs::path& folder, JsonOutput& output) {
   const auto manifest = read_latent_manifest(folder);
   Json json = {{"latents", folder.string()},       {"images", manifest.images},
                {"broken", manifest.broken.size()}, {"shards", manifest.shards},
@@ -168,6 +153,17 @@ void show_latents(const std::filesystem::path& folder, JsonOutput& output) {
   print_classes(manifest.classes);
   json["classes"] = manifest.classes;
   output.write(json);
+}
+
+}  // namespace
+
+bool show_tokens_or_latents(const fs::path& path, JsonOutput& output) {
+  const auto show = is_latent_folder(path)  ? show_latents
+                    : is_token_folder(path) ? show_tokens
+                    : is_token_shard(path)  ? show_shard
+                                            : nullptr;
+  if (show) show(path, output);
+  return show != nullptr;
 }
 
 }  // namespace nsvq

@@ -10,6 +10,7 @@
 
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
@@ -29,6 +30,15 @@ void declare_json_argument(CLI::App& app, JsonArgument& argument) {
 }
 
 namespace {
+
+std::string shown_value(const Json& value) {
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const auto& entry : value) text += (text.empty() ? "" : "x") + entry.dump();
+  return text;
+}
 
 /// A device, a pipe or what a descriptor has open (/dev/fd/3), links followed: written to, not
 /// replaced.
@@ -57,6 +67,12 @@ fs::path behind_links(const fs::path& file) {
 }
 
 }  // namespace
+
+void print_values(const Json& json) {
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_object()) fmt::print("{:12} {}\n", key, shown_value(value));
+  }
+}
 
 JsonOutput::JsonOutput(const JsonArgument& argument)
     : file_(argument.file == "/dev/stdout" ? "-" : argument.file) {

@@ -21,6 +21,9 @@ struct JsonArgument {
 
 void declare_json_argument(CLI::App& app, JsonArgument& argument);
 
+/// A line for each value that is no object; lists as 8x8.
+void print_values(const Json& json);
+
 /// Where a command's figures go as JSON: to a file, to standard output for the name "-", or nowhere
 /// for an empty name. With "-", all that is printed while this object lives goes to standard error,
 /// so that a program can read the JSON from standard output.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@ class App;
 }
 
 namespace nsvq {
+
+class JsonOutput;
 
 /// A command of the program: its name, a line of help, and a function that declares its arguments
 /// and sets the callback that runs once they are parsed.
@@ -49,5 +52,17 @@ void declare_weights(CLI::App& app);
 void declare_bench(CLI::App& app);
 void declare_doctor(CLI::App& app);
 void declare_completion(CLI::App& app);
+
+// Parts of commands in files of their own.
+
+/// Runs scripts/weights.py ($NSVQ_WEIGHTS_SCRIPT, else the installed one, else the source tree's)
+/// by $NSVQ_PYTHON, else the Python beside the LibTorch of the build, else python3. The script
+/// itself says in a line on standard error what fails; its exit codes are ours. Throws UserError
+/// where there is no script or no Python.
+void run_weights_script(const std::vector<std::string>& arguments);
+
+/// What `nsvq info` shows of a folder of latents or tokens or of a shard of tokens; false for
+/// anything else. Throws UserError where it is damaged.
+bool show_tokens_or_latents(const std::filesystem::path& path, JsonOutput& output);
 
 }  // namespace nsvq

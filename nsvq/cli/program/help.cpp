@@ -1,11 +1,13 @@
-#include "nsvq/cli/program/help.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <sstream>
+#include <string>
 #include <vector>
+
+#include "nsvq/cli/program/command_line.h"
 
 namespace nsvq {
 
@@ -81,7 +83,14 @@ std::string text_of(const CLI::Option& option) {
   return shown ? text : fmt::format("{}{}(default: {})", text, text.empty() ? "" : " ", usual);
 }
 
-}  // namespace
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_group(std::string title, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* sub) const override;
+};
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
   std::string words, sometimes;
@@ -120,5 +129,9 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
 std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
   return entry(sub->get_name(), sub->get_description());
 }
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
 
 }  // namespace nsvq

@@ -2,6 +2,14 @@
 
 namespace nsvq {
 
+constexpr int kUserError = 2;
+constexpr int kRunError = 3;
+
+/// Thrown by a command whose exit code is that of processes it has started.
+struct ExitCode {
+  int value;
+};
+
 /// Runs the program and returns its exit code: 0, 2 for an error that the user can fix (arguments,
 /// configuration, input files), 3 for a failure at run time, 130 or 143 if a signal stopped it and
 /// its work is saved. Errors are one line on standard error.

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <vector>
 
-#include "nsvq/cli/output/exit_code.h"
+#include "nsvq/cli/program/program.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"

@@ -50,7 +50,8 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
 
 RunRequest run_request(const TrainArguments& arguments) {
   auto request = arguments.request;
-  const bool names_run = fs::is_directory(arguments.recipe);
+  std::error_code ignored;
+  const bool names_run = fs::is_directory(arguments.recipe, ignored);
   if (names_run && request.folder.empty() && !request.fresh) request.folder = arguments.recipe;
   request.name = recipe_name(arguments.recipe);
   return request;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "nsvq/experiments/outcome/outcome.h"
-#include "nsvq/experiments/spec/seed_statistics.h"
+#include "nsvq/experiments/spec/comparison.h"
 
 namespace nsvq {
 

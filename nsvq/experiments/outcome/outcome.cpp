@@ -9,7 +9,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/plan/run_view.h"
-#include "nsvq/experiments/spec/seed_statistics.h"
+#include "nsvq/experiments/spec/comparison.h"
 
 namespace nsvq {
 

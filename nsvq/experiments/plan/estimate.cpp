@@ -11,7 +11,7 @@
 #include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/experiments/plan/run_view.h"
-#include "nsvq/experiments/spec/seed_statistics.h"
+#include "nsvq/experiments/spec/comparison.h"
 #include "nsvq/report/summary.h"
 
 namespace nsvq {

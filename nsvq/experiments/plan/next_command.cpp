@@ -8,6 +8,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/data/sources/overlap.h"
 #include "nsvq/diffusion/config.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
@@ -59,8 +60,9 @@ Words evaluation_command(const PlannedRun& run) {
             "--json",
             json};
   }
-  return with_sources({"eval", run.run().string(), "--metrics", metrics, "--force", "--json", json},
-                      "--data", run.val);
+  Words words = {"eval", run.run().string(), "--metrics", metrics, "--force", "--json", json};
+  if (shared_images(run.val, run.train)) words.emplace_back("--on-training-images");
+  return with_sources(std::move(words), "--data", run.val);
 }
 
 Words making_command(const RunView& view) {

@@ -166,8 +166,8 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   const auto essence = resolve_settings(run.kind, layers.hashed).essence;
   const auto& train = settings.run.train;
   run.recipe = settings.yaml;
-  run.train = settings.run.data.train;
-  run.val = settings.run.data.val;
+  run.train = training_sources(settings.run.data);
+  run.val = validation_sources(settings.run.data);
   run.steps = train.steps;
   run.epochs = train.epochs;
   run.size = settings.run.data.size;

@@ -102,6 +102,7 @@ RunLayers RunSettings::layers_of(const RunSpec& spec, const std::string& value,
     Words words;
     for (const auto& item : images_of(spec.kind, layers).items) words.push_back("data.val=" + item);
     layers.add(where("validation"), words);
+    layers.real.add(where("validation"), {"data.on_training_images=true"});
   }
   return layers;
 }
@@ -157,7 +158,7 @@ const FeatureNetKind& RunSettings::network_of(const RunSpec& spec) const {
 }
 
 Sources images_of(const std::string& kind, const RunLayers& layers) {
-  return resolve_settings(kind, layers.real).run.data.train;
+  return training_sources(resolve_settings(kind, layers.real).run.data);
 }
 
 }  // namespace nsvq

@@ -6,7 +6,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/experiments/spec/comparison.h"
-#include "nsvq/experiments/spec/seed_statistics.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/runs/layout/layout.h"

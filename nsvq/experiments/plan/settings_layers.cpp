@@ -1,4 +1,4 @@
-#include "nsvq/experiments/plan/settings_layers.h"
+#include "nsvq/experiments/plan/run_settings.h"
 
 #include <fmt/format.h>
 
@@ -21,16 +21,24 @@ namespace {
 
 /// Settings of logging and speed, which change no result. The budget, the start and the drift
 /// meter, which other commands may change in a run, do count here.
-constexpr std::array<std::string_view, 17> kOutsideOfHash = {
-    "device",          "threads",
-    "data.threads",    "data.prefetch",
-    "data.retries",    "train.metrics",
-    "train.log_every", "train.eval_every",
-    "train.samples",   "train.samples_every",
-    "train.graphs",    "train.recompute",
-    "train.check",     "train.check_ranks",
-    "dist.timeout",    "checkpoint.every_steps",
-    "checkpoint.keep"};
+constexpr std::array<std::string_view, 18> kOutsideOfHash = {"device",
+                                                             "threads",
+                                                             "data.threads",
+                                                             "data.prefetch",
+                                                             "data.retries",
+                                                             "data.on_training_images",
+                                                             "train.metrics",
+                                                             "train.log_every",
+                                                             "train.eval_every",
+                                                             "train.samples",
+                                                             "train.samples_every",
+                                                             "train.graphs",
+                                                             "train.recompute",
+                                                             "train.check",
+                                                             "train.check_ranks",
+                                                             "dist.timeout",
+                                                             "checkpoint.every_steps",
+                                                             "checkpoint.keep"};
 
 void read_layers(const OptionTable& table, const SettingsLayers& layers) {
   SettingsReader reader(table);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "nsvq/experiments/outcome/pages.h"
-#include "nsvq/experiments/outcome/pictures.h"
 #include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/runs/layout/layout.h"

@@ -92,6 +92,13 @@ void append_line(const fs::path& path, std::string_view line) {
   AppendFile(path).append(std::string(line) + '\n');
 }
 
+bool path_exists(const fs::path& path) {
+  std::error_code error;
+  const bool found = fs::exists(path, error);
+  if (error) fail_read(path, error.value());
+  return found;
+}
+
 fs::path cache_folder() {
   const auto value = [](const char* variable) -> fs::path {
     const char* text = std::getenv(variable);
@@ -158,14 +165,20 @@ void sync_path(const fs::path& path) {
   sync_descriptor(path, file.get());
 }
 
-void make_folders(const fs::path& folder) {
+void make_folders(const fs::path& folder) try {
+  make_named_folder(folder);
+} catch (const UserError& error) {
+  throw RunError("{}", error.what());
+}
+
+bool make_named_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return;
+  const bool made = fs::create_directories(folder, error);
+  if (!error) return made;
   if (means_no_room(error.value())) {
     throw NoRoom("cannot create folder {}: {}", folder.string(), error.message());
   }
-  throw RunError("cannot create folder {}: {}", folder.string(), error.message());
+  throw UserError("cannot create folder {}: {}", folder.string(), error.message());
 }
 
 fs::path parent_of(const fs::path& path) {

@@ -44,6 +44,10 @@ void sync_file_system(const std::filesystem::path& folder);
 /// Appends whole lines (JSON lines, CSV) with one write each.
 void append_line(const std::filesystem::path& path, std::string_view line);
 
+/// Whether anything has this name, links followed. Throws UserError naming the path where that
+/// cannot be told: a name that is too long, a folder without permission.
+bool path_exists(const std::filesystem::path& path);
+
 /// The folder for files that can be made again: $XDG_CACHE_HOME/nsvq, else ~/.cache/nsvq; empty if
 /// neither variable is set.
 std::filesystem::path cache_folder();
@@ -101,6 +105,9 @@ void sync_path(const std::filesystem::path& path);
 
 /// Makes the folder and all missing folders above it.
 void make_folders(const std::filesystem::path& folder);
+/// make_folders for a folder that the user named; whether it is new. Throws UserError, but NoRoom
+/// if the disk is full.
+bool make_named_folder(const std::filesystem::path& folder);
 /// The folder that contains a file: "." for a bare name.
 std::filesystem::path parent_of(const std::filesystem::path& path);
 

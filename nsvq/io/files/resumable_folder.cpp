@@ -92,12 +92,11 @@ ResumableFolder::ResumableFolder(fs::path folder, Settings settings, int64_t fil
       settings_(std::move(settings)),
       files_per_record_(files_per_record) {
   require_fillable(folder_);
-  std::error_code error;
-  made_here_ = fs::create_directories(folder_, error);
-  if (error) throw RunError("cannot create folder {}: {}", folder_.string(), error.message());
+  made_here_ = make_named_folder(folder_);
   auto lock = FolderLock::try_take_folder(folder_);
   if (!lock) throw UserError("{}: another process writes there", folder_.string());
   lock_.emplace(std::move(*lock));
+  std::error_code error;
   if (fs::exists(record_, error)) {
     load_record();
   } else if (fs::exists(complete_record_, error) && !holds_nothing(folder_)) {
@@ -132,12 +131,12 @@ void ResumableFolder::load_record() {
   Settings settings;
   bool readable = false;
   try {
-    const auto json = read_json(record());
-    readable = json.at("format") == kRecordFormat && json.at("version") == kRecordVersion;
+    const auto fields = read_json(record());
+    readable = fields.at("format") == kRecordFormat && fields.at("version") == kRecordVersion;
     if (readable) {
-      settings = json.at("settings").get<Settings>();
-      done_ = whole_number(json.at("done"), "done");
-      for (const auto& position : json.at("left_out")) {
+      settings = fields.at("settings").get<Settings>();
+      done_ = whole_number(fields.at("done"), "done");
+      for (const auto& position : fields.at("left_out")) {
         const int64_t least = left_out_.empty() ? 0 : left_out_.back() + 1;
         left_out_.push_back(whole_number(position, "left_out", least, done_ - 1));
       }
@@ -197,12 +196,12 @@ void ResumableFolder::go_back(int64_t done, const std::string& image) {
 
 void ResumableFolder::write_record() {
   if (files_since_record_ > 0) sync_file_system(folder_);
-  const Json json = {{"format", kRecordFormat},
-                     {"version", kRecordVersion},
-                     {"settings", settings_},
-                     {"done", done_},
-                     {"left_out", left_out_}};
-  const auto text = json.dump() + "\n";
+  const Json fields = {{"format", kRecordFormat},
+                       {"version", kRecordVersion},
+                       {"settings", settings_},
+                       {"done", done_},
+                       {"left_out", left_out_}};
+  const auto text = fields.dump() + "\n";
   replace_file(record_, temporary_, std::as_bytes(std::span(text)), Sync::yes);
   files_since_record_ = 0;
   recorded_ = std::chrono::steady_clock::now();

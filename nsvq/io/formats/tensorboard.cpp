@@ -34,7 +34,7 @@ constexpr int plugin_name = 1;
 constexpr int tensor_dtype = 1, tensor_shape = 2, tensor_string = 8;
 }  // namespace proto
 
-constexpr int rgb = 3;
+constexpr int kRgb = 3;
 constexpr int string_dtype = 7;       // DT_STRING
 constexpr int tensor_data_class = 2;  // DATA_CLASS_TENSOR
 
@@ -135,7 +135,7 @@ void EventWriter::image(const std::string& tag, int64_t step, const Image& image
                 .message(proto::value_image, Message()
                                                  .integer(proto::image_height, image.height)
                                                  .integer(proto::image_width, image.width)
-                                                 .integer(proto::image_colorspace, rgb)
+                                                 .integer(proto::image_colorspace, kRgb)
                                                  .bytes(proto::image_encoded, {data, png.size()}))
                 .text());
 }

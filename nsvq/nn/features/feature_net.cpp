@@ -4,10 +4,8 @@
 
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/tensor_map.h"
-#include "nsvq/nn/features/alexnet.h"
+#include "nsvq/nn/features/lpips_nets.h"
 #include "nsvq/nn/features/resnet50.h"
-#include "nsvq/nn/features/squeezenet.h"
-#include "nsvq/nn/features/vgg16.h"
 
 namespace nsvq {
 

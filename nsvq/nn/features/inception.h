@@ -1,12 +1,79 @@
 #pragma once
 
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <array>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "nsvq/nn/features/inception_blocks.h"
+#include "nsvq/nn/features/conv_norm.h"
 
 namespace nsvq {
+
+/// A 3x3 pool. Pools of stride 1 are padded, so that they keep the size.
+enum class Pool {
+  none,
+  average,         ///< stride 1, padding not counted
+  padded_average,  ///< stride 1, padding counted as zeros
+  max,             ///< stride 1
+  halving_max,     ///< stride 2, no padding
+};
+
+torch::Tensor pool3x3(const torch::Tensor& x, Pool pool);
+
+struct InceptionConvShape {
+  std::string name;  ///< name in its parent module
+  int64_t outputs;
+  std::array<int64_t, 2> kernel;  ///< height, width
+  int64_t stride = 1;
+  bool padded = true;  ///< padded so that stride 1 keeps the size
+};
+
+/// torchvision's BasicConv2d in evaluation mode: convolution, batch norm by its running statistics,
+/// ReLU.
+class InceptionConv : public torch::nn::Module {
+ public:
+  InceptionConv(int64_t inputs, const InceptionConvShape& shape);
+  torch::Tensor forward(const torch::Tensor& x) const;
+
+ private:
+  ConvNorm layer_;
+};
+
+/// A pool, a chain of convolutions, then optionally a fork: parallel convolutions whose outputs are
+/// concatenated.
+struct InceptionBranch {
+  Pool pool = Pool::none;
+  std::vector<InceptionConvShape> chain, fork;
+};
+
+/// Parallel branches whose output channels are concatenated.
+class InceptionBlock : public torch::nn::Module {
+ public:
+  InceptionBlock(int64_t inputs, const std::vector<InceptionBranch>& branches);
+  torch::Tensor forward(const torch::Tensor& x) const;
+  int64_t outputs() const { return outputs_; }
+
+ private:
+  struct Branch {
+    Pool pool;
+    std::vector<std::shared_ptr<InceptionConv>> chain, fork;
+  };
+
+  int64_t outputs_ = 0;
+  std::vector<Branch> branches_;
+};
+
+/// torchvision's InceptionA to InceptionE.
+std::vector<InceptionBranch> inception_a(int64_t pool_outputs, Pool pool);
+std::vector<InceptionBranch> inception_b();
+std::vector<InceptionBranch> inception_c(int64_t width, Pool pool);
+std::vector<InceptionBranch> inception_d();
+std::vector<InceptionBranch> inception_e(Pool pool);
 
 /// InceptionV3 up to its last average pool, frozen. Tensors are named as in torchvision and in
 /// FID's official file pt_inception-2015-12-05-6726825d.pth (`Mixed_5b.branch1x1.conv.weight`), and

@@ -9,8 +9,8 @@ namespace {
 
 /// The paper's codebook replacement: after a window, in the paper an epoch, every code used less
 /// often than replacement.threshold is overwritten by a copy of an active one, drawn in proportion
-/// to usage
-/// ("usage") or the most used one ("most_used"), plus N(0, sigma^2). The first
+/// to usage ("usage") or the most used one ("most_used"), plus N(0, s^2). s is replacement.sigma,
+/// or, where that is more, replacement.sigma_relative of the spread of the active codes. The first
 /// `exempt_epochs` (`exempt_steps` where windows are steps) are left alone, and so is a codebook
 /// without an active code.
 class CopyReplacement : public Replacement {
@@ -51,6 +51,18 @@ torch::Tensor draw_noise(const torch::Tensor& codebook, int64_t count,
   return normal_values(start, /*draw=*/0, count * width).view({count, width});
 }
 
+/// Root of the mean variance of a channel of the active codes, each weighted by its usage: about
+/// the deviation of a latent's numbers. A scalar in fp64 on the codebook's device.
+torch::Tensor spread_of(const torch::Tensor& codebook, const torch::Tensor& usage,
+                        const torch::Tensor& active) {
+  const auto rows = active.nonzero().flatten();
+  const auto counts = usage.index_select(0, rows).to(at::kDouble);
+  const auto shares = (counts / counts.sum()).to(codebook.device()).unsqueeze(1);
+  const auto codes = codebook.index_select(0, rows.to(codebook.device())).to(at::kDouble);
+  const auto mean = (shares * codes).sum(0);
+  return (shares * (codes - mean).square()).sum(0).mean().sqrt();
+}
+
 std::vector<Option> copy_options(ReplacementConfig& config) {
   auto& copy = config.of<CopyReplacementConfig>();
   return {
@@ -61,6 +73,10 @@ std::vector<Option> copy_options(ReplacementConfig& config) {
        "copy: first steps, in which no code is replaced, if replacement.every_steps is not 0",
        Range::at_least(0)},
       {"replacement.sigma", &copy.sigma, "copy: noise added to the copy of the source code",
+       Range::between(0, 1e9)},
+      {"replacement.sigma_relative", &copy.sigma_relative,
+       "copy: that noise as a share of the spread of active codes, replacement.sigma at least; 0: "
+       "replacement.sigma",
        Range::between(0, 1e9)},
       {"replacement.source", &copy.source,
        "copy: the code to copy, drawn in proportion to usage, or the most used",
@@ -97,7 +113,13 @@ torch::Tensor CopyReplacement::after_window(torch::Tensor codebook, const torch:
 
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const auto sources = draw_sources(counts, active, dead.numel(), settings_.source, generator);
-  const auto noise = draw_noise(codebook, dead.numel(), generator, seed) * settings_.sigma;
+  auto noise = draw_noise(codebook, dead.numel(), generator, seed);
+  if (settings_.sigma_relative > 0) {
+    const auto deviation = spread_of(codebook, counts, active) * settings_.sigma_relative;
+    noise = noise * deviation.clamp_min(settings_.sigma).to(noise);
+  } else {
+    noise = noise * settings_.sigma;
+  }
   const auto device = codebook.device();
   codebook.index_copy_(0, dead.to(device),
                        codebook.index_select(0, sources.to(device)) + noise.to(codebook));

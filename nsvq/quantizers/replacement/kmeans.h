@@ -10,8 +10,8 @@ namespace nsvq {
 /// Centres [clusters, d] fp32 of points [N, d], on their device: k-means++ on a sample of them,
 /// then `iterations` of Lloyd's algorithm with exact search on all. A cluster without points starts
 /// anew at a point drawn in proportion to its squared distance from its centre. With no more
-/// points than clusters each is a centre, repeated with a little noise. The seed alone decides. `done` is
-/// called with the number of iterations that are done.
+/// points than clusters each is a centre, repeated with a little noise. The seed alone decides.
+/// `done` is called with the number of iterations that are done.
 torch::Tensor kmeans(const torch::Tensor& points, int64_t clusters, int64_t iterations,
                      uint64_t seed, const std::function<void(int64_t)>& done = {});
 

@@ -84,6 +84,7 @@ struct CopyReplacementConfig {
   int64_t exempt_epochs = 5;
   int64_t exempt_steps = 0;
   double sigma = 0.001;
+  double sigma_relative = 0;  ///< 0: sigma
   std::string source = "usage";
 };
 

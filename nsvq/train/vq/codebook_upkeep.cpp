@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
 #include "nsvq/ops/code_statistics/code_usage.h"
 #include "nsvq/quantizers/codebook.h"
@@ -10,10 +12,20 @@
 
 namespace nsvq {
 
+namespace {
+
+/// Latents that a code is fitted to, on average, when the encoder freezes: enough that the error
+/// on them is close to that on other images.
+constexpr int64_t kRefitLatents = 32;
+
+}  // namespace
+
 CodebookUpkeep::CodebookUpkeep(const TokenizerConfig& config, Tokenizer& model, Adam& optimizer,
                                WeightAverage& average, const PhaseSchedule& schedule,
                                std::shared_ptr<Group> group, c10::Device device)
     : config_(config.replacement),
+      quantizer_config_(config.quantizer),
+      refits_(config.schedule.refit == "kmeans"),
       windows_of_commitment_(config.schedule.epoch_steps > 0),
       seed_(config.seed),
       model_(model),
@@ -25,29 +37,68 @@ CodebookUpkeep::CodebookUpkeep(const TokenizerConfig& config, Tokenizer& model, 
       usage_(at::zeros({model->quantizer->codes()}, at::device(device).dtype(at::kLong))),
       window_usage_(at::zeros_like(usage_)),
       window_commitment_(at::zeros({2}, usage_.options().dtype(at::kDouble))),
-      replaced_(at::zeros({}, usage_.options())) {}
+      replaced_(at::zeros({}, usage_.options())) {
+  if (!refits_ || model_->quantizer->codebook().defined()) return;
+  throw UserError("schedule.refit is {}, but quantizer {} has no codebook to fit; set it to none",
+                  config.schedule.refit, config.quantizer.type);
+}
 
 /// [B, ...] of every rank as [B size, ...], in the order of the epoch.
 torch::Tensor CodebookUpkeep::from_all_ranks(const torch::Tensor& latents) {
   return group_->size() == 1 ? latents : gather(*group_, latents).flatten(0, 1);
 }
 
-void CodebookUpkeep::initialise(BatchSource& batches) {
-  auto& quantizer = *model_->quantizer;
-  if (!quantizer.wants_data()) return;
-  const torch::NoGradGuard no_grad;
+/// Latents [N, d] of the first training images: as many as wanted, up to an epoch's, to the end of
+/// a batch; over all ranks.
+torch::Tensor CodebookUpkeep::first_latents(BatchSource& batches, int64_t wanted) {
   std::vector<torch::Tensor> latents;
-  int64_t count = 0;  // over all ranks
+  int64_t count = 0;
   batches.start(0, 0, 0);
-  const int64_t wanted = quantizer.latents_wanted();
   for (auto batch = batches.next(); batch && count < wanted; batch = batches.next()) {
     latents.push_back(flatten_latents(from_all_ranks(model_->to_latents(batch->front()))));
     count += latents.back().size(0);
   }
-  quantizer.initialise_from(at::cat(latents), seed_for(seed_, Draw::codebook));
+  return at::cat(latents);
+}
+
+void CodebookUpkeep::initialise(BatchSource& batches) {
+  auto& quantizer = *model_->quantizer;
+  if (!quantizer.wants_data()) return;
+  const torch::NoGradGuard no_grad;
+  quantizer.initialise_from(first_latents(batches, quantizer.latents_wanted()),
+                            seed_for(seed_, Draw::codebook));
   // Rounding may differ between machines.
   for (const auto& [name, tensor] : named_tensors(quantizer)) group_->broadcast({tensor});
   average_.copy_all();
+}
+
+/// The codes that the quantizer would begin with if quantizer.init were kmeans, on the latents'
+/// device.
+torch::Tensor CodebookUpkeep::clusters_of(const torch::Tensor& latents, uint64_t seed) const {
+  const auto other = [&] {
+    auto config = quantizer_config_;
+    config.init = "kmeans";
+    const SeedGuard apart;
+    return make_quantizer(config, latents.size(1));
+  }();
+  other->to(latents.device());
+  other->initialise_from(latents, seed);
+  return other->codebook().detach();
+}
+
+void CodebookUpkeep::refit(BatchSource& batches, const RunState& state) {
+  if (!refits_ || refit_before_ == state.step) return;
+  refit_before_ = state.step;
+  const torch::NoGradGuard no_grad;
+  auto& quantizer = *model_->quantizer;
+  auto codebook = quantizer.codebook().detach();
+  const auto latents = first_latents(batches, kRefitLatents * quantizer.codes());
+  batches.start(state.epoch, state.batch, state.used);
+  codebook.copy_(clusters_of(latents, seed_for(seed_, Draw::codebook, state.step)));
+  group_->broadcast({codebook});  // rounding may differ between machines
+  start_anew(at::ones({codebook.size(0)}, codebook.options().dtype(at::kBool)));
+  average_.copy_buffers();
+  log("codes refitted by k-means to {} latents of training images", latents.size(0));
 }
 
 void CodebookUpkeep::after_step(const torch::Tensor& latents, const torch::Tensor& indices,
@@ -88,14 +139,18 @@ void CodebookUpkeep::after_window(const RunState& state, const torch::Tensor& us
                                seed_for(seed_, Draw::replacement, window)));
 }
 
-/// An overwritten code has no past: no moments, no statistics, no average.
 void CodebookUpkeep::forget(const torch::Tensor& rows) {
   if (!rows.defined()) return;
+  start_anew(rows);
+  replaced_ += rows.sum();
+}
+
+/// An overwritten code has no past: no moments, no statistics, no average.
+void CodebookUpkeep::start_anew(const torch::Tensor& rows) {
   auto& quantizer = *model_->quantizer;
   if (config_.reset_moments) optimizer_.reset_rows(quantizer.codebook(), rows);
   quantizer.rows_replaced(rows);
   average_.copy_rows(quantizer.codebook(), rows);
-  replaced_ += rows.sum();
 }
 
 void CodebookUpkeep::after_step(Journal& journal, const TensorBatch& /*batch*/) {

@@ -30,6 +30,9 @@ class CodebookUpkeep : public RunObserver {
 
   /// A codebook that starts from data gets the latents of as many batches as it asks for.
   void initialise(BatchSource& batches);
+  /// Before the first step with a frozen encoder: by schedule.refit the codes become k-means
+  /// clusters of its latents of training images. Leaves `batches` where `state` is.
+  void refit(BatchSource& batches, const RunState& state);
 
   /// Within a step, behind the optimizers: statistics, and policies that replace codes after steps.
   /// `latents` [B, d, h, w] and `indices` are the step's; a `skip`ped step replaces none.
@@ -65,10 +68,16 @@ class CodebookUpkeep : public RunObserver {
   void after_window(const RunState& state, const torch::Tensor& usage);
   void forget(const torch::Tensor& rows);
   torch::Tensor from_all_ranks(const torch::Tensor& latents);
+  torch::Tensor first_latents(BatchSource& batches, int64_t wanted);
+  torch::Tensor clusters_of(const torch::Tensor& latents, uint64_t seed) const;
+  void start_anew(const torch::Tensor& rows);
   torch::Tensor over_ranks(const torch::Tensor& count) const;
   TensorMap counts() const;
 
   ReplacementConfig config_;
+  QuantizerConfig quantizer_config_;
+  bool refits_;                 ///< schedule.refit is kmeans
+  int64_t refit_before_ = -1;   ///< number of the step before which it was done here
   bool windows_of_commitment_;  ///< schedule.epoch_steps is set
   int64_t seed_;
   Tokenizer& model_;

@@ -1,6 +1,7 @@
 #include "nsvq/train/vq/drift.h"
 
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -9,8 +10,10 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/precision.h"
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/ops/code_statistics/effective_neighbours.h"
+#include "nsvq/ops/code_statistics/spectrum.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/replacement/kmeans.h"
 #include "nsvq/train/journal.h"
@@ -23,6 +26,31 @@ namespace {
 /// Number of latents whose effective neighbours are computed: all latents times all codes would
 /// cost several times as much as quantizing the images.
 constexpr int64_t kMostForNeighbours = 4096;
+
+/// Number of images whose straight-through gap is measured: one decoder pass each.
+constexpr int64_t kMostForGap = 8;
+
+/// Guard: encoder and decoder compute in fp32, and the decoder keeps its activations. Recomputed
+/// levels add to their parameters' gradients in any backward pass.
+class PlainNetworks {
+ public:
+  explicit PlainNetworks(Tokenizer& model)
+      : model_(model),
+        precision_(std::exchange(model->precision, Precision::fp32)),
+        recompute_(std::exchange(model->decoder->recompute, false)) {}
+  ~PlainNetworks() {
+    model_->precision = precision_;
+    model_->decoder->recompute = recompute_;
+  }
+  PlainNetworks(const PlainNetworks&) = delete;
+  PlainNetworks& operator=(const PlainNetworks&) = delete;
+
+ private:
+  Tokenizer& model_;
+  Precision precision_;
+  bool recompute_;
+  Tf32Guard exact_{Tf32Work::convolutions, false};
+};
 
 double root_mean_square(const torch::Tensor& values) {
   return values.to(at::kDouble).square().mean().sqrt().item<double>();
@@ -85,27 +113,40 @@ double DriftMeter::commitment(Tokenizer& model) const {
 std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   const torch::NoGradGuard no_grad;
   const auto assigned = assign_images(model, images_, batch_size_);
+  spectra_.clear();
   if (!assigned) return {{"latent_norm", NAN}};  // the trainer decides how to react
   const auto& [latents, indices, squared_error] = *assigned;
   const auto rows = flatten_latents(latents);
   const bool tokens = indices.numel() > 0;
 
+  const double size = root_mean_square(latents);
   std::map<std::string, double> values;
+  const auto add_relative = [&](const std::string& name, double value) {
+    values[name] = value;
+    values["relative_" + name] = value / size;
+  };
+  const auto add_directions = [&](const std::string& name, const torch::Tensor& vectors) {
+    auto directions = directions_of(vectors);
+    values[name + "_participation"] = directions.participation;
+    spectra_[name + "_spectrum"] = std::move(directions.shares);
+  };
   if (latents_.defined() && latents_.sizes() == latents.sizes() &&
       indices_.sizes() == indices.sizes()) {
-    values["drift"] = root_mean_square(latents - latents_);
+    add_relative("drift", root_mean_square(latents - latents_));
     if (tokens) values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
   }
   values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
   if (tokens) {
-    values["quantization_error"] = (squared_error / latents.numel()).sqrt().item<double>();
+    add_relative("quantization_error", (squared_error / latents.numel()).sqrt().item<double>());
   }
+  add_directions("latents", rows);
   if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {
     values["centroid_distance"] = centroid_distance(rows, indices.flatten(), codes);
     values["neighbours"] = effective_neighbours(spread_rows(rows, kMostForNeighbours), codes, tau_)
                                .to(at::kDouble)
                                .mean()
                                .item<double>();
+    add_directions("codes", codes);
   }
   latents_ = latents;
   indices_ = indices;
@@ -145,12 +186,40 @@ void DriftMeter::load(const TensorMap& state, const std::string& from) {
   indices_ = indices;
 }
 
+std::map<std::string, double> straight_through_gap(Tokenizer& model, const Objective& objective,
+                                                   const torch::Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const PlainNetworks plain(model);
+  const auto gradient_at = [&](const torch::Tensor& vectors, const torch::Tensor& image) {
+    const at::AutoGradMode with_gradients(true);
+    const auto leaf = vectors.detach().clone().requires_grad_();
+    Scalars unlogged;
+    const auto loss = objective.compare(image, model->to_images(leaf), unlogged);
+    // Not backward(): nothing is added to any parameter's gradient.
+    return torch::autograd::grad({loss}, {leaf}).front().to(at::kDouble).flatten();
+  };
+  std::vector<torch::Tensor> of_latents, of_codes;
+  for (const auto& image : images.split(1)) {  // the terms are means over images
+    const auto latents = model->to_latents(image);
+    if (!at::isfinite(latents).all().item<bool>()) return {{"ste_gap", NAN}, {"ste_cosine", NAN}};
+    of_latents.push_back(gradient_at(latents, image));
+    of_codes.push_back(gradient_at(model->quantizer->assign(latents).latents, image));
+  }
+  const auto at_latents = at::cat(of_latents), at_codes = at::cat(of_codes);
+  const auto norm = at_latents.norm();
+  return {{"ste_gap", ((at_codes - at_latents).norm() / norm).item<double>()},
+          {"ste_cosine", (at_latents.dot(at_codes) / (norm * at_codes.norm())).item<double>()}};
+}
+
 DriftMonitor::DriftMonitor(const TokenizerConfig& config, const Validation& validation,
-                           Tokenizer& model, c10::Device device)
-    : model_(model), every_steps_(config.drift.every_steps) {
+                           Tokenizer& model, const Objective& objective, c10::Device device)
+    : model_(model), objective_(objective), every_steps_(config.drift.every_steps) {
   if (config.drift.images == 0) return;
-  const auto images = validation.first_images(config.drift.images);
-  meter_.emplace(images.to(device), config.train.batch_size, config.quantizer.tau);
+  const auto images = validation.first_images(config.drift.images).to(device);
+  meter_.emplace(images, config.train.batch_size, config.quantizer.tau);
+  if (config.drift.ste_gap && model->quantizer->codes() > 0) {
+    gap_images_ = images.slice(0, 0, kMostForGap);
+  }
 }
 
 void DriftMonitor::end_epoch(Journal& journal, EpochLine& /*line*/) {
@@ -160,7 +229,16 @@ void DriftMonitor::end_epoch(Journal& journal, EpochLine& /*line*/) {
 void DriftMonitor::measure(Journal& journal) {
   if (!meter_) return;
   values_ = meter_->measure(model_);
-  journal.record("drift", values_);
+  if (gap_images_.defined() && !std::isnan(values_.at("latent_norm"))) {
+    values_.merge(straight_through_gap(model_, objective_, gap_images_));
+  }
+  journal.record("drift", values_, meter_->spectra());
+}
+
+double DriftMonitor::commitment(Group& group) const {
+  const auto leading = at::full({}, meter_->commitment(model_), at::kDouble);
+  group.broadcast({leading});
+  return leading.item<double>();
 }
 
 double DriftMonitor::last(const std::string& name) const {

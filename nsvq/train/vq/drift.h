@@ -6,11 +6,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
 #include "nsvq/train/run_observer.h"
+#include "nsvq/train/vq/objective.h"
 #include "nsvq/train/vq/validation.h"
 
 namespace nsvq {
@@ -20,19 +22,29 @@ namespace nsvq {
 ///   drift = sqrt(E_{x,u}[ |E_t(x)_u - E_{t-1}(x)_u|^2 / d ])   (the paper's D_RMS)
 ///   churn = E_{x,u}[ q_t(x)_u != q_{t-1}(x)_u ]
 ///
+/// and of the same latents how far they are from their codes and in how many directions they vary.
 /// A measurement neither draws random numbers nor changes the model.
 class DriftMeter {
  public:
   /// images [n, 3, H, W] on the model's device; `tau` is the NS loss's temperature.
   DriftMeter(torch::Tensor images, int64_t batch_size, double tau);
 
-  /// drift and churn since the last measurement (absent at the first), latent_norm (mean L2 norm),
-  /// quantization_error (RMS per element of z - c), neighbours (mean effective number of
-  /// neighbours) and centroid_distance (RMS per element of c minus the mean of its latents), both
-  /// absent without a codebook; for a model without tokens drift and latent_norm alone.
-  /// With non-finite latents only latent_norm = NaN; the next measurement then compares with the
-  /// last finite one.
+  /// By name:
+  ///   drift, churn           since the last measurement, absent at the first
+  ///   latent_norm            mean L2 norm
+  ///   quantization_error     RMS per element of z - c
+  ///   relative_drift, relative_quantization_error   both divided by the RMS of z's elements
+  ///   neighbours             mean effective number of neighbours
+  ///   centroid_distance      RMS per element of c minus the mean of its latents
+  ///   latents_participation  participation ratio of the latents z
+  ///   codes_participation    that of all codes, used or not, each counted once, as latents are
+  ///                          compared with them (of SimVQ the projected ones)
+  /// Those of codes are absent without a list of them, those of indices without tokens. With
+  /// non-finite latents only latent_norm = NaN; the next measurement then compares with the last
+  /// finite one.
   std::map<std::string, double> measure(Tokenizer& model);
+  /// latents_spectrum and codes_spectrum of the last measurement: the largest shares.
+  const std::map<std::string, std::vector<double>>& spectra() const { return spectra_; }
 
   /// Mean squared distance per element of the images' latents to their codes; NaN with non-finite
   /// latents. Later measurements do not notice it.
@@ -52,15 +64,25 @@ class DriftMeter {
   double tau_;
   torch::Tensor latents_;  ///< [n, d, h, w] of the last measurement, undefined before the first
   torch::Tensor indices_;  ///< [n, h, w] of the last measurement, undefined before the first
+  std::map<std::string, std::vector<double>> spectra_;
 };
+
+/// The gap of the straight-through estimator on images [n, 3, H, W]: with
+/// g(v) the gradient of the terms of loss.* that compare images, without the adversarial one, at
+/// vectors v that the decoder is given, z the latents and q their codes,
+///   ste_gap = |g(q) - g(z)| / |g(z)|   and   ste_cosine, the cosine of both,
+/// over all images together; NaN where z is not finite or a gradient is zero. Computed in fp32, one
+/// image at a time. Leaves gradients, random numbers, autocast and the model alone.
+std::map<std::string, double> straight_through_gap(Tokenizer& model, const Objective& objective,
+                                                   const torch::Tensor& images);
 
 /// Measures drift on images of data.val at the start and every drift.every_steps steps or, if that
 /// is 0, epochs.
 class DriftMonitor : public RunObserver {
  public:
-  /// Measures nothing if drift.images is 0. `model` outlives it.
+  /// Measures nothing if drift.images is 0. `model` and `objective` outlive it.
   DriftMonitor(const TokenizerConfig& config, const Validation& validation, Tokenizer& model,
-               c10::Device device);
+               const Objective& objective, c10::Device device);
 
   void begin(Journal& journal) override { measure(journal); }
   int64_t every_steps() const override { return meter_ ? every_steps_ : 0; }
@@ -69,8 +91,9 @@ class DriftMonitor : public RunObserver {
 
   /// A figure of the last measurement, NaN if it had none of this name.
   double last(const std::string& name) const;
-  /// The commitment loss on the images, for schedule.commitment = validation.
-  double commitment() const { return meter_->commitment(model_); }
+  /// The commitment loss on the images, for schedule.commitment = validation: rank 0's on all
+  /// ranks, which must freeze their encoders at one step, however each rounds.
+  double commitment(Group& group) const;
 
   /// For checkpoints: what the next measurement compares with, and key drift.
   TensorMap state() const { return meter_ ? meter_->state() : TensorMap(); }
@@ -83,8 +106,10 @@ class DriftMonitor : public RunObserver {
   void measure(Journal& journal);
 
   Tokenizer& model_;
+  const Objective& objective_;
   int64_t every_steps_;
   std::optional<DriftMeter> meter_;
+  torch::Tensor gap_images_;              ///< undefined without drift.ste_gap
   std::map<std::string, double> values_;  ///< of the last measurement
 };
 

@@ -6,10 +6,22 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/metrics/usage.h"
+#include "nsvq/ops/code_statistics/spectrum.h"
 #include "nsvq/train/journal.h"
 #include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {
+
+namespace {
+
+/// In how many directions latents and codes vary, as far as that was measured.
+std::string text_of_directions(const DriftMonitor& drift) {
+  const auto text =
+      participation_text(drift.last("latents_participation"), drift.last("codes_participation"));
+  return text.empty() ? "" : "  " + text;
+}
+
+}  // namespace
 
 void HealthMonitor::end_epoch(Journal& journal, EpochLine& line) {
   const auto means = journal.epoch_means();
@@ -18,6 +30,7 @@ void HealthMonitor::end_epoch(Journal& journal, EpochLine& line) {
   const double pixel_error = error == means.end() ? NAN : error->second;
   if (codes_ == 0) {  // the other signs are those of codes
     history_.push_back({NAN, NAN, NAN, pixel_error});
+    line.text += text_of_directions(drift_);
     return;
   }
   const auto& usage = upkeep_.epoch_usage();
@@ -31,7 +44,8 @@ void HealthMonitor::end_epoch(Journal& journal, EpochLine& line) {
                       {"perplexity", perplexity(usage)},
                       {"replaced", static_cast<double>(replaced)}});
   line.text += fmt::format("  commitment {:.5f}  codes used {:5.1f} %  replaced {}", commitment,
-                           100 * used, replaced);
+                           100 * used, replaced) +
+               text_of_directions(drift_);
 }
 
 void HealthMonitor::epoch_logged(Journal& journal) {

@@ -15,32 +15,44 @@ Objective::Objective(const TokenizerConfig& config, Tokenizer& model, c10::Devic
   if (config.adversarial.weight > 0) adversary_.emplace(config, device, group_);
 }
 
+/// Number of a pass's images among the equal parts of all ranks and passes.
+int64_t Objective::part_of(const SlicePass& pass) const {
+  return group_->rank() * pass.count + pass.number;
+}
+
 QuantizerStep Objective::quantizer_terms(const Phase& phase, const StepInputs& inputs,
                                          const SlicePass& pass) const {
   return {.commitment = phase.commitment,         // beta |z - sg c|^2
           .extra_codebook_terms = phase.ns_loss,  // alpha L_NS; |sg z - c|^2 is always there
           .step = inputs.step,
           .seed = inputs.noise_seed,
-          .part = group_->rank() * pass.count + pass.number,
+          .part = part_of(pass),
           .entropy_group = shared_entropy_ ? group_.get() : nullptr};
 }
 
-/// L = L_rec + lambda_perc L_perc + lambda_vq L_vq + lambda_adv L_adv, the phases' rows of which
-/// stand in phase.cpp. L_rec and L_perc are the terms of loss.*; L_vq is what the quantizer gives.
-torch::Tensor Objective::generator(const torch::Tensor& images,
-                                   const torch::Tensor& reconstructions, const Quantized& quantized,
-                                   const Step& step, Scalars& scalars) {
-  auto reconstruction = at::zeros({}, images.options());
+torch::Tensor Objective::compare(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                                 Scalars& scalars) const {
+  auto sum = at::zeros({}, images.options());
   for (const auto& term : losses_) {
     const AutocastGuard autocast(model_->precision, device_);
     const auto value = (*term.loss)(reconstructions, images);
     scalars[term.name] = value.detach();
-    reconstruction = reconstruction + term.weight * value;
+    sum = sum + term.weight * value;
   }
+  return sum;
+}
+
+/// L = L_rec + lambda_perc L_perc + lambda_vq L_vq + lambda_adv L_adv, the phases' rows of which
+/// stand in phase.cpp. L_vq is what the quantizer gives.
+torch::Tensor Objective::generator(const torch::Tensor& images,
+                                   const torch::Tensor& reconstructions, const Quantized& quantized,
+                                   const Step& step, const SlicePass& pass, Scalars& scalars) {
+  const auto reconstruction = compare(images, reconstructions, scalars);
   scalars["vq"] = quantized.loss.detach();
   auto loss = reconstruction + vq_weight_ * quantized.loss;
   if (step.plan().adversarial) {
-    const auto term = adversary_->generator_term(reconstructions);
+    const auto term = adversary_->generator_term(
+        reconstructions, {.seed = step.inputs().noise_seed, .part = part_of(pass)});
     const auto last_layer = model_->decoder->named_parameters()["conv_out.weight"];
     const auto weight = adversary_->weight(step.inputs().share, reconstruction, term, last_layer,
                                            step.loss_scale());
@@ -54,8 +66,10 @@ torch::Tensor Objective::generator(const torch::Tensor& images,
 
 torch::Tensor Objective::discriminator(const torch::Tensor& images,
                                        const torch::Tensor& reconstructions, const Step& step,
-                                       Scalars& scalars) {
-  const auto loss = adversary_->objective(images, reconstructions, scalars);
+                                       const SlicePass& pass, Scalars& scalars) {
+  const PassDraws draws{.seed = step.inputs().noise_seed, .part = part_of(pass)};
+  const PenaltyPass penalty{.due = step.plan().extra_terms, .scale = step.loss_scale().factor()};
+  const auto loss = adversary_->objective(images, reconstructions, scalars, draws, penalty);
   return step.inputs().share * loss;
 }
 

@@ -30,18 +30,25 @@ class Objective {
   /// What the quantizer is asked for in a phase: the terms of L_vq, by the step's random numbers.
   QuantizerStep quantizer_terms(const Phase& phase, const StepInputs& inputs,
                                 const SlicePass& pass = {}) const;
+  /// L_rec + lambda_perc L_perc for images and reconstructions [B, 3, H, W]: the terms of loss.*
+  /// that compare them, each added to `scalars`.
+  torch::Tensor compare(const torch::Tensor& images, const torch::Tensor& reconstructions,
+                        Scalars& scalars) const;
   /// L of the phase for images and reconstructions [B, 3, H, W]; its terms are added to `scalars`.
   torch::Tensor generator(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                          const Quantized& quantized, const Step& step, Scalars& scalars);
+                          const Quantized& quantized, const Step& step, const SlicePass& pass,
+                          Scalars& scalars);
   /// The discriminator's loss, in adversarial steps; its terms are added to `scalars`.
   torch::Tensor discriminator(const torch::Tensor& images, const torch::Tensor& reconstructions,
-                              const Step& step, Scalars& scalars);
+                              const Step& step, const SlicePass& pass, Scalars& scalars);
 
   /// Null without an adversarial loss (adversarial.weight is 0).
   Adversary* adversary() { return adversary_ ? &*adversary_ : nullptr; }
   const Adversary* adversary() const { return adversary_ ? &*adversary_ : nullptr; }
 
  private:
+  int64_t part_of(const SlicePass& pass) const;
+
   Tokenizer& model_;
   c10::Device device_;
   std::shared_ptr<Group> group_;

@@ -80,6 +80,11 @@ double PhaseSchedule::adversarial_share(int64_t step) const {
   return adversarial_factor(phase_, step - start_step_, ramp_steps);
 }
 
+bool PhaseSchedule::freezes_before(int64_t step) const {
+  if (number_ == 0 || phase_.train_encoder || step != start_step_) return false;
+  return phase_by_name(schedule_.phases.at(number_ - 1)).train_encoder;
+}
+
 std::string PhaseSchedule::step_kind(int64_t step) const {
   return fmt::format("{} {}", phase_.name, adversarial_share(step) > 0);
 }

@@ -7,7 +7,7 @@
 
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/recipe/schedule.h"
-#include "nsvq/runs/state.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/train/vq/phase.h"
 
 namespace nsvq {
@@ -44,6 +44,8 @@ class PhaseSchedule {
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   /// Weight of adversarial terms in step number `step`: 0 (none), a ramp, 1.
   double adversarial_share(int64_t step) const;
+  /// Whether step number `step` is the first with a frozen encoder that trained before.
+  bool freezes_before(int64_t step) const;
   /// Steps of one kind run the same kernels.
   std::string step_kind(int64_t step) const;
 

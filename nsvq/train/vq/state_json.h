@@ -6,7 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/runs/state.h"
+#include "nsvq/runs/checkpoint.h"
 
 namespace nsvq {
 

@@ -30,10 +30,16 @@ Tokenizer make_average(const TokenizerConfig& config, c10::Device device) {
   return average;
 }
 
-Adam::Parameters scaled_parameters(const TokenizerImpl& model, const LrScaleConfig& scale) {
-  return named_parameters(
+/// The model's parameters with the learning rates of its parts and the quantizer's eps.
+Adam::Parameters parameters_of(const TokenizerImpl& model, const OptimizerConfig& optimizer) {
+  const auto& scale = optimizer.scale;
+  auto parameters = named_parameters(
       model,
       {{"encoder", scale.encoder}, {"quantizer", scale.quantizer}, {"decoder", scale.decoder}});
+  for (auto& parameter : parameters) {
+    if (parameter.name.starts_with("quantizer.")) parameter.eps = optimizer.eps_quantizer;
+  }
+  return parameters;
 }
 
 std::string reason_against_graphs(const TokenizerConfig& config) {
@@ -55,12 +61,12 @@ TokenizerTask::TokenizerTask(const TokenizerConfig& config, BatchSource& batches
       model_(make_tokenizer(config, device)),
       averaged_model_(make_average(config, device)),
       average_(model_.ptr(), averaged_model_.ptr(), config.optimizer.ema_decay),
-      optimizer_(scaled_parameters(*model_, config.optimizer.scale), config.optimizer, &average_),
+      optimizer_(parameters_of(*model_, config.optimizer), config.optimizer, &average_),
       schedule_(config.schedule, config.adversarial, batches.batches_per_epoch()),
       objective_(config, model_, device, group_),
       upkeep_(config, model_, optimizer_, average_, schedule_, group_, device),
       validation_(config, averaged_model_, group_, device),
-      drift_(config, validation_, model_, device),
+      drift_(config, validation_, model_, objective_, device),
       check_(config, model_, objective_, schedule_, device),
       health_(config.alarm, model_->quantizer->codes(), upkeep_, drift_),
       diagnosis_(model_, objective_),
@@ -78,6 +84,7 @@ StepPlan TokenizerTask::plan(const RunState& state) {
                 .share = share,
                 .lr_factors = {lr_factor(config_.optimizer.schedule, state.step, steps)},
                 .adversarial = share > 0,
+                .extra_terms = share > 0 && has_rare_penalty(config_.adversarial, state.step),
                 .phase = schedule_.phase().name,
                 .graphs_disabled_reason = graphs_disabled_reason_,
                 .syncs_host = syncs_host_};
@@ -126,11 +133,12 @@ bool TokenizerTask::pass(const torch::Tensor& images, const SlicePass& slice, St
   const auto mean = [&](const torch::Tensor& value) {
     return slice.count == 1 ? value : value / static_cast<double>(slice.count);
   };
-  step.backward(mean(objective_.generator(images, reconstructions, quantized, step, scalars)),
-                *model_, slice.last());
+  step.backward(
+      mean(objective_.generator(images, reconstructions, quantized, step, slice, scalars)), *model_,
+      slice.last());
   if (step.plan().adversarial) {
     auto& adversary = *objective_.adversary();
-    const auto loss = objective_.discriminator(images, reconstructions, step, scalars);
+    const auto loss = objective_.discriminator(images, reconstructions, step, slice, scalars);
     const auto& schedule = config_.optimizer.discriminator_schedule;
     if (schedule.shape != "same" && !is_constant(schedule)) {
       scalars["lr_discriminator"] = adversary.optimizer().lr();
@@ -175,6 +183,11 @@ void TokenizerTask::initialise(Journal& journal) {
   enter(journal, {0, "the run begins"});
 }
 
+/// Not where the phase begins: the checkpoint there is of the model that was evaluated.
+void TokenizerTask::before_step(const RunState& state) {
+  if (schedule_.freezes_before(state.step)) upkeep_.refit(batches_, state);
+}
+
 /// A phase that was due where the budget ended begins when the run is extended.
 void TokenizerTask::resume(Journal& journal) {
   if (const auto transition = schedule_.resume(journal.state())) enter(journal, *transition);
@@ -192,7 +205,7 @@ void TokenizerTask::start_next_epoch(Journal& journal) {
 }
 
 void TokenizerTask::end_schedule_epoch(Journal& journal, double commitment) {
-  if (config_.schedule.commitment == "validation") commitment = drift_.commitment();
+  if (config_.schedule.commitment == "validation") commitment = drift_.commitment(*group_);
   const auto transition = schedule_.end_epoch(commitment, journal.more_to_come());
   if (const auto watched = schedule_.unlogged_commitment()) {
     journal.record("plateau", {{"commitment", *watched}});

@@ -44,6 +44,7 @@ class TokenizerTask : public Task, public RunObserver {
 
   // Phases.
   void initialise(Journal& journal) override;
+  void before_step(const RunState& state) override;
   void resume(Journal& journal) override;
   int64_t every_steps() const override { return config_.schedule.epoch_steps; }
   void after_step(Journal& journal, const TensorBatch& batch) override;

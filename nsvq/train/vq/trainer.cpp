@@ -92,8 +92,7 @@ Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared
                                    convert_to_present_format(checkpoint.model, folder / kModelFile);
                                    require_same_recipe(config, checkpoint, folder.string());
                                  })),
-      batches_(open_source_of("data.train", config.data.train, config.data),
-               training_loader_options(config, *group, device_)),
+      batches_(open_training_source(config.data), training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
   const auto from = std::exchange(from_, std::nullopt);

@@ -5,7 +5,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/metrics/metric_choice.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/train/vq/state_json.h"
@@ -56,7 +56,7 @@ Validation::Validation(const TokenizerConfig& config, Tokenizer& averaged,
       averaged_(averaged),
       group_(std::move(group)),
       device_(device),
-      source_(open_source_of("data.val", config.data.val, config.data)),
+      source_(open_validation_source(config.data)),
       loader_(source_, validation_options(config, *group_, device)),
       pictured_(first_images(config.train.samples).to(device)),
       metrics_(make_metrics(config, averaged->quantizer->codes(), source_->size(), device)) {}
