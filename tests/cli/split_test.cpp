@@ -144,14 +144,14 @@ TEST_F(SplitCommands, EqualImagesWithoutASplitAreTrainedOnWithAWarning) {
 TEST_F(SplitCommands, AResumedRunIsTheUninterruptedOne) {
   const Words images = {std::string("data.train=[") + kImages +
                         ", builtin:dead-leaves?size=16&count=9&seed=4]"};
-  const auto with = [&](const std::string& steps) {
+  const auto with = [&](const std::string& epochs) {
     auto words = images;
-    words.push_back("train.steps=" + steps);
+    words.push_back("train.epochs=" + epochs);
     return words;
   };
-  ASSERT_EQ(train("whole", with("9")).code, 0);
-  ASSERT_EQ(train("run", with("6")).code, 0);  // within the second epoch
-  const auto resumed = run({"train", folder_ / "run", "--resume", "train.steps=9"});
+  ASSERT_EQ(train("whole", with("2")).code, 0);
+  ASSERT_EQ(train("run", with("1")).code, 0);
+  const auto resumed = run({"train", folder_ / "run", "--resume", "train.epochs=2"});
   ASSERT_EQ(resumed.code, 0) << resumed.error;
   const auto tensors = [&](const char* name) {
     return read_safetensors(list_checkpoints(folder_ / name).back() / "model.safetensors").tensors;

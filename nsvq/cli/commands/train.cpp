@@ -40,8 +40,8 @@ void train_as_rank(const TrainArguments& arguments, const TokenizerConfig& confi
                   "train.recompute=true, or a lower data.size or model.width");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
-  warn_of_seen_validation(config.data);
   Trainer trainer(config, run, group, start, std::move(lock));
+  warn_of_seen_validation(config.data);
   starting.reset();
   const auto outcome = trainer.loop().train();
   if (outcome.finished) {
