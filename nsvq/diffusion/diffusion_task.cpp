@@ -133,9 +133,7 @@ bool DiffusionTask::searches_codes() const { return latents_.of_codes() && confi
 std::string DiffusionTask::graphs_disabled_reason() const {
   if (!searches_codes()) return "";
   const auto& tokenizer = latents_.model().config;
-  const auto reason =
-      streaming_search_unavailable_reason(tokenizer.model.latent_dim, tokenizer.quantizer);
-  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
+  return reason_against_graphs(tokenizer.model.latent_dim, tokenizer.quantizer);
 }
 
 torch::Tensor DiffusionTask::latents_to_check(const TensorBatch& batch) {

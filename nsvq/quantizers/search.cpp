@@ -9,14 +9,8 @@ namespace nsvq {
 
 namespace {
 
-/// The streaming operators are made for single precision and below.
-bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
-  return latents.scalar_type() != at::kDouble && uses_streaming_search(latents.size(1), config);
-}
-
-}  // namespace
-
-std::string streaming_search_unavailable_reason(int64_t dimension, const QuantizerConfig& config) {
+/// Why the streaming operators are not used; empty if they are.
+std::string reason_against_streaming(int64_t dimension, const QuantizerConfig& config) {
   constexpr int64_t widest = 65536;  // of the blocked products on a GPU
   if (config.operators != "streaming") {
     return fmt::format("quantizer.operators is {}", config.operators);
@@ -25,8 +19,20 @@ std::string streaming_search_unavailable_reason(int64_t dimension, const Quantiz
   return {};
 }
 
+/// The streaming operators are made for single precision and below.
+bool streams(const torch::Tensor& latents, const QuantizerConfig& config) {
+  return latents.scalar_type() != at::kDouble && uses_streaming_search(latents.size(1), config);
+}
+
+}  // namespace
+
+std::string reason_against_graphs(int64_t dimension, const QuantizerConfig& config) {
+  const auto reason = reason_against_streaming(dimension, config);
+  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
+}
+
 bool uses_streaming_search(int64_t dimension, const QuantizerConfig& config) {
-  return streaming_search_unavailable_reason(dimension, config).empty();
+  return reason_against_streaming(dimension, config).empty();
 }
 
 torch::Tensor nearest_indices(const torch::Tensor& latents, const torch::Tensor& codebook,

@@ -11,11 +11,11 @@ namespace nsvq {
 // Search and NS loss by the operators that the recipe asks for (quantizer.operators): the streaming
 // ones of nsvq/ops/code_search/code_search.h, or the plain ones they are tested against.
 
-/// Why the streaming operators are not used for fp32 latents with d components; empty if they are.
-/// The plain operators synchronise the host with a GPU.
-std::string streaming_search_unavailable_reason(int64_t dimension, const QuantizerConfig& config);
+/// Why CUDA graphs cannot hold a search of fp32 latents with d components; empty if they can. The
+/// plain operators synchronise the host with a GPU.
+std::string reason_against_graphs(int64_t dimension, const QuantizerConfig& config);
 
-/// Whether the streaming operators are used.
+/// Whether the streaming operators are used for them.
 bool uses_streaming_search(int64_t dimension, const QuantizerConfig& config);
 
 /// What happens on a GPU to a latent that is not finite, and so has no nearest code. A CPU throws

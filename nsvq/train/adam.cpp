@@ -119,10 +119,12 @@ Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_sca
 }
 
 Adam::Parameters named_parameters(const torch::nn::Module& module,
-                                  const std::map<std::string, double>& lr_scales) {
+                                  const std::map<std::string, PartRate>& rates) {
   auto parameters = named_parameters(module);
-  for (auto& parameter : parameters) {
-    parameter.lr_scale = lr_scales.at(parameter.name.substr(0, parameter.name.find('.')));
+  for (auto& [name, tensor, lr_scale, eps] : parameters) {
+    const auto& rate = rates.at(name.substr(0, name.find('.')));
+    lr_scale = rate.lr_scale;
+    eps = rate.eps;
   }
   return parameters;
 }

@@ -71,9 +71,13 @@ class Adam {
 
 /// A module's parameters with the names that its files use.
 Adam::Parameters named_parameters(const torch::nn::Module& module, double lr_scale = 1);
-/// With a factor on the learning rate for each of the module's parts, by the part's name.
+/// How Adam moves a part of a module.
+struct PartRate {
+  double lr_scale, eps = 0;
+};
+/// By the names of the module's parts.
 Adam::Parameters named_parameters(const torch::nn::Module& module,
-                                  const std::map<std::string, double>& lr_scales);
+                                  const std::map<std::string, PartRate>& rates);
 
 /// The gradients that a module's parameters have.
 std::vector<torch::Tensor> gradients_of(const torch::nn::Module& module);

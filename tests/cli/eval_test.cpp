@@ -206,7 +206,7 @@ TEST_F(Evaluation, StatisticsTakeThePlaceOfTheImagesAndAreNamed) {
 TEST_F(Evaluation, FidNamesItsWeights) {
   WeightsStore store;
   store.add("inception", Inception());
-  const std::string data = "builtin:dead-leaves?size=16&count=3";
+  const std::string data = "builtin:dead-leaves?size=16&count=3&seed=1";
   const auto result = run({"compare", model("one"), model("two"), "--data", data, "--metrics",
                            "rfid", "--force", "--json", json_});
   ASSERT_EQ(result.code, 0) << result.error;
@@ -235,7 +235,7 @@ TEST_F(Evaluation, MistakesGetOneLineBeforeTheWork) {
   expect_failure(eval({"--json", unwritable}), 2, {folder_ / "file"});
   expect_failure(eval({"--json", folder_.path()}), 2, {folder_.path()});
   expect_failure(eval({"--histogram", folder_ / "file/usage.csv"}), 2, {folder_ / "file"});
-  const auto one = "builtin:dead-leaves?size=16&count=1";
+  const auto one = "builtin:dead-leaves?size=16&count=1&seed=1";
   expect_failure(run({"eval", model("one"), "--data", one, "--metrics", "fid"}), 2,
                  {one, "fid needs at least two images"});
 }

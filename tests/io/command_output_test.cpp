@@ -26,7 +26,7 @@ TEST(CommandOutput, IsRead) {
 
 TEST(CommandOutput, MayBeLong) {
   CommandOutput output("head -c 3000000 /dev/zero; echo end");
-  EXPECT_EQ(all_of(output), std::string(3'000'000, '\0') + "end\n");
+  EXPECT_EQ(all_of(output), std::string(3'000'000, '\0').append("end\n"));
   EXPECT_TRUE(output.finish().success);
 }
 

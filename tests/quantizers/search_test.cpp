@@ -52,10 +52,12 @@ TEST(SearchPolicy, MarksAreFoundOnTheHost) {
 
 TEST(SearchReasons, SayWhyASlowerPathIsTaken) {
   QuantizerConfig config;
-  EXPECT_EQ(streaming_search_unavailable_reason(64, config), "");
-  EXPECT_EQ(streaming_search_unavailable_reason(70000, config), "d = 70000 is above 65536");
+  EXPECT_EQ(reason_against_graphs(64, config), "");
+  EXPECT_EQ(reason_against_graphs(70000, config),
+            "the plain search synchronises with the host (d = 70000 is above 65536)");
   config.operators = "plain";
-  EXPECT_EQ(streaming_search_unavailable_reason(64, config), "quantizer.operators is plain");
+  EXPECT_EQ(reason_against_graphs(64, config),
+            "the plain search synchronises with the host (quantizer.operators is plain)");
   EXPECT_FALSE(uses_streaming_search(64, config));
   EXPECT_EQ(fast_search_unavailable_reason(64, at::kCPU), "");
   if (gpu_count() == 0) return;

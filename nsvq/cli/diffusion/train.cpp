@@ -30,8 +30,8 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
-  if (training_data_key(config) == "data.train") warn_of_seen_validation(config.data);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));
+  if (training_data_key(config) == "data.train") warn_of_seen_validation(config.data);
   starting.reset();
   const auto outcome = trainer.loop().train();
   if (!outcome.finished) {

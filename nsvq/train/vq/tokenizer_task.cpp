@@ -30,22 +30,11 @@ Tokenizer make_average(const TokenizerConfig& config, c10::Device device) {
   return average;
 }
 
-/// The model's parameters with the learning rates of its parts and the quantizer's eps.
 Adam::Parameters parameters_of(const TokenizerImpl& model, const OptimizerConfig& optimizer) {
   const auto& scale = optimizer.scale;
-  auto parameters = named_parameters(
-      model,
-      {{"encoder", scale.encoder}, {"quantizer", scale.quantizer}, {"decoder", scale.decoder}});
-  for (auto& parameter : parameters) {
-    if (parameter.name.starts_with("quantizer.")) parameter.eps = optimizer.eps_quantizer;
-  }
-  return parameters;
-}
-
-std::string reason_against_graphs(const TokenizerConfig& config) {
-  const auto reason =
-      streaming_search_unavailable_reason(config.model.latent_dim, config.quantizer);
-  return reason.empty() ? "" : "the plain search synchronises with the host (" + reason + ")";
+  return named_parameters(model, {{"encoder", {scale.encoder}},
+                                  {"quantizer", {scale.quantizer, optimizer.eps_quantizer}},
+                                  {"decoder", {scale.decoder}}});
 }
 
 }  // namespace
@@ -55,9 +44,8 @@ TokenizerTask::TokenizerTask(const TokenizerConfig& config, BatchSource& batches
     : config_(config),
       batches_(batches),
       group_(std::move(group)),
-      graphs_disabled_reason_(reason_against_graphs(config)),
-      syncs_host_(device.is_cpu() ||
-                  !uses_streaming_search(config.model.latent_dim, config.quantizer)),
+      graphs_disabled_reason_(reason_against_graphs(config.model.latent_dim, config.quantizer)),
+      syncs_host_(device.is_cpu() || !graphs_disabled_reason_.empty()),
       model_(make_tokenizer(config, device)),
       averaged_model_(make_average(config, device)),
       average_(model_.ptr(), averaged_model_.ptr(), config.optimizer.ema_decay),
@@ -104,7 +92,6 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
     if (!pass(slices[i], {static_cast<int64_t>(i), std::ssize(slices)}, step, passed)) return;
   }
   const auto& skip = step.update(passed.scalars, trained_modules(step.plan().adversarial));
-
   const auto indices = join(passed.indices);
   upkeep_.after_step(join(passed.latents), indices, step.inputs(), skip);
   step.rollback();  // before buffers are copied
