@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/ema.h"
+#include "nsvq/quantizers/members/ema.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/members.h"
-#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/members/softmax_codes.h"
 #include "tests/quantizers/golden.h"
 #include "tests/quantizers/members.h"
 

@@ -6,9 +6,9 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/softmax_codes.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/softmax_codes.h"
 
 namespace nsvq {
 

@@ -1,5 +1,5 @@
-#include "nsvq/quantizers/ema.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/ema.h"
 
 namespace nsvq {
 

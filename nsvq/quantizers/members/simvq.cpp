@@ -1,8 +1,8 @@
 #include <torch/nn/modules/linear.h>
 
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/mapped.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/mapped.h"
 #include "nsvq/quantizers/neighbour_loss.h"
 
 namespace nsvq {

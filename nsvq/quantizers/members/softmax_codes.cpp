@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/softmax_codes.h"
+#include "nsvq/quantizers/members/softmax_codes.h"
 
 #include <vector>
 

@@ -2,8 +2,8 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/vq.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
 

@@ -4,8 +4,8 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
-#include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/members/softmax_codes.h"
+#include "nsvq/quantizers/members/vq.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/vq.h"
 #include "nsvq/quantizers/neighbour_loss.h"
-#include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/members.h"
-#include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/members/vq.h"
 
 namespace nsvq {
 

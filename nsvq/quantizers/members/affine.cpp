@@ -1,7 +1,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/codebook.h"
-#include "nsvq/quantizers/mapped.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/mapped.h"
 
 namespace nsvq {
 

@@ -2,9 +2,9 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/softmax_codes.h"
+#include "nsvq/quantizers/members/vq.h"
 #include "nsvq/quantizers/search.h"
-#include "nsvq/quantizers/softmax_codes.h"
-#include "nsvq/quantizers/vq.h"
 
 namespace nsvq {
 

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/code_bridge.h"
+#include "nsvq/quantizers/members/code_bridge.h"
 
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>

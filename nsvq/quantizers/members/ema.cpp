@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/ema.h"
+#include "nsvq/quantizers/members/ema.h"
 
 #include "nsvq/ops/code_statistics/code_sums.h"
 #include "nsvq/ops/code_statistics/code_usage.h"

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/mapped.h"
+#include "nsvq/quantizers/members/mapped.h"
 
 #include <ATen/autocast_mode.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/members/vq.h"
 
 namespace nsvq {
 

@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/vq.h"
+#include "nsvq/quantizers/members/vq.h"
 
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"

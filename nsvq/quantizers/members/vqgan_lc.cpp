@@ -8,8 +8,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/formats/safetensors.h"
-#include "nsvq/quantizers/mapped.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/quantizers/members/mapped.h"
 
 namespace nsvq {
 
