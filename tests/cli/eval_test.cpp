@@ -296,7 +296,7 @@ TEST_F(Evaluation, CompareRefusesWhatItCannotCompare) {
     words.insert(words.end(), {"--data", data_});
     return run(words);
   };
-  expect_failure(compare({model("one")}), 2, {"MODEL"});
+  expect_failure(compare({model("one")}), 2, {"give at least two models"});
   expect_failure(compare({model("one"), model("large")}), 2, {"16", "32", model("large")});
   expect_failure(compare({model("one"), model("none")}), 2, {model("none")});
   expect_failure(compare({model("one"), model("two"), "--out", "grid.gif"}), 2,

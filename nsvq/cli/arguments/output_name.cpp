@@ -114,7 +114,7 @@ void require_writable(const std::string& option, const std::string& file) try {
   std::error_code ignored;
   { const AtomicFile probe(file); }  // never committed: nothing appears
   for (const auto& made : above.missing) fs::remove(made, ignored);
-} catch (const NoRoom&) {
+} catch (const MachineFailure&) {
   throw;
 } catch (const RunError& error) {
   throw UserError("{}: {}", option, error.what());

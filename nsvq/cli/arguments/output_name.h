@@ -22,8 +22,8 @@ void declare_force(CLI::App& app, bool& force);
 /// Throws UserError, naming the option, for a file that exists and is not empty, unless `force`;
 /// for a folder; for "-"; for two options with one file; where the file cannot be written; and,
 /// whatever `force` says, for one of `inputs` or an image in a folder among them, for a file of
-/// another ending and for records of runs and tokens. Throws NoRoom where the disk is full. Folders
-/// that are missing are made with the file. Devices and pipes are written as they are.
+/// another ending and for records of runs and tokens. Throws MachineFailure, such as NoRoom.
+/// Folders that are missing are made with the file. Devices and pipes are written as they are.
 void check_output_files(const std::vector<NamedFile>& outputs, bool force,
                         const std::vector<NamedFile>& inputs = {});
 

@@ -117,6 +117,9 @@ void fail_write(const fs::path& path, int error) {
   if (means_no_room(error)) {
     throw NoRoom("cannot write {}: {}", path.string(), std::strerror(error));
   }
+  if (error == EMFILE || error == ENFILE || error == EIO || error == ENOMEM) {
+    throw MachineFailure("cannot write {}: {}", path.string(), std::strerror(error));
+  }
   throw RunError("cannot write {}: {}", path.string(), std::strerror(error));
 }
 

@@ -52,9 +52,13 @@ bool path_exists(const std::filesystem::path& path);
 /// neither variable is set.
 std::filesystem::path cache_folder();
 
-/// A file that cannot be written because the disk or the user's quota is full.
-struct NoRoom : RunError {
+/// A file that cannot be written for a reason that its name has no part in.
+struct MachineFailure : RunError {
   using RunError::RunError;
+};
+/// Because the disk or the user's quota is full.
+struct NoRoom : MachineFailure {
+  using MachineFailure::MachineFailure;
 };
 /// Whether an errno means a full disk or quota.
 inline bool means_no_room(int error) { return error == ENOSPC || error == EDQUOT; }
