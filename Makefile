@@ -2,19 +2,20 @@
 #   make quickstart   set-up, build, then train a small tokenizer by NSVQ and by plain VQ, and show both
 #   make test         set-up, build, every check and every test of less than a minute
 # make install PREFIX=~/.local installs the program.
-# PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json), NSVQ_CUDA=ON|OFF decides about the CUDA kernels.
+# PRESET=debug|asan|tsan|cuda picks another build (CMakePresets.json). The CUDA kernels are built where a GPU is seen, NSVQ_CUDA=ON|OFF
+# decides otherwise; a build folder keeps what it was configured with.
 
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
 .PHONY: quickstart test test-all test-build test-gpu cuda-check fuzz check build install setup format bench clean
 
-# The program alone (the tests take as long again to compile), and without CUDA where no GPU is seen.
+# The program alone: the tests take as long again to compile.
 quickstart: setup
-	@NSVQ_CUDA="$$(scripts/choose_cuda.sh $(PRESET))" scripts/build.sh $(PRESET) nsvq
+	@scripts/build.sh $(PRESET) nsvq
 	@scripts/quickstart.sh "$(NSVQ)"
 
-# All that takes less than a minute each; without CUDA where no GPU is seen.
+# All that takes less than a minute each.
 test: test-build
 	@NSVQ_REQUIRE_PYTHON=1 ctest --preset $(PRESET) --label-exclude slow
 
@@ -25,7 +26,7 @@ test-all: test-build
 test-build:
 	@scripts/setup.sh test
 	@scripts/check.sh
-	@NSVQ_CUDA="$$(scripts/choose_cuda.sh $(PRESET))" scripts/build.sh $(PRESET)
+	@scripts/build.sh $(PRESET)
 
 # Every CUDA source compiles for one target; needs nvcc, no GPU.
 cuda-check: setup

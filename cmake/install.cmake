@@ -3,6 +3,7 @@
 include(GNUInstallDirs)
 install(TARGETS nsvq RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(TARGETS nsvq_ops_python LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES nsvq/ops/nsvq_ops.py DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/nsvq/configs" FILES_MATCHING PATTERN "*.yaml")
 install(PROGRAMS scripts/weights.py DESTINATION "${CMAKE_INSTALL_DATADIR}/nsvq")
 install(CODE "

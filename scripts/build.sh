@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Configures and builds one preset, or some targets of it: build.sh [release|debug|asan|tsan|cuda] [TARGET...]
-# NSVQ_CUDA=AUTO, ON or OFF in the environment decides about CUDA.
+# NSVQ_CUDA=AUTO, ON or OFF in the environment decides about CUDA; without it scripts/choose_cuda.sh does.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 preset=${1:-release}
 targets=("${@:2}")
 log=build/$preset-configure.log
 mkdir -p build
-cmake --preset "$preset" ${NSVQ_CUDA:+"-DNSVQ_CUDA=$NSVQ_CUDA"} >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "build: configuring preset '$preset' failed (log: $log)" >&2; exit 1; }
+cuda=$(scripts/choose_cuda.sh "$preset") || exit 1
+cmake --preset "$preset" "-DNSVQ_CUDA=$cuda" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "build: configuring preset '$preset' failed (log: $log)" >&2; exit 1; }
 grep -E '^-- nsvq:' "$log"
 
 export NINJA_STATUS='[%f/%t %e] '  # what build_progress.sh reads

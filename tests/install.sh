@@ -7,8 +7,10 @@ cmake --install "$1" --prefix "$prefix" >"$prefix/log"
 cd /
 "$prefix/bin/nsvq" --version
 "$prefix/bin/nsvq" config "$prefix/share/nsvq/configs/quickstart.yaml" >/dev/null
-[ -n "$(find "$prefix" -name libnsvq_ops.so)" ]
-for file in "$prefix/bin/nsvq" "$(find "$prefix" -name libnsvq_ops.so)"; do
+library=$(find "$prefix" -name libnsvq_ops.so)
+[ -n "$library" ]
+[ -s "$(dirname "$library")/nsvq_ops.py" ]
+for file in "$prefix/bin/nsvq" "$library"; do
   if ldd "$file" | grep 'not found'; then echo "install: $file lacks a library" >&2; exit 1; fi
 done
 

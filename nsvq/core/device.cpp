@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <regex>
 #include <thread>
@@ -83,15 +84,45 @@ bool is_out_of_memory(const std::string& error) {
          error.find("bad_alloc") != std::string::npos;
 }
 
+namespace {
+
+std::string first_match(const std::string& text, const char* pattern) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : "";
+}
+
+/// "20.00 MiB" in GiB.
+std::optional<double> read_size(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const std::string units = "KMGT";  // GiB are 1
+  const auto unit = units.find(text[text.find(' ') + 1]);
+  const double power = unit == std::string::npos ? -3 : static_cast<double>(unit) - 2;
+  return std::stod(text) * std::pow(1024, power);
+}
+
+constexpr auto kAskedOfGpu = "Tried to allocate ([0-9.]+ [KMGT]?i?B)";
+constexpr auto kAskedOfCpu = "tried to allocate ([0-9]{1,18}) bytes";
+
+}  // namespace
+
+OutOfMemory read_out_of_memory(const std::string& error) {
+  OutOfMemory read;
+  read.asked = read_size(first_match(error, kAskedOfGpu));
+  read.gpu = read.asked.has_value();
+  if (read.gpu) {
+    read.used = read_size(
+        first_match(error, "Of the allocated memory ([0-9.]+ [KMGT]?i?B) is allocated by PyTorch"));
+  } else if (const auto bytes = first_match(error, kAskedOfCpu); !bytes.empty()) {
+    read.asked = in_gib(std::stoll(bytes));
+  }
+  return read;
+}
+
 std::string describe_out_of_memory(const std::string& error) {
-  const auto found = [&](const char* pattern) {
-    std::smatch match;
-    return std::regex_search(error, match, std::regex(pattern)) ? match[1].str() : "";
-  };
-  const auto asked = found("Tried to allocate ([0-9.]+ [KMGT]?i?B)");
-  const auto total = found("total capacity of ([0-9.]+ [KMGT]?i?B)");
-  const auto free = found("of which ([0-9.]+ [KMGT]?i?B) is free");
-  const auto bytes = found("tried to allocate ([0-9]{1,18}) bytes");  // on a CPU
+  const auto asked = first_match(error, kAskedOfGpu);
+  const auto total = first_match(error, "total capacity of ([0-9.]+ [KMGT]?i?B)");
+  const auto free = first_match(error, "of which ([0-9.]+ [KMGT]?i?B) is free");
+  const auto bytes = first_match(error, kAskedOfCpu);
   std::string text = asked.empty() ? "out of memory" : "out of memory on the GPU";
   if (!asked.empty()) text += fmt::format(": {} asked for", asked);
   if (!free.empty()) text += fmt::format(", {} free of {}", free, total);

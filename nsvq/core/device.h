@@ -42,6 +42,12 @@ int default_threads(int processes = 1);
 bool is_out_of_memory(const std::string& error);
 /// A short form of such a text: requested and free memory.
 std::string describe_out_of_memory(const std::string& error);
+/// The figures of such a text, in GiB: what was asked for, and what tensors on a GPU held then.
+struct OutOfMemory {
+  bool gpu = false;
+  std::optional<double> asked, used;
+};
+OutOfMemory read_out_of_memory(const std::string& error);
 
 // Implemented in device_cuda.cpp, or in device_no_cuda.cpp without CUDA:
 

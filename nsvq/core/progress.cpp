@@ -106,6 +106,11 @@ void Progress::draw(bool last) {
 
 // Width 0 gives a line for a log file: no bar, no length limit.
 std::string Progress::line(bool last, int width) const {
+  if (total_ > 0 && resumed_ >= total_) {
+    const auto text =
+        fmt::format("{} {}/{} {}: complete already, nothing to do", title_, done_, total_, unit_);
+    return width == 0 ? text : cut(text, width);
+  }
   const double elapsed = seconds_since(start_);
   const double rate = elapsed > 0 ? static_cast<double>(done_ - resumed_) / elapsed : 0;
   const double fraction =

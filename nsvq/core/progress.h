@@ -19,7 +19,8 @@ class Progress {
   /// Returns the time; tests pass a clock of their own.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// `resumed` of the total were done before this run and are excluded from the rate.
+  /// `resumed` of the total were done before this run and are excluded from the rate; where that
+  /// is all of them, the line says so and has no rate.
   Progress(std::string_view title, int64_t total, std::string_view unit, double quiet_seconds = 30,
            int64_t resumed = 0, Now now = std::chrono::steady_clock::now);
   ~Progress();

@@ -97,14 +97,18 @@ std::string only_beginning(std::string_view word, const std::vector<std::string>
 
 }  // namespace
 
+size_t misspelling_limit(size_t size) { return size < 3 ? 0 : size == 3 ? 1 : size < 12 ? 2 : 3; }
+
+std::string word_meant(std::string_view word, const std::vector<std::string>& candidates) {
+  if (auto longer = only_beginning(word, candidates); !longer.empty()) return longer;
+  auto best = nearest(word, candidates);
+  const bool close = edit_distance(word.substr(0, 200), best) <= misspelling_limit(word.size());
+  return close ? best : "";
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  if (const auto longer = only_beginning(word, candidates); !longer.empty()) {
-    return fmt::format("; did you mean '{}'?", longer);
-  }
-  const std::string best = nearest(word, candidates);
-  // Up to one edit per three letters counts as a misspelling.
-  if (best.empty() || edit_distance(word.substr(0, 200), best) > (word.size() + 2) / 3) return "";
-  return fmt::format("; did you mean '{}'?", best);
+  const auto meant = word_meant(word, candidates);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
 }
 
 std::string quote(std::string_view text, size_t most) {

@@ -34,7 +34,15 @@ size_t edit_distance(std::string_view a, std::string_view b);
 /// The candidate at the smallest edit distance, the first one of a tie; empty if there are none.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// "; did you mean 'x'?" for the end of an error message, or nothing when no candidate is close.
+/// The most edits by which a word of `size` bytes is taken for a misspelling of another: 0 below 3
+/// bytes, 1 of 3, 2 below 12, else 3.
+size_t misspelling_limit(size_t size);
+
+/// The candidate that a word stands for: the only one that begins with it, or else the nearest
+/// within misspelling_limit; empty if there is none.
+std::string word_meant(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "; did you mean 'x'?" with word_meant, for the end of an error message, or nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 /// `text` in quotes, on one line and cut after `most` bytes: for the parts of a message that came

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/recipe/other_words.h"
 #include "nsvq/recipe/settings_summary.h"
 
 namespace nsvq {
@@ -108,6 +109,7 @@ OptionTable option_table(DiffusionConfig& config) {
   table.other_sections = sections_of_other_kinds(config.kind);
   table.dependent_defaults = [&config] { return data_defaults(config.data); };
   table.check = [&config] { check_diffusion_settings(config); };
+  table.other_words = words_of_other_programs();
   table.help = "`nsvq diffusion config --reference` lists all keys";
   return table;
 }

@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/metrics/metric_set.h"
 
@@ -101,22 +102,28 @@ class ImageBatches {
 
 }  // namespace
 
-std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other) {
+std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other,
+                               int64_t limit) {
   if (reference.source->size() == 1 && other.source->size() == 1) return {{0, 0}};
-  const auto theirs = indices_by_name(other), ours = indices_by_name(reference);
-  check_partners(reference, other, theirs);
-  check_partners(other, reference, ours);
+  const NamedSource wanted{reference.spec, limited(reference.source, limit)};
+  const auto theirs = indices_by_name(other), ours = indices_by_name(wanted);
+  check_partners(wanted, other, theirs);
+  const bool all = wanted.source->size() == reference.source->size();
+  if (all) check_partners(other, wanted, ours);
   std::vector<Pair> pairs;
-  for (int64_t i = 0; i < reference.source->size(); ++i) {
-    pairs.push_back({i, theirs.at(without_ending(reference.source->key(i)))});
+  for (int64_t i = 0; i < wanted.source->size(); ++i) {
+    pairs.push_back({i, theirs.at(without_ending(wanted.source->key(i)))});
   }
   return pairs;
 }
 
-std::vector<Pair> unpaired(const Source* reference, const Source& other) {
+std::vector<Pair> unpaired(const Source* reference, const Source& other, int64_t limit) {
+  const auto used = [limit](const Source& source) {
+    return limit > 0 ? std::min(limit, source.size()) : source.size();
+  };
   std::vector<Pair> pairs;
-  for (int64_t i = 0; reference && i < reference->size(); ++i) pairs.push_back({i, {}});
-  for (int64_t i = 0; i < other.size(); ++i) pairs.push_back({{}, i});
+  for (int64_t i = 0; reference && i < used(*reference); ++i) pairs.push_back({i, {}});
+  for (int64_t i = 0; i < used(other); ++i) pairs.push_back({{}, i});
   return pairs;
 }
 
@@ -165,20 +172,22 @@ bool compares_sets(const MetricChoice& choice) {
 }
 
 std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& other,
-                           const MetricChoice& choice) {
+                           const MetricChoice& choice, int64_t limit) {
   const bool sets = compares_sets(choice);
   if (choice.reference && !sets) {
     throw UserError("{}: statistics are for Fréchet distances alone; the other metrics need images",
                     reference.spec);
   }
-  return sets ? unpaired(reference.source.get(), *other.source) : pair_by_name(reference, other);
+  return sets ? unpaired(reference.source.get(), *other.source, limit)
+              : pair_by_name(reference, other, limit);
 }
 
 }  // namespace
 
 std::map<std::string, double> compare_images(const NamedSource& reference, const NamedSource& other,
-                                             const MetricChoice& choice, c10::Device device) {
-  const auto pairs = pairs_of(reference, other, choice);
+                                             const MetricChoice& choice, c10::Device device,
+                                             int64_t limit) {
+  const auto pairs = pairs_of(reference, other, choice, limit);
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = 0,
                                    .device = device,
@@ -189,8 +198,11 @@ std::map<std::string, double> compare_images(const NamedSource& reference, const
       [&](const EvalBatch& batch) { metrics.add(batch); });
   auto values = metrics.values();
   require_all(choice, values);
-  values["images"] = static_cast<double>(other.source->size());
-  const auto known = reference.source ? reference.source->size() : choice.reference->count;
+  const auto count = [&](auto side) {
+    return std::ranges::count_if(pairs, [&](const Pair& pair) { return (pair.*side).has_value(); });
+  };
+  values["images"] = static_cast<double>(count(&Pair::other));
+  const int64_t known = reference.source ? count(&Pair::reference) : choice.reference->count;
   if (known > 0 && compares_sets(choice)) values["reference_images"] = static_cast<double>(known);
   warn_of_few_images(choice, values);
   return values;

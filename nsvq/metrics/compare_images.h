@@ -27,12 +27,14 @@ struct Pair {
   std::optional<int64_t> reference, other;
 };
 
-/// Images of one name, endings aside, in the order of the reference; two single images are a pair
-/// whatever they are called. Throws UserError for names without a partner and for names that occur
-/// twice.
-std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other);
-/// Every image of both, alone; there may be no reference.
-std::vector<Pair> unpaired(const Source* reference, const Source& other);
+/// Images of one name, endings aside, in the order of the reference, of which only the first
+/// `limit` count if it is above 0; two single images are a pair whatever they are called. Throws
+/// UserError for names without a partner (but not for those of `other` that the limit leaves out)
+/// and for names that occur twice.
+std::vector<Pair> pair_by_name(const NamedSource& reference, const NamedSource& other,
+                               int64_t limit = 0);
+/// Every image of both, or the first `limit` of each, alone; there may be no reference.
+std::vector<Pair> unpaired(const Source* reference, const Source& other, int64_t limit = 0);
 
 struct ImagePair {
   std::optional<Image> reference, other;
@@ -54,8 +56,10 @@ void for_each_batch(const std::string& title, int64_t count,
 /// The chosen figures of images against those of a reference, at their own sizes, the number of
 /// `images`, and of `reference_images` where sets are compared. They are paired by name, unless all
 /// figures are Fréchet distances. With statistics for the reference (choice.reference) its source
-/// is null. Networks run on `device`. Throws UserError.
+/// is null. A `limit` above 0 takes the first so many pairs, or of each set. Networks run on
+/// `device`. Throws UserError.
 std::map<std::string, double> compare_images(const NamedSource& reference, const NamedSource& other,
-                                             const MetricChoice& choice, c10::Device device);
+                                             const MetricChoice& choice, c10::Device device,
+                                             int64_t limit = 0);
 
 }  // namespace nsvq

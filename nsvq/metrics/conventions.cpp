@@ -1,5 +1,7 @@
 #include "nsvq/metrics/conventions.h"
 
+#include <cmath>
+
 #include "nsvq/core/lookup.h"
 
 namespace nsvq {
@@ -42,6 +44,12 @@ std::string pixels_in_words(PixelRule rule) {
 std::string groups_in_words(const Conventions& conventions) {
   if (conventions.group == 1) return "mean over images";
   return fmt::format("mean over batches of {} images", conventions.group);
+}
+
+double decibels(double mean_squared_error) {
+  constexpr double highest = 100;
+  const double dB = 10 * std::log10(kPixelRange * kPixelRange / mean_squared_error);
+  return dB > highest ? highest : dB;
 }
 
 torch::Tensor to_pixels(const torch::Tensor& images, PixelRule rule) {

@@ -42,6 +42,10 @@ std::string groups_in_words(const Conventions& conventions);
 /// divide by 255 and use a data range of 1, which is equivalent.
 constexpr double kPixelRange = 255;
 
+/// The PSNR in dB of a mean squared error of such values. Equal pixels would be infinite: it is at
+/// most 100 dB. NaN stays NaN.
+double decibels(double mean_squared_error);
+
 /// Images in [-1, 1] to values of 0 to 255 as fp32, on the same device. NaN stays NaN.
 torch::Tensor to_pixels(const torch::Tensor& images, PixelRule rule = PixelRule::rounded);
 

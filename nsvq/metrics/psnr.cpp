@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "nsvq/metrics/grouped_mean.h"
 #include "nsvq/metrics/metric.h"
 
@@ -7,16 +5,8 @@ namespace nsvq {
 
 namespace {
 
-constexpr double kHighestDecibels = 100;
-
-double decibels(double mean_squared_error) {
-  const double dB = 10 * std::log10(kPixelRange * kPixelRange / mean_squared_error);
-  return dB > kHighestDecibels ? kHighestDecibels : dB;  // NaN stays NaN
-}
-
 /// The mean over groups of images of the PSNR in dB of each group's mean squared error: with groups
-/// of one image the usual mean, with one group of all the pooled PSNR, which reads lower. Equal
-/// pixels would be infinite: the PSNR of a group is at most 100 dB.
+/// of one image the usual mean, with one group of all the pooled PSNR, which reads lower.
 class Psnr : public Metric {
  public:
   Psnr(PixelRule pixels, int64_t group);

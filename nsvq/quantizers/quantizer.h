@@ -146,8 +146,14 @@ struct QuantizerKind {
   std::vector<std::string> defaults = {};
   std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
   bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
-  bool tokens = true;                ///< gives indices and a commitment loss
-  bool batch_entropy = false;        ///< has a term of all latents' entropy: takes dist.entropy
+  bool codebook = true;              ///< has a codebook() whose rows a policy may replace
+  /// What model.latent_dim must be, one channel for each of the setting `channels`; null: anything.
+  int64_t (*latent_dim)(const QuantizerConfig&) = nullptr;
+  std::string channels = "";
+  /// Where quantizer.codes has no say: what the number of codes is.
+  std::string codes_are = "";
+  bool tokens = true;          ///< gives indices and a commitment loss
+  bool batch_entropy = false;  ///< has a term of all latents' entropy: takes dist.entropy
 
   // For the tests that go through all kinds.
   std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"

@@ -40,7 +40,8 @@ std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t
   const auto& kind = quantizer_kind(config.type);
   if (config.rotation && !kind.rotates) {
     throw UserError(
-        "quantizer.rotation: {} has no nearest code to rotate a latent to; leave it false",
+        "quantizer.rotation: {} has no nearest code to rotate a latent to; set "
+        "quantizer.rotation=false",
         config.type);
   }
   auto quantizer = kind.make(config, latent_dim);

@@ -30,8 +30,9 @@ void check_dist(const DistConfig& dist, const QuantizerConfig& quantizer,
                 const AdversarialConfig& adversarial) {
   const auto& kind = quantizer_kind(quantizer.type);
   if (dist.entropy == "all" && !kind.batch_entropy) {
-    throw UserError("dist.entropy is all, but quantizer {} has no entropy of a batch; leave it out",
-                    kind.name);
+    throw UserError(
+        "dist.entropy is all, but quantizer {} has no entropy of a batch; set dist.entropy=own",
+        kind.name);
   }
   if (dist.batch_norm == "all" && adversarial.weight == 0) {
     throw UserError(

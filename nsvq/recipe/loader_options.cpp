@@ -23,7 +23,10 @@ std::shared_ptr<const Source> open_source_of(const std::string& key, const Sourc
   try {
     return open_source(sources, {.pixels = static_cast<uint64_t>(data.max_pixels)}, data.retries);
   } catch (const UserError& error) {
-    throw UserError("{}: {}; set {}=PATH", key, error.what(), key);
+    throw UserError(
+        "{}: {}; set {}=PATH to a folder of pictures, tar shards ('a-{{00..03}}.tar') or "
+        "builtin:dead-leaves",
+        key, error.what(), key);
   }
 }
 

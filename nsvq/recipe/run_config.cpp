@@ -10,7 +10,7 @@ std::vector<Option> run_options(RunConfig& run) {
   return {
       {"seed", &run.seed, "seed of everything random in a run", Range::at_least(0)},
       {"device", &run.device, "where to compute; auto: the GPU if there is one",
-       Range::one_of({"auto", "cpu", "cuda"}), kNotOnResult},
+       Range::one_of({"auto", "cpu", "cuda"}, {{"gpu", "cuda"}, {"cuda:0", "cuda"}}), kNotOnResult},
       {"threads", &run.threads,
        "CPU threads for computing; 0: OMP_NUM_THREADS or, where it is not set, all cores",
        Range::between(0, kMostThreads), kNotOnResult},

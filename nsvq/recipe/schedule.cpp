@@ -90,16 +90,19 @@ void check_schedule(const ScheduleConfig& schedule) {
   check_refit(schedule);
 }
 
-void check_freeze(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {
-  const auto& kind = quantizer_kind(quantizer.type);
+bool waits_for_no_plateau(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {
   const auto& phases = schedule.phases;
   const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
-  if (kind.tokens || schedule.freeze != "plateau" || stage1 == phases.end()) return;
-  if (stage1 + 1 == phases.end()) return;
+  if (stage1 == phases.end() || stage1 + 1 == phases.end()) return false;
+  return schedule.freeze == "plateau" && !quantizer_kind(quantizer.type).tokens;
+}
+
+void check_freeze(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {
+  if (!waits_for_no_plateau(schedule, quantizer)) return;
   throw UserError(
-      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; use epoch, or "
-      "end schedule.phases with stage1",
-      kind.name);
+      "schedule.freeze is plateau, but quantizer {} has no commitment loss to watch; set "
+      "schedule.freeze=epoch and schedule.freeze_epoch, or schedule.phases=[stage1]",
+      quantizer.type);
 }
 
 }  // namespace nsvq

@@ -31,8 +31,10 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule);
 /// Throws UserError for settings that contradict each other.
 void check_schedule(const ScheduleConfig& schedule);
 
-/// Throws UserError where a run would wait for a plateau of a commitment loss that its quantizer
-/// does not have. Checked when training begins: models may be stored with such settings.
+/// Whether a run would wait for a plateau of a commitment loss that its quantizer does not have.
+bool waits_for_no_plateau(const ScheduleConfig& schedule, const QuantizerConfig& quantizer);
+/// Throws UserError where it would. Checked when training begins: models may be stored with such
+/// settings.
 void check_freeze(const ScheduleConfig& schedule, const QuantizerConfig& quantizer);
 
 }  // namespace nsvq

@@ -79,6 +79,9 @@ std::string unused_by_choice(const std::string& key, const TokenizerConfig& conf
   if (type == "none" && (of_codes || with_codes_only)) {
     return "quantizer.type is none";
   }
+  if (key == "quantizer.codes" && !quantizer_kind(type).codes_are.empty()) {
+    return fmt::format("{} has {}", type, quantizer_kind(type).codes_are);
+  }
   if (const auto reason = unused_of_ns_loss(key, config.quantizer); !reason.empty()) return reason;
   if (key == "quantizer.init_scale" && config.quantizer.init != "normal") {
     return fmt::format("quantizer.init is {}", config.quantizer.init);

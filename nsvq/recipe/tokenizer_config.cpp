@@ -8,6 +8,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/quantizers/quantizer.h"
+#include "nsvq/recipe/other_words.h"
+#include "nsvq/recipe/unusable_settings.h"
 
 namespace nsvq {
 
@@ -41,7 +43,10 @@ OptionTable option_table(TokenizerConfig& config) {
     if (!config.train.init_from.empty()) defaults.emplace_back("quantizer.init=kmeans");
     return defaults;
   };
+  table.chooser = "quantizer.type";
+  table.unusable = [&config] { return unusable_settings(config); };
   table.check = [&config] { check_settings(config); };
+  table.other_words = words_of_other_programs();
   table.help = "`nsvq config --reference` lists all keys";
   return table;
 }

@@ -34,7 +34,8 @@ std::string with_shown(const std::string& title, size_t all, size_t most) {
 /// Keys that no curve names: one curve a key, with a line for every kind of record that has it.
 CurveTopic other_curves(const RunLog& log) {
   const auto known = known_keys();
-  const std::set<std::string> events = {"phase", "alarm", "check"};  // checks have histograms
+  // Checks have histograms; the line about the validation images is one.
+  const std::set<std::string> events = {"phase", "alarm", "check", "validation"};
   std::map<std::string, std::set<std::string>> kinds_of_key;
   for (const Record& record : log.records)
     if (!events.contains(record.kind))

@@ -16,6 +16,7 @@
 #include "nsvq/report/page.h"
 #include "nsvq/report/samples.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/verdict.h"
 #include "nsvq/settings/yaml.h"
 
 namespace nsvq {
@@ -157,6 +158,8 @@ Json page_data(const PageRun& run, const PageLimits& limits) {
     data["notices"].push_back(
         fmt::format("{} is missing: no results and no curves to show.", kMetricsFile));
   data.update(log_data(log, limits.points));
+  const auto verdict = verdict_of_run(run.path, log, run.state == "finished");
+  data["verdict"] = {{"word", verdict.word}, {"text", verdict.text}};
   add_settings(data, run.path / kSettingsFile);
   add_pictures(data, run.path, limits);
   // Pictures of latent diffusion are no pairs of images and reconstructions.

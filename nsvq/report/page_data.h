@@ -69,8 +69,8 @@ enum class PageKind { whole, live };  ///< with its runs inside, or one that fet
 Json empty_page(const std::string& title, PageKind kind);
 
 /// What the page shows of a run, from what its folder holds (config.yaml, metrics.jsonl,
-/// samples/): results, curves thinned to the limits, phases, alarms, settings, pictures. What is
-/// missing or cannot be read is named in `notices`.
+/// samples/): how it went (nsvq/runs/verdict.h), results, curves thinned to the limits, phases,
+/// alarms, settings, pictures. What is missing or cannot be read is named in `notices`.
 Json page_data(const PageRun& run, const PageLimits& limits);
 
 /// What page_data takes from the log (page_log.cpp): facts, results, alarms, phases, curves of at

@@ -30,13 +30,13 @@ void write_page(const std::filesystem::path& out, const std::vector<PageRun>& ru
   write_text(out, html_page(data, goes_on));
 }
 
-void write_report(const std::filesystem::path& run, bool goes_on) {
+void write_report(const std::filesystem::path& run, const std::string& state) {
   if (!std::filesystem::is_directory(run))
     throw UserError("{}: no such run folder; give the folder that holds {}", run.string(),
                     kMetricsFile);
-  PageRun page{run, run_name(run), goes_on ? "running" : "", {}, ""};
+  PageRun page{run, run_name(run), state, {}, ""};
   page.no_codes = "The codebook is shown once the run has finished; until then by `nsvq report`.";
-  write_page(run / kReportFile, {page}, goes_on);
+  write_page(run / kReportFile, {page}, state == "running");
 }
 
 void complete_report(const std::filesystem::path& run) {

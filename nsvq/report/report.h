@@ -9,9 +9,10 @@
 namespace nsvq {
 
 /// Writes run/report.html from what the run's folder holds (page_data.h), at any time of the run:
-/// the page shows what is there and names what is missing. The page of a run that `goes_on` reloads
-/// itself. Throws UserError if there is no such folder, RunError if the page cannot be written.
-void write_report(const std::filesystem::path& run, bool goes_on = false);
+/// the page shows what is there and names what is missing. `state` is that of RunSummary, empty if
+/// it is not known; the page of a running one reloads itself. Throws UserError if there is no such
+/// folder, RunError if the page cannot be written.
+void write_report(const std::filesystem::path& run, const std::string& state = "");
 
 /// Writes one page about several runs. Throws RunError if it cannot be written.
 void write_page(const std::filesystem::path& out, const std::vector<PageRun>& runs,

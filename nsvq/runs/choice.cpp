@@ -12,6 +12,7 @@
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/folder.h"
+#include "nsvq/runs/fork.h"
 #include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
@@ -59,8 +60,15 @@ std::string obstacle(const fs::path& folder, const RunMatch& match) {
   if (list_checkpoints(folder).empty()) return "";
   const auto differences = match.differences(folder);
   if (differences.empty()) return "";
-  return fmt::format("holds a run of another configuration: {}; choose another folder with --run",
-                     fmt::join(differences, ", "));
+  const auto newest = list_checkpoints(folder).back().string();
+  const auto advice =
+      match.forks ? fmt::format(
+                        "`nsvq train {} --fork NEW ...` goes on with the settings here in a "
+                        "folder NEW, train.init_from={} starts a new run with its networks",
+                        shown_shell_word(folder.string()), shown_shell_word(newest))
+                  : "choose another folder with --run";
+  return fmt::format("holds a run of another configuration: {}; {}", fmt::join(differences, ", "),
+                     advice);
 }
 
 /// Whether a command with these settings started the run in a folder. Its files may move, but a
@@ -88,6 +96,17 @@ RunChoice choose_in(const fs::path& folder, const RunMatch& match, const RunRequ
   const auto why_not = obstacle(folder, match);
   if (!why_not.empty()) throw UserError("{}: {}", folder.string(), why_not);
   return {folder, Start::resume, std::move(lock), nullptr};
+}
+
+RunChoice choose_fork(const RunRequest& request) {
+  if (request.resume || request.fresh || !request.folder.empty()) {
+    throw UserError("--fork excludes --run, --resume and --new");
+  }
+  if (!fs::is_directory(request.source) || !holds_run(request.source)) {
+    throw UserError("--fork goes on from a run: name its folder in place of {}", request.source);
+  }
+  require_free_folder(request.source, request.fork);
+  return {request.fork, Start::fork, std::nullopt, nullptr};
 }
 
 /// The first free name from `number` on. Another process may start at the same moment.
@@ -131,6 +150,7 @@ std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, con
 }  // namespace
 
 RunChoice choose_run(const RunMatch& match, const RunRequest& request) {
+  if (!request.fork.empty()) return choose_fork(request);
   if (request.resume && request.fresh) throw UserError("--resume and --new exclude each other");
   if (!request.folder.empty()) return choose_in(request.folder, match, request);
 

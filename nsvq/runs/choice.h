@@ -19,6 +19,8 @@ namespace nsvq {
 struct RunRequest {
   std::string name;    ///< name of the recipe, whose runs are runs/NAME, runs/NAME-2 and so on
   std::string folder;  ///< --run, or empty
+  std::string fork;    ///< --fork, or empty: a new folder in which the run in `source` goes on
+  std::string source;  ///< what the command line names: a recipe or a run's folder
   bool resume = false;
   bool fresh = false;
 };
@@ -36,8 +38,9 @@ class ReservedFolder {
   std::filesystem::path path_;
 };
 
-/// Whether a run begins anew or goes on from its newest checkpoint.
-enum class Start { fresh, resume };
+/// Whether a run begins anew, goes on from its newest checkpoint, or goes on from that of another
+/// run (fork.h).
+enum class Start { fresh, resume, fork };
 
 struct RunChoice {
   std::filesystem::path folder;
@@ -48,7 +51,8 @@ struct RunChoice {
 
 /// What the choice of a run asks about the settings of the command.
 struct RunMatch {
-  TrainConfig train;  ///< its budget
+  TrainConfig train;   ///< its budget
+  bool forks = false;  ///< whether a run goes on with other settings by --fork
   /// Settings with an effect on the result in which a run's stored ones differ, as text. Throws
   /// UserError.
   std::function<std::vector<std::string>(const std::filesystem::path& run)> differences;
@@ -58,7 +62,7 @@ struct RunMatch {
 
 template <std::derived_from<RunConfig> Config>
 RunMatch match_of(const Config& config) {
-  return {config.train,
+  return {config.train, Config::kind == RunKind::tokenizer,
           [config](const std::filesystem::path& run) {
             return essential_differences(config, load_run_config<Config>(run));
           },
@@ -74,7 +78,8 @@ RunMatch match_of(const Config& config) {
 /// the name that is resumed is the newest unfinished one with equal settings and data that no other
 /// process trains; with `resume` also a finished one if its budget has grown, and it is an error if
 /// there is none. A finished run in an explicit `folder` is chosen too (nothing is left to train),
-/// so that a script that repeats the command until it succeeds ends. Throws UserError.
+/// so that a script that repeats the command until it succeeds ends. A fork gets the folder that it
+/// names. Throws UserError.
 RunChoice choose_run(const RunMatch& match, const RunRequest& request);
 
 }  // namespace nsvq

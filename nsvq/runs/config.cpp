@@ -1,6 +1,7 @@
 #include "nsvq/runs/config.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "nsvq/core/error.h"
 #include "nsvq/data/sources/patterns.h"
@@ -74,6 +75,16 @@ void read_run_settings(const OptionTable& table, const fs::path& run,
   reader.read_text(text->second, model.path.string());
   reader.read_overrides(overrides);
   reader.finish(model.path.string() + ": ");
+}
+
+void read_stored_settings(const std::vector<Option>& rows, const fs::path& run) {
+  const auto file = run / kSettingsFile;
+  const InputFile regular(file);  // no pipe
+  for (const auto& setting : parse_yaml(read_text(file), file.string())) {
+    for (const auto& row : rows) {
+      if (row.key == setting.key) std::ignore = row.assign(setting.value);
+    }
+  }
 }
 
 RunKind kind_of_run(const fs::path& run) {

@@ -24,6 +24,10 @@ Config load_run_config(const std::filesystem::path& run,
   return config;
 }
 
+/// Sets the fields of some rows that a run's config.yaml names, whatever else is in it; a value out
+/// of its range leaves a field as it is. Throws UserError for a file that cannot be read.
+void read_stored_settings(const std::vector<Option>& rows, const std::filesystem::path& run);
+
 /// What the run in a folder trains.
 RunKind kind_of_run(const std::filesystem::path& run);
 

@@ -5,12 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/files/file.h"
+#include "nsvq/io/files/atomic_file.h"
 #include "nsvq/io/files/folder_checksums.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/files/lock.h"
@@ -18,7 +17,6 @@
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/settings/yaml.h"
 
 namespace nsvq {
 
@@ -91,15 +89,9 @@ int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
 /// The budget of a run whose other settings are not read.
 TrainConfig stored_budget(const fs::path& run) {
   RunConfig stored;
-  const auto file = (run / kSettingsFile).string();
   const auto rows = selected(train_options(stored.train),
                              {{"train.steps", ""}, {"train.epochs", ""}, {"train.batch_size", ""}});
-  for (const auto& setting : parse_yaml(read_text(file), file)) {
-    for (const auto& row : rows) {
-      // A value out of its range leaves the default.
-      if (row.key == setting.key) std::ignore = row.assign(setting.value);
-    }
-  }
+  read_stored_settings(rows, run);
   return stored.train;
 }
 
@@ -181,7 +173,9 @@ std::vector<fs::path> find_runs(const fs::path& folder) {
   std::vector<fs::path> runs;
   for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     std::error_code ignored;
-    if (!entry->is_directory(ignored) || !holds_run(entry->path())) continue;
+    const bool unfinished = is_unfinished(entry->path());  // a killed command left it
+    if (unfinished) entry.disable_recursion_pending();
+    if (unfinished || !entry->is_directory(ignored) || !holds_run(entry->path())) continue;
     entry.disable_recursion_pending();
     runs.push_back(entry->path());
   }
@@ -194,6 +188,7 @@ std::vector<RunSummary> list_runs(const fs::path& folder) {
   for (const auto& run : find_runs(folder)) {
     runs.push_back(describe_run(run));
     runs.back().bytes = bytes_below(run);
+    runs.back().verdict = verdict_of_run(run, runs.back().state == "finished");
   }
   return runs;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/runs/verdict.h"
+
 namespace nsvq {
 
 /// What a run's folder tells of it.
@@ -18,13 +20,15 @@ struct RunSummary {
   int64_t total_steps = 0;  ///< 0 if it is not known: by epochs, before the first checkpoint
   int64_t epoch = 0;        ///< finished ones
   std::map<std::string, double> evaluation;  ///< the last one
-  uint64_t bytes = 0;                        ///< size of all its files
+  // By list_runs alone:
+  uint64_t bytes = 0;  ///< size of all its files
+  Verdict verdict;     ///< how it went, if it is finished
 };
 
 /// The folders at or below one that hold a run, in order. Throws UserError if it cannot be read.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder);
 
-/// What a run's folder tells, without the size of its files. Nothing in it is changed.
+/// What a run's folder tells, apart from what list_runs adds. Nothing in it is changed.
 RunSummary describe_run(const std::filesystem::path& run);
 
 /// The runs at or below a folder, by their paths. Nothing in them is changed. Throws UserError if

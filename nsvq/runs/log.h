@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <queue>
@@ -94,5 +95,8 @@ class RecordList {
 RunLog parse_run_log(const std::string& text);
 /// Reads a file line by line: its text is never whole in memory. Throws UserError.
 RunLog read_run_log(const std::filesystem::path& path);
+/// The same in bounded time, for figures that do not need every step: of a file of several times
+/// `whole` bytes every so many-th line of steps alone, and all of the last ones.
+RunLog read_thinned_run_log(const std::filesystem::path& path, uint64_t whole = 4 << 20);
 
 }  // namespace nsvq

@@ -33,6 +33,39 @@ std::optional<T> read_number(const YamlValue::Scalar& scalar) {
   return number;
 }
 
+/// A whole number that is written with an exponent, such as 1e3; nothing for 1e-3 and for numbers
+/// that a double does not hold exactly.
+std::optional<int64_t> read_integer(const YamlValue::Scalar& scalar) {
+  if (const auto integer = read_number<int64_t>(scalar)) return integer;
+  constexpr double most_exact = 9007199254740992;  // 2^53
+  const auto number = read_number<double>(scalar);
+  const bool exponent = scalar.text.find_first_of("eE") != std::string::npos;
+  if (!number || !exponent || !(std::abs(*number) <= most_exact)) return std::nullopt;
+  if (*number != std::floor(*number)) return std::nullopt;
+  return static_cast<int64_t>(*number);
+}
+
+/// "; write 10000" for 10k, 10_000 and 10,000 in place of an integer; else nothing.
+std::string written_out(const std::string& text) {
+  std::string digits;
+  for (const char c : text) {
+    if (c != '_' && c != ',' && c != '\'') digits += c;
+  }
+  const std::string factors = "kKmM";
+  const size_t factor = digits.empty() ? factors.npos : factors.find(digits.back());
+  if (factor != factors.npos) digits.back() = '0';
+  if (factor != factors.npos) digits += factor < 2 ? "00" : "00000";
+  const bool leading_zero = digits.starts_with('0');
+  return digits != text && !leading_zero && parse_decimal(digits) ? "; write " + digits : "";
+}
+
+/// "; did you mean 'cuda'?" for a word that is none of the choices, or nothing.
+std::string hint_at_choice(const std::string& word, const Range& range) {
+  const auto found = range.other_words.find(lower_case(word));
+  if (found != range.other_words.end()) return fmt::format("; did you mean '{}'?", found->second);
+  return did_you_mean(word, range.choices);
+}
+
 /// A scalar as a T within the range, or nothing.
 template <typename T>
 std::optional<T> read(const YamlValue::Scalar& scalar, const Range& range) {
@@ -42,7 +75,12 @@ std::optional<T> read(const YamlValue::Scalar& scalar, const Range& range) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return range.contains(scalar.text) ? std::optional(scalar.text) : std::nullopt;
   } else {
-    const auto number = read_number<T>(scalar);
+    std::optional<T> number;
+    if constexpr (std::is_same_v<T, int64_t>) {
+      number = read_integer(scalar);
+    } else {
+      number = read_number<T>(scalar);
+    }
     if (!number || !std::isfinite(static_cast<double>(*number))) return std::nullopt;
     return range.contains(static_cast<double>(*number)) ? number : std::nullopt;
   }
@@ -138,11 +176,16 @@ std::string Option::assign(const YamlValue& value) const {
   const bool taken =
       std::visit([&](auto* target) { return assign_to(*target, value, range); }, field);
   if (taken) return "";
-  std::string hint;
-  for (const auto& scalar : value.scalars)
-    if (!range.choices.empty() && !range.contains(scalar.text) && hint.empty())
-      hint = did_you_mean(scalar.text, range.choices);
   const bool list = type() == "integers" || type() == "names";
+  const bool integers = type() == "integer" || type() == "integers";
+  std::string hint;
+  for (const auto& scalar : value.scalars) {
+    if (!hint.empty()) break;
+    if (integers) hint = written_out(scalar.text);
+    if (!range.choices.empty() && !range.contains(scalar.text)) {
+      hint = hint_at_choice(scalar.text, range);
+    }
+  }
   if (type() == "names" && value.kind == YamlValue::Kind::kScalar) {
     const auto& name = value.scalars.front().text;
     if (!name.empty() && range.contains(name)) hint = fmt::format("; a list of one is [{}]", name);

@@ -9,6 +9,15 @@
 
 namespace nsvq {
 
+/// A value that does not go with the chosen member of a family, such as quantizer.rotation with a
+/// quantizer that has no nearest code.
+struct Unusable {
+  std::string key;
+  std::string instead;      ///< the value that goes with the member, as YAML
+  std::string reason;       ///< for the log
+  std::string unless = "";  ///< another key: where the user sets that, the value stays too
+};
+
 /// The settings of a program: a row for each, bound to the fields of a struct, and what holds
 /// between them. A program brings its own struct and a function that binds a table to it
 /// (option_table); everything below works on any table.
@@ -18,11 +27,17 @@ class OptionTable {
   /// Defaults that depend on other settings, as "key=value". Asked for once everything is read;
   /// they hold for keys that neither recipe nor command line sets. May be empty.
   std::function<std::vector<std::string>()> dependent_defaults;
+  /// The setting that chooses a member of a family, and the values at hand that do not go with it.
+  /// Those that recipes brought for another member give way (SettingsReader). May be empty.
+  std::string chooser = "";
+  std::function<std::vector<Unusable>()> unusable = {};
   /// Throws UserError when settings that are valid one by one contradict each other. May be empty.
   std::function<void()> check;
   /// Sections of another program's recipes and what such a recipe is, for the message about a key
   /// of theirs.
   std::map<std::string, std::string> other_sections = {};
+  /// Words that other programs have for keys, in lower case, with the keys.
+  std::map<std::string, std::string> other_words = {};
   /// Where all keys are listed, for the message about an unknown one.
   std::string help = "";
 

@@ -36,14 +36,23 @@ Range Range::from_to_below(double low, double high) {
   return range;
 }
 
-Range Range::one_of(std::vector<std::string> choices) {
+Range Range::one_of(std::vector<std::string> choices,
+                    std::map<std::string, std::string> other_words) {
   Range range;
   range.text = fmt::format("{}", fmt::join(choices, "|"));
   range.choices = std::move(choices);
+  range.other_words = std::move(other_words);
   return range;
 }
 
-Range Range::yes_no() { return one_of({"true", "false"}); }
+Range Range::yes_no() {
+  return one_of({"true", "false"}, {{"yes", "true"},
+                                    {"on", "true"},
+                                    {"1", "true"},
+                                    {"no", "false"},
+                                    {"off", "false"},
+                                    {"0", "false"}});
+}
 
 Range Range::not_empty() {
   Range range;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct Range {
   bool below_high = false;  ///< `high` itself is not allowed
   bool path = false;        ///< a text that names a file or folder
   std::vector<std::string> choices;
+  /// Words that other programs have for choices, in lower case, with the choices.
+  std::map<std::string, std::string> other_words = {};
   size_t fewest = 0;  ///< entries of a list, bytes of a text
   size_t most = std::numeric_limits<size_t>::max();
 
@@ -23,7 +26,8 @@ struct Range {
   static Range above(double low);
   static Range between(double low, double high);        ///< both ends included
   static Range from_to_below(double low, double high);  ///< `high` excluded
-  static Range one_of(std::vector<std::string> choices);
+  static Range one_of(std::vector<std::string> choices,
+                      std::map<std::string, std::string> other_words = {});
   static Range yes_no();     ///< for booleans
   static Range not_empty();  ///< for texts
   static Range any_text(std::string shown);

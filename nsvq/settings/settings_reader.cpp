@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <functional>
+#include <set>
 #include <system_error>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/settings/keys_meant.h"
 
 namespace nsvq {
 
@@ -68,31 +70,24 @@ std::vector<YamlValue::Scalar> plain_items(const std::string& list) {
   return items;
 }
 
-/// "; did you mean 'train.epochs'?" for `epochs`: keys of other sections with this last part, or
-/// else one that begins with it, or that differs by a letter. Nothing if there are more than three.
-std::string same_name_elsewhere(const std::string& key, const OptionTable& table) {
-  const std::string name = key.substr(key.rfind('.') + 1);
-  if (name.empty()) return "";
-  const std::function<bool(const std::string&)> kinds_of_match[] = {
-      [&](const std::string& other) { return other == name; },
-      [&](const std::string& other) { return other.starts_with(name); },
-      [&](const std::string& other) { return edit_distance(name, other) <= 1; }};
-  for (const auto& matches : kinds_of_match) {
-    std::vector<std::string> keys;
-    for (const auto& option : table.rows) {
-      if (matches(option.name())) keys.push_back(fmt::format("'{}'", option.key));
-    }
-    if (keys.size() > 3) return "";
-    if (!keys.empty()) return fmt::format("; did you mean {}?", fmt::join(keys, " or "));
+/// "; did you mean 'train.epochs'?", where all keys are listed, or what is missing in `key:value`.
+std::string hint_for(const std::string& key, const OptionTable& table) {
+  const size_t colon = key.find(':');
+  const auto before = key.substr(0, colon);
+  const bool has_key =
+      std::ranges::any_of(table.rows, [&](const auto& row) { return row.key == before; });
+  if (has_key) {
+    return fmt::format("; is a space missing in {}?", quote(before + ": " + key.substr(colon + 1)));
   }
-  return "";
+  const auto keys = keys_meant(key, table);
+  if (!keys.empty()) return fmt::format("; did you mean '{}'?", fmt::join(keys, "' or '"));
+  return table.help.empty() ? "" : "; " + table.help;
 }
 
 /// Explains a key that no row has.
 UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
-  std::vector<std::string> keys, section;
+  std::vector<std::string> section;
   for (const auto& option : table.rows) {
-    keys.push_back(option.key);
     if (option.section() == setting.key) section.push_back(option.key);
   }
   if (!section.empty()) {
@@ -103,10 +98,8 @@ UserError unknown_key(const YamlSetting& setting, const OptionTable& table) {
   if (other != table.other_sections.end()) {
     return UserError("{}: {} is a setting of {}", setting.where, quote(setting.key), other->second);
   }
-  std::string hint = did_you_mean(setting.key, keys);
-  if (hint.empty()) hint = same_name_elsewhere(setting.key, table);
-  if (hint.empty() && !table.help.empty()) hint = "; " + table.help;
-  return UserError("{}: unknown key {}{}", setting.where, quote(setting.key), hint);
+  return UserError("{}: unknown key {}{}", setting.where, quote(setting.key),
+                   hint_for(setting.key, table));
 }
 
 }  // namespace
@@ -129,7 +122,8 @@ void SettingsReader::apply(const YamlSetting& setting) {
   }
   const std::string problem = option->assign(setting.value);
   if (!problem.empty()) throw UserError("{}: {}: {}", setting.where, setting.key, problem);
-  set_.insert(setting.key);
+  set_[setting.key] = {setting.where, chain_.empty() ? fs::path() : chain_.back()};
+  if (setting.key == table_.chooser) choosing_ = chain_;
 }
 
 /// A recipe's bases, each over the ones before it.
@@ -172,7 +166,9 @@ void SettingsReader::read_file(const std::string& path, const std::string& named
 }
 
 void SettingsReader::read_text(const std::string& text, const std::string& source) {
+  chain_.emplace_back(source);
   for (const auto& setting : parse_yaml(text, source)) apply(setting);
+  chain_.pop_back();
 }
 
 /// A second value of a key on the command line.
@@ -196,15 +192,29 @@ void SettingsReader::apply_again(const YamlSetting& setting) {
   **sources = std::move(all);
 }
 
+/// Throws UserError for a setting that spaces make several words of: `data.train = x`,
+/// `data.train= x`, `data.train x`.
+void SettingsReader::refuse_several_words(const std::vector<std::string>& texts, size_t at,
+                                          const std::string& source) const {
+  const auto word = [&](size_t i) { return i < texts.size() ? texts[i] : ""; };
+  const auto& text = texts[at];
+  const auto key = text.substr(0, text.size() - text.ends_with('='));
+  if (!row(key)) return;
+  auto value = word(at + 1);
+  const size_t equals = value.find('=');
+  if (equals != std::string::npos && row(value.substr(0, equals))) return;  // the next setting
+  if (key == text && equals == 0) value = value.size() > 1 ? value.substr(1) : word(at + 2);
+  if (value.empty()) return;
+  throw UserError("{}: expected key=value, got {}; did you mean {}?", source, text,
+                  shown_shell_word(key + "=" + value));
+}
+
 void SettingsReader::read_overrides(const std::vector<std::string>& texts,
                                     const std::string& source) {
   std::set<std::string> given;
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto& text = texts[i];
-    if (row(text) && i + 1 < texts.size()) {
-      throw UserError("{0}: expected key=value, got {1}; did you mean {1}={2}?", source, text,
-                      texts[i + 1]);
-    }
+    refuse_several_words(texts, i, source);
     for (const auto& setting : parse_override(text, source)) {
       given.insert(setting.key).second ? apply(setting) : apply_again(setting);
     }
@@ -238,14 +248,39 @@ std::vector<YamlSetting> SettingsReader::parse_override(const std::string& text,
   return parse_yaml_value(key, value, source);
 }
 
+void SettingsReader::apply_default(const std::string& text) {
+  chain_.emplace_back("default");  // a value of nobody's
+  for (const auto& setting : parse_override(text, "default")) apply(setting);
+  chain_.pop_back();
+}
+
+bool SettingsReader::is_users_own(const std::string& key) const {
+  const auto found = set_.find(key);
+  if (found == set_.end()) return false;
+  const auto& recipe = found->second.recipe;
+  return recipe.empty() || std::ranges::find(choosing_, recipe) != choosing_.end();
+}
+
+/// See `finish`. A value that nothing set gives way in silence.
+void SettingsReader::drop_unusable() {
+  if (!table_.unusable) return;
+  for (const auto& [key, instead, reason, unless] : table_.unusable()) {
+    if (is_users_own(key) || is_users_own(unless)) continue;
+    if (const auto found = set_.find(key); found != set_.end()) {
+      log("{}: {}={} is left out: {}", found->second.where, key, row(key)->value(), reason);
+    }
+    apply_default(key + "=" + instead);
+  }
+}
+
 void SettingsReader::finish(const std::string& where) {
   if (table_.dependent_defaults) {
     const auto set = set_;  // a default does not keep a later one from holding
     for (const auto& text : table_.dependent_defaults()) {
-      if (set.contains(text.substr(0, text.find('=')))) continue;
-      for (const auto& setting : parse_override(text, "default")) apply(setting);
+      if (!set.contains(text.substr(0, text.find('=')))) apply_default(text);
     }
   }
+  drop_unusable();
   try {
     if (table_.check) table_.check();
   } catch (const UserError& error) {

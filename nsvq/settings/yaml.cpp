@@ -12,6 +12,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/settings/yaml_hint.h"
 
 namespace nsvq {
 
@@ -72,18 +73,25 @@ class Flattener {
     check_characters();
     try {
       if (const auto mark = second_document(text_)) {
-        throw error(*mark, "stray text, or a second document");
+        const auto indentation = wrong_indentation(text_, mark->line + 1);
+        throw error(*mark, indentation.empty() ? "stray text, or a second document" : indentation);
       }
       const auto tree = YAML::Load(std::string(text_));
       root_.empty() ? add_map(tree, "", 0) : add_value(root_, tree, source_, 0);
     } catch (const YAML::Exception& problem) {
       const bool alias = problem.msg.rfind(YAML::ErrorMsg::UNKNOWN_ANCHOR, 0) == 0;
-      throw error(problem.mark, alias ? kAliasHint : "no valid YAML: " + problem.msg);
+      throw error(problem.mark,
+                  alias ? kAliasHint : "no valid YAML: " + problem.msg + hint_at(problem.mark));
     }
     return std::move(settings_);
   }
 
  private:
+  /// What is likely wrong at a place of a recipe; nothing for the value of a single key.
+  std::string hint_at(const YAML::Mark& mark) const {
+    if (!root_.empty() || mark.line < 0) return "";
+    return "; " + likely_yaml_mistake(text_, mark.line + 1);
+  }
   std::string where(const YAML::Mark& mark) const {
     const bool has_line = root_.empty() && mark.line >= 0;
     return has_line ? fmt::format("{}:{}", source_, mark.line + 1) : source_;

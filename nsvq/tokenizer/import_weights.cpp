@@ -9,14 +9,11 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/core/text.h"
+#include "nsvq/tokenizer/foreign_weights.h"
 
 namespace nsvq {
 
 namespace {
-
-/// Prefixes that wrappers (DataParallel, torch.compile, Lightning, latent diffusion) add to names.
-constexpr std::array<std::string_view, 6> kPrefixes = {
-    "module.", "model.", "_orig_mod.", "state_dict.", "vqgan.", "first_stage_model."};
 
 /// Prefixes of tensors that only training needs.
 constexpr std::array<std::string_view, 4> kLeftOut = {"loss.", "discriminator.", "lpips.",
@@ -35,15 +32,6 @@ constexpr std::array<Rule, 5> kRules = {{
     {"quantize.embedding.weight", "quantizer.codebook"},
     {"quantize.embedding_proj.", "quantizer.projection."},
 }};
-
-std::string without_prefixes(std::string name) {
-  for (size_t i = 0; i < kPrefixes.size();) {
-    const bool has = name.starts_with(kPrefixes[i]);
-    if (has) name.erase(0, kPrefixes[i].size());
-    i = has ? 0 : i + 1;
-  }
-  return name;
-}
 
 std::string renamed(std::string name) {
   for (const auto& rule : kRules) {
@@ -107,9 +95,9 @@ std::vector<std::string> names_only_in(const TensorMap& some, const TensorMap& o
 ImportedWeights import_weights(const TensorMap& tensors, bool averaged, const std::string& from) {
   TensorMap plain;
   for (const auto& [name, tensor] : tensors) {
-    if (!plain.emplace(without_prefixes(name), tensor).second) {
+    if (!plain.emplace(without_wrappers(name), tensor).second) {
       throw UserError("{}: two tensors are {} without their prefixes", from,
-                      quote(without_prefixes(name)));
+                      quote(without_wrappers(name)));
     }
   }
   ImportedWeights imported;

@@ -18,8 +18,8 @@ struct ImportedWeights {
   std::map<std::string, int64_t> left_out;
 };
 
-/// Renames the weights of taming-transformers, SimVQ and Open-MAGVIT2 to nsvq's names; names that
-/// no rule matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
+/// Renames the weights of SimVQ and the first Open-MAGVIT2 to nsvq's names; names that no rule
+/// matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
 /// values of the moving average (model_ema.*). Throws UserError if two tensors get one name; `from`
 /// names the weights' origin in the message.
 ImportedWeights import_weights(const TensorMap& tensors, bool averaged, const std::string& from);

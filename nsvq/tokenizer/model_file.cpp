@@ -5,13 +5,11 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/version.h"
-#include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/settings/yaml.h"
-#include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
 
@@ -119,21 +117,6 @@ Json settings_to_json(const OptionTable& table) {
     std::visit([node](const auto* field) { *node = to_json_value(*field); }, option.field);
   }
   return json;
-}
-
-fs::path export_model(const LoadedModel& model, const fs::path& file) {
-  if (file.extension() != ".safetensors") {
-    throw UserError("--out: {} does not end in .safetensors", file.string());
-  }
-  TokenizerConfig config = model.config;  // a table binds to what it could change
-  auto json = settings_to_json(option_table(config));
-  json["nsvq"] = {{"version", kVersion},
-                  {"sha256", model_sha256(model.tokenizer)},
-                  {"stride", model.config.model.stride()}};
-  write_model(file, named_tensors(*model.tokenizer), model.config);
-  const auto beside = fs::path(file).replace_extension(".json");
-  write_text(beside, json.dump(1) + "\n");
-  return beside;
 }
 
 }  // namespace nsvq

@@ -13,8 +13,6 @@
 
 namespace nsvq {
 
-struct LoadedModel;
-
 /// Format of the model files that this program writes (metadata "nsvq.format"). Files of every
 /// earlier format open too: open_model_file (open_model.h) converts them.
 constexpr int kModelFormat = 2;
@@ -36,10 +34,5 @@ std::string model_sha256(const Tokenizer& tokenizer);
 
 /// All settings as JSON, nested by section as in a recipe.
 Json settings_to_json(const OptionTable& table);
-
-/// Writes a model for other programs: `file`, whose name ends in .safetensors, with weights and
-/// metadata, and beside it a .json with every setting by section and the model's sha256 and stride.
-/// Returns the .json. Throws UserError for another ending.
-std::filesystem::path export_model(const LoadedModel& model, const std::filesystem::path& file);
 
 }  // namespace nsvq

@@ -36,7 +36,7 @@ void Journal::record_phase(const std::string& reason) {
 }
 
 void Journal::record_alarm(const std::string& sign, const std::string& reason) {
-  run_.write([&](RunDirectory& folder) { folder.record_alarm(run_.state, phase(), sign, reason); });
+  run_.write([&](RunDirectory& folder) { folder.record_alarm(position(), phase(), sign, reason); });
 }
 
 /// Where the run is, with epochs counted from one: the one under way or, between epochs, the last.

@@ -27,6 +27,8 @@ class Journal {
   std::map<std::string, double> epoch_means() const { return steps_.epoch_meter().means(); }
   /// One of them; NaN if no step had it.
   double epoch_mean(const std::string& name) const;
+  /// Their sums and numbers of steps.
+  std::map<std::string, Meter::Total> epoch_totals() const { return steps_.epoch_meter().totals(); }
 
   /// A line of metrics.jsonl and points in TensorBoard; `lists` stand in the line alone.
   void record(const std::string& kind, const std::map<std::string, double>& values,

@@ -10,6 +10,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/report/report.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/verdict.h"
 #include "nsvq/train/rank_check.h"
 
 namespace nsvq {
@@ -36,7 +37,7 @@ void require_possible(const RunState& state, const std::string& from) {
 /// Rewrites the report.html of a stopped run, if there is one, without auto-reload.
 void end_report(const std::filesystem::path& run) {
   std::error_code ignored;
-  if (std::filesystem::exists(run / kReportFile, ignored)) write_report(run, /*goes_on=*/false);
+  if (std::filesystem::exists(run / kReportFile, ignored)) write_report(run, "stopped");
 }
 
 }  // namespace
@@ -194,6 +195,7 @@ void Loop::evaluate() {
   std::string note;
   for (const auto* observer : observers_) note += observer->evaluation_note(figures);
   journal_.log_evaluation(note);
+  for (auto* observer : observers_) observer->evaluation_logged(journal_);
 }
 
 /// Pictures and the report.
@@ -208,7 +210,9 @@ void Loop::show_epoch() {
       }
     });
   }
-  run_.write([&](RunDirectory& folder) { write_report(folder.path(), !state.finished); });
+  run_.write([&](RunDirectory& folder) {
+    write_report(folder.path(), state.finished ? "finished" : "running");
+  });
 }
 
 void Loop::save_checkpoint() {
@@ -253,6 +257,15 @@ std::string Loop::origin_of_nonfinite(const SkippedSteps& skipped) {
                      text_of_rank(group, static_cast<int>(rank), location.text));
 }
 
+/// For the report of a run that a step ended. What cannot be written keeps no other line back.
+void Loop::record_end(const std::string& reason) {
+  try {
+    journal_.record_alarm(kNonfiniteSign, reason);
+  } catch (const RunError& error) {
+    log("{}", error.what());
+  }
+}
+
 /// `first` is the number of the first step that was checked.
 void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
   auto& state = run_.state;
@@ -275,6 +288,7 @@ void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
     log("{}; skipped{} ({} of {})", what, more, state.skipped, train.nonfinite_limit);
     return;
   }
+  record_end(what);
   throw RunError("{}; {}{}lower optimizer.lr and start a new run", what,
                  train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "",
                  run_.has_checkpoint ? "the last checkpoint is intact: " : "");

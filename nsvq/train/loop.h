@@ -69,6 +69,7 @@ class Loop {
   void adopt_batch_size(const std::string& from);
   void check_skipped_steps();
   void report_skipped(const SkippedSteps& skipped, int64_t first);
+  void record_end(const std::string& reason);
   std::string origin_of_nonfinite(const SkippedSteps& skipped);
 
   TrainingRun run_;

@@ -35,6 +35,11 @@ class Meter {
   void add(const GatheredScalars& scalars, const torch::Tensor& skip);
   void add_samples(int64_t samples) { samples_ += samples; }
   std::map<std::string, double> means() const;
+  struct Total {
+    double sum = 0, count = 0;  ///< count: of steps
+  };
+  /// By name, over all steps: which names come together depends on the kind of step.
+  std::map<std::string, Total> totals() const;
   double seconds() const;
   double samples_per_second() const {
     return static_cast<double>(samples_) / std::max(seconds(), 1e-9);
@@ -53,11 +58,6 @@ class Meter {
     torch::Tensor values;  ///< [names] fp64
     torch::Tensor count;   ///< of steps, fp64
   };
-  struct Total {
-    double sum = 0, count = 0;
-  };
-  /// By name, over all sets: which names come together depends on the kind of step.
-  std::map<std::string, Total> totals() const;
 
   std::map<std::vector<std::string>, Sums> sums_;
   int64_t samples_ = 0;

@@ -53,6 +53,8 @@ class RunObserver {
   virtual std::string evaluation_note(const std::map<std::string, double>& /*figures*/) const {
     return "";
   }
+  /// After the figures were logged.
+  virtual void evaluation_logged(Journal& /*journal*/) {}
   /// A picture of what the model does, nullopt if there is none. On rank 0 alone.
   virtual std::optional<Image> sample_picture() { return std::nullopt; }
 

@@ -104,7 +104,7 @@ TorchSettings settings_of_rank(TorchSettings settings, const Group& group) {
 
 std::optional<FolderLock> lock_for(const Group& group, Start start, const fs::path& run,
                                    std::optional<FolderLock> lock) {
-  if (lock || start == Start::fresh || !group.leads()) return lock;
+  if (lock || start != Start::resume || !group.leads()) return lock;
   if (!holds_run(run)) throw UserError("{}: holds no run to resume", run.string());
   return lock_run(run);
 }
@@ -113,7 +113,7 @@ std::optional<Checkpoint> checkpoint_to_resume(
     const fs::path& run, Start start, Group& group,
     const std::function<void(Checkpoint&, const fs::path&)>& check) {
   std::optional<Checkpoint> checkpoint;
-  if (start == Start::resume && group.leads()) {
+  if (start != Start::fresh && group.leads()) {
     if (const auto folder = newest_checkpoint(run)) {
       checkpoint = load_checkpoint(*folder);
       if (const auto name = checkpoint_name(checkpoint->state.step); folder->filename() != name) {

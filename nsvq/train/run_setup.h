@@ -38,8 +38,9 @@ std::optional<FolderLock> lock_for(const Group& group, Start start,
                                    const std::filesystem::path& run,
                                    std::optional<FolderLock> lock);
 
-/// The newest intact checkpoint of a run to resume, on every rank though rank 0 alone reads it;
-/// nullopt if there is none. `check` throws UserError for one that does not fit the settings.
+/// The newest intact checkpoint of a run to resume or to fork, on every rank though rank 0 alone
+/// reads it; nullopt if there is none. `check` throws UserError for one that does not fit the
+/// settings.
 std::optional<Checkpoint> checkpoint_to_resume(
     const std::filesystem::path& run, Start start, Group& group,
     const std::function<void(Checkpoint& checkpoint, const std::filesystem::path& folder)>& check);

@@ -66,6 +66,9 @@ TEST_F(Cli, TrainEvaluateReconstructInform) {
   ASSERT_EQ(trained.code, 0) << trained.error;
   EXPECT_NE(trained.out.find("psnr"), std::string::npos);
   EXPECT_NE(trained.out.find("report.html"), std::string::npos);
+  EXPECT_NE(trained.out.find("\n  verdict: "), std::string::npos) << trained.out;
+  EXPECT_EQ(trained.out.find('\n', trained.out.find("verdict: ")), trained.out.size() - 1)
+      << "it is the last line";
 
   const auto json = (folder_.path() / "figures.json").string();
   const auto data = tiny_config().data.val.text();
@@ -118,6 +121,17 @@ TEST_F(Cli, WhatARunThatGoesOnMakesOfChangesIsSaid) {
   EXPECT_EQ(again.find(moved), std::string::npos);
 }
 
+TEST_F(Cli, OfAFinishedRunIsSaidThatNothingIsToDo) {
+  ASSERT_EQ(run({"train", recipe_, "train.epochs=2", "--run", run_}).code, 0);
+  for (const auto* budget : {"train.epochs=2", "train.epochs=1"}) {
+    const auto again = run({"train", recipe_, budget, "--run", run_});
+    ASSERT_EQ(again.code, 0) << again.error;
+    expect_contains(again.error, {"training 6/6 steps: complete already, nothing to do"});
+    EXPECT_EQ(again.error.find("steps/s"), std::string::npos) << again.error;
+    expect_contains(again.out, {"  verdict: "});
+  }
+}
+
 TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
   const auto printed = run({"config", recipe_, "train.epochs=7"});
   EXPECT_EQ(printed.code, 0);
@@ -132,7 +146,6 @@ TEST_F(Cli, ConfigPrintsWhatTrainWouldUse) {
 }
 
 TEST_F(Cli, MistakesGetOneLine) {
-  expect_user_error(run({}), {});
   expect_user_error(run({"trian"}), {"trian", "did you mean 'train'"});
   expect_user_error(run({"train"}), {"CONFIG"});
   expect_user_error(run({"train", recipe_, "--rum", run_}), {"--rum"});
@@ -145,6 +158,16 @@ TEST_F(Cli, MistakesGetOneLine) {
   expect_user_error(run({"config"}), {"--reference"});
   expect_user_error(run({"info", recipe_}), {recipe_});
   EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(Cli, MissingImagesNameTheLayoutsThatAreRead) {
+  for (const std::string key : {"data.train", "data.val"}) {
+    expect_user_error(
+        run({"train", recipe_, key + "=" + (folder_ / "none").string(), "--run", run_}),
+        {key + ": '" + (folder_ / "none").string() + "' does not exist; set " + key +
+         "=PATH to a folder of pictures, tar shards ('a-{00..03}.tar') or "
+         "builtin:dead-leaves"});
+  }
 }
 
 TEST_F(Cli, DamagedModelFilesGetOneLine) {

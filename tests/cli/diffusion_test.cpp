@@ -44,7 +44,7 @@ class CliDiffusion : public testing::Test {
   void train_well() {
     const auto trained = train({"diffusion.tokenizer=" + tokenizer_});
     ASSERT_EQ(trained.code, 0) << trained.error;
-    expect_contains(trained.out, {"loss", "samples: ", "report.html"});
+    expect_contains(trained.out, {"loss", "samples: ", "report.html", "\n  verdict: "});
   }
 
   /// The program itself, which starts itself again for several processes.
@@ -296,6 +296,17 @@ TEST_F(CliDiffusion, FidOfSamples) {
   EXPECT_EQ(figures.at("reference_images"), 4);
   EXPECT_EQ(figures.at("steps"), 2);
   EXPECT_TRUE(figures.at("class").is_null());
+  const auto few = run({"diffusion", "eval", run_, "--count", "3", "--steps", "2", "--data",
+                        "builtin:dead-leaves?size=16&count=4", "--limit", "2", "--json"});
+  ASSERT_EQ(few.code, 0) << few.error;
+  EXPECT_EQ(nlohmann::json::parse(few.out).at("reference_images"), 2);
+  const auto statistics = path("reference.npz");
+  ASSERT_EQ(run({"images", "statistics", "--data", "builtin:dead-leaves?size=16&count=4", "--out",
+                 statistics})
+                .code,
+            0);
+  expect_failure(run({"diffusion", "eval", run_, "--data", statistics, "--limit", "2"}), 2,
+                 {"--limit: " + statistics + " holds statistics"});
 }
 
 /// Batches are the same for every number of processes, and with them their images, to the bits.
@@ -353,6 +364,22 @@ TEST_F(CliDiffusion, LatentsAreCachedAndLearned) {
   EXPECT_EQ(trained.code, 0) << trained.error;
   expect_failure(run({"encode", run_, "--data", "builtin", "--out", path("x")}), 2,
                  {"a diffusion model"});
+}
+
+TEST_F(CliDiffusion, LatentsKeepTheShardsOfTheirFolder) {
+  const auto cache = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"encode", tokenizer_,
+                                      "--data", "builtin:dead-leaves?size=16&count=24",
+                                      "--out",  path("latents")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const auto made = cache({"--shard-size", "10", "--batch-size", "5"});
+  expect_contains(made.out, {"24 images in 3 shards"});
+  const auto again = cache({});
+  EXPECT_EQ(again.code, 0) << again.error;
+  EXPECT_EQ(again.out, made.out);
+  expect_failure(cache({"--shard-size", "5"}), 2, {"shard size 10 there, 5 now"});
 }
 
 TEST_F(CliDiffusion, RunsAndInfoKnowThem) {

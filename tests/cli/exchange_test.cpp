@@ -78,6 +78,9 @@ TEST_F(Exchange, ExportWritesWeightsAndConfiguration) {
   EXPECT_EQ(json.at("nsvq").at("stride"), 2);
   EXPECT_EQ(json.at("nsvq").at("sha256").get<std::string>().size(), 64u);
   EXPECT_EQ(json.at("seed"), 0);
+  const auto loader = folder_ / "export" / "load_m.py";
+  expect_contains(result.out, {"m.safetensors\n", "m.json\n", loader.string() + "\n"});
+  expect_contains(read_text(loader), {"def load(", "class Tokenizer("});
   expect_failure(run({"export", model_, "--out", "m.pth"}), 2, {"m.pth", ".safetensors"});
 }
 
@@ -139,6 +142,28 @@ TEST_F(Exchange, EveryTensorIsPlacedOrNamed) {
   tensors["module.decoder.conv_in.weight"] = at::zeros({1});
   expect_failure(import_tensors(tensors), 2, {"two tensors", "decoder.conv_in.weight"});
   EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(Exchange, WhoseWeightsTheyAreIsSaidBeforeARecipeIsAskedFor) {
+  auto tensors = as_simvq("model.");
+  const auto file = (folder_ / "x.safetensors").string();
+  write_safetensors(file, {tensors, {}});
+  expect_failure(run({"import", file}), 2, {"--recipe is required"});
+  expect_failure(run({"import", file, "--recipe", recipe_}), 2, {"--out is required"});
+  tensors["model.decoder.adaptive.0.gamma.weight"] = at::zeros({1});
+  write_safetensors(file, {tensors, {}});
+  for (const auto& words : {std::vector<std::string>{"import", file},
+                            {"import", file, "--recipe", "none.yaml", "--out", out_}}) {
+    expect_failure(run(words), 2,
+                   {file, "Open-MAGVIT2 is recognised; its backbone is not supported yet"});
+  }
+}
+
+TEST_F(Exchange, ImportsAPyTorchFile) {
+  // Its only tensors are not a tokenizer's, so all of them are named.
+  const auto golden = fs::path(NSVQ_TESTS_DIR) / "../io/golden/pytorch/checkpoint.ckpt";
+  expect_failure(run({"import", golden, "--recipe", recipe_, "--out", out_}), 2,
+                 {"checkpoint.ckpt", "unexpected: 'bias', 'weight'; missing: "});
 }
 
 TEST_F(Exchange, ReconstructsAnySize) {

@@ -7,6 +7,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/open_model.h"
@@ -86,16 +87,49 @@ TEST(Info, ShowsClassesOfTokensAndSingleShards) {
 
 TEST(Info, SaysWhatAForeignFileIs) {
   const TemporaryFolder folder;
-  const auto torch_file = folder / "model.ckpt", pickle = folder / "old.pt";
+  const auto torch_file = folder / "model.ckpt", pickle = folder / "old one.pt";
   write_text(torch_file, std::string("PK\x03\x04") + std::string(100, '\0'));
   write_text(pickle, std::string("\x80\x02\x8a\x0a") + std::string(100, '\0'));
   const auto recipe = folder / "recipe.yaml";
   write_text(recipe, to_yaml(tiny_config()));
-  expect_failure(run({"info", torch_file}), 2, {torch_file, "a PyTorch file", "save_file"});
-  expect_failure(run({"info", pickle}), 2, {"a Python pickle", "save_file"});
+  expect_failure(run({"info", torch_file}), 2, {torch_file, "a PyTorch file"});
+  expect_failure(run({"export", torch_file, "--out", folder / "x.safetensors"}), 2,
+                 {"a PyTorch file", "`nsvq info " + torch_file.string() + "`", "nsvq import"});
+  expect_failure(run({"info", pickle}), 2,
+                 {"a Python pickle", "python3 -c", "torch.save", "'" + pickle.string() + "'",
+                  "'" + (folder / "old one-new.pt").string() + "'"});
   expect_failure(run({"info", recipe}), 2, {recipe, "a text (a recipe?)"});
   expect_failure(run({"import", torch_file, "--recipe", recipe, "--out", folder / "model/"}), 2,
                  {"a PyTorch file"});
+}
+
+TEST(Info, CountsWhatAnotherProgramsFileHolds) {
+  const TemporaryFolder folder;
+  const auto file = (folder / "last.safetensors").string();
+  const auto one = [](int64_t a, int64_t b) { return at::zeros({a, b}); };
+  write_safetensors(file, {{{"encoder.down.0.block.0.conv1.bias", one(1, 4)},
+                            {"encoder.conv_in.weight", one(4, 3)},
+                            {"decoder.conv_in.weight", one(4, 2)},
+                            {"quantize.embedding.weight", one(512, 16)},
+                            {"loss.logvar", one(1, 1)}},
+                           {}});
+  const auto shown = run({"info", file});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  expect_contains(shown.out, {"layout       taming-transformers' VQGAN\n", "importable   no\n",
+                              "tensors      5\n", "codes        512\n", "latent_dim   16\n",
+                              "encoder      16 parameters\n", "quantize     8192 parameters\n",
+                              "loss         1 parameters\n",
+                              "is recognised; its backbone is not supported yet"});
+  const auto as_json = json::parse(run({"info", file, "--json", "-"}).out);
+  EXPECT_EQ(as_json.at("parameters").at("decoder"), 8);
+  EXPECT_EQ(as_json.at("importable"), false);
+
+  const auto golden = fs::path(NSVQ_TESTS_DIR) / "../io/golden/pytorch/checkpoint.ckpt";
+  const auto of_torch = run({"info", golden});
+  EXPECT_EQ(of_torch.code, 0) << of_torch.error;
+  expect_contains(of_torch.out,
+                  {"part         state_dict\n", "layout       unknown\n", "tensors      2\n",
+                   "weight       6 parameters\n", "its layout is not known"});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "nsvq/io/formats/npz.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/nn/features/inception.h"
 #include "tests/cli/run.h"
 #include "tests/weights_store.h"
 
@@ -75,6 +76,30 @@ TEST_F(MetricsCommand, PairsByNameAtTheImagesOwnSizes) {
   EXPECT_EQ(found.at("images"), 4);
   EXPECT_TRUE(found.at("images").is_number_integer());
   EXPECT_FALSE(found.contains("utilisation"));
+}
+
+TEST_F(MetricsCommand, ALimitTakesTheFirstImagesAndTheirPartners) {
+  for (int i = 0; i < 4; ++i) {
+    const auto name = std::to_string(i) + ".png";
+    write("a/" + name, picture(16, 16, i + 1));
+    const auto other = darker(picture(16, 16, i + 1), 5 * i + 5);
+    write("b/" + name, other);
+    if (i < 2) write("c/" + name, other);
+  }
+  const auto a = folder_ / "a", b = folder_ / "b", c = folder_ / "c";
+  const auto all = figures({a, b}), two = figures({a, b, "--limit", "2"});
+  EXPECT_EQ(two.at("images"), 2);
+  EXPECT_NE(two.at("psnr"), all.at("psnr"));
+  EXPECT_EQ(figures({a, c, "--limit", "2"}).at("psnr"), two.at("psnr"));
+  EXPECT_EQ(figures({a, b, "--limit", "4"}).at("psnr"), all.at("psnr"));
+  EXPECT_EQ(figures({a, b, "--limit", "9"}).at("images"), 4);
+  expect_failure(run({"images", "compare", a, c, "--limit", "3"}), 2, {"1 of 3 images", "2"});
+  expect_failure(run({"images", "compare", c, a, "--limit", "9"}), 2, {"2 of 4 images"});
+  WeightsStore store;
+  store.add("inception", Inception());
+  const auto sets = figures({a, c, "--metrics", "fid", "--limit", "3"});
+  EXPECT_EQ(sets.at("images"), 2);
+  EXPECT_EQ(sets.at("reference_images"), 3);
 }
 
 TEST_F(MetricsCommand, TwoImagesAreAPairWhateverTheirNames) {

@@ -146,6 +146,8 @@ TEST_F(OutputName, EveryCommandKeepsToTheRule) {
 
   write_text(folder_ / "new.json", "notes of mine");  // what export would write beside its --out
   expect_failure(run({"export", model_, "--out", folder_ / "new.safetensors"}), 2, {"new.json"});
+  fs::rename(folder_ / "new.json", folder_ / "load_new.py");
+  expect_failure(run({"export", model_, "--out", folder_ / "new.safetensors"}), 2, {"load_new.py"});
   EXPECT_FALSE(fs::exists(folder_ / "new.safetensors"));
 }
 

@@ -1,13 +1,16 @@
 // What commands print and write: JSON on standard output, full disks, progress.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/images/image.h"
@@ -207,10 +210,16 @@ TEST_F(Output, ErrorsAreOneLineWhateverTheNamesHold) {
   expect_failure(result, 2, {"a\\x0ab\\x1b[31m\\xe2\\x80\\xaec", "no such run"});
 }
 
-TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
-  const std::string error =
+/// What torch says where `bytes` cannot be had on a CPU.
+std::string error_on_cpu(int64_t bytes) {
+  return fmt::format(
       "[enforce fail at alloc_cpu.cpp:119] err == 0. DefaultCPUAllocator: can't allocate memory: "
-      "you tried to allocate 68719476736 bytes. Error code 12 (Cannot allocate memory)";
+      "you tried to allocate {} bytes. Error code 12 (Cannot allocate memory)",
+      bytes);
+}
+
+TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
+  const auto error = error_on_cpu(int64_t{64} << 30);
   note_batch_size("--batch-size ", 24);
   EXPECT_EQ(explain_out_of_memory(error),
             "out of memory: 64.00 GiB asked for; try --batch-size 12, half of the present batch");
@@ -219,6 +228,77 @@ TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
                   {"try train.batch_size=8,", ", or a lower unet.width"});
   note_batch_size("train.batch_size=", 1, "a lower unet.width");
   expect_contains(explain_out_of_memory(error), {"asked for; try a lower unet.width"});
+}
+
+TEST(OutOfMemoryAdvice, IsOfWhatDidNotFit) {
+  QuantizerConfig quantizer;
+  quantizer.codes = 16777216;
+  note_table_of(quantizer, 512);
+  note_networks("model.width");
+  const std::string of_codebook =
+      "the codebook of 16,777,216 x 512 takes 32 GiB; lower quantizer.codes or model.latent_dim";
+  const auto codebook = explain_out_of_memory(error_on_cpu(int64_t{32} << 30));
+  expect_contains(codebook, {"out of memory: " + of_codebook});
+  EXPECT_EQ(codebook.find("batch"), std::string::npos) << codebook;
+  const auto networks = explain_out_of_memory(error_on_cpu(int64_t{3} << 30));
+  EXPECT_EQ(networks,
+            "out of memory: 3.00 GiB asked for while the networks, their averages and optimizers "
+            "are made; lower model.width");
+  // Within steps: a tensor of the codebook's size, a GPU's text, and images beside such a codebook.
+  note_batch_size("train.batch_size=", 8);
+  expect_contains(explain_out_of_memory(error_on_cpu(int64_t{32} << 30)), {of_codebook});
+  const std::string gpu =
+      "CUDA out of memory. Tried to allocate {} GiB. GPU 0 has a total capacity of 79.10 GiB of "
+      "which 1.25 GiB is free. Of the allocated memory {} GiB is allocated by PyTorch.";
+  expect_contains(explain_out_of_memory(fmt::format(fmt::runtime(gpu), "32.00", "64.00")),
+                  {"out of memory on the GPU: " + of_codebook});
+  expect_contains(
+      explain_out_of_memory(fmt::format(fmt::runtime(gpu), "2.00", "77.00")),
+      {"2.00 GiB asked for, 1.25 GiB free of 79.10 GiB; the codebook of 16,777,216 x 512 takes 32 ",
+       ": lower quantizer.codes or model.latent_dim, or try train.batch_size=4, half of"});
+  // A small codebook is no cause.
+  note_table_of({}, 16);
+  EXPECT_EQ(explain_out_of_memory(fmt::format(fmt::runtime(gpu), "2.00", "77.00")),
+            "out of memory on the GPU: 2.00 GiB asked for, 1.25 GiB free of 79.10 GiB; try "
+            "train.batch_size=4, half of the present batch");
+  // Nor one that is not there.
+  quantizer.type = "lfq";
+  note_table_of({}, 16);
+  note_table_of(quantizer, 16);
+  EXPECT_EQ(explain_out_of_memory(error_on_cpu(int64_t{32} << 30)).find("codebook"),
+            std::string::npos);
+}
+
+/// This process gets `more` bytes of addresses beyond those it has.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(rlim_t more) {
+    getrlimit(RLIMIT_AS, &before_);
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit = before_;
+    limit.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more;
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~MemoryLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(Output, MemoryThatTheCodebookOfARunTakesIsNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process where memory runs out";
+#endif
+  const auto recipe = (folder_ / "tiny.yaml").string(), run_folder = (folder_ / "run").string();
+  write_text(recipe, to_yaml(tiny_config()));
+  const MemoryLimit limit(rlim_t{16} << 30);
+  expect_failure(run({"train", recipe, "quantizer.codes=16777216", "model.latent_dim=512",
+                      "device=cpu", "--run", run_folder}),
+                 3,
+                 {"out of memory: the codebook of 16,777,216 x 512 takes 32 GiB; lower "
+                  "quantizer.codes or model.latent_dim"});
+  EXPECT_FALSE(fs::exists(run_folder));
 }
 
 }  // namespace

@@ -160,6 +160,13 @@ TEST_F(Pipe, IndexNamesTheVariableThatIsRead) {
   EXPECT_FALSE(fs::exists(folder("lists")));
 }
 
+TEST_F(Pipe, CommandsThatMissTheListsNameTheVariableToo) {
+  const Environment ignored("NSVQ_INDEX_CACHE", folder("lists"));
+  const auto result = run({"tokenize", model_, "--data", pipe_, "--out", folder("tokens")});
+  EXPECT_EQ(result.code, 2);
+  expect_contains(result.error, {"NSVQ_INDEX_CACHE is not read", "nsvq images index"});
+}
+
 TEST(ImagesIndex, SaysWhereThereIsNothingToList) {
   const auto result = run({"images", "index", "--data", "builtin:dead-leaves?size=16&count=3"});
   EXPECT_EQ(result.code, 0) << result.error;

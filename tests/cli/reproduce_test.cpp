@@ -96,6 +96,9 @@ TEST(Reproduce, AllExperimentsAfterAKill) {
       }
     }
     EXPECT_FALSE(json.at("claims").empty());
+    for (const auto& claim : json.at("claims")) {
+      EXPECT_EQ(claim.at("verdict"), "not tested at this scale") << claim.dump();
+    }
     auto page = entry.path();
     EXPECT_GT(fs::file_size(page.replace_extension(".html")), 10000u);
     EXPECT_EQ(charts_with_lines(page), expected[entry.path().stem().string()]);
@@ -198,9 +201,25 @@ TEST(Reproduce, WrongArgumentsAreOneLine) {
 TEST(Reproduce, DryRunStartsNothing) {
   const TemporaryFolder folder;
   const auto out = (folder / "out").string();
-  const auto result = run({"reproduce", "table1", "--scale", "test", "--out", out, "--dry-run"});
+  const auto result =
+      run({"reproduce", "table1", "--scale", "test", "--out", out, "--dry-run", "--no-timing"});
   EXPECT_EQ(result.code, 0) << result.error;
   expect_contains(result.out, {"nsvq-", "to do", "steps", "unknown"});
+  EXPECT_FALSE(fs::exists(out));
+  expect_failure(run({"reproduce", "table1", "--no-timing"}), 2, {"--no-timing", "--dry-run"});
+}
+
+TEST(Reproduce, DryRunTimesTheStepsOfEachKindOfRun) {
+  const TemporaryFolder folder;
+  const auto out = folder / "out", log = folder / "log";
+  Program program({"reproduce", "table1", "--scale", "test", "--rows", "nsvq,simvq", "--seeds",
+                   "0,1", "--out", out, "--dry-run"},
+                  log);
+  EXPECT_EQ(program.wait(), 0);
+  const auto text = read_text(log);
+  expect_contains(text, {"timing ten steps of simvq (1 of 2", "timing ten steps of nsvq (2 of 2",
+                         "timed steps\n", "4 runs for 1 experiment"});
+  EXPECT_EQ(text.find("unknown"), std::string::npos) << text;
   EXPECT_FALSE(fs::exists(out));
 }
 

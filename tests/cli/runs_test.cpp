@@ -54,6 +54,11 @@ TEST_F(RunsCommand, RunsAreListed) {
   EXPECT_EQ(json[1].at("state"), "finished");
   EXPECT_EQ(json[1].at("step"), 6);
   EXPECT_EQ(json[1].at("total_steps"), 6);
+  const auto word = json[1].at("verdict").get<std::string>();
+  EXPECT_FALSE(word.empty());
+  EXPECT_TRUE(json[1].at("verdict_text").get<std::string>().starts_with(word + " ("));
+  EXPECT_EQ(json[0].at("verdict"), "") << "it has not finished";
+  expect_contains(run({"runs", runs.string()}).out, {"verdict", word});
   nlohmann::json evaluation;  // the last one in the log
   std::istringstream log(read_text(runs / "tiny/metrics.jsonl"));
   for (std::string line; std::getline(log, line);) {

@@ -106,6 +106,11 @@ TEST_F(Tokens, ResumesFromDamageToTheSameBytes) {
   expect_contains(again.error, {token_shard_name(1), token_shard_name(2), "writing it again"});
   EXPECT_EQ(contents_of(folder_ / "t"), expected);
   EXPECT_EQ(fs::last_write_time(folder_ / "t" / token_shard_name(0)), first);
+
+  const auto complete = tokenize("t");
+  ASSERT_EQ(complete.code, 0) << complete.error;
+  expect_contains(complete.error, {" images: complete already, nothing to do"});
+  EXPECT_EQ(complete.error.find("images/s"), std::string::npos) << complete.error;
 }
 
 TEST_F(Tokens, FoldersOfOtherTokensAreRefused) {
@@ -148,6 +153,82 @@ TEST_F(Tokens, CropsLimitsAndBatches) {
     const auto result = tokenize("u", {"--crop", wrong});
     if (*wrong) expect_failure(result, 2, {"--crop"});
   }
+}
+
+TEST_F(Tokens, AShardIsASixteenthOfTheImagesAtMost) {
+  const auto shard_size = [&](const std::string& out, int images, std::vector<std::string> more) {
+    std::vector<std::string> words = {
+        "tokenize",    model_,   "--out",
+        folder_ / out, "--data", fmt::format("builtin:dead-leaves?size=16&count={}", images)};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.error;
+    return read_token_manifest(folder_ / out).settings.shard_size;
+  };
+  EXPECT_EQ(shard_size("few", 300, {}), 256);
+  EXPECT_EQ(shard_size("odd", 300, {"--batch-size", "100"}), 300) << "whole batches";
+  EXPECT_EQ(shard_size("given", 20, {"--shard-size", "8"}), 8);
+  EXPECT_EQ(shard_size("given", 20, {}), 8) << "the folder's own";
+  EXPECT_EQ(shard_size("given", 20, {"--part", "2/3"}), 8);
+  expect_failure(run({"tokenize", model_, "--out", folder_ / "given", "--data",
+                      "builtin:dead-leaves?size=16&count=20", "--shard-size", "16"}),
+                 2, {"shard size (16 here, 8 there)"});
+}
+
+TEST_F(Tokens, DetokenizeSaysWhatIsNoFolderOfTokens) {
+  const auto detokenized = [&](const fs::path& tokens) {
+    return run({"detokenize", model_, "--tokens", tokens, "--out", folder_ / "x"});
+  };
+  write_image(folder_ / "photos/class/a.png", open_source("builtin:dead-leaves?size=16")->load(1));
+  ASSERT_EQ(tokenize("t").code, 0);
+  ASSERT_EQ(detokenize("t", "pictures.tar").code, 0);
+  ASSERT_EQ(run({"encode", model_, "--data", folder_ / "photos", "--out", folder_ / "l"}).code, 0);
+  write_text(folder_ / "run/config.yaml", to_yaml(tiny_config()));
+  write_text(folder_ / "recipe.yaml", to_yaml(tiny_config()));
+  fs::create_directories(folder_ / "model");
+  fs::copy(model_, folder_ / "model/model.safetensors");
+  const std::vector<std::pair<fs::path, std::string>> rows = {
+      {folder_ / "pictures.tar", "an image tar, no tokens; tokenize it first: nsvq tokenize MODEL"},
+      {folder_ / "photos/class/a.png", "a picture, no tokens; tokenize it first"},
+      {folder_ / "photos", "a folder of images, no tokens; tokenize it first"},
+      {folder_ / "l", "latents of nsvq encode, no tokens; tokens are made by nsvq tokenize"},
+      {folder_ / "run",
+       "a run, no tokens; tokens are made by nsvq tokenize " + (folder_ / "run").string()},
+      {folder_ / "model", "a model, no tokens"},
+      {model_, "a model, no tokens"},
+      {folder_ / "recipe.yaml", "a recipe, no tokens"}};
+  for (const auto& [path, text] : rows) {
+    expect_failure(detokenized(path), 2, {path.string() + ": " + text});
+    expect_failure(run({"tokens", "verify", path}), 2, {path.string() + ": " + text});
+  }
+  fs::create_directories(folder_ / "empty");
+  expect_failure(detokenized(folder_ / "empty"), 2, {"empty: holds no manifest.json"});
+  EXPECT_FALSE(fs::exists(folder_ / "x"));
+}
+
+TEST_F(Tokens, GridsSayHowManyImagesTheyShow) {
+  const auto grid = [&](int images, std::vector<std::string> more) {
+    std::vector<std::string> words = {"reconstruct",
+                                      model_,
+                                      "--data",
+                                      fmt::format("builtin:dead-leaves?size=16&count={}", images),
+                                      "--force",
+                                      "--out",
+                                      folder_ / "grid.png"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words).out;
+  };
+  const std::string name = folder_ / "grid.png";
+  for (const std::vector<std::string>& fit : {std::vector<std::string>{}, {"--fit", "crop"}}) {
+    EXPECT_EQ(grid(9, fit), name + ": 8 of 9 images shown; --limit N shows more\n");
+    EXPECT_EQ(grid(8, fit), name + "\n");
+  }
+  EXPECT_EQ(grid(9, {"--limit", "3"}), name + ": 3 of 9 images shown\n");
+  EXPECT_EQ(grid(9, {"--limit", "20"}), name + "\n");
+  const auto compared = run({"compare", model_, model_, "--data",
+                             "builtin:dead-leaves?size=16&count=9", "--out", name, "--force"})
+                            .out;
+  expect_contains(compared, {"\n8 of 9 images shown; --pictures N shows more\n"});
 }
 
 TEST_F(Tokens, BrokenImagesAreNamedAndClassesKept) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "nsvq/core/precision.h"
 #include "tests/environment.h"
@@ -22,6 +23,22 @@ TEST(OutOfMemory, SaysWhatWasAskedFor) {
   EXPECT_TRUE(is_out_of_memory("DefaultCPUAllocator: can't allocate memory: you tried ..."));
   EXPECT_TRUE(is_out_of_memory("CUDA out of memory. Tried to allocate 20.00 GiB."));
   EXPECT_FALSE(is_out_of_memory("mat1 and mat2 shapes cannot be multiplied"));
+}
+
+TEST(OutOfMemory, FiguresAreRead) {
+  const auto on_gpu = read_out_of_memory(
+      "CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 139.80 GiB "
+      "of which 1.25 GiB is free. Of the allocated memory 96.00 GiB is allocated by PyTorch, and "
+      "1.00 GiB is reserved by PyTorch but unallocated.");
+  EXPECT_TRUE(on_gpu.gpu);
+  EXPECT_EQ(on_gpu.asked, 0.5);
+  EXPECT_EQ(on_gpu.used, 96);
+  const auto on_cpu = read_out_of_memory(
+      "DefaultCPUAllocator: can't allocate memory: you tried to allocate 3221225472 bytes.");
+  EXPECT_FALSE(on_cpu.gpu);
+  EXPECT_EQ(on_cpu.asked, 3);
+  EXPECT_EQ(on_cpu.used, std::nullopt);
+  EXPECT_EQ(read_out_of_memory("std::bad_alloc").asked, std::nullopt);
 }
 
 TEST(DefaultThreads, AreThoseOfTheEnvironmentOrTheCores) {

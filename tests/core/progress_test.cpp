@@ -199,6 +199,23 @@ TEST(Progress, ResumedStepsDoNotCountInTheRate) {
       << file.text();
 }
 
+TEST(Progress, WhatWasCompleteBeforeHasNoRate) {
+  LogFile file;
+  {
+    Progress progress("tokenize", 900, "images", 30, 900);
+    progress.update(900);
+  }
+  EXPECT_EQ(file.text(), "tokenize 900/900 images: complete already, nothing to do\n");
+}
+
+TEST(Progress, WhatWasCompleteBeforeFitsIntoATerminal) {
+  FakeTerminal terminal(20);
+  Progress("tokenize", 900, "images", 30, 900).finish();
+  const auto lines = screen(terminal.text());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "tokenize 900/900 im");
+}
+
 TEST(Progress, OnATerminalRedrawsOneLine) {
   FakeTerminal terminal(80);
   FakeClock clock;

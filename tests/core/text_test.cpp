@@ -44,6 +44,14 @@ TEST(Text, SuggestsOnlyCloseWords) {
   EXPECT_EQ(did_you_mean("--batch", options), "; did you mean '--batch-size'?");
   EXPECT_EQ(did_you_mean("--dta", options), "; did you mean '--data'?");
   EXPECT_EQ(did_you_mean("train", {"train.epochs", "train.steps"}), "") << "one of many";
+  // None in a word of two letters, one in three, two in more.
+  EXPECT_EQ(did_you_mean("tpu", {"cuda"}), "");
+  EXPECT_EQ(did_you_mean("simm", {"psnr", "ssim"}), "; did you mean 'ssim'?");
+  EXPECT_EQ(did_you_mean("gelu", {"relu", "silu"}), "; did you mean 'relu'?");
+  EXPECT_EQ(did_you_mean("seed", {"steps"}), "");
+  EXPECT_EQ(did_you_mean("preciion", {"precision"}), "; did you mean 'precision'?");
+  EXPECT_EQ(did_you_mean("train.device", {"train.metrics"}), "");
+  EXPECT_EQ(did_you_mean("ab", {"ac"}), "");
 }
 
 TEST(Text, OneIsNotManyOfThem) {

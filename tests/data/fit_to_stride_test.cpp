@@ -78,6 +78,9 @@ TEST(LimitedSource, HasTheFirstImages) {
   const std::shared_ptr<const Source> all = open_source("builtin:dead-leaves?size=8&count=5");
   EXPECT_EQ(LimitedSource(all, 3).size(), 3);
   EXPECT_EQ(LimitedSource(all, 9).size(), 5);
+  EXPECT_EQ(limited(all, 2)->size(), 2);
+  EXPECT_EQ(limited(all, 9)->size(), 5);
+  EXPECT_EQ(limited(all, 0), all);
   EXPECT_EQ(LimitedSource(all, 3).key(2), all->key(2));
   EXPECT_EQ(LimitedSource(all, 3).load(1).pixels, all->load(1).pixels);
 }

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/data/files.h"
 #include "tests/data/open_errors.h"
+#include "tests/error_of.h"
 
 namespace nsvq {
 namespace {
@@ -58,6 +60,28 @@ TEST(SingleFiles, ImagesAndLists) {
   write_text(folder / "a.tar", make_tar({{"x.png", png_text(plain_image(1, 1, 1))}}));
   expect_open_error(folder.text("a.tar") + "," + folder.text("a.png"), {"mixes"});
   expect_open_error(folder.text("a.tar") + "," + folder.text(), {"folder"});
+}
+
+TEST(Source, PathsAreNamedWithoutDetours) {
+  TempFolder folder;
+  write_png(folder / "photos/a.png", plain_image(4, 5, 9));
+  write_text(folder / "photos/b.png", "no picture");
+  write_text(folder / "other/x", "");
+  const auto why = [](const std::string& spec) {
+    const auto source = open_source(spec);
+    return error_of([&] { source->load(1); });
+  };
+  for (const auto* detour : {"other/../photos", "other/../photos/", "photos/../other/../photos"}) {
+    const auto text = why(folder.text(detour));
+    EXPECT_TRUE(text.starts_with(folder.text("photos/b.png"))) << text;
+  }
+  // Behind a link ".." is another folder, so the path stays.
+  write_png(folder / "far/photos/a.png", plain_image(4, 5, 9));
+  write_text(folder / "far/photos/b.png", "no picture");
+  std::filesystem::create_directories(folder / "far/away");
+  std::filesystem::create_directory_symlink(folder / "far/away", folder / "link");
+  const auto behind = why(folder.text("link/../photos"));
+  EXPECT_TRUE(behind.starts_with(folder.text("link/../photos/b.png"))) << behind;
 }
 
 TEST(Source, ImagesThatAreNotReadSayHowToConvertThem) {

@@ -30,53 +30,53 @@ ComparisonResult compare(const std::string& text, const Figures& psnr) {
 
 TEST(FigureComparison, OfTwoRunsANumberAndAFactor) {
   const Figures figures = {{"a", {20}}, {"b", {22}}};
-  EXPECT_EQ(compare("a:psnr < b:psnr", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("a:psnr > b:psnr", figures).verdict, Verdict::fails);
-  EXPECT_EQ(compare("a:psnr >= 20", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("b:psnr <= 1.1 * a:psnr", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("b:psnr < 1.1 * a:psnr", figures).verdict, Verdict::fails);
+  EXPECT_EQ(compare("a:psnr < b:psnr", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("a:psnr > b:psnr", figures).verdict, ClaimVerdict::fails);
+  EXPECT_EQ(compare("a:psnr >= 20", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("b:psnr <= 1.1 * a:psnr", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("b:psnr < 1.1 * a:psnr", figures).verdict, ClaimVerdict::fails);
   EXPECT_EQ(compare("a:psnr < b:psnr", figures).why, "20 < 22");
 }
 
 TEST(FigureComparison, WithEveryOtherRow) {
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {20}}, {"b", {22}}, {"c", {21}}}).verdict,
-            Verdict::holds);
+            ClaimVerdict::holds);
   const auto result = compare("b:psnr > *:psnr", {{"a", {20}}, {"b", {22}}, {"c", {23}}});
-  EXPECT_EQ(result.verdict, Verdict::fails);
+  EXPECT_EQ(result.verdict, ClaimVerdict::fails);
   EXPECT_NE(result.why.find("(c)"), std::string::npos) << result.why;
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {21}}, {"b", {22}}, {"c", {20}}}).why, "22 > 21 (a)")
       << "the closest";
   EXPECT_EQ(compare("b:psnr > *:psnr", {{"a", {23}}, {"b", {22}}, {"c", {24}}}).why,
             "not 22 > 24 (c)")
       << "the farthest";
-  EXPECT_EQ(compare("b:psnr > *:psnr", {{"b", {22}}}).verdict, Verdict::untested);
+  EXPECT_EQ(compare("b:psnr > *:psnr", {{"b", {22}}}).verdict, ClaimVerdict::untested);
 }
 
 TEST(FigureComparison, AStarLeavesOutExtraRows) {
   const Figures figures = {{"a", {20}}, {"b", {22}}, {"extra", {30}}};
-  EXPECT_EQ(compare("b:psnr > *:psnr", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("b:psnr >= max(*:psnr)", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("b:psnr > extra:psnr", figures).verdict, Verdict::fails);
+  EXPECT_EQ(compare("b:psnr > *:psnr", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("b:psnr >= max(*:psnr)", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("b:psnr > extra:psnr", figures).verdict, ClaimVerdict::fails);
 }
 
 TEST(FigureComparison, OfValuesOfASetting) {
   const Figures figures = {{"run@0.1", {1}}, {"run@10", {4}}, {"other@10", {9}}};
-  EXPECT_EQ(compare("min(run@*:psnr) < 2", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("max(run@*:psnr) <= 4", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("mean(run@*:psnr) > 2.4", figures).verdict, Verdict::holds);
-  EXPECT_EQ(compare("run@10:psnr > run@0.1:psnr", figures).verdict, Verdict::holds);
+  EXPECT_EQ(compare("min(run@*:psnr) < 2", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("max(run@*:psnr) <= 4", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("mean(run@*:psnr) > 2.4", figures).verdict, ClaimVerdict::holds);
+  EXPECT_EQ(compare("run@10:psnr > run@0.1:psnr", figures).verdict, ClaimVerdict::holds);
 }
 
 TEST(FigureComparison, WithoutAFigureIsNotTested) {
-  EXPECT_EQ(compare("a:psnr > b:psnr", {{"a", {20}}, {"b", {}}}).verdict, Verdict::untested);
-  EXPECT_EQ(compare("a:fid < 3", {{"a", {20}}}).verdict, Verdict::untested);
-  EXPECT_EQ(compare("gone:psnr < 3", {{"a", {20}}}).verdict, Verdict::untested);
-  EXPECT_EQ(compare("a:psnr < 3", {{"a", {NAN}}}).verdict, Verdict::untested);
+  EXPECT_EQ(compare("a:psnr > b:psnr", {{"a", {20}}, {"b", {}}}).verdict, ClaimVerdict::untested);
+  EXPECT_EQ(compare("a:fid < 3", {{"a", {20}}}).verdict, ClaimVerdict::untested);
+  EXPECT_EQ(compare("gone:psnr < 3", {{"a", {20}}}).verdict, ClaimVerdict::untested);
+  EXPECT_EQ(compare("a:psnr < 3", {{"a", {NAN}}}).verdict, ClaimVerdict::untested);
 }
 
 TEST(FigureComparison, SaysWhenSeedsDifferByMore) {
   const auto near = compare("a:psnr < b:psnr", {{"a", {20, 22}}, {"b", {21, 22}}});
-  EXPECT_EQ(near.verdict, Verdict::holds);
+  EXPECT_EQ(near.verdict, ClaimVerdict::holds);
   EXPECT_NE(near.why.find("within the spread of seeds"), std::string::npos);
   const auto far = compare("a:psnr < b:psnr", {{"a", {20, 20.1}}, {"b", {30, 30.1}}});
   EXPECT_EQ(far.why.find("within"), std::string::npos);

@@ -137,7 +137,45 @@ TEST_F(PlanTest, TheTimeOfARunIsThatOfItsLoggedStepsElseOfRunsLikeIt) {
   EXPECT_EQ(*estimates[0].seconds, 0.25 * static_cast<double>(*estimates[0].steps));
   EXPECT_EQ(estimates[1].state, "to do");
   EXPECT_EQ(*estimates[1].seconds, 0.25 * static_cast<double>(*estimates[1].steps));
+  EXPECT_EQ(estimates[0].by, "its own steps");
+  EXPECT_EQ(estimates[1].by, "an equal run");  // of another seed
+  EXPECT_EQ(estimates[2].by, "others, by pixels");
   EXPECT_NE(plan_table(plan).find("8 runs for 1 experiment"), std::string::npos);
+}
+
+TEST_F(PlanTest, OneRunOfEachKindIsTimed) {
+  options_.train[""].items = {"builtin:dead-leaves?size=32&count=70"};
+  auto text = with("values: [0.1, 1]}",
+                   "values: [0.1, 1]}\n  wide: {recipe: nsvq.yaml, set: [model.width=64]}");
+  const auto plan = this->plan(text);
+  const auto name_of = [&](size_t run) { return plan.runs[run].name; };
+  // Seeds, alpha, tau and epochs take no time; a quantizer and a width do.
+  const auto timed = runs_to_time(plan);
+  ASSERT_EQ(timed.size(), 3u);
+  EXPECT_EQ(name_of(timed[0]), "vq");
+  EXPECT_EQ(name_of(timed[1]), "nsvq");
+  EXPECT_EQ(name_of(timed[2]), "wide");
+
+  const auto& nsvq = plan.runs[timed[1]];
+  const StepTimes times = {{speed_key(nsvq), 0.5}};
+  const auto estimates = estimate_runs(plan, times);
+  for (size_t i = 0; i < plan.runs.size(); ++i) {
+    const bool known = name_of(i) == "nsvq" || name_of(i).starts_with("sweep@");
+    EXPECT_EQ(estimates[i].seconds.has_value(), known) << name_of(i);
+    if (!known) continue;
+    EXPECT_EQ(*estimates[i].seconds, 0.5 * static_cast<double>(*estimates[i].steps));
+    EXPECT_EQ(estimates[i].by, "timed steps");
+  }
+  expect_contains(plan_table(plan, times), {"timed steps\n", "and 4 runs of unknown time"});
+
+  // What is logged counts before what is timed, and is not timed again.
+  const auto rate = fmt::format("{}", 4 * nsvq.batch);
+  write_text(nsvq.run() / "metrics.jsonl",
+             R"({"kind": "step", "step": 1, "images_per_second": )" + rate + "}\n");
+  EXPECT_EQ(runs_to_time(plan).size(), 2u);
+  const auto again = estimate_runs(plan, times);
+  EXPECT_EQ(again[timed[1]].by, "its own steps");
+  EXPECT_EQ(*again[timed[1]].seconds, 0.25 * static_cast<double>(*again[timed[1]].steps));
 }
 
 TEST_F(PlanTest, HasARunForEachValueAndSeed) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "nsvq/io/formats/npy.h"
+#include "nsvq/io/formats/pytorch_file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/formats/safetensors_header.h"
 #include "nsvq/tokens/token_shard.h"
@@ -12,6 +13,8 @@
 #include "tests/fuzz/target.h"
 
 namespace nsvq {
+
+using namespace std::string_literals;
 
 namespace {
 
@@ -77,6 +80,18 @@ std::map<std::string, Bytes> npy_integer_seeds() {
   return {{"int64.npy", npy(header, numbers)}};
 }
 
+/// {"w": a tensor of 2x3 numbers, "m": an object with a tensor in its state}, as torch.save writes
+/// tensors.
+std::map<std::string, Bytes> pickle_seeds() {
+  const std::string tensor =
+      "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+      "0X\3\0\0\0cpuK\6tQK\0K\2K\3\x86K\3K\1\x86\x89"
+      "ccollections\nOrderedDict\n)RtR"s;
+  const auto pickle = "\x80\2}q\0(X\1\0\0\0w"s + tensor +
+                      "X\1\0\0\0mcm\nModule\n)\x81}X\1\0\0\0b"s + tensor + "sbu."s;
+  return {{"tensors.pkl", bytes_of(pickle)}};
+}
+
 }  // namespace
 
 void mend_safetensors(Bytes& bytes) {
@@ -101,6 +116,8 @@ std::vector<FuzzTarget> tensor_targets() {
       {"npy_integers",
        [](std::span<const std::byte> bytes) { parse_npy(bytes, NpyNumbers::integer); },
        npy_integer_seeds},
+      {"pytorch_pickle", [](std::span<const std::byte> bytes) { parse_pytorch_pickle(bytes); },
+       pickle_seeds},
   };
 }
 

@@ -361,6 +361,30 @@ TEST(AtomicFolder, DoesNotReplaceAFile) {
   EXPECT_EQ(entries_in(folder.path()), 1u);
 }
 
+TEST(AtomicFolder, TakesAFreeNameAlone) {
+  TemporaryFolder folder;
+  write_text(folder / "one/old", "old");
+  write_text(folder / "file", "a file");
+  for (const char* name : {"one", "file"}) {
+    AtomicFolder output(folder / name);
+    write_text(output.path() / "new", "new");
+    EXPECT_TRUE(is_unfinished(output.path()));
+    EXPECT_TRUE(holds(message_of<UserError>([&] { output.commit_if_free(); }), "choose another"));
+  }
+  EXPECT_EQ(read_text(folder / "one/old"), "old");
+  EXPECT_EQ(entries_in(folder / "one"), 1u);
+  EXPECT_EQ(read_text(folder / "file"), "a file");
+  fs::create_directory(folder / "empty");
+  for (const char* name : {"empty", "new"}) {
+    AtomicFolder output(folder / name);
+    write_text(output.path() / "new", "new");
+    output.commit_if_free();
+    EXPECT_EQ(read_text(folder / name / "new"), "new");
+    EXPECT_FALSE(is_unfinished(folder / name));
+  }
+  EXPECT_EQ(entries_in(folder.path()), 4u);
+}
+
 TEST(AtomicFolder, CannotBeMadeBelowAFile) {
   TemporaryFolder folder;
   write_text(folder / "file", "text");

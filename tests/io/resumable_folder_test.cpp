@@ -49,6 +49,23 @@ TEST(ResumableFolder, IsCompletedInSeveralRuns) {
   EXPECT_EQ(read_text(fs::path(path) / "x/3"), "three");
 }
 
+TEST(ResumableFolder, TellsTheSettingsThatItWasBegunWith) {
+  const TemporaryFolder folder;
+  const auto path = folder / "out";
+  EXPECT_FALSE(recorded_settings(path));
+  {
+    ResumableFolder out(path, kSettings);
+    out.write("0", letters("zero"));
+    out.advance(1);
+    EXPECT_EQ(recorded_settings(path), kSettings);
+  }
+  EXPECT_EQ(recorded_settings(path), kSettings);
+  ResumableFolder(path, kSettings).finish();
+  EXPECT_EQ(recorded_settings(path), kSettings) << "complete";
+  write_text(fs::path(path) / ".nsvq-complete.json", "damaged");
+  EXPECT_FALSE(recorded_settings(path));
+}
+
 TEST(ResumableFolder, IsKnownToBeComplete) {
   const TemporaryFolder folder;
   const auto path = folder / "out";

@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/frechet.h"
+#include "nsvq/metrics/grey_picture.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/usage.h"
 #include "tests/weights_store.h"
@@ -64,6 +65,38 @@ TEST(Psnr, RefusesShapesThatDiffer) {
   const auto psnr = make("psnr");
   EXPECT_THROW(psnr->add({torch::zeros({1, 3, 8, 8}), torch::zeros({1, 3, 8, 9}), {}}), c10::Error);
   EXPECT_THROW(psnr->add({torch::zeros({1, 3, 8, 8}), {}, {}}), c10::Error);
+}
+
+/// [1, 3, 1, 2] with levels of 0 to 255 by channel and pixel.
+torch::Tensor levels(const std::vector<double>& values) {
+  return torch::tensor(values, torch::kFloat).view({1, 3, 1, 2}) / 127.5 - 1;
+}
+
+TEST(GreyPicture, IsOfTheMeanColourOfAllImages) {
+  const auto images = torch::cat({levels({0, 4, 10, 10, 100, 104}), levels({8, 4, 20, 40, 110, 90}),
+                                  levels({6, 2, 4, 0, 96, 94})});
+  const auto colour = levels({4, 4, 14, 14, 99, 99});  // its means are whole
+  const auto psnr = make("psnr");
+  psnr->add({images, colour.expand_as(images), {}});
+  GreyPicture grey(5);  // two of them are broken
+  EXPECT_TRUE(std::isnan(grey.psnr()));
+  grey.add(images.slice(0, 0, 2), {4, 0});
+  grey.add(images.slice(0, 2), {2});
+  grey.add(images.slice(0, 0, 0), {});
+  EXPECT_NEAR(grey.psnr(), *psnr->value(), 1e-9);
+
+  // Of two ranks.
+  GreyPicture first(3), second(3);
+  first.add(images.slice(0, 0, 2), {0, 2});
+  second.add(images.slice(0, 2), {1});
+  first.sums().add_(second.sums());
+  EXPECT_NEAR(first.psnr(), grey.psnr(), 1e-9);
+}
+
+TEST(GreyPicture, OfGreyImagesIsCapped) {
+  GreyPicture grey(2);
+  grey.add(levels({7, 7, 8, 8, 9, 9}).expand({2, 3, 1, 2}), {0, 1});
+  EXPECT_EQ(grey.psnr(), 100);
 }
 
 TEST(Ssim, OfEqualImagesIsOne) {

@@ -27,9 +27,9 @@ COLUMNS, ROWS = 100, 10
 SOURCE_ENDS = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".js", ".css", ".cmake", ".md", ".supp", ".svg"}
 DATA_ENDS = {".yaml", ".json", ".jsonl", ".csv", ".png", ".tar", ".npz", ".npy", ".safetensors", ".html", ".txt",
              ".so", ".jpg", ".pth", ".pt", ".cls", ".gz", ".zst", ".ckpt", ".webp", ".toml"}
-# Tensors, keys of JSON and a misspelling whose names look like settings, and files of other programs.
+# Tensors, keys of JSON and a misspelling whose names look like settings, and files of exports and of other programs.
 NOT_SETTINGS = {"quantizer.codebook", "train.epoch", "data.joined", "data.keys_sha256"}
-NOT_OURS = {"openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "improved_model.py", "torch/types.h",
+NOT_OURS = {"load_model.py", "openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "improved_model.py", "torch/types.h",
             "torch/torch.h"}
 FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
                    "--max-restarts", "--gtest_filter", "--ntasks-per-node", "--nodes", "--preset", "--label",
@@ -306,7 +306,7 @@ class Document:
                 self.check_options(number, f"nsvq_bench {words[0]}", words, self.program.bench_options(words[0]))
             return
         if words[:1] == ["help"]:
-            words = words[1:]
+            words = [word for word in words[1:] if word != "--all"]
         if not words or not re.fullmatch(r"[a-z][\w-]*", words[0]):
             return
         command = (words[0],)

@@ -1,9 +1,11 @@
-"""Runs docs/examples/load_model.py: a model in PyTorch gives nsvq's tokens and picture, and its sha256 is as described.
+"""The load_model.py of an export gives nsvq's tokens and picture in PyTorch, and the model's sha256 is as described.
 
 Run by ctest: run.sh load_snippet.py NSVQ, the program.
 """
 
 import hashlib
+import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -47,7 +49,15 @@ def contents_sha256(path):
     return digest.hexdigest(), stored
 
 
-def check(nsvq, colors):
+def load_exported(name):
+    """The module of `name`.py in the present folder, which imports nothing of the tree."""
+    spec = importlib.util.spec_from_file_location(name, f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(nsvq, *settings, known=True):
     run = lambda *words: subprocess.run([nsvq, *words], check=True, capture_output=True)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -55,29 +65,48 @@ def check(nsvq, colors):
         rng = np.random.default_rng(0)
         colours = np.kron(rng.integers(0, 256, (10, 15, 3), dtype=np.uint8), np.ones((5, 5, 1), np.uint8))
         Image.fromarray(colours).save("photo.png")     # 75 x 50: the short side shrinks, and an odd rest is cropped
-        run("train", "recipe.yaml", f"model.colors={colors}", "--run", "run")
+        run("train", "recipe.yaml", *settings, "--run", "run")
         run("export", "run", "--out", "model.safetensors")
+
+        tokenizer = load_exported("load_model").load()
+        image = tokenizer.read("photo.png")
+        if not known:
+            try:
+                tokenizer.encode(image)
+                raise AssertionError("encoded by another rule than the quantizer's")
+            except NotImplementedError as error:
+                assert "nsvq tokenize" in str(error)
+            os.chdir(ROOT)
+            return
         run("tokenize", "run", "--data", "photo.png", "--out", "tokens")
         run("reconstruct", "run", "--data", "photo.png", "--out", "pictures")
-
-        names = {}
-        example = (ROOT / "docs" / "examples" / "load_model.py").read_text()
-        assert example.count('"tests/nn/golden"') == 1
-        exec(example.replace('"tests/nn/golden"', repr(str(ROOT / "tests" / "nn" / "golden"))), names)
+        tokens = tokenizer.encode(image)
         ours = load_file("tokens/tokens-00000.safetensors")["tokens"].astype(int)
-        theirs = names["tokens"].numpy()
+        theirs = tokens.numpy()
         assert ours.shape == theirs.shape and len(np.unique(theirs)) > 1
         assert (ours == theirs).mean() > 0.98, "near ties may go another way"
         picture = np.asarray(Image.open("pictures/photo.png")).astype(int)
-        decoded = ((names["image"][0].permute(1, 2, 0) + 1) * 127.5).clamp(0, 255).round().numpy()
+        decoded = ((tokenizer.decode(tokens)[0].permute(1, 2, 0) + 1) * 127.5).clamp(0, 255).round().numpy()
         difference = np.abs(picture - decoded)
-        print(f"largest difference {difference.max()} of 255")
+        print(f"{settings}: largest difference {difference.max()} of 255")
         assert (difference <= 1).mean() > 0.9
+
+        # The file as a program.
+        printed = subprocess.run([sys.executable, "-B", "load_model.py", "photo.png"], check=True, capture_output=True)
+        assert json.loads(printed.stdout) == theirs[0].tolist()
+        difference = np.abs(np.asarray(Image.open("photo-decoded.png")).astype(int) - decoded)
+        assert difference.max() <= 1
 
         computed, stored = contents_sha256("model.safetensors")
         assert computed == stored
         os.chdir(ROOT)
 
 
-for colors in ["rgb", "opponent"]:
-    check(sys.argv[1], colors)
+def main(nsvq):
+    check(nsvq)
+    check(nsvq, "model.colors=opponent")
+    check(nsvq, "quantizer.type=cvq")
+    check(nsvq, "quantizer.type=ibq", known=False)
+
+
+main(*sys.argv[1:])

@@ -4,6 +4,7 @@ Run by ctest: run.sh ops.py LIBRARY NSVQ, libnsvq_ops.so and the program.
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,9 @@ import torch.nn.functional as F
 from torch.library import opcheck
 
 ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "nsvq" / "ops"))
+import nsvq_ops
+
 TAU = 0.35
 
 
@@ -120,6 +124,19 @@ def check_tracing(device):
         expect_close(*[torch.autograd.grad(one, (z, codebook)) for one in losses], 1e-6)
 
 
+def check_descriptions():
+    """Each operator of the library has its description, with its arguments as they are."""
+    schemas = {schema.name.removeprefix("nsvq::"): schema for schema in torch._C._jit_get_all_schemas()
+               if schema.name.startswith("nsvq::")}
+    assert schemas.keys() == nsvq_ops.DESCRIPTIONS.keys(), schemas.keys() ^ nsvq_ops.DESCRIPTIONS.keys()
+    for name, schema in schemas.items():
+        arguments = [argument.name for argument in schema.arguments]
+        described = re.match(r"(\w+)\(([^)]*)\)", getattr(torch.ops.nsvq, name).__doc__)
+        shown = [word for word in described[2].split(", ") if word != "..."]
+        assert described[1] == name and arguments[:len(shown)] == shown, name
+        assert shown == arguments or "..." in described[2], name
+
+
 def check_documentation():
     example = (ROOT / "tests" / "python" / "ops_example.py").read_text()
     assert f"```python\n{example}```" in (ROOT / "docs" / "kernels.md").read_text()
@@ -133,7 +150,8 @@ def check_benchmark(library):
 
 
 def main(library):
-    torch.ops.load_library(library)
+    nsvq_ops.load(library)
+    check_descriptions()
     torch.manual_seed(0)
     for device, tolerance in [("cpu", 1e-4)] + [("cuda", 1e-2)] * torch.cuda.is_available():
         check_gradients(device, tolerance)

@@ -127,6 +127,7 @@ class Page(unittest.TestCase):
     def test_switching_a_run(self):
         self.open(self.several)
         self.assertEqual(self.js("return document.querySelectorAll('.run').length"), 2)
+        self.assertEqual(self.text("#verdict"), "", "of several the table has the words")
         self.assertIn("other <!--<script>", self.text(".runs"))
         self.assertEqual(self.js("return document.querySelectorAll('#alarms b, #alarms script').length"), 0)
         chart = "#curves .chart canvas"
@@ -141,6 +142,7 @@ class Page(unittest.TestCase):
         before = self.colored(chart)
         self.js("document.querySelector('.run input').click()")
         self.assertEqual(self.js(rows), ["trained"])
+        self.assertIn("Verdict: ", self.text("#verdict"))
         self.assertEqual(self.text("#alarms"), "")
         self.assertNotEqual(self.colored(chart), before)
         self.js("document.querySelectorAll('.run input')[1].click()")

@@ -203,7 +203,7 @@ class PageFunctions(unittest.TestCase):
 
     RESULTS = """
       var figure = (value, epoch) => ({value, text: value === null ? "–" : value + " dB", epoch});
-      var result = (name, psnr) => ({name, state: "finished", step: 10, epoch: 2, seconds: 5, phase: "stage1", alarms: [],
+      var result = (name, psnr) => ({name, state: "finished", verdict: {word: "fine", text: "fine (PSNR)"}, step: 10, epoch: 2, seconds: 5, phase: "stage1", alarms: [],
         settings: {seed: "1", "optimizer.lr": String(psnr / 1000)},
         results: [{title: "PSNR", last: figure(psnr, 2), best: figure(null, 0), first: figure(1, 1)}]});
     """
@@ -214,6 +214,20 @@ class PageFunctions(unittest.TestCase):
         self.assertEqual(self.js("resultsOfOne({results: []})"), [])
         self.run_js("var table = resultsOfSeveral([result('a', 20), result('b', 30), {...result('c', 1), results: []}])[0]")
         self.assertEqual(self.js("rowsOf(table).map(row => [row[0], row[7]])"), [["a", "20 dB"], ["b", "30 dB"], ["c", "–"]])
+
+    def test_the_verdict(self):
+        self.run_js(self.RESULTS + """
+          var judged = (name, word) => ({...result(name, 20), verdict: {word, text: word && word + " (<b>why</b>)"}});
+          var stopped = {...judged("c", ""), state: "stopped"};
+          var table = resultsOfSeveral([judged("a", "fine"), judged("b", "collapsed"), stopped])[0];
+        """)
+        self.assertEqual(self.js("rowsOf(table).map(row => row[1])"), ["finished fine", "finished collapsed", "stopped"])
+        self.run_js("table.all('button')[1].listeners.click()")
+        self.assertEqual(self.js("rowsOf(table).map(row => row[0])"), ["b", "a", "c"], "sorted by it")
+        self.assertEqual(self.js("verdictOfOne([judged('a', 'diverged')])[0].textContent"), "Verdict: diverged (<b>why</b>)")
+        classes = "['fine', 'undertrained', 'collapsed', 'diverged'].map(word => verdictOfOne([judged('a', word)])[0].attributes.class)"
+        self.assertEqual(self.js(classes), ["facts", "notice", "alarm", "alarm"])
+        self.assertEqual(self.js("[[], [stopped], [judged('a', 'fine'), stopped]].map(verdictOfOne)"), [[], [], []])
 
     def test_a_click_on_a_heading_sorts(self):
         self.run_js(self.RESULTS + "var table = resultsOfSeveral([result('a', 20), {...result('c', 1), results: []}, result('b', 30)])[0];"

@@ -5,6 +5,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/quantizers/codebook.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/quantizers/members.h"
 #include "tests/two_ranks.h"
 
@@ -235,6 +237,25 @@ std::vector<std::string> names() {
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryQuantizer, testing::ValuesIn(names()),
                          [](const auto& info) { return info.param; });
+
+/// What a kind says of its members is true of them.
+TEST(QuantizerRegistry, KindsSayWhatTheirMembersAre) {
+  int with_dim = 0;
+  for (const auto& kind : quantizer_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const auto one = member(kind.name);
+    EXPECT_EQ(make(one)->codebook().defined(), kind.codebook);
+    EXPECT_EQ(kind.latent_dim != nullptr, !kind.channels.empty());
+    if (!kind.latent_dim) continue;
+    ++with_dim;
+    EXPECT_FALSE(kind.codes_are.empty());
+    const int64_t needed = kind.latent_dim(one.config);
+    EXPECT_NO_THROW(make_quantizer(one.config, needed));
+    expect_contains(error_of([&] { make_quantizer(one.config, needed + 1); }),
+                    {kind.channels, fmt::format("; set model.latent_dim={}", needed)});
+  }
+  EXPECT_EQ(with_dim, 2);
+}
 
 TEST(QuantizerRegistry, UnknownTypeNamesTheNearest) {
   QuantizerConfig config;

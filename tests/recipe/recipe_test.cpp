@@ -207,8 +207,8 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
 }
 
 TEST_F(ConfigTest, TypesAreStrict) {
-  for (const std::string text :
-       {"3.0", "3e0", "65_536", "\"3\"", "0x10", "+3", "three", "[3]", "", "{}x", "3 4"})
+  for (const std::string text : {"3.0", "3.5e0", "3e-1", "1e300", "1e", "-1e3", "\"1e3\"", "65_536",
+                                 "\"3\"", "0x10", "+3", "three", "[3]", "", "{}x", "3 4"})
     EXPECT_NE(error_of_text("train.epochs: " + text + "\n"), "no error") << text;
   for (const std::string text : {"yes", "1", "True", "\"true\"", "on", "", "[true]"})
     EXPECT_NE(error_of_text("data.flip: " + text + "\n"), "no error") << text;
@@ -218,6 +218,51 @@ TEST_F(ConfigTest, TypesAreStrict) {
     EXPECT_NE(error_of_text("data.train: " + text + "\n"), "no error") << text;
   for (const std::string text : {"1", "1.5", "1e-4", "1E+2", "-0", "0.5"})
     EXPECT_EQ(error_of_text("loss.l1: " + text + "\nloss.l2: 1\n"), "no error") << text;
+}
+
+TEST_F(ConfigTest, IntegersMayHaveAnExponent) {
+  const auto epochs = [&](const std::string& text) {
+    return load_config(write("a.yaml", "train.epochs: " + text + "\n")).train.epochs;
+  };
+  EXPECT_EQ(epochs("1e3"), 1000);
+  EXPECT_EQ(epochs("2.5E+2"), 250);
+  EXPECT_EQ(epochs("7e0"), 7);
+  EXPECT_EQ(load_config("", {"model.multipliers=[1e0, 2]"}).model.multipliers,
+            (std::vector<int64_t>{1, 2}));
+  // Digits are exact beyond what a double holds; an exponent is taken only where it is exact.
+  EXPECT_EQ(load_config("", {"seed=9007199254740993"}).seed, 9007199254740993);
+  EXPECT_NE(error_of("", {"seed=1e16"}), "no error");
+  const std::string start = "command line: train.epochs: expected integer (1..1000000000), got ";
+  EXPECT_EQ(error_of("", {"train.epochs=10k"}), start + "'10k'; write 10000");
+  EXPECT_EQ(error_of("", {"train.epochs=1_000"}), start + "'1_000'; write 1000");
+  EXPECT_EQ(error_of("", {"train.epochs=2M"}), start + "'2M'; write 2000000");
+  EXPECT_EQ(error_of("", {"train.epochs=k"}), start + "'k'");
+  EXPECT_EQ(error_of("", {"train.epochs=0"}), start + "'0'");
+}
+
+TEST_F(ConfigTest, ErrorsOfYamlSayWhatIsLikely) {
+  const auto expect = [&](const std::string& text, const std::string& start,
+                          const std::string& end) {
+    const auto error = error_of_text(text);
+    EXPECT_TRUE(error.starts_with(start)) << error;
+    EXPECT_TRUE(error.ends_with(end)) << error;
+  };
+  const std::string rule = "keys of a section begin in one column";
+  expect("data:\n  train: a\n   val: b\n", "a.yaml:3: no valid YAML: ",
+         "; wrong indentation: it begins further right than line 2, which has a value already; " +
+             rule);
+  for (const std::string text :
+       {"data:\n    train: a\n  val: b\n", "data:\n  train: a\n\n # c\n val: b\n"}) {
+    const std::string line = text.find("# c") == std::string::npos ? "3" : "5";
+    expect(text, "a.yaml:" + line + ": no valid YAML: ", "; " + rule);
+    EXPECT_NE(error_of_text(text).find("no line above begins in its column"), std::string::npos);
+  }
+  expect(" data:\n  train: a\nmodel:\n", "a.yaml:3: wrong indentation: ", rule);
+  expect("model:\n  multipliers: [1, 2\n  width: 3\n", "a.yaml:3: ", "is a ']' missing in line 2?");
+  expect("data:\n  train: a\n  val b\n  size: 64\n", "a.yaml:4: ", "is ': ' missing in line 3?");
+  expect("data:\n  train: a: b\n", "a.yaml:2: ", "a value that holds ': ' needs quotes");
+  EXPECT_EQ(error_of_text("data.val:b: 3\n"),
+            "a.yaml:1: unknown key 'data.val:b'; is a space missing in 'data.val: b'?");
 }
 
 TEST_F(ConfigTest, OddFilesAreRefused) {

@@ -78,11 +78,24 @@ const char* metrics = R"({"kind":"phase","step":0,"epoch":1,"phase":"stage1","re
 TEST_F(Report, ReloadsWhileTheRunGoesOn) {
   put("metrics.jsonl", metrics);
   const auto reloads = [&](bool goes_on) {
-    write_report(run_, goes_on);
+    write_report(run_, goes_on ? "running" : "stopped");
     return count(read_text(run_ / "report.html"), "http-equiv=\"refresh\"");
   };
   EXPECT_EQ(reloads(true), 1);
   EXPECT_EQ(reloads(false), 0);
+}
+
+TEST_F(Report, SaysHowAFinishedRunWent) {
+  put("metrics.jsonl", metrics);
+  const auto verdict = [&](const std::string& state) {
+    write_report(run_, state);
+    return data_of(read_text(run_ / "report.html")).at("runs").at(0).at("verdict");
+  };
+  EXPECT_EQ(verdict("finished").at("word"), "fine");
+  EXPECT_EQ(verdict("finished").at("text"), "fine (PSNR 16.75 dB); 70 % of the codes in use");
+  for (const auto* state : {"running", "stopped", ""}) EXPECT_EQ(verdict(state).at("word"), "");
+  put("config.yaml", "alarm:\n  utilisation: 0.8\n");
+  EXPECT_EQ(verdict("finished").at("word"), "collapsed");
 }
 
 TEST_F(Report, ShowsTheRun) {

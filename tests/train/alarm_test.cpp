@@ -5,6 +5,7 @@
 #include <cmath>
 #include <regex>
 
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
@@ -28,16 +29,29 @@ std::vector<std::string> keys_in(const std::string& text) {
   return keys;
 }
 
+TokenizerConfig config_with(const AlarmConfig& alarm) {
+  TokenizerConfig config;
+  config.alarm = alarm;
+  return config;
+}
+
 /// Names of the signs after the last epoch, each with a text that names settings that exist.
-Names names(const std::vector<HealthSigns>& history, const AlarmConfig& config = {},
+Names names(const std::vector<HealthSigns>& history, const AlarmConfig& alarm = {},
             int64_t codes = 1000) {
   Names names;
-  for (const auto& sign : alarms(config, history, codes)) {
+  for (const auto& sign : alarms(config_with(alarm), history, codes)) {
     names.push_back(sign.name);
     EXPECT_FALSE(keys_in(sign.text).empty()) << sign.text;
     for (const auto& key : keys_in(sign.text)) EXPECT_TRUE(is_setting(key)) << key;
   }
   return names;
+}
+
+/// Defaults and some settings.
+TokenizerConfig config_of(const std::vector<std::string>& settings) {
+  TokenizerConfig config;
+  option_table(config).load("", settings);
+  return config;
 }
 
 std::vector<HealthSigns> utilisation(const std::vector<double>& values) {
@@ -130,15 +144,99 @@ TEST(Alarm, TheConfigurationDecides) {
 }
 
 TEST(Alarm, TheTextGivesFiguresAndCure) {
-  EXPECT_EQ(alarms({}, utilisation({0.02, 0.015, 0.025}), 1000).at(0).text,
+  auto config = config_of({"quantizer.type=vq", "loss.perceptual=1"});
+  EXPECT_EQ(alarms(config, utilisation({0.02, 0.015, 0.025}), 1000).at(0).text,
             "Fewer than 10 % of the codes were used in each of the last 3 epochs (in the last one "
             "2.5 %): the codebook has collapsed, or the codes do not cover the latents yet. Usual "
-            "remedies: quantizer.type: nsvq with replacement.policy: copy; a smaller "
-            "loss.perceptual, which drives the latents away from the codes; fewer codes "
-            "(quantizer.codes).");
-  const auto text = alarms({.epochs = 1}, norm({6.1, 75.2}), 1000).at(0).text;
+            "remedies: quantizer.type: nsvq; replacement.policy: copy; a smaller loss.perceptual, "
+            "which drives the latents away from the codes; fewer codes (quantizer.codes).");
+  config.alarm.epochs = 1;
+  const auto text = alarms(config, norm({6.1, 75.2}), 1000).at(0).text;
   for (const auto* part : {"10 times", "(6.1)", "the last epoch", "75.2", "loss.perceptual"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+TEST(Alarm, TheTextOfWindowsNamesTheirSteps) {
+  const auto text = [](int64_t epochs) {
+    return alarms(config_with({.epochs = epochs}), utilisation({0.02, 0.02, 0.02}), 1000, 20)
+        .at(0)
+        .text;
+  };
+  EXPECT_NE(text(3).find(" used in each of the last 3 windows of 20 steps (in "), std::string::npos)
+      << text(3);
+  EXPECT_NE(text(1).find(" used in the last window of 20 steps (in "), std::string::npos)
+      << text(1);
+}
+
+TEST(Alarm, WindowsAreOfLongEpochsAndOfShortRuns) {
+  const AlarmConfig alarm;
+  ASSERT_EQ(alarm.epochs, 3);
+  EXPECT_EQ(window_steps(alarm, 128, 1024), 0) << "eight epochs: nothing but epochs";
+  EXPECT_EQ(window_steps(alarm, 128, 3 * 128), 0);
+  EXPECT_EQ(window_steps(alarm, 128, 60), 20) << "three windows";
+  EXPECT_EQ(window_steps(alarm, 100, 200), 66) << "two epochs";
+  EXPECT_EQ(window_steps(alarm, 5004, 70 * 5004), 1000);
+  EXPECT_EQ(window_steps(alarm, 1000, 70000), 0) << "no longer than a window";
+  EXPECT_EQ(window_steps(alarm, 128, 12), kLeastWindow) << "too short for three";
+  EXPECT_EQ(window_steps(alarm, 3, 6), 0);
+  EXPECT_EQ(window_steps({.epochs = 0}, 5004, 60), 0);
+  EXPECT_EQ(window_steps({.steps = 0}, 5004, 60), 0);
+  EXPECT_EQ(window_steps({.steps = 2}, 3, 18), 2) << "as it was set";
+}
+
+/// What is advised against a sign in a run with these settings.
+std::string advice(const std::string& sign, const std::vector<std::string>& settings) {
+  return remedies(sign, config_of(settings));
+}
+
+TEST(Remedies, AreOfWhatTheRunHas) {
+  EXPECT_EQ(advice("unused_codes", {}), "a larger quantizer.alpha; fewer codes (quantizer.codes)");
+  EXPECT_EQ(advice("unused_codes", {"replacement.policy=none", "loss.perceptual=0.1"}),
+            "a larger quantizer.alpha; replacement.policy: copy; a smaller loss.perceptual, which "
+            "drives the latents away from the codes; fewer codes (quantizer.codes)");
+  EXPECT_EQ(advice("unused_codes", {"quantizer.type=vq", "replacement.policy=copy"}),
+            "quantizer.type: nsvq; fewer codes (quantizer.codes)");
+  EXPECT_EQ(advice("unused_codes", {"quantizer.type=fsq", "model.latent_dim=6"}),
+            "quantizer.type: nsvq; fewer codes (quantizer.fsq.levels)");
+  EXPECT_EQ(advice("diverging", {}), "a new run with a lower optimizer.lr");
+  EXPECT_EQ(advice("diverging", {"adversarial.weight=0.1"}),
+            "a new run with a lower optimizer.lr; a smaller adversarial.weight or a later "
+            "adversarial.start_step");
+  EXPECT_EQ(advice("latent_norm", {}), "a larger quantizer.beta; a lower optimizer.lr");
+  EXPECT_EQ(advice("latent_norm", {"quantizer.type=gumbel"}), "a lower optimizer.lr");
+  EXPECT_EQ(advice("one_hot", {}), "a larger quantizer.tau");
+  EXPECT_EQ(advice("one_hot", {"quantizer.tau_of_nearest=2"}), "a larger quantizer.tau_of_nearest");
+  EXPECT_EQ(advice("uniform", {"quantizer.init=uniform"}),
+            "a smaller quantizer.tau; quantizer.init: gaussian or data");
+}
+
+TEST(Remedies, AgainstAnEncoderThatLeavesItsCodes) {
+  EXPECT_EQ(advice("losing_codes", {}),
+            "an encoder that freezes earlier (schedule.latest_epoch); a lower optimizer.lr");
+  EXPECT_EQ(advice("losing_codes", {"schedule.freeze=epoch", "schedule.freeze_epoch=3"}),
+            "an encoder that freezes earlier (schedule.freeze_epoch); a lower optimizer.lr");
+  EXPECT_EQ(advice("losing_codes", {"schedule.freeze=never"}),
+            "an encoder that freezes (schedule.freeze); a lower optimizer.lr");
+  EXPECT_EQ(advice("losing_codes", {"schedule.phases=[stage1]"}),
+            "a phase with a frozen encoder (schedule.phases); a lower optimizer.lr");
+}
+
+TEST(Remedies, OfEveryQuantizerNameSettingsThatExist) {
+  for (const auto& kind : quantizer_kinds()) {
+    TokenizerConfig config;
+    config.quantizer.type = kind.name;
+    config.adversarial.weight = config.loss.of<PerceptualLossConfig>().weight = 1;
+    config.replacement.policy = "none";
+    for (const auto* sign : {"diverging", "unused_codes", "losing_codes", "latent_norm"}) {
+      const auto text = remedies(sign, config);
+      EXPECT_FALSE(keys_in(text).empty()) << kind.name << " " << sign;
+      for (const auto& key : keys_in(text)) EXPECT_TRUE(is_setting(key)) << kind.name << " " << key;
+      EXPECT_EQ(text.find("replacement.policy") != std::string::npos,
+                kind.codebook &&
+                    (sign == std::string("unused_codes") || sign == std::string("losing_codes")))
+          << kind.name << " " << sign;
+    }
   }
 }
 

@@ -13,9 +13,11 @@
 #include "nsvq/core/log.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/runs/verdict.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/expect_contains.h"
+#include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"
 #include "tests/train/trainer_fixture.h"
 
@@ -141,6 +143,7 @@ class NonfiniteTest : public TrainerTest, public testing::WithParamInterface<Whe
       }
     }
     expect_whole_checkpoint(folder);
+    expect_recorded(folder, line);
     return line;
   }
 
@@ -153,6 +156,14 @@ class NonfiniteTest : public TrainerTest, public testing::WithParamInterface<Whe
         EXPECT_TRUE(at::isfinite(tensor).all().item<bool>()) << name;
       }
     }
+  }
+
+  static void expect_recorded(const fs::path& run, const std::string& line) {
+    const auto alarms = lines_of_kind(run, "alarm");
+    ASSERT_FALSE(alarms.empty());
+    EXPECT_EQ(alarms.back().at("sign"), kNonfiniteSign);
+    EXPECT_TRUE(line.starts_with(alarms.back().at("reason").get<std::string>())) << line;
+    EXPECT_EQ(verdict_of_run(run, /*finished=*/false).word, "diverged");
   }
 
   /// Names of the tensors of a training that begin with `prefix`, without it. A fifth of them, as
@@ -271,6 +282,23 @@ INSTANTIATE_TEST_SUITE_P(Devices, NonfiniteTest,
                          [](const auto& where) { return where.param.name; });
 
 using LearningRateTest = TrainerTest;
+
+TEST_F(LearningRateTest, OfTenIsSaidToDivergeWithinAnEpoch) {
+  auto config = tiny_config();
+  config.data.train = "builtin:dead-leaves?size=16&count=800";  // 100 steps an epoch
+  config.optimizer.lr = 10;
+  config.train.steps = 30;
+  train(config, run_);
+  const auto alarms = lines_of_kind(run_, "alarm");
+  ASSERT_EQ(alarms.size(), 1u);
+  EXPECT_EQ(alarms[0].at("sign"), "diverging");
+  EXPECT_EQ(alarms[0].at("step"), 30);
+  EXPECT_EQ(alarms[0].at("epoch"), 1);
+  expect_contains(alarms[0].at("reason"), {"each of the last 3 windows of 10 steps", "diverges"});
+  const auto verdict = verdict_of_run(run_, /*finished=*/true);
+  EXPECT_EQ(verdict.word, "diverged") << verdict.text;
+  expect_contains(read_text(run_ / "report.html"), {verdict.text});
+}
 
 TEST_F(LearningRateTest, OfTenIsSaidToDiverge) {
   auto config = tiny_config();

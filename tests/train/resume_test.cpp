@@ -122,6 +122,26 @@ TEST_F(ResumeTest, OfEveryQuantizer) {
   }
 }
 
+/// Alarms in windows of steps, which do not end with epochs: what of them a checkpoint holds.
+TEST_F(ResumeTest, OfWindowsOfAlarms) {
+  auto config = tiny_config();
+  config.quantizer.codes = 512;
+  config.train.epochs = 4;  // of three steps
+  config.alarm = {.epochs = 1, .steps = 2, .utilisation = 1};
+  config.checkpoint.every_steps = 1;
+  const auto straight = folder_->path() / "windows";
+  run(config, straight, Start::fresh);
+  const auto alarms = lines_of_kind(straight, "alarm");
+  ASSERT_FALSE(alarms.empty());
+  EXPECT_EQ(alarms[0].at("step"), 2) << "of the first window";
+  for (const int64_t step : {1, 2, 3, 5, 8}) {
+    const auto path = folder_->path() / fmt::format("windows-{}", step);
+    EXPECT_THROW(run(config, path, Start::fresh, step), Crash);
+    run(config, path, Start::resume);
+    expect_same_runs(straight, path);
+  }
+}
+
 TEST_F(ResumeTest, OfARelativeNsLoss) {
   for (const std::string type : {"nsvq", "simvq_ns"}) {
     SCOPED_TRACE(type);

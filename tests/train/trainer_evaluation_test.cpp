@@ -54,6 +54,45 @@ TEST_F(TrainerTest, EvaluatesByTheMetricsThatTheRecipeNames) {
   EXPECT_EQ(resumed, whole);
 }
 
+TEST_F(TrainerTest, TheValidationImagesAreDescribedOnce) {
+  auto config = tiny_config();
+  config.train.epochs = 2;
+  train(config, run_);
+  auto lines = lines_of_kind(run_, "validation");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].at("step"), 3) << "behind the first evaluation";
+  EXPECT_EQ(lines[0].at("images"), 7);
+  EXPECT_EQ(lines[0].at("codes"), 32);
+  EXPECT_EQ(lines[0].at("tokens"), 7 * 8 * 8);
+
+  Loader loader(open_validation_source(config.data), inference_loader_options(config, at::kCPU));
+  loader.start(0);
+  std::vector<torch::Tensor> batches;
+  while (const auto batch = loader.next()) batches.push_back(batch->images);
+  const auto images = at::cat(batches);
+  MetricSet psnr({"psnr"}, {});
+  psnr.add({images, images.mean({0, 2, 3}, /*keepdim=*/true).expand_as(images), {}});
+  EXPECT_NEAR(lines[0].at("grey_psnr").get<double>(), psnr.values().at("psnr"), 0.02)
+      << "but for the rounding of the colour";
+
+  config.train.epochs = 3;
+  Trainer(config, run_, make_single_group(), Start::resume).loop().train();
+  lines = lines_of_kind(run_, "validation");
+  EXPECT_EQ(lines.size(), 1u) << "a run that goes on knows them";
+}
+
+TEST_F(TrainerTest, ValidationImagesWithoutTokensAreDescribedWithoutCodes) {
+  auto config = tiny_config_of("none");
+  config.schedule.phases = {"stage1"};
+  config.train.epochs = 1;
+  train(config, run_);
+  const auto lines = lines_of_kind(run_, "validation");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_FALSE(lines[0].contains("codes"));
+  EXPECT_FALSE(lines[0].contains("tokens"));
+  EXPECT_GT(lines[0].at("grey_psnr").get<double>(), 6);
+}
+
 TEST_F(TrainerTest, EvaluatesByFid) {
   WeightsStore store;
   store.add("inception", Inception());

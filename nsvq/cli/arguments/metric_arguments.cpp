@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/output/json_output.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
@@ -19,15 +20,17 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measure
     names += (names.empty() ? "" : ", ") + kind.name;
   }
   app.add_option("--metrics", arguments.metrics,
-                 "separated by commas (default: those that need no weights): " + names)
+                 "separated by commas (default: those without weights): " + names)
       ->type_name("NAMES");
   app.add_option("--conventions", arguments.as, "nsvq, simvq or llamagen (docs/evaluation.md)")
       ->capture_default_str()
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->group(kRare);
   app.add_option("--pixels", arguments.pixels,
                  "compare values rounded or truncated to 8 bits, or float (default: as the "
                  "conventions say)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->group(kRare);
   declare_json_argument(app, arguments.json);
 }
 
@@ -35,7 +38,8 @@ void declare_statistics_argument(CLI::App& app, MetricArguments& arguments) {
   app.add_option("--statistics", arguments.statistics,
                  "FILE.npz of nsvq images statistics or pytorch-fid: Fréchet distances compare "
                  "reconstructions with it, not with the images of --data")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->group(kRare);
 }
 
 void print_weights(const std::vector<std::string>& metrics) {

@@ -2,10 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <filesystem>
 #include <utility>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/sources/combined_sources.h"
@@ -27,10 +31,12 @@ std::filesystem::path NamedModel::path() const {
 
 void declare_model(CLI::App& app, NamedModel& model) {
   app.add_option("MODEL", model.name,
-                 "a run's folder (its newest checkpoint), a checkpoint or a model.safetensors")
+                 "a run's folder, a checkpoint or a model.safetensors; of a run, its newest "
+                 "checkpoint")
       ->required();
   app.add_flag("--best", model.best,
-               "the run's checkpoint of its best evaluation (checkpoint.keep_best)");
+               "a run's best checkpoint, not the newest; training keeps it with "
+               "checkpoint.keep_best");
 }
 
 CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help) {
@@ -40,7 +46,7 @@ CLI::Option* declare_data(CLI::App& app, Sources& data, const std::string& help)
 }
 
 void declare_limit(CLI::App& app, int64_t& limit) {
-  app.add_option("--limit", limit, "use only the first N images")
+  app.add_option("--limit", limit, "use only the first N images; all, where there are fewer")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
 }
 
@@ -50,14 +56,14 @@ void declare_batch_size(CLI::App& app, int64_t& batch_size, const std::string& h
 
 void declare_data_arguments(CLI::App& app, ModelArguments& arguments) {
   declare_data(app, arguments.data,
-               "images: folders, files, tar shards ('photos-{00..03}.tar'), 'pipe:COMMAND' or "
+               "images: folders, files, tar shards ('a-{00..03}.tar'), 'pipe:COMMAND' or "
                "builtin:dead-leaves; SOURCE#test is a part of them (data.split)")
       ->required();
   declare_limit(app, arguments.limit);
   declare_device(app, arguments.device);
   declare_batch_size(
       app, arguments.batch_size,
-      "images per batch (default: as in training; on a GPU eval and tokenize choose)");
+      "images per batch (default: as in training); on a GPU eval, tokenize and encode choose");
 }
 
 void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
@@ -67,7 +73,8 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments) {
 
 void declare_on_training_images(CLI::App& app, ModelArguments& arguments) {
   app.add_flag("--on-training-images", arguments.on_training_images,
-               "allow images that the model was trained on, which are refused without it");
+               "allow images that the model was trained on, which are refused without it")
+      ->group(kRare);
 }
 
 void declare_shard_arguments(CLI::App& app, ShardArguments& arguments) {
@@ -75,23 +82,18 @@ void declare_shard_arguments(CLI::App& app, ShardArguments& arguments) {
          "--classes", arguments.classes,
          "text file of class names, one a line: a folder's class is its line's number, from "
          "0 (default: the folders, sorted)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->group(kRare);
   app.add_option("--shard-size", arguments.shard_size,
-                 "images per shard, rounded up to whole batches; without --batch-size a batch is "
-                 "no larger than a shard")
-      ->check(CLI::Range(int64_t{1}, int64_t{10000000}))
-      ->capture_default_str();
+                 "images per shard (default: a sixteenth of all, from 256 to 4096); rounded up to "
+                 "whole batches; without --batch-size a batch is no larger than N")
+      ->check(CLI::Range(int64_t{1}, int64_t{10000000}));
 }
 
 std::vector<NamedFile> named_sources(const Sources& data) {
   std::vector<NamedFile> sources;
   for (const auto& item : data.items) sources.push_back({"--data", NamedPart(item).source});
   return sources;
-}
-
-std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit) {
-  if (limit == 0) return source;
-  return std::make_shared<LimitedSource>(std::move(source), limit);
 }
 
 namespace {
@@ -127,6 +129,20 @@ std::shared_ptr<const Source> images_for_shards(const ShardArguments& arguments,
   if (arguments.classes.empty()) return opened.source;
   return std::make_shared<NamedClasses>(opened.source, read_class_names(arguments.classes),
                                         arguments.classes);
+}
+
+ShardSizes choose_shard_sizes(const ShardArguments& arguments, const ModelOnData& opened,
+                              const TransformOptions& transform,
+                              const std::optional<ShardSizes>& begun) {
+  constexpr int64_t least = 256, most = 4096, parts = 16;
+  const int64_t given = arguments.shard_size;
+  const auto usual = std::clamp(opened.source->size() / parts, least, most);
+  ShardSizes sizes = {static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(usual))),
+                      std::min(opened.session.batch_size(transform), given > 0 ? given : most)};
+  if (begun) sizes = *begun;
+  if (given > 0) sizes.shard = given;
+  if (arguments.model.batch_size > 0) sizes.batch = arguments.model.batch_size;
+  return sizes;
 }
 
 bool ModelOnData::judged_on_training_images(const ModelArguments& arguments) const {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,20 +52,33 @@ void declare_model_arguments(CLI::App& app, ModelArguments& arguments);
 /// --on-training-images.
 void declare_on_training_images(CLI::App& app, ModelArguments& arguments);
 
+struct ModelOnData;
+
 /// Arguments of commands that fill a folder with shards.
 struct ShardArguments {
   ModelArguments model;
   std::string out, classes;
-  int64_t shard_size = 4096;
+  int64_t shard_size = 0;  ///< 0 if not given
 };
 
 /// --classes and --shard-size.
 void declare_shard_arguments(CLI::App& app, ShardArguments& arguments);
 
+/// Images of a shard and of a batch.
+struct ShardSizes {
+  int64_t shard = 0, batch = 0;
+};
+
+/// The sizes that the arguments ask for. Without --shard-size or --batch-size they are those of the
+/// folder, where an earlier command has `begun` it; else a shard has at most a sixteenth of the
+/// images, so that a killed command loses little: a power of two from 256 to 4,096. All processes
+/// that fill one folder come to the same.
+ShardSizes choose_shard_sizes(const ShardArguments& arguments, const ModelOnData& opened,
+                              const TransformOptions& transform,
+                              const std::optional<ShardSizes>& begun);
+
 /// The sources of --data as inputs for check_output_files.
 std::vector<NamedFile> named_sources(const Sources& data);
-
-std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit);
 
 /// An inference session and the images to run it on.
 struct ModelOnData {
@@ -84,13 +98,12 @@ struct ModelOnData {
 std::shared_ptr<const Source> images_for_shards(const ShardArguments& arguments,
                                                 const ModelOnData& opened);
 
-/// TokenizeOptions or CacheLatentsOptions of these arguments.
+/// TokenizeOptions or CacheLatentsOptions of these arguments, but for the ShardSizes.
 template <typename Options>
 Options shard_options(const ShardArguments& arguments, const ModelOnData& opened) {
   Options options;
   options.out = arguments.out;
   options.source = arguments.model.data.text();
-  options.shard_size = arguments.shard_size;
   options.loader = opened.options;
   options.loader.on_error = OnError::skip;  // broken images are listed in the manifest
   return options;

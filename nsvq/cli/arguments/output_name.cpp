@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/data/sources/patterns.h"
@@ -138,7 +139,7 @@ void require_room_for_folder(const std::string& out) {
 }  // namespace
 
 void declare_force(CLI::App& app, bool& force) {
-  app.add_flag("--force", force, "replace files that exist (folders never are)");
+  app.add_flag("--force", force, "replace files that exist (folders never are)")->group(kRare);
 }
 
 void check_output_files(const std::vector<NamedFile>& outputs, bool force,

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "nsvq/core/device.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -63,17 +63,6 @@ WorkPart parse_part(const std::string& text) {
   return {*number, *count};
 }
 
-struct NotedBatch {
-  std::string setting, others;
-  int64_t size = 0;
-};
-
-/// Global, since a process runs one command.
-NotedBatch& noted_batch() {
-  static NotedBatch batch;
-  return batch;
-}
-
 }  // namespace
 
 std::function<std::string(const std::string&)> check_number(const Range& range) {
@@ -103,7 +92,7 @@ void declare_device(CLI::App& app, std::string& device) {
 
 void declare_gpus(CLI::App& app, int& gpus, const std::string& verb) {
   app.add_option("--gpus", gpus,
-                 verb + " on so many GPUs of this machine, a process each (docs/distributed.md)")
+                 verb + " on N GPUs of this machine; a process each (docs/distributed.md)")
       ->check(CLI::Range(1, 1024));
 }
 
@@ -111,7 +100,8 @@ void declare_timeout(CLI::App& app, double& seconds) {
   app.add_option("--timeout", seconds,
                  "seconds after which the processes end if one of them is silent")
       ->check(check_number(Range::above(0)))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
 }
 
 WorkPart choose_part(const std::string& option) {
@@ -122,22 +112,6 @@ WorkPart choose_part(const std::string& option) {
   throw UserError(
       "--part auto: neither torchrun (RANK) nor SLURM (SLURM_PROCID) started this process; give "
       "--part K/N");
-}
-
-void note_batch_size(const std::string& setting, int64_t size, const std::string& others) {
-  noted_batch() = {setting, others, size};
-}
-
-std::string explain_out_of_memory(const std::string& error) {
-  const auto& batch = noted_batch();
-  std::string text = describe_out_of_memory(error);
-  if (batch.size > 1) {
-    text += fmt::format("; try {}{}, half of the present batch", batch.setting, batch.size / 2);
-  }
-  if (!batch.others.empty()) text += (batch.size > 1 ? ", or " : "; try ") + batch.others;
-  if (batch.size <= 1 && batch.others.empty())
-    text += "; smaller images or a smaller model may fit";
-  return text;
 }
 
 }  // namespace nsvq

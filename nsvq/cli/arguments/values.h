@@ -32,13 +32,4 @@ void declare_timeout(CLI::App& app, double& seconds);
 /// it. Throws UserError.
 WorkPart choose_part(const std::string& option);
 
-// Advice when memory runs out.
-
-/// Remembers the command's batch size and what sets it ("--batch-size "); `others` are more
-/// settings that save memory.
-void note_batch_size(const std::string& setting, int64_t size, const std::string& others = "");
-
-/// An out-of-memory error in one line, which advises half of that batch size.
-std::string explain_out_of_memory(const std::string& error);
-
 }  // namespace nsvq

@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/bench/bench.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/recipe/tokenizer_config.h"
@@ -23,6 +25,7 @@ struct BenchStepArguments {
   JsonArgument json;
   std::vector<std::string> overrides;
   std::string phase;
+  int64_t limit = 0;
   int rounds = 10;
   bool step_only = false;
   SharedProbe probe;
@@ -172,7 +175,9 @@ void run_bench_step(const BenchStepArguments& arguments) {
   const TemporaryFolder folder;
   const auto phase = phase_number(config, arguments.phase);
   std::shared_ptr<const Source> source;
-  if (!arguments.data.items.empty()) source = open_source(arguments.data);
+  if (!arguments.data.items.empty()) {
+    source = limited(open_source(arguments.data), arguments.limit);
+  }
   Json json = {{"device", describe(device)},
                {"precision", name_of(choose_precision(config.train.precision, device))},
                {"batch_size", config.train.batch_size}};
@@ -195,9 +200,9 @@ void declare_bench_step(CLI::App& app, const SharedProbe& probe) {
   arguments->probe = probe;
   app.add_option("CONFIG", arguments->recipe, "recipe (YAML); its images are not read")->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  arguments->data.pipes_allowed = true;
-  app.add_option("--data", arguments->data.items,
-                 "SOURCE: also time the loader on these images, and steps on its batches");
+  declare_data(app, arguments->data,
+               "also time the loader on these images, and steps on its batches");
+  declare_limit(app, arguments->limit);
   app.add_option("--phase", arguments->phase,
                  "phase of the recipe's schedule to time (default: the first)");
   app.add_flag("--step-only", arguments->step_only, "do not time the parts");

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "nsvq/cli/arguments/model_arguments.h"
+#include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/bench/bench.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
@@ -163,8 +164,7 @@ double tokenizing_rate(Subject& subject, const std::shared_ptr<const Source>& so
 /// Times the stages that `tokenize` runs concurrently, then `tokenize` itself.
 void bench_data(Subject& subject, const BenchTokenizeArguments& arguments, Figures& figures,
                 Json& json) {
-  std::shared_ptr<const Source> source = open_source(arguments.data);
-  if (arguments.limit > 0) source = std::make_shared<LimitedSource>(source, arguments.limit);
+  const auto source = limited(open_source(arguments.data), arguments.limit);
   Loader loader(source, subject.loader);
   const auto load = [&] {
     loader.start(0);
@@ -223,21 +223,16 @@ void declare_bench_tokenize(CLI::App& app, const SharedProbe& probe) {
   const auto arguments = std::make_shared<BenchTokenizeArguments>();
   arguments->probe = probe;
   app.add_option("MODEL", arguments->model,
-                 "a run, a checkpoint or a model file; or a recipe (.yaml), with random weights")
+                 "a run, a checkpoint or a model file, or a recipe (.yaml) with random weights")
       ->required();
   app.add_option("SETTINGS", arguments->overrides, "key=value ..., overriding the recipe");
-  arguments->data.pipes_allowed = true;
-  app.add_option("--data", arguments->data.items,
-                 "also time `tokenize` on these images (to a temporary folder): folders, tar "
-                 "shards or builtin");
-  app.add_option("--limit", arguments->limit, "use only the first N images of --data")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
-  app.add_option("--device", arguments->device, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--batch-size", arguments->batch_size,
-                 "images per batch (default: as `nsvq tokenize` chooses)")
-      ->check(CLI::Range(1, 65536));
+  declare_data(app, arguments->data,
+               "also time `tokenize` on these images (to a temporary folder): folders, tar shards "
+               "or builtin");
+  declare_limit(app, arguments->limit);
+  declare_device(app, arguments->device);
+  declare_batch_size(app, arguments->batch_size,
+                     "images per batch (default: as `nsvq tokenize` chooses)");
   declare_rounds_argument(app, arguments->rounds);
   probe->declare(app);
   declare_json_argument(app, arguments->json);

@@ -17,6 +17,7 @@
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
 #include "nsvq/core/version.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/nn/weights.h"
@@ -55,7 +56,7 @@ void declare_clustering(CLI::App& app, CodebookArguments& arguments) {
       ->check(CLI::Range(int64_t{0}, int64_t{100000}))
       ->capture_default_str();
   app.add_option("--vectors", arguments.vectors,
-                 "cluster at most so many vectors, a random sample over all images")
+                 "cluster at most N vectors; a random sample over all images")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of the sample and of k-means")

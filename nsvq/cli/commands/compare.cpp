@@ -8,6 +8,7 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/formats/json.h"
@@ -106,6 +107,7 @@ std::set<int64_t> wanted_images(const CompareArguments& arguments, int64_t count
 
 struct Compared {
   std::string file;
+  int64_t images = 0;  ///< in the source
   MetricColumn column;
   Samples samples;
 };
@@ -115,7 +117,7 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
   auto model = arguments.common;
   model.model.name = arguments.models[number];
   ModelOnData opened(model);
-  Compared result{opened.session.file().string(), {title, {}}, {}};
+  Compared result{opened.session.file().string(), opened.source->size(), {title, {}}, {}};
   const auto wanted = wanted_images(arguments, opened.source->size());
   const auto keep = [&](const EvalBatch& batch, const std::vector<int64_t>& indices) {
     result.samples.add(batch, indices, wanted);
@@ -159,6 +161,10 @@ void write_picture(const CompareArguments& arguments, const std::vector<Compared
   write_image(out, enlarge(make_grid(rows), arguments.enlarge));
   fmt::print("{}, {}: {}\n", out,
              arguments.transpose ? "columns from the left" : "rows from the top", names);
+  const int64_t shown = std::ssize(results.front().samples.images), all = results.front().images;
+  if (shown < all) {
+    fmt::print("{} of {} shown; --pictures N shows more\n", shown, count_of(all, "image"));
+  }
 }
 
 void run_compare(const CompareArguments& arguments) {
@@ -199,17 +205,20 @@ void declare_compare(CLI::App& app) {
   declare_metric_arguments(app, arguments->metrics, Measured::images_and_tokens);
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--out", arguments->out,
-                 "FILE.png or FILE.jpg: images on top, then a row of reconstructions per model")
+                 "FILE.png or FILE.jpg: images, and below a row for each model")
       ->type_name("FILE");
   app.add_option("--pictures", arguments->pictures, "number of images in --out")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_flag("--spread", arguments->spread,
-               "spread them evenly over the data, not the first ones");
-  app.add_flag("--transpose", arguments->transpose, "a column per model in --out, not a row");
+               "spread them evenly over the data, not the first ones")
+      ->group(kRare);
+  app.add_flag("--transpose", arguments->transpose, "a column per model in --out, not a row")
+      ->group(kRare);
   app.add_option("--enlarge", arguments->enlarge, "enlarge --out so many times, pixel by pixel")
       ->check(CLI::Range(1, 16))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
   app.callback([arguments] { run_compare(*arguments); });
 }
 

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
@@ -25,6 +26,7 @@ struct ConfigArguments {
 /// Throws UserError for settings that training would refuse at its start. Data, devices and files
 /// are not looked at.
 void check_as_training(const TokenizerConfig& config) {
+  note_table_of(config.quantizer, config.model.latent_dim);
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
   make_replacement(config.replacement, config.quantizer, *quantizer);
   check_freeze(config.schedule, config.quantizer);

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <span>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
+#include "nsvq/cli/arguments/token_argument.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
@@ -169,6 +171,7 @@ void run_detokenize(const DetokenizeArguments& arguments) {
     check_output_folder(arguments.out);
     require_fillable(arguments.out);
   }
+  require_tokens_named(arguments.tokens);
   InferenceSession session(arguments.model.path(), arguments.device);
   session.require_tokens();
   const bool bare = names_bare_tokens(arguments.tokens);
@@ -182,14 +185,14 @@ void declare_detokenize(CLI::App& app) {
   const auto arguments = std::make_shared<DetokenizeArguments>();
   declare_model(app, arguments->model);
   app.add_option("--tokens", arguments->tokens,
-                 "folder of nsvq tokenize; or FILE.npy or FILE.safetensors with integers [n, h, w] "
-                 "or [n, h*w], or - for raw int32 on standard input: pictures are then named "
-                 "000000, 000001, ...")
+                 "folder of nsvq tokenize, FILE.npy, FILE.safetensors or -; files hold integers "
+                 "[n, h, w] or [n, h*w], - is raw int32 on standard input, and their pictures are "
+                 "named 000000, 000001, ...")
       ->required()
       ->type_name("PATH");
   app.add_option("--out", arguments->out,
-                 "FILE.tar, or a folder (new, empty, or left incomplete by this command), for "
-                 "pictures named after the images")
+                 "FILE.tar or a folder for pictures named after the images; the folder is new, "
+                 "empty, or left incomplete by this command")
       ->required()
       ->type_name("PATH");
   declare_force(app, arguments->force);

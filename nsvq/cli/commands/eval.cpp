@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
@@ -159,10 +160,11 @@ void declare_eval(CLI::App& app) {
   declare_statistics_argument(app, arguments->metrics);
   app.add_option("--histogram", arguments->histogram,
                  "FILE.csv: how often each code was used (code,count)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->group(kRare);
   app.add_option("--per-image", arguments->per_image,
-                 "FILE.csv: PSNR, SSIM and LPIPS, where measured, of each image; -: to standard "
-                 "output, and tables to standard error")
+                 "FILE.csv: PSNR, SSIM and LPIPS of each image; as far as they are measured; - is "
+                 "standard output, and tables go to standard error")
       ->type_name("FILE");
   declare_gpus(app, arguments->gpus, "evaluate");
   declare_timeout(app, arguments->timeout);

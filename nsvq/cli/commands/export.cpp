@@ -2,11 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <vector>
 
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/export_model.h"
 
 namespace nsvq {
 
@@ -15,12 +16,13 @@ namespace fs = std::filesystem;
 namespace {
 
 void run_export(const fs::path& model, const fs::path& out, bool force) {
-  const auto settings = fs::path(out).replace_extension(".json");
-  check_output_files({{"--out", out}, {"--out", settings}}, force);
+  std::vector<NamedFile> outputs;
+  for (const auto& file : exported_files(out)) outputs.push_back({"--out", file});
+  check_output_files(outputs, force);
   const auto loaded = load_model(model);
   require_distinct({{"MODEL", loaded.file}, {"--out", out}});
-  const auto beside = export_model(loaded, out);
-  fmt::print("{}\n{}\n", out.string(), beside.string());
+  export_model(loaded, out);
+  for (const auto& file : exported_files(out)) fmt::print("{}\n", file.string());
 }
 
 }  // namespace
@@ -34,7 +36,8 @@ void declare_export(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   declare_model(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "FILE.safetensors for the weights; FILE.json beside it gets the configuration")
+                 "FILE.safetensors for the weights; beside it FILE.json has the configuration, and "
+                 "load_FILE.py loads both in PyTorch")
       ->required()
       ->type_name("FILE");
   declare_force(app, arguments->force);

@@ -7,15 +7,12 @@
 
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/program/command.h"
-#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/source.h"
 #include "nsvq/data/streams/pipe_commands.h"
 #include "nsvq/data/streams/pipe_index.h"
-#include "nsvq/io/files/file.h"
 
 namespace nsvq {
 
@@ -35,13 +32,6 @@ void index_commands(const IndexArguments& arguments) {
                          .retries = {.times = arguments.retries},
                          .on_progress = [&](int64_t done) { progress.update(done); }});
   progress.finish();
-}
-
-/// A line for whoever sets a variable by which the lists are not found.
-void tell_ignored_variable() {
-  if (!environment_text("NSVQ_INDEX_CACHE")) return;
-  log("NSVQ_INDEX_CACHE is not read: lists are kept in {}, which XDG_CACHE_HOME moves",
-      (cache_folder() / "index").string());
 }
 
 void run_index(const IndexArguments& arguments) {

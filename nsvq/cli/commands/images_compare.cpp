@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
+#include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct ImagesCompareArguments {
   std::string reference, images;
+  int64_t limit = 0;
   std::string device = "auto";
   MetricArguments metrics;
 };
@@ -35,7 +37,8 @@ void compare_image_sets(const ImagesCompareArguments& arguments) {
   const NamedSource reference{arguments.reference,
                               from_file ? nullptr : open_given(arguments.reference)};
   const NamedSource images{arguments.images, open_given(arguments.images)};
-  const auto values = compare_images(reference, images, choice, choose_device(arguments.device));
+  const auto values =
+      compare_images(reference, images, choice, choose_device(arguments.device), arguments.limit);
   print_figures(fmt::format("{} against {}", images.spec, reference.spec), values,
                 arguments.metrics, choice);
   Json json = {{"reference", reference.spec}, {"other", images.spec}};
@@ -54,6 +57,10 @@ void declare_images_compare(CLI::App& app) {
                  "an image, a folder or tar shards to compare with it; paired by name without "
                  "ending, of equal sizes (Fréchet distances need no pairs)")
       ->required();
+  declare_limit(app, arguments->limit);
+  app.get_option("--limit")->description(
+      "only the first N images of REFERENCE and their partners; for Fréchet distances the first N "
+      "of both");
   declare_metric_arguments(app, arguments->metrics, Measured::images);
   declare_device(app, arguments->device);
   app.callback([arguments] { compare_image_sets(*arguments); });

@@ -11,6 +11,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/images/transform.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/metrics/compare_images.h"
 #include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet.h"

@@ -1,5 +1,5 @@
-// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or latents, or a shard of
-// tokens holds. Text and JSON are made from one object.
+// `nsvq info`: what a run, a checkpoint, a model file, a folder of tokens or latents, a shard of
+// tokens or a file of another program's weights holds. Text and JSON are made from one object.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,12 +12,15 @@
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
+#include "nsvq/io/formats/safetensors_header.h"
+#include "nsvq/io/formats/zip_archive.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/nn/weights.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/tokenizer/foreign_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 
@@ -80,6 +83,54 @@ void add_sizes(Json& json, const TokenizerConfig& config) {
   json["latent_dim"] = config.model.latent_dim;
 }
 
+void print_parameters(const Json& json) {
+  for (const auto& [module, count] : json["parameters"].items()) {
+    fmt::print("{:12} {} parameters\n", printable(module), count.get<int64_t>());
+  }
+}
+
+/// Tensors of a file that is not nsvq's, and whose layout theirs is.
+void show_foreign(const fs::path& file, JsonOutput& output) {
+  const auto weights = read_foreign_shapes(file);
+  const auto* layout = recognise_layout(weights.shapes);
+  Json json = {{"file", file.string()}};
+  if (!weights.part.empty()) json["part"] = weights.part;
+  json["layout"] = layout ? layout->name : "unknown";
+  json["importable"] = layout && layout->importable;
+  json["tensors"] = weights.shapes.size();
+  json["parameters"] = Json::object();
+  for (const auto& [name, shape] : weights.shapes) {
+    const auto plain = without_wrappers(name);
+    int64_t numbers = 1;
+    for (const auto size : shape) numbers *= size;
+    auto& sum = json["parameters"][plain.substr(0, plain.find('.'))];
+    sum = sum.is_null() ? numbers : sum.get<int64_t>() + numbers;
+    if (plain == "quantize.embedding.weight" && shape.size() == 2) {
+      json["codes"] = shape[0];
+      json["latent_dim"] = shape[1];
+    }
+  }
+  print_values(json);
+  print_parameters(json);
+  fmt::print("no model of nsvq's; {}\n",
+             layout ? "the layout of " + describe_layout(*layout) : "its layout is not known");
+  output.write(json);
+}
+
+/// Whether a named file holds tensors that are no model of nsvq's.
+bool is_foreign(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  if (is_zip_file(path)) return true;
+  try {
+    const auto metadata = read_safetensors_header(path).metadata;
+    return std::ranges::none_of(metadata,
+                                [](const auto& row) { return row.first.starts_with("nsvq."); });
+  } catch (const UserError&) {
+    return false;  // opening it as a model says what is wrong
+  }
+}
+
 void show_model(const std::string& path, JsonOutput& output) {
   const auto file = open_model_file(path);
   const auto& metadata = file.contents.metadata;
@@ -119,9 +170,7 @@ void show_model(const std::string& path, JsonOutput& output) {
     json["settings"] = settings_to_json(option_table(config));
   }
   print_values(json);
-  for (const auto& [module, count] : json["parameters"].items()) {
-    fmt::print("{:12} {} parameters\n", module, count.get<int64_t>());
-  }
+  print_parameters(json);
   if (json.contains("figures")) {
     const auto figures = json["figures"].get<std::map<std::string, double>>();
     fmt::print("\nlast evaluation\n{}", metric_table(figures));
@@ -138,15 +187,17 @@ void declare_info(CLI::App& app) {
     JsonArgument json;
   };
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option(
-         "PATH", arguments->path,
-         "a run's folder, a checkpoint, a model.safetensors, a folder of tokens or latents, or a "
-         "shard of tokens")
+  app.add_option("PATH", arguments->path,
+                 "a run's folder, a checkpoint, a model.safetensors, a folder of tokens or "
+                 "latents, a shard of tokens, or another program's weights (safetensors, .ckpt, "
+                 ".pt, .pth, .bin)")
       ->required();
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {
     JsonOutput output(arguments->json);
-    if (!show_tokens_or_latents(arguments->path, output)) show_model(arguments->path, output);
+    if (show_tokens_or_latents(arguments->path, output)) return;
+    is_foreign(arguments->path) ? show_foreign(arguments->path, output)
+                                : show_model(arguments->path, output);
   });
 }
 

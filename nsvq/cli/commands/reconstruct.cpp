@@ -8,6 +8,7 @@
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/files/resumable_folder.h"
@@ -37,8 +38,8 @@ bool names_image(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// One picture: images above their reconstructions.
-void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+/// One picture: images above their reconstructions. Returns the number of images.
+int64_t write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
   opened.options.batch_size = arguments.limit > 0 ? arguments.limit : 8;
   Loader loader(opened.source, opened.options);
   loader.start(0);
@@ -46,6 +47,7 @@ void write_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
   if (!batch) throw UserError("reconstruct: no usable image in the source");
   write_image(arguments.out,
               sample_grid(opened.session.tokenizer(), batch->images.to(opened.session.device())));
+  return batch->images.size(0);
 }
 
 /// What the pictures depend on: other batches or another device may change the last bit.
@@ -154,18 +156,29 @@ void write_fitted_folder(ModelOnData& opened, const ReconstructArguments& argume
   progress.finish();
 }
 
-void write_fitted_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
+int64_t write_fitted_grid(ModelOnData& opened, const ReconstructArguments& arguments) {
   const torch::NoGradGuard no_grad;
-  const size_t total = pictures_wanted(opened, arguments.limit > 0 ? arguments.limit : 8);
+  const int64_t total = pictures_wanted(opened, arguments.limit > 0 ? arguments.limit : 8);
   std::vector<std::vector<Image>> rows(2);
-  for (int64_t i = 0; i < opened.source->size() && rows[0].size() < total; ++i) {
+  Progress progress("reconstruct", total, "images");
+  for (int64_t i = 0; i < opened.source->size() && std::ssize(rows[0]) < total; ++i) {
     auto pair = try_fitted(opened, i, kFits.at(arguments.fit));
     if (!pair) continue;
     rows[0].push_back(std::move(pair->input));
     rows[1].push_back(std::move(pair->output));
+    progress.update(std::ssize(rows[0]));
   }
   if (rows[0].empty()) throw UserError("reconstruct: no usable image in the source");
+  progress.finish();
   write_image(arguments.out, make_grid(rows));
+  return std::ssize(rows[0]);
+}
+
+/// The name of a grid and, where it leaves images out, how many it shows.
+void print_grid(const ReconstructArguments& arguments, int64_t shown, int64_t all) {
+  fmt::print("{}{}{}\n", arguments.out,
+             shown < all ? fmt::format(": {} of {} shown", shown, count_of(all, "image")) : "",
+             shown < all && arguments.limit == 0 ? "; --limit N shows more" : "");
 }
 
 void run_reconstruct(const ReconstructArguments& arguments) {
@@ -184,11 +197,12 @@ void run_reconstruct(const ReconstructArguments& arguments) {
   auto all = arguments.model;
   all.limit = 0;
   ModelOnData opened(all);
-  if (arguments.fit.empty()) {
-    (grid ? write_grid : write_folder)(opened, arguments);
-  } else {
-    (grid ? write_fitted_grid : write_fitted_folder)(opened, arguments);
+  const bool square = arguments.fit.empty();
+  if (grid) {
+    const int64_t shown = (square ? write_grid : write_fitted_grid)(opened, arguments);
+    return print_grid(arguments, shown, opened.source->size());
   }
+  (square ? write_folder : write_fitted_folder)(opened, arguments);
   fmt::print("{}\n", arguments.out);
 }
 
@@ -199,19 +213,18 @@ void declare_reconstruct(CLI::App& app) {
   declare_model_arguments(app, arguments->model);
   app.add_option(
          "--out", arguments->out,
-         "FILE.png or FILE.jpg: one grid, images above their reconstructions; else a folder "
-         "(new, empty, or left incomplete by this command) with a PNG for each image")
+         "FILE.png or FILE.jpg for one grid, else a folder of PNGs; in the grid images stand "
+         "above their reconstructions, the folder is new, empty, or left incomplete by this "
+         "command")
       ->required()
       ->type_name("PATH");
   declare_force(app, arguments->force);
-  app.add_option(
-         "--fit", arguments->fit,
-         "keep each image's size: resize or crop it to a multiple of the model's stride, or "
-         "pad it and cut the padding off (default: the square of training)")
+  app.add_option("--fit", arguments->fit,
+                 "keep each image's size (default: the square of training); resize or crop it to a "
+                 "multiple of the model's stride, or pad it and cut the padding off")
       ->check(CLI::IsMember({"resize", "crop", "pad"}));
-  app.add_flag(
-      "--pairs", arguments->pairs,
-      "in a folder: each PNG shows the image on the left, its reconstruction on the right");
+  app.add_flag("--pairs", arguments->pairs,
+               "in a folder, show each image beside its reconstruction; the image is on the left");
   app.get_option("--limit")->description(
       "only the first N images (default: 8 in a grid, else all)");
   app.callback([arguments] {

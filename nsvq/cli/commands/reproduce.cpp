@@ -17,11 +17,13 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 #include "nsvq/experiments/plan/estimate.h"
 #include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/run/reproduce.h"
+#include "nsvq/experiments/run/time_steps.h"
 #include "nsvq/io/files/lock.h"
 
 namespace nsvq {
@@ -36,7 +38,7 @@ struct ReproduceArguments {
   std::string scale = "cpu", out = "reproduce";
   int jobs = 0;
   double minutes = 0;
-  bool dry_run = false, allow_pipe = false;
+  bool dry_run = false, timing = true, allow_pipe = false;
 };
 
 /// Names in the order in which they are run and shown.
@@ -140,8 +142,11 @@ void run_reproduce(const ReproduceArguments& arguments) {
   options.gpus = gpu_count();
   options.allow_pipe = arguments.allow_pipe;
   const auto plan = make_plan(experiments, options);
+  const auto program = fs::read_symlink("/proc/self/exe").string();
   if (arguments.dry_run) {
-    fmt::print("{}", plan_table(plan));
+    const auto say = [](const std::string& line) { log("{}", line); };
+    const auto times = arguments.timing ? time_steps(plan, program, say) : StepTimes();
+    fmt::print("{}", plan_table(plan, times));
     return;
   }
   require_images(plan);
@@ -150,7 +155,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   if (!lock) throw UserError("{}: another process reproduces there", options.out.string());
   catch_interrupts();
   ScheduleOptions schedule;
-  schedule.program = fs::read_symlink("/proc/self/exe").string();
+  schedule.program = program;
   schedule.environments = slot_environments(arguments.jobs);
   schedule.gpus = gpu_names();
   schedule.threads = threads_of_a_job(arguments.jobs);
@@ -180,8 +185,8 @@ void run_reproduce(const ReproduceArguments& arguments) {
 void declare_reproduce(CLI::App& app) {
   const auto arguments = std::make_shared<ReproduceArguments>();
   app.add_option("EXPERIMENT", arguments->names,
-                 "list, all, or: " + fmt::format("{}", fmt::join(known_experiments(), ", ")) +
-                     "; or files of your own (YAML, docs/reproduce.md)")
+                 "list, all, files of your own (YAML, docs/reproduce.md), or: " +
+                     fmt::format("{}", fmt::join(known_experiments(), ", ")))
       ->required();
   app.add_option("--scale", arguments->scale,
                  "paper, gpu (hours), cpu (drawn images, hours) or test (seconds, to see that all "
@@ -211,8 +216,16 @@ void declare_reproduce(CLI::App& app) {
                  "begin no run after so many minutes; the same command goes on (default: no limit)")
       ->check(check_number(Range::above(0)));
   app.add_flag("--allow-pipe", arguments->allow_pipe,
-               "run commands (pipe:) that the settings of a stored run name");
-  app.add_flag("--dry-run", arguments->dry_run, "print runs, steps and estimated time");
+               "run commands (pipe:) that the settings of a stored run name")
+      ->group(kRare);
+  auto* dry_run =
+      app.add_flag("--dry-run", arguments->dry_run,
+                   "print runs, steps and estimated time; for it, ten steps of each kind of run "
+                   "without a log are timed");
+  app.add_flag_callback(
+         "--no-timing", [arguments] { arguments->timing = false; }, "with --dry-run: time nothing")
+      ->needs(dry_run)
+      ->group(kRare);
   app.footer(
       "Each run is a process with a folder of its own below OUT/runs. Finished runs are never\n"
       "repeated, stopped ones go on; a changed recipe is a new run. Exit code 3 if a run failed.");

@@ -45,6 +45,7 @@ Row row_of(const RunSummary& run) {
   const auto total = run.total_steps > 0 ? fmt::to_string(run.total_steps) : "?";
   return {printable(run.name),
           run.state,
+          run.verdict.word.empty() ? "-" : run.verdict.word,
           fmt::format("{} of {}", run.step, total),
           figure(run, "psnr", 1),
           figure(run, "utilisation", 100),
@@ -53,7 +54,8 @@ Row row_of(const RunSummary& run) {
 }
 
 void print_table(const std::vector<RunSummary>& runs) {
-  std::vector<Row> rows = {{"name", "state", "step", "PSNR dB", "codes used %", "size", "folder"}};
+  std::vector<Row> rows = {
+      {"name", "state", "verdict", "step", "PSNR dB", "codes used %", "size", "folder"}};
   for (const auto& run : runs) rows.push_back(row_of(run));
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows) {
@@ -62,7 +64,7 @@ void print_table(const std::vector<RunSummary>& runs) {
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i + 1 < row.size(); ++i) {
-      const bool text = i < 2;  // numbers stand below each other
+      const bool text = i < 3;  // numbers stand below each other
       line += text ? fmt::format("{:<{}}  ", row[i], widths[i])
                    : fmt::format("{:>{}}  ", row[i], widths[i]);
     }
@@ -78,6 +80,8 @@ Json runs_as_json(const std::vector<RunSummary>& runs) {
     all.push_back({{"path", run.path.string()},
                    {"name", run.name},
                    {"state", run.state},
+                   {"verdict", run.verdict.word},
+                   {"verdict_text", run.verdict.text},
                    {"step", run.step},
                    {"total_steps", run.total_steps},
                    {"epoch", run.epoch},

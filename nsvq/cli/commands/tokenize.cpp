@@ -1,11 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/arguments/values.h"
@@ -22,7 +23,6 @@ namespace {
 
 struct TokenizeArguments : ShardArguments {
   std::string crop, part;
-  bool shard_size_given = false;
   int64_t claim_timeout = 300;
 };
 
@@ -52,15 +52,11 @@ void check_stride(const TransformOptions& transform, int64_t stride) {
   }
 }
 
-/// --batch-size, else that of unfinished tokens in the folder, else the device's default, at most a
-/// shard.
-int64_t choose_batch_size(const TokenizeArguments& arguments, const ModelOnData& opened,
-                          const TransformOptions& transform) {
-  if (arguments.model.batch_size > 0) return arguments.model.batch_size;
-  if (path_exists(std::filesystem::path(arguments.out) / kTokenManifest)) {
-    return read_token_manifest(arguments.out).settings.batch_size;
-  }
-  return std::min(opened.session.batch_size(transform), arguments.shard_size);
+/// The sizes of tokens that are in the folder already.
+std::optional<ShardSizes> begun_sizes(const std::filesystem::path& out) {
+  if (!path_exists(out / kTokenManifest)) return std::nullopt;
+  const auto settings = read_token_manifest(out).settings;
+  return ShardSizes{settings.shard_size, settings.batch_size};
 }
 
 /// Logs that shards are larger than asked for, since they hold whole batches.
@@ -81,9 +77,12 @@ void run_tokenize(const TokenizeArguments& arguments) {
   options.claim_timeout = std::chrono::seconds(arguments.claim_timeout);
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
   check_stride(options.loader.transform, opened.session.stride());
-  options.loader.batch_size = choose_batch_size(arguments, opened, options.loader.transform);
-  note_batch_size("--batch-size ", options.loader.batch_size);
-  if (arguments.shard_size_given) tell_rounding(options.shard_size, options.loader.batch_size);
+  const auto sizes =
+      choose_shard_sizes(arguments, opened, options.loader.transform, begun_sizes(arguments.out));
+  options.shard_size = sizes.shard;
+  options.loader.batch_size = sizes.batch;
+  note_batch_size("--batch-size ", sizes.batch);
+  if (arguments.shard_size > 0) tell_rounding(sizes.shard, sizes.batch);
   const auto manifest = tokenize(opened.session, images_for_shards(arguments, opened), options);
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
@@ -104,29 +103,27 @@ void declare_tokenize(CLI::App& app) {
   const auto arguments = std::make_shared<TokenizeArguments>();
   declare_model_arguments(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "folder for the shards: new, empty, or begun by this command, also by other "
+                 "folder for the shards; new, empty, or begun by this command, also by other "
                  "processes that share the work")
       ->required()
       ->type_name("DIR");
   declare_shard_arguments(app, *arguments);
   app.add_option("--crop", arguments->crop,
-                 "HEIGHTxWIDTH of the images, multiples of the model's stride (default: the square "
-                 "of training)")
+                 "size of the images (default: the square of training); multiples of the model's "
+                 "stride")
       ->type_name("HxW");
   app.add_option("--part", arguments->part,
-                 "K/N, such as 3/64: of N processes that fill the folder, this one begins with the "
-                 "K-th share and then helps the others; auto: as torchrun or SLURM say (default: "
-                 "1/1, auto under torchrun)")
+                 "begin with share K of N (default: all); of N processes that fill the folder, "
+                 "each then helps the others; auto: K and N of torchrun or SLURM, without the "
+                 "option only torchrun's")
       ->type_name("K/N");
   app.add_option("--claim-timeout", arguments->claim_timeout,
                  "seconds after which a shard of a silent process on another machine is made by "
                  "others")
       ->check(CLI::Range(int64_t{1}, int64_t{86400}))
-      ->capture_default_str();
-  app.callback([arguments, &app] {
-    arguments->shard_size_given = app.count("--shard-size") > 0;
-    run_tokenize(*arguments);
-  });
+      ->capture_default_str()
+      ->group(kRare);
+  app.callback([arguments] { run_tokenize(*arguments); });
 }
 
 }  // namespace nsvq

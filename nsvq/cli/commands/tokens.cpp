@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "nsvq/cli/arguments/token_argument.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+#include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/tokens/token_check.h"
@@ -29,8 +32,13 @@ size_t images_in(const TokenManifest& manifest) {
 
 void run_verify(const VerifyArguments& arguments) {
   JsonOutput output(arguments.json);
+  require_tokens_named(arguments.folder);
   const auto manifest = read_token_progress(arguments.folder);
-  const auto problems = check_tokens(arguments.folder, manifest);
+  Progress progress("verify", std::ssize(manifest.shards), "shards");
+  int64_t sound = 0;
+  const auto problems = check_tokens(arguments.folder, manifest,
+                                     [&](const auto&, const auto&) { progress.update(++sound); });
+  problems.empty() ? progress.finish() : clear_status();
   Json json = {{"tokens", arguments.folder},       {"complete", manifest.complete},
                {"sound", problems.empty()},        {"images", images_in(manifest)},
                {"shards", manifest.shards.size()}, {"problems", Json::array()}};

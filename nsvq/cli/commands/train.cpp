@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/rank_process.h"
@@ -31,18 +31,21 @@ void print_result(const TokenizerConfig& config, const std::filesystem::path& ru
         fmt::format("  reconstructions (below their images): {}\n", printable(samples.string()));
   }
   text += fmt::format("  report: {}\n", printable((run / kReportFile).string()));
-  print_last_words(text);
+  print_last_words(text + verdict_line(run));
 }
 
 void train_as_rank(const TrainArguments& arguments, const TokenizerConfig& config,
                    const std::shared_ptr<Group>& group, std::optional<StopAtOnceGuard>& starting) {
-  note_batch_size("train.batch_size=", config.train.batch_size,
-                  "train.recompute=true, or a lower data.size or model.width");
+  note_table_of(config.quantizer, config.model.latent_dim);
+  note_networks("model.width, model.multipliers or model.blocks");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
-  Trainer trainer(config, run, group, start, std::move(lock));
+  const std::filesystem::path fork_of = start == Start::fork ? arguments.recipe : "";
+  Trainer trainer(config, run, group, start, std::move(lock), fork_of);
   warn_of_seen_validation(config.data);
   starting.reset();
+  note_batch_size("train.batch_size=", config.train.batch_size,
+                  "train.recompute=true, or a lower data.size or model.width");
   const auto outcome = trainer.loop().train();
   if (outcome.finished) {
     if (group->leads()) complete_report(run);
@@ -69,16 +72,29 @@ void run_train(const TrainArguments& arguments) {
   work_as_rank(*group, [&] { train_as_rank(arguments, config, group, starting); });
 }
 
+/// The setting `device`. What the settings say is left to the processes that are started.
+std::string device_of(const TrainArguments& arguments) {
+  struct Quiet {
+    Quiet() { set_quiet(true); }
+    ~Quiet() { set_quiet(false); }
+  } quiet;
+  return load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe).device;
+}
+
 }  // namespace
 
 void declare_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   declare_train_arguments(app, *arguments, "configs/quickstart.yaml");
+  app.add_option(
+         "--fork", arguments->request.fork,
+         "new folder in which the run CONFIG goes on from its newest checkpoint with changed "
+         "SETTINGS; the run itself stays as it is")
+      ->type_name("DIR")
+      ->group(kRare);
   app.callback([arguments] {
     if (arguments->gpus <= 1) return run_train(*arguments);
-    const auto config =
-        load_recipe_or_run(arguments->recipe, arguments->overrides, arguments->allow_pipe);
-    start_on_gpus(arguments->gpus, config.device);
+    start_on_gpus(arguments->gpus, device_of(*arguments));
   });
 }
 

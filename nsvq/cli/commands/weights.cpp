@@ -204,7 +204,7 @@ void declare_import_weights(CLI::App& app) {
   const auto file = std::make_shared<std::string>(), name = std::make_shared<std::string>();
   app.add_option("FILE", *file, "the official .pth, or a safetensors file with its names")
       ->required();
-  app.add_option("--as", *name, "what they are; nsvq weights list has the names")
+  app.add_option("--as", *name, "what they are, a name of nsvq weights list")
       ->required()
       ->type_name("NAME");
   app.callback([file, name] { run_import(*file, *name); });

@@ -10,6 +10,7 @@
 #include "nsvq/core/progress.h"
 #include "nsvq/data/data_config.h"
 #include "nsvq/data/loader/loader.h"
+#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/recipe/loader_options.h"
@@ -19,16 +20,20 @@ namespace nsvq {
 namespace {
 
 struct DiffusionEvalArguments : SampleArguments {
-  int64_t count = 5000;
+  int64_t count = 5000, limit = 0;
   Sources reference;  ///< images, or one file of statistics (.npz)
   MetricArguments metrics;
 };
 
 /// Fréchet distances: the two sets differ in their number of images.
-MetricChoice choose_set_metrics(MetricArguments& metrics, const Sources& reference) {
+MetricChoice choose_set_metrics(MetricArguments& metrics, const Sources& reference, int64_t limit) {
   if (metrics.metrics.empty()) metrics.metrics = "fid";
   if (reference.text().ends_with(".npz")) metrics.statistics = reference.text();
   const auto choice = choose_metrics(metrics, Measured::images);
+  if (choice.reference && limit > 0) {
+    throw UserError("--limit: {} holds statistics, of which no image can be left out",
+                    reference.text());
+  }
   for (const auto& name : choice.names) {
     if (is_frechet(name)) continue;
     throw UserError("--metrics: {} compares images one by one, and samples have no partners", name);
@@ -48,9 +53,10 @@ std::string set_metrics() {
 int64_t add_reference(const DiffusionEvalArguments& arguments, const DiffusionSession& session,
                       Group& group, MetricSet& metrics) {
   const auto& config = session.config();
-  const auto source = std::shared_ptr<const Source>(
+  const auto source = limited(
       open_source(with_hashes(arguments.reference, config.data.split),
-                  {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries));
+                  {.pixels = static_cast<uint64_t>(config.data.max_pixels)}, config.data.retries),
+      arguments.limit);
   auto options = inference_loader_options(config, session.device());
   options.batch_size = arguments.batch_size;
   options.rank = group.rank();
@@ -93,7 +99,7 @@ void add_samples(const DiffusionEvalArguments& arguments, DiffusionSession& sess
 
 void evaluate_diffusion(DiffusionEvalArguments arguments, const Launch& launch, Group& group) {
   if (!group.leads()) arguments.metrics.json.file = "";
-  const auto choice = choose_set_metrics(arguments.metrics, arguments.reference);
+  const auto choice = choose_set_metrics(arguments.metrics, arguments.reference, arguments.limit);
   JsonOutput output(arguments.metrics.json);
   auto session = open_diffusion(arguments, launch);
   const torch::NoGradGuard no_grad;
@@ -143,9 +149,11 @@ void declare_diffusion_eval(CLI::App& app) {
   declare_sample_arguments(app, *arguments);
   declare_count(app, arguments->count, 2);
   declare_data(app, arguments->reference,
-               "compare samples with these images (folders, tar shards), resized and cropped as in "
-               "training, or with statistics (.npz) of nsvq images statistics")
+               "images to compare with (folders, tar shards), or statistics (.npz) of nsvq images "
+               "statistics; images are resized and cropped as in training")
       ->required();
+  declare_limit(app, arguments->limit);
+  app.get_option("--limit")->description("compare with only the first N images of --data");
   declare_metric_arguments(app, arguments->metrics, Measured::images);
   app.get_option("--metrics")
       ->description("Fréchet distances, separated by commas (default: fid): " + set_metrics());

@@ -126,8 +126,8 @@ void declare_diffusion_sample(CLI::App& app) {
   declare_sample_arguments(app, *arguments);
   declare_count(app, arguments->count, 1);
   app.add_option("--out", arguments->out,
-                 "FILE.png for one grid; FILE.tar or a folder (new, empty, or left incomplete by "
-                 "this command) for pictures 000000.png, 000001.png, ...")
+                 "FILE.png for one grid, FILE.tar or a folder for pictures 000000.png, ...; the "
+                 "folder is new, empty, or left incomplete by this command")
       ->required()
       ->type_name("PATH");
   declare_force(app, arguments->force);

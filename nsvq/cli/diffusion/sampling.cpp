@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/diffusion/diffusion.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -50,28 +52,33 @@ void declare_diffusion_model(CLI::App& app, SampleArguments& arguments) {
       ->required();
   app.add_option("--tokenizer", arguments.tokenizer,
                  "the model's tokenizer, if it is not where it was in training")
-      ->type_name("MODEL");
+      ->type_name("MODEL")
+      ->group(kRare);
 }
 
 void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   declare_diffusion_model(app, arguments);
   declare_device(app, arguments.device);
   app.add_option("--sampler", arguments.sampler,
-                 "ddim, ddpm or dpm-solver++ (default: the model's sample.sampler)")
+                 "ddim, ddpm or dpm-solver++ (default: the model's); the setting sample.sampler")
       ->check(CLI::IsMember(names_of(sampler_kinds())));
-  app.add_option("--steps", arguments.steps, "steps (default: the model's sample.steps)")
+  app.add_option("--steps", arguments.steps,
+                 "steps (default: the model's); the setting sample.steps")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--spacing", arguments.spacing,
                  "of times: trailing, leading or compvis (default: the model's sample.spacing)")
-      ->check(CLI::IsMember(kSpacings));
+      ->check(CLI::IsMember(kSpacings))
+      ->group(kRare);
   app.add_option("--last", arguments.last,
                  "noise after the last step: none (one) or the first time's (first) (default: the "
                  "model's sample.last)")
-      ->check(CLI::IsMember(kLasts));
+      ->check(CLI::IsMember(kLasts))
+      ->group(kRare);
   app.add_option("--eta", arguments.eta, "ddim: share of fresh noise (default: the model's)")
-      ->check(check_number(Range::between(0, 1)));
+      ->check(check_number(Range::between(0, 1)))
+      ->group(kRare);
   app.add_option("--class", arguments.label,
-                 "a class by its number, or all in turn, for a model with classes")
+                 "a class by its number, or all in turn; for a model with classes")
       ->capture_default_str();
   app.add_option("--guidance", arguments.guidance,
                  "weight of the class, 1 without guidance (default: the model's)")
@@ -81,7 +88,8 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
       ->capture_default_str();
   app.add_option("--batch-size", arguments.batch_size, "images per batch, in each process")
       ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
   declare_gpus(app, arguments.gpus, "sample");
   declare_timeout(app, arguments.timeout);
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/diffusion/diffusion.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/rank_process.h"
@@ -27,12 +27,13 @@ DiffusionConfig load_diffusion_settings(const TrainArguments& arguments) {
 void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionConfig& config,
                              const std::shared_ptr<Group>& group,
                              std::optional<StopAtOnceGuard>& starting) {
-  note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
+  note_networks("unet.width, unet.multipliers or unet.blocks");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
   DiffusionTrainer trainer(config, run, group, start, std::move(lock));
   if (training_data_key(config) == "data.train") warn_of_seen_validation(config.data);
   starting.reset();
+  note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
   const auto outcome = trainer.loop().train();
   if (!outcome.finished) {
     if (group->leads()) {
@@ -49,7 +50,8 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   if (const auto samples = newest_samples(run); !samples.empty()) {
     text += fmt::format("  samples: {}\n", samples.string());
   }
-  print_last_words(text + fmt::format("  report: {}\n", (run / kReportFile).string()));
+  text += fmt::format("  report: {}\n", (run / kReportFile).string());
+  print_last_words(text + verdict_line(run));
 }
 
 void run_diffusion_train(const TrainArguments& arguments) {

@@ -20,9 +20,10 @@ namespace nsvq {
 namespace fs = std::filesystem;
 
 void declare_json_argument(CLI::App& app, JsonArgument& argument) {
-  app.add_option("--json", argument.file,
-                 "write the figures as JSON to FILE; without FILE, to standard output, and tables "
-                 "to standard error")
+  app.add_option(
+         "--json", argument.file,
+         "write the figures as JSON to FILE; without FILE to standard output, and tables to "
+         "standard error")
       ->expected(0, 1)
       ->type_name("[FILE]")
       ->default_str("-");  // the value where no FILE follows

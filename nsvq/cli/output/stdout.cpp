@@ -2,15 +2,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
 
 namespace nsvq {
@@ -45,6 +50,14 @@ void drop_output() {
 }
 
 }  // namespace
+
+int stdout_width() {
+  const auto asked = parse_decimal(environment_text("COLUMNS").value_or("")).value_or(0);
+  if (asked > 0) return static_cast<int>(std::min<int64_t>(asked, INT16_MAX));
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
 
 void flush_stdout() {
   if (const int reason = flush_error()) fail_on_stdout(reason);

@@ -4,6 +4,9 @@
 
 namespace nsvq {
 
+/// Columns of standard output: $COLUMNS, else the terminal's, else 80.
+int stdout_width();
+
 /// Writes what was printed. Throws RunError with the reason where that fails, such as a full disk.
 void flush_stdout();
 

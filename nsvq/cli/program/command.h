@@ -21,6 +21,9 @@ struct Command {
   std::string group = "Commands";  ///< its heading in the help
 };
 
+/// Group (CLI::Option::group) of the options that `nsvq help COMMAND` leaves to `--all`.
+inline constexpr auto kRare = "More options";
+
 /// All commands, in the order of the help.
 const std::vector<Command>& commands();
 

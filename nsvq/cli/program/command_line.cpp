@@ -4,13 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
-#include <sstream>
 #include <utility>
 
 #include "nsvq/cli/program/command.h"
+#include "nsvq/cli/program/setting_words.h"
+#include "nsvq/cli/program/spellings.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/patterns.h"
@@ -18,42 +17,6 @@
 namespace nsvq {
 
 namespace {
-
-struct OldSpelling {
-  std::string old, now;
-};
-
-struct OldOption {
-  std::string command, old, now;  ///< `now` empty: the value alone, as a word of its own
-};
-
-// Rows stay for one version after the renaming.
-const std::vector<OldSpelling> kCommands = {{"metrics", "images compare"},
-                                            {"statistics", "images statistics"},
-                                            {"index", "images index"},
-                                            {"latents", "encode"}};
-const std::vector<OldOption> kOptions = {{"eval", "--as", "--conventions"},
-                                         {"compare", "--as", "--conventions"},
-                                         {"images compare", "--as", "--conventions"},
-                                         {"diffusion eval", "--as", "--conventions"},
-                                         {"compare", "--samples", "--pictures"},
-                                         {"compare", "--columns", "--transpose"},
-                                         {"diffusion eval", "--samples", "--count"},
-                                         {"diffusion eval", "--reference", "--data"},
-                                         {"import", "--like", "--recipe"},
-                                         {"import", "--set", ""}};
-
-std::vector<std::string> split(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-bool begins_with(const std::vector<std::string>& words, const std::vector<std::string>& beginning) {
-  return words.size() >= beginning.size() &&
-         std::equal(beginning.begin(), beginning.end(), words.begin());
-}
 
 /// Throws UserError for an empty word: usually a variable of the shell that is not set.
 void refuse_empty_words(const std::vector<std::string>& words) {
@@ -70,10 +33,19 @@ void refuse_empty_words(const std::vector<std::string>& words) {
   }
 }
 
-/// `nsvq COMMAND --help` for `nsvq help COMMAND`.
+bool asks_for_help(const std::vector<std::string>& words) {
+  const auto is_flag = [](const auto& word) { return word == "--help" || word == "-h"; };
+  return (!words.empty() && words[0] == "help") || std::ranges::any_of(words, is_flag);
+}
+
+/// `nsvq COMMAND --help` for `nsvq help COMMAND`, without the --all that asks_for_all_help has
+/// seen.
 std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
-  if (words.empty() || words[0] != "help") return words;
+  if (!asks_for_help(words)) return words;
+  std::erase(words, "--all");
+  if (words[0] != "help") return words;
   words.erase(words.begin());
+  if (words == std::vector<std::string>{"help"}) words.clear();
   words.emplace_back("--help");
   return words;
 }
@@ -109,6 +81,9 @@ void check_command_names(const CLI::App& app, const std::vector<std::string>& wo
   if (words.empty() || words[0].starts_with('-')) return;
   const auto all = names_of(commands());
   if (std::ranges::find(all, words[0]) == all.end()) {
+    if (const auto meant = command_meant(words[0]); !meant.empty()) {
+      throw UserError("unknown command {}{}", quote(words[0]), meant);
+    }
     throw UserError("unknown command {}{} (nsvq help lists all)", quote(words[0]),
                     did_you_mean(words[0], all));
   }
@@ -119,21 +94,10 @@ void check_command_names(const CLI::App& app, const std::vector<std::string>& wo
                   did_you_mean(words[1], names), fmt::join(names, ", "));
 }
 
-/// The setting to write where an option of other commands is given.
-std::string hint_of_setting(const std::string& option, const std::string& hint) {
-  static const std::map<std::string, std::string> words = {{"--device", "device=cuda"},
-                                                           {"--data", "data.train=SOURCE"},
-                                                           {"--batch-size", "train.batch_size=N"},
-                                                           {"--seed", "seed=N"}};
-  const auto found = words.find(option);
-  if (found == words.end() && !hint.empty()) return hint;
-  return "; settings are words such as " +
-         (found == words.end() ? "train.epochs=10" : found->second);
-}
-
 /// An unknown option or a word too many, which is the usual reason where CLI11 reports missing
 /// arguments; empty if there is neither.
-std::string describe_unknown(const CLI::App& app, const CLI::App& command) {
+std::string describe_unknown(const CLI::App& app, const CLI::App& command,
+                             const std::vector<std::string>& words) {
   const auto unread = app.remaining(/*recurse=*/true);
   for (const auto& word : unread) {
     if (!word.starts_with('-') || word == "--") continue;
@@ -143,7 +107,11 @@ std::string describe_unknown(const CLI::App& app, const CLI::App& command) {
     }
     const auto name = word.substr(0, word.find('='));
     auto hint = did_you_mean(name, known);
-    if (command.get_option_no_throw("SETTINGS")) hint = hint_of_setting(name, hint);
+    if (hint.empty() && command.get_option_no_throw("SETTINGS")) {
+      const auto setting = setting_for_option(name, words);
+      hint = setting.empty() ? "; settings are words such as train.epochs=10"
+                             : "; a setting is a word without dashes: " + setting;
+    }
     return fmt::format("unknown option {}{}", name, hint);
   }
   for (const auto& word : unread) {
@@ -182,8 +150,9 @@ std::string in_plain_words(const std::string& text) {
   return text;
 }
 
-std::string describe(const CLI::ParseError& error, const CLI::App& app, const CLI::App& command) {
-  if (const auto unknown = describe_unknown(app, command); !unknown.empty()) return unknown;
+std::string describe(const CLI::ParseError& error, const CLI::App& app, const CLI::App& command,
+                     const std::vector<std::string>& words) {
+  if (const auto unknown = describe_unknown(app, command, words); !unknown.empty()) return unknown;
   if (&command == &app) return "a command is missing";
   if (const auto names = subcommand_names(command); !names.empty()) {
     return fmt::format("a command is missing (there are: {})", fmt::join(names, ", "));
@@ -199,40 +168,8 @@ std::string describe(const CLI::ParseError& error, const CLI::App& app, const CL
 
 }  // namespace
 
-std::vector<std::string> with_present_spellings(std::vector<std::string> words) {
-  if (begins_with(words, {"tokens", "merge"})) {
-    throw UserError(
-        "nsvq tokens merge is gone; nsvq tokenize --part fills one folder; merged ones still open");
-  }
-  for (const char* timed : {"ops", "diffusion"}) {
-    if (!begins_with(words, {"bench", timed})) continue;
-    throw UserError("nsvq bench {} is now nsvq_bench {}, a program of its own in the build folder",
-                    timed, timed);
-  }
-  for (const auto& [old, now] : kCommands) {
-    if (words.empty() || words[0] != old) continue;
-    log("nsvq {} is now nsvq {}", old, now);
-    const auto present = split(now);
-    words.erase(words.begin());
-    words.insert(words.begin(), present.begin(), present.end());
-  }
-  for (const auto& [command, old, now] : kOptions) {
-    if (!begins_with(words, split(command))) continue;
-    std::vector<std::string> kept;
-    for (const auto& word : words) {
-      const bool joined = word.starts_with(old + "=");
-      if (word != old && !joined) {
-        kept.push_back(word);
-        continue;
-      }
-      log("nsvq {}: {} is now {}", command, old, now.empty() ? "written without it" : now);
-      const auto value = joined ? word.substr(old.size()) : "";
-      if (!now.empty()) kept.push_back(now + value);
-      if (now.empty() && joined) kept.push_back(value.substr(1));
-    }
-    words = std::move(kept);
-  }
-  return words;
+bool asks_for_all_help(const std::vector<std::string>& words) {
+  return asks_for_help(words) && std::ranges::find(words, "--all") != words.end();
 }
 
 std::vector<std::string> read_words(std::vector<std::string> words, const CLI::App& app) {
@@ -242,13 +179,14 @@ std::vector<std::string> read_words(std::vector<std::string> words, const CLI::A
   return words;
 }
 
-std::string describe_error(const CLI::ParseError& error, const CLI::App& app) {
+std::string describe_error(const CLI::ParseError& error, const CLI::App& app,
+                           const std::vector<std::string>& words) {
   const auto& named = named_command(app);
   std::string command;
   for (const auto* one = &named; one != &app; one = one->get_parent()) {
     command = " " + one->get_name() + command;
   }
-  return fmt::format("{} (nsvq help{})", describe(error, app, named), command);
+  return fmt::format("{} (nsvq help{})", describe(error, app, named, words), command);
 }
 
 }  // namespace nsvq

@@ -16,15 +16,17 @@ namespace nsvq {
 /// for ~, present spellings. Throws UserError for unknown commands and empty words.
 std::vector<std::string> read_words(std::vector<std::string> words, const CLI::App& app);
 
-/// The words of a command line with the present names of commands and options that were renamed; a
-/// line of the log for each says the new one. Throws UserError for a command that is gone.
-std::vector<std::string> with_present_spellings(std::vector<std::string> words);
-
 /// What is wrong with the arguments of `app`'s command, in a line that ends with the help to ask
-/// for.
-std::string describe_error(const CLI::ParseError& error, const CLI::App& app);
+/// for; `words` is what was parsed.
+std::string describe_error(const CLI::ParseError& error, const CLI::App& app,
+                           const std::vector<std::string>& words);
 
-/// `nsvq help COMMAND` in lines of at most 100 columns, without CLI11's types and ranges.
-std::shared_ptr<CLI::FormatterBase> help_formatter();
+/// Whether the words ask for help with --all.
+bool asks_for_all_help(const std::vector<std::string>& words);
+
+/// `nsvq help COMMAND` in lines of the terminal's width: on a page of 24 lines of 80 columns what
+/// is used daily, each text up to its first semicolon; with `all` every option (kRare), whole
+/// texts, footers and exit codes.
+std::shared_ptr<CLI::FormatterBase> help_formatter(bool all);
 
 }  // namespace nsvq

@@ -18,32 +18,30 @@ const std::vector<Command>& commands() {
        train},
       {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion,
        train},
-      {"reproduce", "run an experiment, such as a table of the paper, and make a page of it",
+      {"reproduce", "run an experiment (a table of the paper) and make a page of it",
        declare_reproduce, train},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize, use},
       {"detokenize", "decode tokens to images", declare_detokenize, use},
       {"tokens", "verify folders of tokens", declare_tokens, use},
-      {"encode", "write the latents of images, the encoder's output, to a folder of shards",
-       declare_encode, use},
+      {"encode", "write the latents of images (the encoder's output) to shards", declare_encode,
+       use},
       {"reconstruct", "reconstruct images", declare_reconstruct, use},
-      {"codebook", "make a codebook by k-means of a model's latents or a network's features",
-       declare_codebook, use},
+      {"codebook", "make a codebook by k-means of latents or features", declare_codebook, use},
       {"export", "write a model's weights and configuration for PyTorch", declare_export, use},
       {"import", "convert weights of SimVQ or Open-MAGVIT2 to a model", declare_import, use},
       {"eval", "evaluate a tokenizer on images", declare_eval, measure},
       {"compare", "evaluate several tokenizers on the same images", declare_compare, measure},
-      {"images", "compare two sets of images; statistics for FID; lists of pipe: sources",
-       declare_images, measure},
+      {"images", "compare two sets of images, statistics for FID, pipe: lists", declare_images,
+       measure},
       {"bench", "measure speed and memory", declare_bench, measure},
       {"runs", "list the runs below a folder with their state and figures", declare_runs, show},
-      {"info", "show what a run, a checkpoint, a model or a folder of tokens holds", declare_info,
-       show},
+      {"info", "show what a run, a checkpoint, a model or tokens hold", declare_info, show},
       {"report", "make a page about one or several runs", declare_report, show},
       {"watch", "show the runs below a folder in a browser while they go on", declare_watch, show},
       {"weights", "fetch, import and list pretrained weights", declare_weights, machine},
       {"doctor", "show what this machine offers: GPU, weights, disk, threads", declare_doctor,
        machine},
-      {"completion", "print a script that completes arguments in bash or zsh", declare_completion,
+      {"completion", "print a script that completes words in bash or zsh", declare_completion,
        machine},
   };
   return table;
@@ -54,7 +52,6 @@ void declare_commands(CLI::App& app, const std::vector<Command>& commands) {
   for (const auto& command : commands) {
     auto& sub = *app.add_subcommand(command.name, command.summary);
     sub.group(command.group);
-    sub.footer("");  // not the one of `app`
     command.declare(sub);
   }
 }

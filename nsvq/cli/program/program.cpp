@@ -16,28 +16,22 @@
 #include <string>
 #include <system_error>
 
-#include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/command_line.h"
 #include "nsvq/cli/program/version.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/environment.h"
+#include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/shared_cores.h"
 #include "nsvq/core/text.h"
 
 namespace nsvq {
 
 namespace {
-
-constexpr auto kExitCodes =
-    "nsvq help COMMAND shows the arguments of a command.\n"
-    "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
-    "time;\n"
-    "130 or 143 stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP once what was done is saved (train,\n"
-    "diffusion train, reproduce, detokenize). Other commands end by the signal; those that fill a\n"
-    "folder complete it when they are run again.";
 
 int fail(int code, const std::string& message) {
   log_line("nsvq: " + message);
@@ -72,10 +66,13 @@ void allow_many_files() {
 
 int parse_and_run(std::vector<std::string> words) {
   CLI::App app("nsvq: discrete image tokenizers that do not collapse", "nsvq");
-  app.set_version_flag("--version", version_text());
-  app.formatter(help_formatter());
-  app.footer(kExitCodes);
+  app.set_version_flag("--version", version_text(), "print the program's versions")->group(kRare);
+  app.formatter(help_formatter(asks_for_all_help(words)));
   declare_commands(app, commands());
+  if (words.empty()) {
+    fmt::print("{}", app.help());
+    return kUserError;
+  }
   try {
     words = read_words(std::move(words), app);
     // CLI11 takes the last word first.
@@ -87,7 +84,7 @@ int parse_and_run(std::vector<std::string> words) {
     fmt::print("{}", text.str());
     return code;
   } catch (const CLI::ParseError& error) {
-    return fail(kUserError, describe_error(error, app));
+    return fail(kUserError, describe_error(error, app, words));
   }
 }
 
@@ -113,6 +110,7 @@ void begin_without_many_threads(char** argv) {
 
 int run_program(int argc, char** argv) {
   allow_many_files();
+  const SharedCores cores;
   try {
     const int code = parse_and_run({argv + 1, argv + argc});
     flush_stdout();  // a full disk may show only when the last of the output is written

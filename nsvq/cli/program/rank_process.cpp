@@ -5,6 +5,7 @@
 #include <fstream>
 #include <vector>
 
+#include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/program/program.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
@@ -52,7 +53,7 @@ void work_as_rank(Group& group, const std::function<void()>& work) {
     throw;
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    group.tell_failure(is_out_of_memory(text) ? describe_out_of_memory(text)
+    group.tell_failure(is_out_of_memory(text) ? explain_out_of_memory(text)
                                               : text.substr(0, text.find('\n')));
     set_quiet(false);
     throw;

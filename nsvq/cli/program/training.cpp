@@ -4,12 +4,14 @@
 #include <cerrno>
 
 #include "nsvq/cli/arguments/values.h"
+#include "nsvq/cli/program/command.h"
 #include "nsvq/cli/program/rank_process.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/streams/pipe_commands.h"
+#include "nsvq/runs/verdict.h"
 
 namespace nsvq {
 
@@ -41,7 +43,8 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
                "start a new run even if an unfinished one exists");
   declare_gpus(app, arguments.gpus, "train");
   app.add_flag("--allow-pipe", arguments.allow_pipe,
-               "run the commands (pipe:COMMAND) among the sources of a run's stored settings");
+               "run the commands (pipe:COMMAND) among the sources of a run's stored settings")
+      ->group(kRare);
   app.footer(
       "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end the program with exit code 130 or "
       "143;\n"
@@ -51,7 +54,8 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
 RunRequest run_request(const TrainArguments& arguments) {
   auto request = arguments.request;
   std::error_code ignored;
-  const bool names_run = fs::is_directory(arguments.recipe, ignored);
+  request.source = arguments.recipe;
+  const bool names_run = request.fork.empty() && fs::is_directory(arguments.recipe, ignored);
   if (names_run && request.folder.empty() && !request.fresh) request.folder = arguments.recipe;
   request.name = recipe_name(arguments.recipe);
   return request;
@@ -60,10 +64,11 @@ RunRequest run_request(const TrainArguments& arguments) {
 RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group) {
   RunChoice choice = group.leads() ? choose_run(match, request) : RunChoice{};
   // No JSON: a folder's name may be any bytes.
-  const auto resumes = choice.start == Start::resume ? "+" : "-";
-  const auto told = broadcast_text(group, resumes + choice.folder.string());
+  const std::string signs = "-+>";  // in the order of Start
+  const auto told =
+      broadcast_text(group, signs[static_cast<size_t>(choice.start)] + choice.folder.string());
   choice.folder = told.substr(1);
-  choice.start = told.front() == '+' ? Start::resume : Start::fresh;
+  choice.start = static_cast<Start>(signs.find(told.front()));
   if (choice.start == Start::resume && !request.resume) {
     log("resuming the {}", request.folder.empty()
                                ? fmt::format("unfinished run with these settings in {} (--new "
@@ -81,6 +86,11 @@ std::string resume_command(const std::string& command, const fs::path& run,
   return fmt::format("{} {} {} --resume{}", shown_shell_word(program_invocation_name), command,
                      shown_shell_word(folder),
                      any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
+}
+
+std::string verdict_line(const fs::path& run) {
+  const auto verdict = verdict_of_run(run, /*finished=*/true);
+  return verdict.text.empty() ? "" : fmt::format("  verdict: {}\n", verdict.text);
 }
 
 std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,

@@ -41,6 +41,10 @@ RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& 
 std::string resume_command(const std::string& command, const std::filesystem::path& run,
                            const DataConfig& data);
 
+/// The last line of a training that has finished: how the run went (nsvq/runs/verdict.h). Empty
+/// where its log does not say.
+std::string verdict_line(const std::filesystem::path& run);
+
 /// Joins the processes that train together (rank_process.h), with a recipe's settings.
 std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,
                                            const std::string& device);

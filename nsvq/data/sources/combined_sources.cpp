@@ -57,6 +57,11 @@ Image JoinedSource::load(int64_t index) const {
   return parts_.at(part).source->load(own);
 }
 
+std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit) {
+  if (limit == 0) return source;
+  return std::make_shared<LimitedSource>(std::move(source), limit);
+}
+
 NamedClasses::NamedClasses(std::shared_ptr<const Source> source, std::vector<std::string> names,
                            const std::string& list)
     : source_(std::move(source)), names_(std::move(names)) {

@@ -62,6 +62,9 @@ class LimitedSource : public Source {
   int64_t size_;
 };
 
+/// The first `limit` images of a source, or all of them where it is 0 or there are fewer.
+std::shared_ptr<const Source> limited(std::shared_ptr<const Source> source, int64_t limit);
+
 /// A source whose class numbers follow a list of names: the number of a class is its index there.
 class NamedClasses : public Source {
  public:

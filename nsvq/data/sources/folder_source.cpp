@@ -8,6 +8,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
+#include "nsvq/core/slow_work.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
@@ -32,13 +34,18 @@ struct Listing {
 
 /// Adds the files of one folder to the listing and returns its subfolders. Throws UserError naming
 /// the folder if it cannot be read.
-std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, Listing& listing) {
+std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, Listing& listing,
+                                  SlowWork& slow) {
   std::vector<fs::path> folders;
   std::error_code error;
   auto at = entries_of(folder, error);
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     const fs::path& path = at->path();
     std::error_code unknown;
+    slow.tell([&] {
+      return fmt::format("listing {}: {} so far", top.string(),
+                         count_of(listing.images.size(), "image"));
+    });
     if (is_hidden(path)) continue;
     if (at->is_directory(unknown)) {
       folders.push_back(path);
@@ -54,13 +61,14 @@ std::vector<fs::path> list_folder(const fs::path& top, const fs::path& folder, L
 
 Listing list_tree(const fs::path& top) {
   Listing listing;
+  SlowWork slow;
   std::set<fs::path> seen;
   is_new(top, seen);
   std::vector<fs::path> waiting = {top};
   while (!waiting.empty()) {
     const fs::path folder = std::move(waiting.back());
     waiting.pop_back();
-    for (auto& inner : list_folder(top, folder, listing)) {
+    for (auto& inner : list_folder(top, folder, listing, slow)) {
       if (is_new(inner, seen)) waiting.push_back(std::move(inner));
     }
   }

@@ -70,9 +70,19 @@ std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& l
   return source;
 }
 
+/// A path without "x/..", for messages, where that is the same file: behind a link it is another.
+fs::path without_detours(const fs::path& path) {
+  if (std::find(path.begin(), path.end(), "..") == path.end()) return path;
+  const auto normal = path.lexically_normal();
+  std::error_code error;
+  return fs::equivalent(path, normal, error) ? normal : path;
+}
+
 /// The paths that a text names. Errors say which parts there are if it may be meant to name one.
 std::vector<fs::path> paths_of(const std::string& spec) try {
-  return expand_paths(spec);
+  auto paths = expand_paths(spec);
+  for (auto& path : paths) path = without_detours(path);
+  return paths;
 } catch (const UserError&) {
   const size_t mark = spec.rfind('#');
   std::error_code ignored;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/slow_work.h"
 #include "nsvq/data/sources/image_names.h"
 
 namespace nsvq {
@@ -21,7 +22,11 @@ std::string joined(const std::vector<std::filesystem::path>& paths) {
 TarSource::TarSource(const std::vector<std::filesystem::path>& shards, const ImageLimits& limits)
     : paths_(shards), limits_(limits) {
   shards_.reserve(shards.size());
+  SlowWork slow;
   for (size_t i = 0; i < shards.size(); ++i) {
+    slow.tell([&] {
+      return fmt::format("reading the headers of tar shards: {} of {}", i, shards.size());
+    });
     shards_.emplace_back(shards[i]);
     add_shard(static_cast<int32_t>(i));
   }

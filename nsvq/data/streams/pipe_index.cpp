@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
@@ -117,6 +118,12 @@ std::filesystem::path pipe_index_file(const std::string& command) {
   Sha256 hash;
   hash.add(std::as_bytes(std::span(command)));
   return folder / "index" / fmt::format("pipe-{}.json", hash.hex());
+}
+
+void tell_ignored_variable() {
+  if (!environment_text("NSVQ_INDEX_CACHE")) return;
+  log("NSVQ_INDEX_CACHE is not read: lists are kept in {}, which XDG_CACHE_HOME moves",
+      (cache_folder() / "index").string());
 }
 
 std::optional<std::vector<PipedImage>> load_pipe_index(const std::string& command) {

@@ -38,6 +38,8 @@ std::vector<PipedImage> list_piped_images(const std::string& command, const Retr
 /// The JSON file that keeps a command's list: in `index` in the cache folder, named by the sha256
 /// of the command's text. Empty if there is no cache folder.
 std::filesystem::path pipe_index_file(const std::string& command);
+/// A line of the log for whoever sets NSVQ_INDEX_CACHE, by which the lists are not found.
+void tell_ignored_variable();
 /// nullopt if the list is missing, damaged or invalid.
 std::optional<std::vector<PipedImage>> load_pipe_index(const std::string& command);
 /// Throws RunError if it cannot be written.

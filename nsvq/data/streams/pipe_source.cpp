@@ -13,6 +13,7 @@ namespace nsvq {
 namespace {
 
 [[noreturn]] void fail_unlisted(const std::string& command, size_t unlisted, size_t all) {
+  tell_ignored_variable();
   if (pipe_index_file(command).empty()) {
     throw UserError(
         "{}: no cache folder for the list of its images; set XDG_CACHE_HOME or HOME and run `nsvq "

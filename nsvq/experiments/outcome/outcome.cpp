@@ -89,9 +89,10 @@ class Gatherer {
     for (const auto& column : planned_.columns) {
       Cell cell;
       const auto& paper = planned.spec->paper;
+      const bool compared = compares_with_paper(plan_.scale);
       const bool plain =
           planned.value.empty() || (planned.spec->vary == kGpus && planned.value == "1");
-      if (const auto found = paper.find(column); found != paper.end() && plain) {
+      if (const auto found = paper.find(column); found != paper.end() && plain && compared) {
         cell.paper = found->second;
       }
       cell.seeds = planned.runs.size();
@@ -189,9 +190,9 @@ ExperimentOutcome gather_outcome(const Plan& plan, const PlannedExperiment& plan
   return Gatherer(plan, planned, results).gather();
 }
 
-std::string verdict_in_words(Verdict verdict) {
-  if (verdict == Verdict::holds) return "holds here";
-  return verdict == Verdict::fails ? "does not hold here" : "not tested at this scale";
+std::string verdict_in_words(ClaimVerdict verdict) {
+  if (verdict == ClaimVerdict::holds) return "holds here";
+  return verdict == ClaimVerdict::fails ? "does not hold here" : "not tested at this scale";
 }
 
 std::string cell_text(const Cell& cell, const MetricDisplay& display) {

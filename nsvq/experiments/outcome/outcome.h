@@ -42,7 +42,7 @@ struct Agreement {
 
 struct ClaimOutcome {
   std::string text, why;
-  Verdict verdict = Verdict::untested;
+  ClaimVerdict verdict = ClaimVerdict::untested;
 };
 
 struct PictureOutcome {
@@ -79,7 +79,7 @@ void add_claims(ExperimentOutcome& outcome);
 void add_charts(const Plan& plan, ExperimentOutcome& outcome);
 
 /// "holds here", "does not hold here", "not tested at this scale".
-std::string verdict_in_words(Verdict verdict);
+std::string verdict_in_words(ClaimVerdict verdict);
 /// "23.41 ± 0.12", with the column's unit; a reason in words where there is no figure.
 std::string cell_text(const Cell& cell, const MetricDisplay& display);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -12,6 +14,7 @@
 #include "nsvq/experiments/plan/next_command.h"
 #include "nsvq/experiments/plan/run_view.h"
 #include "nsvq/experiments/spec/comparison.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/report/summary.h"
 
 namespace nsvq {
@@ -50,13 +53,76 @@ double pixels_of_a_step(const PlannedRun& run) {
   return static_cast<double>(run.batch) * static_cast<double>(run.size * run.size);
 }
 
+/// Speeds that are known: seconds of a step by speed_key, and of a pixel by kind and GPUs.
+struct Speeds {
+  std::map<std::string, std::vector<double>> of_key;
+  std::map<std::pair<std::string, int>, std::vector<double>> of_kind;
+};
+
+/// Sets a run's time by the best speed that is known of it. `own` is its logged seconds of a step.
+void set_time(const PlannedRun& run, std::optional<double> own, const Speeds& speeds,
+              const StepTimes& timed, RunEstimate& estimate) {
+  const auto key = speed_key(run);
+  const auto equal = speeds.of_key.find(key);
+  const auto measured = timed.find(key);
+  const auto similar = speeds.of_kind.find({run.kind, run.gpus});
+  double step = 0;
+  if (own) {
+    step = *own;
+    estimate.by = "its own steps";
+  } else if (equal != speeds.of_key.end()) {
+    step = median_of(equal->second);
+    estimate.by = "an equal run";
+  } else if (measured != timed.end()) {
+    step = measured->second;
+    estimate.by = "timed steps";
+  } else if (similar != speeds.of_kind.end()) {
+    step = mean_of(similar->second) * pixels_of_a_step(run);
+    estimate.by = "others, by pixels";
+  } else {
+    return;
+  }
+  estimate.seconds = static_cast<double>(*estimate.steps) * step;
+}
+
 }  // namespace
 
-std::vector<RunEstimate> estimate_runs(const Plan& plan) {
+std::string speed_key(const PlannedRun& run) {
+  if (!trains(run.kind, RunKind::tokenizer)) return fmt::format("{}\n{}", run.kind, run.recipe);
+  auto config = parse_config<TokenizerConfig>(run.recipe, "recipe");
+  const TokenizerConfig usual;
+  config.seed = usual.seed;
+  config.data.train = config.data.val = Sources();
+  config.train.steps = usual.train.steps;
+  config.train.epochs = usual.train.epochs;
+  config.optimizer.lr = usual.optimizer.lr;
+  config.quantizer.tau = usual.quantizer.tau;
+  config.quantizer.alpha = usual.quantizer.alpha;
+  config.adversarial.start_step = usual.adversarial.start_step;
+  config.schedule = {.phases = config.schedule.phases};
+  return fmt::format("{} GPUs\n{}", run.gpus, to_yaml(config));
+}
+
+std::vector<size_t> runs_to_time(const Plan& plan) {
+  std::set<std::string> known;
+  for (size_t i = 0; i < plan.runs.size(); ++i) {
+    const bool trained = !plan.runs[i].recipe.empty();
+    if (trained && RunView(plan, i).seconds_a_step()) known.insert(speed_key(plan.runs[i]));
+  }
+  std::vector<size_t> runs;
+  for (size_t i = 0; i < plan.runs.size(); ++i) {
+    const auto& run = plan.runs[i];
+    const bool one_process = trains(run.kind, RunKind::tokenizer) && run.gpus == 1;
+    if (!run.wanted || !one_process || is_done(RunView(plan, i))) continue;
+    if (known.insert(speed_key(run)).second) runs.push_back(i);
+  }
+  return runs;
+}
+
+std::vector<RunEstimate> estimate_runs(const Plan& plan, const StepTimes& timed) {
   ImageCounts images;
   std::vector<std::optional<double>> seconds_a_step;
-  // Seconds of a pixel in the runs of a kind and number of GPUs.
-  std::map<std::pair<std::string, int>, std::vector<double>> speeds;
+  Speeds speeds;
   std::vector<RunEstimate> estimates;
   for (size_t i = 0; i < plan.runs.size(); ++i) {
     const RunView view(plan, i);
@@ -68,37 +134,34 @@ std::vector<RunEstimate> estimate_runs(const Plan& plan) {
     if (one.state == "finished") one.steps = 0;
     estimates.push_back(one);
     seconds_a_step.push_back(view.seconds_a_step());
-    if (seconds_a_step.back()) {
-      speeds[{run.kind, run.gpus}].push_back(*seconds_a_step.back() / pixels_of_a_step(run));
+    if (const auto& own = seconds_a_step.back()) {
+      speeds.of_key[speed_key(run)].push_back(*own);
+      speeds.of_kind[{run.kind, run.gpus}].push_back(*own / pixels_of_a_step(run));
     }
   }
   for (size_t i = 0; i < plan.runs.size(); ++i) {
     const auto& run = plan.runs[i];
-    const auto own = seconds_a_step[i];
-    const auto& similar = speeds[{run.kind, run.gpus}];
-    if (!estimates[i].steps || (!own && similar.empty())) continue;
-    const double step = own ? *own : mean_of(similar) * pixels_of_a_step(run);
-    estimates[i].seconds = static_cast<double>(*estimates[i].steps) * step;
+    if (!estimates[i].steps || run.recipe.empty()) continue;
+    set_time(run, seconds_a_step[i], speeds, timed, estimates[i]);
   }
   return estimates;
 }
 
-std::string plan_table(const Plan& plan) {
-  const auto estimates = estimate_runs(plan);
-  constexpr auto kLine = "{:<44} {:<9} {:>10} {:>14}\n";
-  auto text = fmt::format(kLine, "run", "state", "steps left", "time");
+std::string plan_table(const Plan& plan, const StepTimes& timed) {
+  const auto estimates = estimate_runs(plan, timed);
+  constexpr auto kLine = "{:<44} {:<9} {:>10} {:>14}  {}\n";
+  auto text = fmt::format(kLine, "run", "state", "steps left", "time", "by");
   double seconds = 0;
   int64_t runs = 0, unknown = 0, uncounted = 0, steps = 0;
   for (size_t i = 0; i < estimates.size(); ++i) {
     if (!plan.runs[i].wanted) continue;
     ++runs;
     const auto& one = estimates[i];
-    const bool trained = !plan.runs[i].recipe.empty();
-    const auto time = !trained || one.steps == 0 ? ""
-                      : one.seconds              ? duration_in_words(*one.seconds)
-                                                 : "unknown";
+    const bool nothing = plan.runs[i].recipe.empty() || one.steps == 0;
+    const auto time = nothing ? "" : one.seconds ? duration_in_words(*one.seconds) : "unknown";
     const auto left = one.steps ? fmt::format("{}", *one.steps) : "unknown";
-    text += fmt::format(kLine, plan.runs[i].folder.filename().string(), one.state, left, time);
+    text += fmt::format(kLine, plan.runs[i].folder.filename().string(), one.state, left, time,
+                        nothing ? "" : one.by);
     seconds += one.seconds.value_or(0);
     unknown += !one.seconds && one.steps != 0 ? 1 : 0;
     uncounted += one.steps ? 0 : 1;
@@ -114,9 +177,10 @@ std::string plan_table(const Plan& plan) {
       seconds > 0 && unknown > 0 ? fmt::format(" and {} of unknown time", count_of(unknown, "run"))
                                  : "");
   text +=
-      "Time: steps left at the speed of the same run so far, else, by pixels, of those of the "
-      "runs\n"
-      "above that have begun; one run at a time, without evaluations.\n";
+      "Time: steps left at the speed of the run's own log, else of an equal run's, which differs "
+      "in seed or\nlearning rate, else of ten steps timed now on random images, else, by pixels, "
+      "of "
+      "the logs of others;\none run at a time, without evaluations.\n";
   for (const auto& line : notes_of(plan)) text += line + "\n";
   return text;
 }

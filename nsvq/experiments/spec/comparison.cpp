@@ -155,7 +155,7 @@ bool is_true(double left, const std::string& sign, double right) {
 ComparisonResult compare_terms(const FigureComparison& comparison, const TermValue& left,
                                const TermValue& right) {
   for (const auto* side : {&left, &right}) {
-    if (!side->missing.empty()) return {Verdict::untested, side->missing};
+    if (!side->missing.empty()) return {ClaimVerdict::untested, side->missing};
   }
   auto why = fmt::format("{:.4g} {} {:.4g}", left.value, comparison.sign, right.value);
   const bool holds = is_true(left.value, comparison.sign, right.value);
@@ -163,7 +163,7 @@ ComparisonResult compare_terms(const FigureComparison& comparison, const TermVal
   if (std::abs(left.value - right.value) < left.spread + right.spread) {
     why += ", within the spread of seeds";
   }
-  return {holds ? Verdict::holds : Verdict::fails, why};
+  return {holds ? ClaimVerdict::holds : ClaimVerdict::fails, why};
 }
 
 }  // namespace
@@ -213,20 +213,20 @@ ComparisonResult compare_figures(const FigureComparison& comparison, const RowNa
     one.run = name;
     const auto right = value_of(one, names, figure);
     auto next = compare_terms(comparison, left, right);
-    if (next.verdict != Verdict::untested) next.why += fmt::format(" ({})", names.title(name));
+    if (next.verdict != ClaimVerdict::untested) next.why += fmt::format(" ({})", names.title(name));
     const double margin = std::abs(left.value - right.value);
-    if (next.verdict == Verdict::fails && margin > farthest) {
+    if (next.verdict == ClaimVerdict::fails && margin > farthest) {
       failed = next;
       farthest = margin;
     }
-    if (next.verdict == Verdict::fails) continue;
-    if (result && result->verdict == Verdict::untested) continue;
-    if (next.verdict == Verdict::holds && !(margin < closest)) continue;
+    if (next.verdict == ClaimVerdict::fails) continue;
+    if (result && result->verdict == ClaimVerdict::untested) continue;
+    if (next.verdict == ClaimVerdict::holds && !(margin < closest)) continue;
     result = next;
     closest = margin;
   }
   if (failed) return *failed;
-  return result.value_or(ComparisonResult{Verdict::untested, "there is no other row"});
+  return result.value_or(ComparisonResult{ClaimVerdict::untested, "there is no other row"});
 }
 
 }  // namespace nsvq

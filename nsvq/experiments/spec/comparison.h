@@ -50,10 +50,10 @@ struct SeedFigures {
   std::string missing;
 };
 
-enum class Verdict { holds, fails, untested };
+enum class ClaimVerdict { holds, fails, untested };
 
 struct ComparisonResult {
-  Verdict verdict = Verdict::untested;
+  ClaimVerdict verdict = ClaimVerdict::untested;
   std::string why;  ///< numbers on both sides, or the reason why it is not tested
 };
 

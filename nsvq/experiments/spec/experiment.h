@@ -35,6 +35,9 @@ bool trains(const std::string& kind, RunKind trained);
 /// Sizes at which an experiment can be run. `test` is for tests of the program.
 inline constexpr std::array<std::string_view, 4> kScales = {"paper", "gpu", "cpu", "test"};
 
+/// Whether figures of a scale are set beside the paper's: `test` trains for seconds.
+constexpr bool compares_with_paper(std::string_view scale) { return scale != "test"; }
+
 /// A setting whose value short runs decide: each row is tried with each of the values, and trained
 /// with the best one.
 struct PilotSpec {

@@ -190,6 +190,18 @@ void AtomicFolder::commit() {
   fs::remove_all(temporary_, ignored);  // the older one, if there was one
 }
 
+void AtomicFolder::commit_if_free() {
+  sync_tree(temporary_);
+  if (rename_file(temporary_, final_) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) fail_write(final_, errno);
+    throw UserError("{}: is no empty folder; choose another", final_.string());
+  }
+  committed_ = true;
+  sync_path(parent_of(final_));
+}
+
+bool is_unfinished(const fs::path& path) { return is_temporary_name(path.filename().string(), ""); }
+
 void remove_unfinished(const fs::path& folder, std::initializer_list<std::string_view> beginnings) {
   std::error_code ignored;
   std::vector<fs::path> unfinished;

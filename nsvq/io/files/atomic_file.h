@@ -51,11 +51,17 @@ class AtomicFolder {
 
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
+  /// commit, but replaces nothing except an empty folder: throws UserError where something else has
+  /// the final name.
+  void commit_if_free();
 
  private:
   std::filesystem::path final_, temporary_;
   bool committed_ = false;
 };
+
+/// Whether this is the name of an unfinished file or folder.
+bool is_unfinished(const std::filesystem::path& path);
 
 /// Removes unfinished files and folders that killed processes left in `folder`, if their final
 /// names begin with one of `beginnings` ("": any name). Failures are ignored.

@@ -153,6 +153,19 @@ void ResumableFolder::load_record() {
   }
 }
 
+std::optional<ResumableFolder::Settings> recorded_settings(const fs::path& folder) {
+  for (const auto* name : {kRecordName, kCompleteName}) {
+    try {
+      const auto fields = read_json(folder / name);
+      if (fields.at("format") != kRecordFormat) continue;
+      return fields.at("settings").get<ResumableFolder::Settings>();
+    } catch (const std::exception&) {
+      continue;  // none, or damaged: opening the folder says so
+    }
+  }
+  return std::nullopt;
+}
+
 void ResumableFolder::require_done(const Plan& plan,
                                    const std::function<std::string(int64_t)>& name_of) const {
   const auto fail = [&](const std::string& why) {

@@ -93,4 +93,8 @@ class ResumableFolder {
   std::chrono::steady_clock::time_point recorded_;
 };
 
+/// The settings by which a folder was begun or completed; nullopt without a record that can be
+/// read.
+std::optional<ResumableFolder::Settings> recorded_settings(const std::filesystem::path& folder);
+
 }  // namespace nsvq

@@ -1,5 +1,6 @@
 #include "nsvq/io/formats/npz.h"
 
+#include <fmt/ranges.h>
 #include <zip.h>
 
 #include <bit>
@@ -12,6 +13,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/formats/npy.h"
+#include "nsvq/io/formats/zip_archive.h"
 
 namespace nsvq {
 
@@ -19,9 +21,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "arrays are written little-endian");
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // per array; a small file can claim any size
-constexpr uint64_t kBestRatio = 1032;               // best compression of deflate
-constexpr uint16_t kFirstDay = 0x21;                // 1 January 1980, the zip format's first date
+constexpr uint16_t kFirstDay = 0x21;  // 1 January 1980, the zip format's first date
 
 template <auto free>
 struct Freed {
@@ -31,85 +31,18 @@ struct Freed {
   }
 };
 using Archive = std::unique_ptr<zip_t, Freed<zip_discard>>;
-using Member = std::unique_ptr<zip_file_t, Freed<zip_fclose>>;
 using Buffer = std::unique_ptr<zip_source_t, Freed<zip_source_free>>;
 
-UserError damaged(zip_error_t* error) {
-  return UserError("the zip file is damaged: {}", zip_error_strerror(error));
-}
+std::string npy_member(const std::string& name) { return name + ".npy"; }
 
-Archive open_archive(const std::filesystem::path& path) {
-  int code = 0;
-  Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (archive) return archive;
-  if (code == ZIP_ER_NOZIP) throw UserError("not a zip file, or a truncated one");
-  zip_error_t error;
-  zip_error_init_with_code(&error, code);
-  throw damaged(&error);
-}
-
-std::string names_in(zip_t* archive) {
-  std::string names;
-  for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); ++i) {
-    const char* name = zip_get_name(archive, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
-    names += (names.empty() ? "" : ", ") + std::string(name ? name : "?");
+torch::Tensor read_array(const ZipArchive& archive, const std::string& name) {
+  const auto member = npy_member(name);
+  if (!archive.contains(member)) {
+    throw UserError("no array '{}' (there are: {})", name,
+                    quote(fmt::format("{}", fmt::join(archive.names(), ", ")), 200));
   }
-  return quote(names, 200);
-}
-
-/// Refuses sizes that only a damaged or hostile file claims for a member, before allocating memory.
-void check_member(const zip_stat_t& member, uint64_t file_bytes) {
-  constexpr auto kNeeded =
-      ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((member.valid & kNeeded) != kNeeded) throw UserError("the zip file is damaged");
-  if (member.size > kMostBytes) {
-    throw UserError("an array of {} bytes, more than {}", member.size, kMostBytes);
-  }
-  if (member.encryption_method != ZIP_EM_NONE) throw UserError("the zip file is encrypted");
-  const bool stored = member.comp_method == ZIP_CM_STORE;
-  if (!stored && member.comp_method != ZIP_CM_DEFLATE) {
-    throw UserError("the zip file is compressed by method {}, which is not supported",
-                    member.comp_method);
-  }
-  const bool fits = member.comp_size <= file_bytes;
-  const bool expands =
-      stored ? member.size == member.comp_size : member.size / kBestRatio <= member.comp_size;
-  if (!fits || !expands) {
-    throw UserError("the zip file's sizes do not add up");
-  }
-}
-
-std::vector<std::byte> read_member(zip_t* archive, uint64_t index, uint64_t file_bytes) {
-  zip_stat_t stat;
-  if (zip_stat_index(archive, index, 0, &stat) != 0) throw damaged(zip_get_error(archive));
-  check_member(stat, file_bytes);
-  const Member member(zip_fopen_index(archive, index, 0));
-  if (!member) throw damaged(zip_get_error(archive));
-  std::vector<std::byte> bytes(stat.size);
-  for (size_t filled = 0; filled < bytes.size();) {
-    const auto got = zip_fread(member.get(), &bytes[filled], bytes.size() - filled);
-    if (got < 0) throw damaged(zip_file_get_error(member.get()));
-    if (got == 0) throw UserError("the zip file is damaged: an array is cut off");
-    filled += static_cast<size_t>(got);
-  }
-  // libzip compares the checksum on a read beyond the end.
-  std::byte beyond;
-  const auto got = zip_fread(member.get(), &beyond, 1);
-  if (got < 0) throw damaged(zip_file_get_error(member.get()));
-  if (got > 0) throw UserError("the zip file is damaged: an array is longer than it says");
-  return bytes;
-}
-
-/// Index of a member; negative if there is none.
-zip_int64_t find_array(zip_t* archive, const std::string& name) {
-  return zip_name_locate(archive, (name + ".npy").c_str(), 0);
-}
-
-torch::Tensor read_array(zip_t* archive, const std::string& name, uint64_t file_bytes) {
-  const auto index = find_array(archive, name);
-  if (index < 0) throw UserError("no array '{}' (there are: {})", name, names_in(archive));
   try {
-    return parse_npy(read_member(archive, static_cast<uint64_t>(index), file_bytes));
+    return parse_npy(archive.read(member));
   } catch (const UserError& error) {
     throw UserError("'{}': {}", name, error.what());
   }
@@ -158,7 +91,7 @@ std::vector<std::byte> zip_of(const std::map<std::string, std::string>& members)
 
 void write_npz(const std::filesystem::path& path, const TensorMap& arrays) {
   std::map<std::string, std::string> members;
-  for (const auto& [name, array] : arrays) members[name + ".npy"] = npy_file(array);
+  for (const auto& [name, array] : arrays) members[npy_member(name)] = npy_file(array);
   write_file(path, zip_of(members));
 }
 
@@ -166,12 +99,11 @@ TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::str
                    const std::vector<std::string>& optional) {
   const InputFile regular(path);  // refuses a pipe, for whose writer libzip would wait
   try {
-    const auto archive = open_archive(path);
+    const ZipArchive archive(regular);
     TensorMap arrays;
-    for (const auto& name : names) arrays[name] = read_array(archive.get(), name, regular.size());
+    for (const auto& name : names) arrays[name] = read_array(archive, name);
     for (const auto& name : optional) {
-      if (find_array(archive.get(), name) < 0) continue;
-      arrays[name] = read_array(archive.get(), name, regular.size());
+      if (archive.contains(npy_member(name))) arrays[name] = read_array(archive, name);
     }
     return arrays;
   } catch (const UserError& error) {

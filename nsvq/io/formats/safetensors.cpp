@@ -24,17 +24,20 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr uint64_t longest_header = 100'000'000;  // the official reader's limit
 
 /// What else a file is, by its first bytes.
-std::string describe_foreign(std::string_view start) {
-  constexpr auto convert =
-      "convert it in Python: safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
-      "\"FILE.safetensors\"), with [\"state_dict\"] behind load where the file has one";
+std::string describe_foreign(std::string_view start, const std::filesystem::path& path) {
   if (start.starts_with("PK\x03\x04")) {
     return fmt::format(
-        "a PyTorch file (.pt, .pth, .ckpt) or another zip archive, not safetensors; {}", convert);
+        "a PyTorch file (.pt, .pth, .ckpt) or another zip archive, not safetensors; `nsvq info {}` "
+        "says what it holds, `nsvq import` makes a model of weights it knows",
+        shown_shell_word(path.string()));
   }
   if (start.starts_with("\x80\x02")) {
-    return fmt::format("a Python pickle, such as an old PyTorch file, not safetensors; {}",
-                       convert);
+    const auto anew = path.parent_path() / (path.stem().string() + "-new.pt");
+    return fmt::format(
+        "a Python pickle, such as a PyTorch file of before torch 1.6, not safetensors; write it "
+        "anew: python3 -c \"import sys, torch; torch.save(torch.load(sys.argv[1], "
+        "map_location='cpu', weights_only=True), sys.argv[2])\" {} {}",
+        shown_shell_word(path.string()), shown_shell_word(anew.string()));
   }
   const auto is_text = [](unsigned char c) {
     return c >= 0x20 || c == '\n' || c == '\r' || c == '\t';
@@ -54,7 +57,8 @@ SafetensorsHeader read_header(const InputFile& file, uint64_t& data_start) {
   if (length > longest_header || length > file.size() - sizeof(length)) {
     std::string start(std::min<uint64_t>(file.size(), 64), '\0');
     file.read(0, std::as_writable_bytes(std::span(start)));
-    throw UserError("cannot read {}: {}", file.path().string(), describe_foreign(start));
+    throw UserError("cannot read {}: {}", file.path().string(),
+                    describe_foreign(start, file.path()));
   }
   std::string text(length, '\0');
   file.read(sizeof(length), std::as_writable_bytes(std::span(text)));

@@ -132,6 +132,7 @@ QuantizerKind affine_kind() {
           .make = make_member<AffineQuantizer>,
           .options = affine_options,
           .defaults = {"quantizer.beta=0.95"},
+          .codebook = false,
           .small = {"quantizer.affine.rate=0.5"}};
 }
 

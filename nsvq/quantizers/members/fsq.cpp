@@ -42,6 +42,10 @@ int64_t product_of(const std::vector<int64_t>& levels) {
   return product;
 }
 
+int64_t levels_of(const QuantizerConfig& config) {
+  return std::ssize(config.of<FsqConfig>().levels);
+}
+
 /// Levels below zero: a code's channel is its level over this number.
 torch::Tensor half_width(const torch::Tensor& levels) { return (levels / 2).floor(); }
 
@@ -122,6 +126,10 @@ QuantizerKind fsq_kind() {
           .make = make_member<FiniteScalarQuantizer>,
           .options = fsq_options,
           .rotates = false,
+          .codebook = false,
+          .latent_dim = levels_of,
+          .channels = "quantizer.fsq.levels",
+          .codes_are = "the product of quantizer.fsq.levels",
           .small = {"model.latent_dim=6", "quantizer.fsq.levels=[4, 3, 5, 2, 3, 2]"},
           .straight_through = false,
           .any_codes = false};

@@ -96,6 +96,7 @@ QuantizerKind gumbel_kind() {
           .options = gumbel_options,
           .defaults = {"quantizer.init=normal"},
           .rotates = false,
+          .codebook = false,
           .small = {"quantizer.gumbel.anneal_steps=30"},
           .straight_through = false};
 }

@@ -39,6 +39,8 @@ torch::Tensor signs_as_index(const torch::Tensor& latents) {
   return (latents.gt(0) * bit_weights(latents.size(1), latents.device())).sum(1);
 }
 
+int64_t bits_of(const QuantizerConfig& config) { return config.of<LfqConfig>().bits; }
+
 std::vector<Option> lfq_options(QuantizerConfig& config) {
   auto& lfq = config.of<LfqConfig>();
   return {
@@ -58,9 +60,9 @@ LookupFreeQuantizer::LookupFreeQuantizer(const QuantizerConfig& config, int64_t 
     : settings_(config.of<LfqConfig>()), beta_(config.beta) {
   if (settings_.bits != latent_dim) {
     throw UserError(
-        "quantizer.lfq.bits is {}, but model.latent_dim is {}: lfq has one bit a channel; set both "
-        "to the same number",
-        settings_.bits, latent_dim);
+        "quantizer.lfq.bits is {}, but model.latent_dim is {}: lfq has one bit a channel; set "
+        "model.latent_dim={}",
+        settings_.bits, latent_dim, settings_.bits);
   }
 }
 
@@ -99,6 +101,10 @@ QuantizerKind lfq_kind() {
           .make = make_member<LookupFreeQuantizer>,
           .options = lfq_options,
           .rotates = false,
+          .codebook = false,
+          .latent_dim = bits_of,
+          .channels = "quantizer.lfq.bits",
+          .codes_are = "2 to the power of quantizer.lfq.bits",
           .batch_entropy = true,
           .small = {"model.latent_dim=6", "quantizer.lfq.bits=6"},
           .any_codes = false};

@@ -61,6 +61,7 @@ QuantizerKind none_kind() {
           .make = make_member<NoQuantizer>,
           .defaults = {"schedule.phases=[stage1]"},
           .rotates = false,
+          .codebook = false,
           .tokens = false,
           .any_codes = false};
 }

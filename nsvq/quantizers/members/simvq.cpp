@@ -65,13 +65,15 @@ void NonStationarySimVq::update_statistics(const StepOutputs& step) {
 QuantizerKind simvq_kind() {
   return {.name = "simvq",
           .summary = "a trained linear map of a frozen codebook",
-          .make = make_member<SimVq>};
+          .make = make_member<SimVq>,
+          .codebook = false};
 }
 
 QuantizerKind simvq_ns_kind() {
   return {.name = "simvq_ns",
           .summary = "simvq plus the NS loss",
-          .make = make_member<NonStationarySimVq>};
+          .make = make_member<NonStationarySimVq>,
+          .codebook = false};
 }
 
 }  // namespace nsvq

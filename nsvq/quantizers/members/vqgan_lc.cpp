@@ -52,8 +52,10 @@ TensorMap read_made_file(const std::string& path) {
 torch::Tensor read_features(const std::string& path, int64_t codes, int64_t dim) {
   if (path.empty()) {
     throw UserError(
-        "quantizer.type is vqgan_lc, so quantizer.features.file must name a safetensors file with "
-        "a tensor 'features' [{}, {}]",
+        "quantizer.type is vqgan_lc, so quantizer.features.file must name a file with a tensor "
+        "'features' [{0}, {1}]; `nsvq weights get lpips-vgg` and `nsvq codebook features --net vgg "
+        "--data IMAGES --codes {0} --out features.safetensors` make one, for "
+        "quantizer.features.file=features.safetensors quantizer.features.dim=512",
         codes, dim);
   }
   if (!std::filesystem::exists(path)) {
@@ -122,6 +124,7 @@ QuantizerKind vqgan_lc_kind() {
           .make = make_member<FeatureQuantizer>,
           .options = features_options,
           .defaults = {"loss.vq=0.1"},
+          .codebook = false,
           .small = {"quantizer.features.dim=9"}};
 }
 

@@ -63,8 +63,8 @@ std::unique_ptr<Replacement> make_replacement(const ReplacementConfig& config,
   const auto codebook = quantizer.codebook();
   if (!codebook.defined()) {
     throw UserError(
-        "replacement.policy is {}, but quantizer {} has no codebook to replace codes of; set it to "
-        "auto or none",
+        "replacement.policy is {}, but quantizer {} has no codebook to replace codes of; set "
+        "replacement.policy=auto",
         policy, quantizer_config.type);
   }
   const auto& kind = find_named(replacement_kinds(), "policy", policy, "replacement.policy");

@@ -2,7 +2,7 @@
 
 const legend = new Legend(), pictures = new Pictures(), codebook = new Codebook();
 const sections = {};
-for (const name of ["experiments", "alarms", "results", "curves", "checks", "phases", "configuration"]) sections[name] = make("section", {id: name});
+for (const name of ["experiments", "verdict", "alarms", "results", "curves", "checks", "phases", "configuration"]) sections[name] = make("section", {id: name});
 const charts = new Map();  // by key
 const seen = new IntersectionObserver(entries => {
   for (const entry of entries) entry.target.chart.setVisible(entry.isIntersecting);
@@ -68,6 +68,7 @@ function fill(section, title, children) {
 function showRuns() {
   const runs = shownRuns(), several = page.runs.length > 1;
   legend.update();
+  fill(sections.verdict, "", verdictOfOne(runs));
   fill(sections.alarms, "", [...alarmNotices(runs), ...notices(runs, page.notes)]);
   fill(sections.results, several ? "Results" : "", several
     ? [...resultsOfSeveral(runs), ...(runs.length > 1 ? [make("h3", {}, "Settings that differ"), ...differingSettings(runs)] : [])]
@@ -103,7 +104,7 @@ function start() {
   applyTheme();
   const status = make("small", {id: "status"});
   document.querySelector("main").append(
-    make("header", {}, make("h1", {}, data.title), facts, status), sections.experiments, sections.alarms,
+    make("header", {}, make("h1", {}, data.title), facts, status), sections.experiments, sections.verdict, sections.alarms,
     make("div", {class: "bar", hidden: page.runs.length === 0 && data.experiments !== undefined}, legend.element, chartControls()),
     sections.results, pictures.element, sections.curves, codebook.element, sections.checks, sections.phases, sections.configuration);
   fill(sections.experiments, "", (data.experiments || []).map(one => experimentSection(one, data.experiments.length > 1)));

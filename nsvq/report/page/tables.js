@@ -1,4 +1,4 @@
-// Tables that a click on a heading sorts, alarms, phases, settings, checks.
+// Tables that a click on a heading sorts, the verdict, alarms, phases, settings, checks.
 
 const longCell = 30;      // characters; longer cells say why there is no figure
 const paperColumns = 12;  // more do not fit on paper
@@ -48,6 +48,11 @@ function resultsOfOne(run) {
     run.results.map(row => [textCell(row.title), figureCell(row.last), best(row.best), figureCell(row.first)]), "results")];
 }
 
+/** The state, with how the run went behind it. */
+function stateCell({state, verdict: {word}}) {
+  return {text: state || "–", value: `${state} ${word}`, more: word && ` ${word}`};
+}
+
 /** Several: a row for each run, a column for each figure. */
 function resultsOfSeveral(runs) {
   const titles = [...new Set(runs.flatMap(run => run.results.map(row => row.title)))];
@@ -55,7 +60,7 @@ function resultsOfSeveral(runs) {
     .map((title, i) => ({title, text: i === 1 || i === 5}));
   const number = value => ({text: value.toLocaleString("en-US"), value});
   return [sortableTable(columns, runs.map(run => [
-    textCell(run.name), textCell(run.state || "–"), number(run.step), number(run.epoch),
+    textCell(run.name), stateCell(run), number(run.step), number(run.epoch),
     {text: duration(run.seconds), value: run.seconds}, textCell(run.phase || "–"), number(run.alarms.length),
     ...titles.map(title => {
       const found = run.results.find(row => row.title === title);
@@ -91,6 +96,14 @@ function folded(list, thing, kind) {
   const fold = foldable(kind, counted(list.length, thing), ...list);
   fold.className = kind;
   return [fold];
+}
+
+/** How a finished run went, where it is the only one shown; of several the table has the words. */
+function verdictOfOne(runs) {
+  const {word, text} = runs.length === 1 ? runs[0].verdict : {word: "", text: ""};
+  if (!word) return [];
+  return [make("p", {class: word === "fine" ? "facts" : word === "diverged" || word === "collapsed" ? "alarm" : "notice"},
+    make("strong", {}, "Verdict: "), text)];
 }
 
 function alarmNotices(runs) {

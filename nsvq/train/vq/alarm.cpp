@@ -19,113 +19,125 @@ constexpr double kOneHot = 1.05;
 /// With a larger share of the codes as neighbours than this the softmax counts as uniform.
 constexpr double kUniform = 0.5;
 
-/// The error of a grey picture is at most this, by absolute and by squared differences.
-constexpr double kGrey = 1;
+/// A history, and what it is judged by.
+class Judge {
+ public:
+  Judge(const TokenizerConfig& config, const History& history, int64_t codes, int64_t window)
+      : config_(config), alarm_(config.alarm), history_(history), codes_(codes), window_(window) {}
 
-/// The last `epochs` entries: a sign must be present in each of them to raise the alarm.
-std::span<const HealthSigns> last(const History& history, int64_t epochs) {
-  return std::span(history).last(static_cast<size_t>(epochs));
+  std::optional<AlarmSign> diverging() const;
+  std::optional<AlarmSign> unused_codes() const;
+  std::optional<AlarmSign> losing_codes() const;
+  std::optional<AlarmSign> runaway_norm() const;
+  std::optional<AlarmSign> one_hot() const;
+  std::optional<AlarmSign> uniform() const;
+
+ private:
+  /// Whether each of the last alarm.epochs entries has a sign.
+  template <typename Sign>
+  bool lasts(const Sign& sign) const {
+    return std::ranges::all_of(std::span(history_).last(static_cast<size_t>(alarm_.epochs)), sign);
+  }
+  /// "the last epoch", "each of the last 3 windows of 20 steps".
+  std::string in_words() const {
+    const auto span =
+        window_ > 0 ? fmt::format("window{} of {} steps", alarm_.epochs == 1 ? "" : "s", window_)
+                    : std::string(alarm_.epochs == 1 ? "epoch" : "epochs");
+    return alarm_.epochs == 1 ? "the last " + span
+                              : fmt::format("each of the last {} {}", alarm_.epochs, span);
+  }
+  AlarmSign sign(const char* name, const std::string& seen) const {
+    const auto helps = remedies(name, config_);
+    return {name, seen + (helps.empty() ? "." : fmt::format(". Usual remedies: {}.", helps))};
+  }
+
+  const TokenizerConfig& config_;
+  const AlarmConfig& alarm_;
+  const History& history_;
+  int64_t codes_, window_;
+};
+
+std::optional<AlarmSign> Judge::diverging() const {
+  const auto far = [](const HealthSigns& one) { return one.pixel_error > kGreyError; };
+  if (!lasts(far)) return std::nullopt;
+  return sign("diverging",
+              fmt::format("Reconstructions were further from the images than a grey picture is in "
+                          "{} (error {:.3g}, of a grey picture at most {}): training diverges",
+                          in_words(), history_.back().pixel_error, kGreyError));
 }
 
-/// "the last epoch", "each of the last 3 epochs".
-std::string in_words(int64_t epochs) {
-  return epochs == 1 ? "the last epoch" : fmt::format("each of the last {} epochs", epochs);
-}
-
-std::optional<AlarmSign> diverging(const AlarmConfig& config, const History& history) {
-  const auto far = [](const HealthSigns& epoch) { return epoch.pixel_error > kGrey; };
-  if (!std::ranges::all_of(last(history, config.epochs), far)) return std::nullopt;
-  return AlarmSign{
-      "diverging",
-      fmt::format(
-          "Reconstructions were further from the images than a grey picture is in {} (error "
-          "{:.3g}, of a grey picture at most {}): training diverges. Lower optimizer.lr and "
-          "start a new run.",
-          in_words(config.epochs), history.back().pixel_error, kGrey)};
-}
-
-std::optional<AlarmSign> unused_codes(const AlarmConfig& config, const History& history) {
-  const auto low = [&](const HealthSigns& epoch) { return epoch.utilisation < config.utilisation; };
-  if (!std::ranges::all_of(last(history, config.epochs), low)) return std::nullopt;
-  return AlarmSign{
+std::optional<AlarmSign> Judge::unused_codes() const {
+  const double least = alarm_.utilisation;
+  if (!lasts([&](const HealthSigns& one) { return one.utilisation < least; })) return std::nullopt;
+  return sign(
       "unused_codes",
-      fmt::format("Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} %): "
-                  "the codebook has collapsed, or the codes do not cover the latents yet. Usual "
-                  "remedies: quantizer.type: nsvq with replacement.policy: copy; a smaller "
-                  "loss.perceptual, which drives the latents away from the codes; fewer codes "
-                  "(quantizer.codes).",
-                  100 * config.utilisation, in_words(config.epochs),
-                  100 * history.back().utilisation)};
+      fmt::format("Fewer than {:.3g} % of the codes were used in {} (in the last one {:.3g} "
+                  "%): the codebook has collapsed, or the codes do not cover the latents "
+                  "yet",
+                  100 * least, in_words(), 100 * history_.back().utilisation));
 }
 
-std::optional<AlarmSign> losing_codes(const AlarmConfig& config, const History& history) {
-  const auto epochs = static_cast<size_t>(config.epochs);
-  if (history.size() <= epochs)
-    return std::nullopt;  // a fall in the first epoch needs one before it
-  for (size_t i = history.size() - epochs; i < history.size(); ++i) {
-    if (!(history[i].utilisation < history[i - 1].utilisation)) return std::nullopt;
+std::optional<AlarmSign> Judge::losing_codes() const {
+  const auto epochs = static_cast<size_t>(alarm_.epochs);
+  if (history_.size() <= epochs) return std::nullopt;  // a fall in the first needs one before it
+  for (size_t i = history_.size() - epochs; i < history_.size(); ++i) {
+    if (!(history_[i].utilisation < history_[i - 1].utilisation)) return std::nullopt;
   }
   double most = 0;
-  for (const auto& epoch : history) most = std::fmax(most, epoch.utilisation);
-  if (!(history.back().utilisation < most / 2)) return std::nullopt;
-  return AlarmSign{
-      "losing_codes",
-      fmt::format("The share of codes used fell in {}, to {:.3g} % from {:.3g} % at its best: the "
-                  "encoder drifts away from its codes. Freeze it earlier (schedule.latest_epoch), "
-                  "or lower optimizer.lr.",
-                  in_words(config.epochs), 100 * history.back().utilisation, 100 * most)};
+  for (const auto& one : history_) most = std::fmax(most, one.utilisation);
+  if (!(history_.back().utilisation < most / 2)) return std::nullopt;
+  return sign("losing_codes",
+              fmt::format("The share of codes used fell in {}, to {:.3g} % from {:.3g} % at its "
+                          "best: the encoder drifts away from its codes",
+                          in_words(), 100 * history_.back().utilisation, 100 * most));
 }
 
-std::optional<AlarmSign> runaway_norm(const AlarmConfig& config, const History& history) {
-  const auto measured = [](const HealthSigns& epoch) { return !std::isnan(epoch.latent_norm); };
-  const auto first = std::ranges::find_if(history, measured);
-  if (first == history.end() || !(first->latent_norm > 0)) return std::nullopt;
-  const double limit = config.norm_growth * first->latent_norm;
-  const auto large = [&](const HealthSigns& epoch) { return epoch.latent_norm > limit; };
-  if (!std::ranges::all_of(last(history, config.epochs), large)) return std::nullopt;
-  return AlarmSign{
+std::optional<AlarmSign> Judge::runaway_norm() const {
+  const auto measured = [](const HealthSigns& one) { return !std::isnan(one.latent_norm); };
+  const auto first = std::ranges::find_if(history_, measured);
+  if (first == history_.end() || !(first->latent_norm > 0)) return std::nullopt;
+  const double limit = alarm_.norm_growth * first->latent_norm;
+  if (!lasts([&](const HealthSigns& one) { return one.latent_norm > limit; })) return std::nullopt;
+  return sign(
       "latent_norm",
-      fmt::format("The latents' mean norm was more than {:.3g} times that of the start ({:.3g}) in "
-                  "{} (now {:.3g}): the latents grow away from the codes. Lower loss.perceptual, "
-                  "which causes this when it outweighs the other terms, or raise quantizer.beta.",
-                  config.norm_growth, first->latent_norm, in_words(config.epochs),
-                  history.back().latent_norm)};
+      fmt::format("The latents' mean norm was more than {:.3g} times that of the start "
+                  "({:.3g}) in {} (now {:.3g}): the latents grow away from the codes",
+                  alarm_.norm_growth, first->latent_norm, in_words(), history_.back().latent_norm));
 }
 
-std::optional<AlarmSign> one_hot(const AlarmConfig& config, const History& history, int64_t codes) {
-  const auto alone = [](const HealthSigns& epoch) { return epoch.neighbours < kOneHot; };
-  if (codes <= 2 || !std::ranges::all_of(last(history, config.epochs), alone)) return std::nullopt;
-  return AlarmSign{
-      "one_hot",
-      fmt::format("A latent had {:.3f} effective neighbours, fewer than {}, in {}: the NS loss "
-                  "reaches only the nearest code and so has no effect. Raise quantizer.tau, or, "
-                  "if the latents' norm has grown, lower loss.perceptual.",
-                  history.back().neighbours, kOneHot, in_words(config.epochs))};
+std::optional<AlarmSign> Judge::one_hot() const {
+  const auto alone = [](const HealthSigns& one) { return one.neighbours < kOneHot; };
+  if (codes_ <= 2 || !lasts(alone)) return std::nullopt;
+  return sign("one_hot",
+              fmt::format("A latent had {:.3f} effective neighbours, fewer than {}, in {}: the NS "
+                          "loss reaches only the nearest code and so has no effect",
+                          history_.back().neighbours, kOneHot, in_words()));
 }
 
-std::optional<AlarmSign> uniform(const AlarmConfig& config, const History& history, int64_t codes) {
-  const double limit = kUniform * static_cast<double>(codes);
-  const auto flat = [&](const HealthSigns& epoch) { return epoch.neighbours > limit; };
+std::optional<AlarmSign> Judge::uniform() const {
+  const double limit = kUniform * static_cast<double>(codes_);
+  const auto flat = [&](const HealthSigns& one) { return one.neighbours > limit; };
   // With one or two codes the thresholds of one-hot and uniform overlap.
-  if (codes <= 2 || !std::ranges::all_of(last(history, config.epochs), flat)) return std::nullopt;
-  return AlarmSign{
+  if (codes_ <= 2 || !lasts(flat)) return std::nullopt;
+  return sign(
       "uniform",
-      fmt::format("A latent had {:.0f} of {} codes as effective neighbours, more than half, in {}: "
-                  "the NS loss pulls all codes to the same place. Lower quantizer.tau, or start "
-                  "from quantizer.init: gaussian or data rather than uniform.",
-                  history.back().neighbours, codes, in_words(config.epochs))};
+      fmt::format("A latent had {:.0f} of {} codes as effective neighbours, more than half, "
+                  "in {}: the NS loss pulls all codes to the same place",
+                  history_.back().neighbours, codes_, in_words()));
 }
 
 }  // namespace
 
-std::vector<AlarmSign> alarms(const AlarmConfig& config, const History& history, int64_t codes) {
-  if (config.epochs <= 0 || history.size() < static_cast<size_t>(config.epochs)) return {};
-  if (const auto sign = diverging(config, history)) return {*sign};
-  auto utilisation = unused_codes(config, history);
-  if (!utilisation) utilisation = losing_codes(config, history);
+std::vector<AlarmSign> alarms(const TokenizerConfig& config, const History& history, int64_t codes,
+                              int64_t window) {
+  const int64_t epochs = config.alarm.epochs;
+  if (epochs <= 0 || history.size() < static_cast<size_t>(epochs)) return {};
+  const Judge judge(config, history, codes, window);
+  if (const auto sign = judge.diverging()) return {*sign};
+  auto utilisation = judge.unused_codes();
+  if (!utilisation) utilisation = judge.losing_codes();
   std::vector<AlarmSign> signs;
-  for (auto sign : {utilisation, runaway_norm(config, history), one_hot(config, history, codes),
-                    uniform(config, history, codes)}) {
+  for (auto sign : {utilisation, judge.runaway_norm(), judge.one_hot(), judge.uniform()}) {
     if (sign) signs.push_back(std::move(*sign));
   }
   return signs;

@@ -39,8 +39,10 @@ CodebookUpkeep::CodebookUpkeep(const TokenizerConfig& config, Tokenizer& model, 
       window_commitment_(at::zeros({2}, usage_.options().dtype(at::kDouble))),
       replaced_(at::zeros({}, usage_.options())) {
   if (!refits_ || model_->quantizer->codebook().defined()) return;
-  throw UserError("schedule.refit is {}, but quantizer {} has no codebook to fit; set it to none",
-                  config.schedule.refit, config.quantizer.type);
+  throw UserError(
+      "schedule.refit is {}, but quantizer {} has no codebook to fit; set "
+      "schedule.refit=none",
+      config.schedule.refit, config.quantizer.type);
 }
 
 /// [B, ...] of every rank as [B size, ...], in the order of the epoch.

@@ -46,6 +46,9 @@ class CodebookUpkeep : public RunObserver {
 
   /// Over all ranks: how often each code won in the epoch that ended, [K].
   const torch::Tensor& epoch_usage() const { return epoch_usage_; }
+  /// Over all ranks: how often each code has won in the epoch under way, [K], which goes on
+  /// counting.
+  torch::Tensor usage_so_far() const { return over_ranks(usage_); }
   /// Codes overwritten in the epoch under way.
   int64_t replaced() const { return replaced_.item<int64_t>(); }
   /// The mean commitment loss of schedule.epoch_steps steps, and counts anew; NaN if all were

@@ -8,6 +8,16 @@
 
 namespace nsvq {
 
+namespace {
+
+std::string describe_codes(const QuantizerConfig& config, int64_t codes) {
+  if (codes == 0) return "codes        none: a continuous autoencoder";
+  const auto& are = quantizer_kind(config.type).codes_are;
+  return fmt::format("codes        {}{}", codes, are.empty() ? "" : ", " + are);
+}
+
+}  // namespace
+
 std::vector<std::string> StartReport::describe(int64_t total_steps) const {
   const int64_t codes = model_->quantizer->codes();
   const auto* adversary = objective_.adversary();
@@ -18,8 +28,7 @@ std::vector<std::string> StartReport::describe(int64_t total_steps) const {
           "parameters   encoder {}, decoder {}, quantizer {}{}", parameter_count(*model_->encoder),
           parameter_count(*model_->decoder), parameter_count(*model_->quantizer),
           adversary ? fmt::format(", discriminator {}", parameter_count(adversary->module())) : ""),
-      codes > 0 ? fmt::format("codes        {}", codes)
-                : "codes        none: a continuous autoencoder"};
+      describe_codes(config_.quantizer, codes)};
   for (const auto& line : describe_weights(config_.train.metrics)) {
     lines.push_back("weights      " + line);
   }

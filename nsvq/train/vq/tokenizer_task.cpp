@@ -56,7 +56,10 @@ TokenizerTask::TokenizerTask(const TokenizerConfig& config, BatchSource& batches
       validation_(config, averaged_model_, group_, device),
       drift_(config, validation_, model_, objective_, device),
       check_(config, model_, objective_, schedule_, device),
-      health_(config.alarm, model_->quantizer->codes(), upkeep_, drift_),
+      health_(config_, model_->quantizer->codes(),
+              window_steps(config.alarm, batches.batches_per_epoch(),
+                           total_steps(config.train, batches, RunState{})),
+              upkeep_, drift_),
       diagnosis_(model_, objective_),
       start_report_(config_, batches_, model_, objective_, schedule_, validation_) {
   check_freeze(config.schedule, config.quantizer);
@@ -256,6 +259,7 @@ TensorMap TokenizerTask::training_state() {
   }
   add_prefixed(all, "drift.", drift_.state());
   all.merge(upkeep_.training_state());
+  all.merge(health_.training_state());
   return all;
 }
 
@@ -283,6 +287,7 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
   }
   drift_.load(with_prefix(training, "drift."), from);
   upkeep_.load(training, from);
+  health_.load(training, from);
   freeze_or_train_encoder();
 }
 

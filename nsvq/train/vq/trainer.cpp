@@ -14,6 +14,8 @@
 #include "nsvq/recipe/settings_summary.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
+#include "nsvq/runs/folder.h"
+#include "nsvq/runs/fork.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/run_setup.h"
@@ -51,8 +53,41 @@ void require_same_recipe(const TokenizerConfig& config, const Checkpoint& checkp
   const auto there = parse_config(text->second, from);
   const auto differences = essential_differences(config, there);
   if (differences.empty()) return note_changes(config, there);
-  throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
-                  fmt::join(differences, ", "));
+  throw UserError(
+      "{0}: of another configuration: {1}; --fork NEW goes on with the settings here in a folder "
+      "NEW, train.init_from={0} starts a new run with its networks",
+      from, fmt::join(differences, ", "));
+}
+
+/// Loads the state of a run that is forked. Throws UserError where it does not fit the settings, or
+/// the budget is spent.
+void load_forked(Loop& loop, const std::optional<Checkpoint>& from, const TokenizerConfig& config,
+                 const fs::path& run) {
+  if (!from) throw UserError("{}: has no checkpoint yet to go on from", run.string());
+  try {
+    loop.load(*from, run.string());
+  } catch (const UserError& error) {
+    throw UserError("--fork: the state does not fit the changed settings: {}", error.what());
+  }
+  const auto& state = loop.state();
+  const bool by_steps = config.train.steps > 0;
+  const int64_t budget = by_steps ? config.train.steps : config.train.epochs;
+  const int64_t done = by_steps ? state.step : state.epoch;
+  if (done < budget || state.evaluation_pending) return;
+  throw UserError("{}: has spent its budget; give the fork a larger one: train.{}={} or more",
+                  run.string(), by_steps ? "steps" : "epochs", done + 1);
+}
+
+/// Makes the folder of a fork, with a line in the log on what it changes.
+void begin_fork(const fs::path& run, const fs::path& folder, const Checkpoint& from,
+                const TokenizerConfig& config) {
+  const auto changes =
+      changed_settings(with_absolute_paths(load_run_config(run)), with_absolute_paths(config));
+  make_fork(run, folder, from, config);
+  log("forked {} from {}: {}", folder.string(),
+      (run / kCheckpointsFolder / checkpoint_name(from.state.step)).string(),
+      changes.empty() ? "no setting changed"
+                      : fmt::format("{} (command line)", fmt::join(changes, ", ")));
 }
 
 LoopOptions loop_options(const TokenizerConfig& config, c10::Device device) {
@@ -81,27 +116,36 @@ std::optional<TensorBatch> ImageBatchSource::next() {
 }
 
 Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared_ptr<Group> group,
-                 Start start, std::optional<FolderLock> lock)
+                 Start start, std::optional<FolderLock> lock, const fs::path& fork_of)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
       flags_(
           settings_of_rank(training_torch_settings(config, precision_on(config, device_)), *group)),
       // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
-      from_(checkpoint_to_resume(run, start, *group,
+      from_(checkpoint_to_resume(start == Start::fork ? fork_of : run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
                                    convert_to_present_format(checkpoint.model, folder / kModelFile);
-                                   require_same_recipe(config, checkpoint, folder.string());
+                                   const auto require = start == Start::fork ? require_forkable
+                                                                             : require_same_recipe;
+                                   require(config, checkpoint, folder.string());
                                  })),
       batches_(open_training_source(config.data), training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
   const auto from = std::exchange(from_, std::nullopt);
-  if (from) {
+  if (start == Start::fork) {
+    load_forked(loop_, from, config, fork_of);
+  } else if (from) {
     loop_.load(*from, run.string());
   } else {
     task_.start_fresh();
   }
   if (!group->leads()) return;
+  if (start == Start::fork) {
+    begin_fork(fork_of, run, *from, config);
+    lock_.emplace(lock_run(run));
+    start = Start::resume;
+  }
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
                             loop_.state(), from ? &*from : nullptr);
   loop_.write_to(*run_);

@@ -40,12 +40,13 @@ class ImageBatchSource : public BatchSource {
 class Trainer {
  public:
   /// A new run in folder `run`, or the one there from its newest intact checkpoint on (without one,
-  /// from its beginning). Takes the run's lock unless `lock` already holds it. Only rank 0 reads
-  /// and writes there. Throws UserError, before it changes anything in the folder, for a recipe
-  /// that cannot run or that is not the one of the run to resume.
+  /// from its beginning), or a fork of the run `fork_of`, from its newest one on. Takes the run's
+  /// lock unless `lock` already holds it. Only rank 0 reads and writes there. Throws UserError,
+  /// before it changes anything in the folder, for a recipe that cannot run or that is not the one
+  /// of the run to resume.
   Trainer(const TokenizerConfig& config, const std::filesystem::path& run,
           std::shared_ptr<Group> group, Start start = Start::fresh,
-          std::optional<FolderLock> lock = std::nullopt);
+          std::optional<FolderLock> lock = std::nullopt, const std::filesystem::path& fork_of = {});
 
   Loop& loop() { return loop_; }
 

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/metrics/grey_picture.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokenizer/evaluate.h"
+#include "nsvq/train/journal.h"
 #include "nsvq/train/vq/state_json.h"
 
 namespace nsvq {
@@ -71,9 +73,30 @@ torch::Tensor Validation::first_images(int64_t count) const {
   return batch->images;
 }
 
+std::map<std::string, double> Validation::evaluate_and_describe() {
+  GreyPicture grey(source_->size());
+  auto tokens = at::zeros({}, at::kLong);
+  const auto on_batch = [&](const EvalBatch& batch, const std::vector<int64_t>& positions) {
+    grey.add(batch.images, positions);
+    tokens += batch.indices.numel();
+  };
+  auto values = nsvq::evaluate(averaged_, loader_, device_, metrics_,
+                               {.group = group_.get(), .on_batch = on_batch});
+  group_->sum({grey.sums()});
+  group_->sum({tokens});
+  description_ = {{"grey_psnr", grey.psnr()}, {"images", values.at("images")}};
+  if (const auto codes = averaged_->quantizer->codes(); codes > 0) {
+    description_["codes"] = static_cast<double>(codes);
+    description_["tokens"] = tokens.item<double>();
+  }
+  return values;
+}
+
 std::map<std::string, double> Validation::evaluate(const RunState& state) {
   metrics_.reset();
-  auto values = nsvq::evaluate(averaged_, loader_, device_, metrics_, {.group = group_.get()});
+  auto values = described_
+                    ? nsvq::evaluate(averaged_, loader_, device_, metrics_, {.group = group_.get()})
+                    : evaluate_and_describe();
   const auto psnr = values.find("psnr");
   if (psnr != values.end() && (psnr->second > best_psnr_ || best_epoch_ == 0)) {
     best_psnr_ = psnr->second;
@@ -87,15 +110,20 @@ std::string Validation::evaluation_note(const std::map<std::string, double>& fig
   return fmt::format("; best PSNR {:.2f} in epoch {}", best_psnr_, best_epoch_);
 }
 
+void Validation::evaluation_logged(Journal& journal) {
+  if (!std::exchange(described_, true)) journal.record("validation", description_);
+}
+
 std::optional<Image> Validation::sample_picture() { return sample_grid(averaged_, pictured_); }
 
 nlohmann::json Validation::to_json() const {
-  return {{"best_psnr", best_psnr_}, {"best_epoch", best_epoch_}};
+  return {{"best_psnr", best_psnr_}, {"best_epoch", best_epoch_}, {"described", described_}};
 }
 
 void Validation::from_json(const nlohmann::json& all) {
   best_psnr_ = number_or_nan(all.at("best_psnr"));
   best_epoch_ = task_count(all, "best_epoch");
+  described_ = all.value("described", false);  // earlier versions wrote none
 }
 
 }  // namespace nsvq

@@ -30,14 +30,18 @@ class Validation : public RunObserver {
 
   std::map<std::string, double> evaluate(const RunState& state) override;
   std::string evaluation_note(const std::map<std::string, double>& figures) const override;
+  /// Once in a run, a line about the images by which its figures are judged (nsvq/runs/verdict.h).
+  void evaluation_logged(Journal& journal) override;
   std::optional<Image> sample_picture() override;
 
-  /// For checkpoints: keys best_psnr and best_epoch.
+  /// For checkpoints: keys best_psnr, best_epoch and described.
   nlohmann::json to_json() const;
   /// Throws UserError or json::exception for what no validation has written.
   void from_json(const nlohmann::json& all);
 
  private:
+  std::map<std::string, double> evaluate_and_describe();
+
   TokenizerConfig config_;
   Tokenizer& averaged_;
   std::shared_ptr<Group> group_;
@@ -48,6 +52,8 @@ class Validation : public RunObserver {
   MetricSet metrics_;       ///< their networks loaded
   double best_psnr_ = 0;    ///< of all evaluations
   int64_t best_epoch_ = 0;
+  std::map<std::string, double> description_;  ///< of the images, after the first evaluation
+  bool described_ = false;                     ///< it stands in the log
 };
 
 }  // namespace nsvq

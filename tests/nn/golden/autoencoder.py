@@ -1,18 +1,20 @@
-"""The encoder and decoder of nsvq/nn as plain PyTorch modules, with the same parameter names.
+"""Golden values of the networks in nsvq/nn, and the deterministic parameters that several golden scripts share.
 
-`Autoencoder(config)` takes the `model` section of a recipe as a dict; a checkpoint of nsvq loads into
-it with `load_state_dict`. Run as a script, it writes autoencoder.json beside itself: outputs and
-gradients of small models whose parameters follow from their names (see `draw`).
+`Autoencoder(config)` is that of nsvq/tokenizer/pytorch_model.py, where absent keys of a recipe's `model` section take the
+defaults. Run as a script, it writes autoencoder.json beside itself: outputs and gradients of small models whose parameters
+follow from their names (see `draw`).
 """
 
 import json
 import math
 import pathlib
+import sys
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "nsvq" / "tokenizer"))
+import pytorch_model
 
 DEFAULTS = {
     "width": 128,
@@ -24,141 +26,12 @@ DEFAULTS = {
 }
 
 
-def group_norm(channels):
-    groups = 32
-    if channels % 32 != 0:
-        groups = max(g for g in range(1, 33) if channels % g == 0 and (g == 1 or channels // g >= 4))
-    return nn.GroupNorm(groups, channels, eps=1e-6)
-
-
-class ResBlock(nn.Module):
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.norm1 = group_norm(inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-        self.norm2 = group_norm(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        if inputs != outputs:
-            self.nin_shortcut = nn.Conv2d(inputs, outputs, 1, bias=False)
-
-    def forward(self, x):
-        h = self.conv1(F.silu(self.norm1(x)))
-        h = self.conv2(F.silu(self.norm2(h)))
-        return (self.nin_shortcut(x) if hasattr(self, "nin_shortcut") else x) + h
-
-
-class Attention(nn.Module):
-    """Written out, without scaled_dot_product_attention, so that it checks the one in C++."""
-
-    def __init__(self, channels):
-        super().__init__()
-        self.norm = group_norm(channels)
-        self.q = nn.Conv2d(channels, channels, 1)
-        self.k = nn.Conv2d(channels, channels, 1)
-        self.v = nn.Conv2d(channels, channels, 1)
-        self.proj_out = nn.Conv2d(channels, channels, 1)
-
-    def forward(self, x):
-        h = self.norm(x)
-        q, k, v = (conv(h).flatten(2) for conv in (self.q, self.k, self.v))  # [B, C, HW]
-        weights = torch.softmax(q.transpose(1, 2) @ k / math.sqrt(x.shape[1]), dim=2)
-        return x + self.proj_out((v @ weights.transpose(1, 2)).reshape(x.shape))
-
-
-def depth_to_space(x):
-    """[B, 4C, H, W] to [B, C, 2H, 2W]; channel (dy * 2 + dx) * C + c goes to offset (dy, dx)."""
-    b, c, h, w = x.shape
-    x = x.reshape(b, 2, 2, c // 4, h, w).permute(0, 3, 4, 1, 5, 2)
-    return x.reshape(b, c // 4, 2 * h, 2 * w)
-
-
-class Level(nn.Module):
-    def __init__(self, inputs, outputs, blocks, attention):
-        super().__init__()
-        self.block = nn.ModuleList(
-            ResBlock(outputs if i else inputs, outputs) for i in range(blocks))
-        self.attn = nn.ModuleList(Attention(outputs) for _ in range(blocks if attention else 0))
-
-    def forward(self, x):
-        for i, block in enumerate(self.block):
-            x = block(x)
-            if len(self.attn):
-                x = self.attn[i](x)
-        return x
-
-
-class Mid(nn.Module):
-    def __init__(self, channels, attention):
-        super().__init__()
-        self.block_1 = ResBlock(channels, channels)
-        self.attn_1 = Attention(channels) if attention else nn.Identity()
-        self.block_2 = ResBlock(channels, channels)
-
-    def forward(self, x):
-        return self.block_2(self.attn_1(self.block_1(x)))
-
-
-class Encoder(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        widths = [config["width"] * m for m in config["multipliers"]]
-        self.conv_in = nn.Conv2d(3, config["width"], 3, padding=1, bias=False)
-        self.down = nn.ModuleList()
-        for i, width in enumerate(widths):
-            inputs = widths[i - 1] if i else config["width"]
-            level = Level(inputs, width, config["blocks"], i in config["attention"])
-            if i + 1 < len(widths):
-                level.downsample = nn.Conv2d(width, width, 3, stride=2, padding=1)
-            self.down.append(level)
-        self.mid = Mid(widths[-1], config["mid_attention"])
-        self.norm_out = group_norm(widths[-1])
-        self.conv_out = nn.Conv2d(widths[-1], config["latent_dim"], 1)
-
-    def forward(self, x):
-        x = self.conv_in(x)
-        for level in self.down:
-            x = level(x)
-            if hasattr(level, "downsample"):
-                x = level.downsample(x)
-        return self.conv_out(F.silu(self.norm_out(self.mid(x))))
-
-
-class Decoder(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        widths = [config["width"] * m for m in config["multipliers"]]
-        self.conv_in = nn.Conv2d(config["latent_dim"], widths[-1], 3, padding=1)
-        self.mid = Mid(widths[-1], config["mid_attention"])
-        self.up = nn.ModuleList()  # up[0] is full resolution, so it is applied last
-        for i, width in enumerate(widths):
-            inputs = widths[min(i + 1, len(widths) - 1)]
-            level = Level(inputs, width, config["blocks"], i in config["attention"])
-            if i > 0:
-                level.upsample = nn.Conv2d(width, 4 * width, 3, padding=1)
-            self.up.append(level)
-        self.norm_out = group_norm(widths[0])
-        self.conv_out = nn.Conv2d(widths[0], 3, 3, padding=1)
-
-    def forward(self, x):
-        x = self.mid(self.conv_in(x))
-        for level in reversed(self.up):
-            x = level(x)
-            if hasattr(level, "upsample"):
-                x = depth_to_space(level.upsample(x))
-        return self.conv_out(F.silu(self.norm_out(x)))
-
-
-class Autoencoder(nn.Module):
-    """`.encoder` and `.decoder` for the `model` section of a recipe; absent keys take the defaults."""
+class Autoencoder(pytorch_model.Autoencoder):
+    """Absent keys take the defaults."""
 
     def __init__(self, config=None):
-        super().__init__()
-        config = {**DEFAULTS, **(config or {})}
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        super().__init__({**DEFAULTS, **(config or {})})
 
-
-# What follows makes the golden values.
 
 CASES = {
     "plain": ({"width": 32, "multipliers": [1, 2], "blocks": 1, "latent_dim": 5}, [2, 3, 8, 8]),

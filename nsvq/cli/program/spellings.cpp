@@ -1,0 +1,135 @@
+#include "nsvq/cli/program/spellings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
+
+namespace nsvq {
+
+namespace {
+
+struct OldSpelling {
+  std::string old, now;
+};
+
+struct OldOption {
+  std::string command, old, now;  ///< `now` empty: the value alone, as a word of its own
+};
+
+// Rows stay for one version after the renaming.
+const std::vector<OldSpelling> kCommands = {{"metrics", "images compare"},
+                                            {"statistics", "images statistics"},
+                                            {"index", "images index"},
+                                            {"latents", "encode"}};
+const std::vector<OldOption> kOptions = {{"eval", "--as", "--conventions"},
+                                         {"compare", "--as", "--conventions"},
+                                         {"images compare", "--as", "--conventions"},
+                                         {"diffusion eval", "--as", "--conventions"},
+                                         {"compare", "--samples", "--pictures"},
+                                         {"compare", "--columns", "--transpose"},
+                                         {"diffusion eval", "--samples", "--count"},
+                                         {"diffusion eval", "--reference", "--data"},
+                                         {"import", "--like", "--recipe"},
+                                         {"import", "--set", ""}};
+
+/// A word of other programs, what to type here, and the command whose help tells more.
+struct OtherWord {
+  std::string word, here, help;
+};
+
+const std::vector<OtherWord> kOtherWords = {
+    {"sweep", "reproduce FILE.yaml", "reproduce"},
+    {"ablate", "reproduce FILE.yaml", "reproduce"},
+    {"run", "train CONFIG", "train"},
+    {"fit", "train CONFIG", "train"},
+    {"resume", "train RUN --resume", "train"},
+    {"continue", "train RUN --resume", "train"},
+    {"finetune", "train CONFIG train.init_from=RUN", "train"},
+    {"sample", "diffusion sample", "diffusion sample"},
+    {"generate", "diffusion sample", "diffusion sample"},
+    {"evaluate", "eval", "eval"},
+    {"validate", "eval", "eval"},
+    {"test", "eval", "eval"},
+    {"fid", "images compare", "images compare"},
+    {"infer", "reconstruct", "reconstruct"},
+    {"predict", "reconstruct", "reconstruct"},
+    {"decode", "detokenize", "detokenize"},
+    {"quantize", "tokenize", "tokenize"},
+    {"verify", "tokens verify", "tokens verify"},
+    {"download", "weights get NAME", "weights get"},
+    {"convert", "import", "import"},
+    {"list", "runs", "runs"},
+    {"ls", "runs", "runs"},
+    {"status", "runs", "runs"},
+    {"show", "info", "info"},
+    {"plot", "report", "report"},
+    {"tensorboard", "watch", "watch"},
+    {"serve", "watch", "watch"},
+    {"benchmark", "bench", "bench"}};
+
+std::vector<std::string> split(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+bool begins_with(const std::vector<std::string>& words, const std::vector<std::string>& beginning) {
+  return words.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), words.begin());
+}
+
+void refuse_gone_commands(const std::vector<std::string>& words) {
+  if (begins_with(words, {"tokens", "merge"})) {
+    throw UserError(
+        "nsvq tokens merge is gone; nsvq tokenize --part fills one folder; merged ones still open");
+  }
+  for (const char* timed : {"ops", "diffusion"}) {
+    if (!begins_with(words, {"bench", timed})) continue;
+    throw UserError("nsvq bench {} is now nsvq_bench {}, a program of its own in the build folder",
+                    timed, timed);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> with_present_spellings(std::vector<std::string> words) {
+  refuse_gone_commands(words);
+  for (const auto& [old, now] : kCommands) {
+    if (words.empty() || words[0] != old) continue;
+    log("nsvq {} is now nsvq {}", old, now);
+    const auto present = split(now);
+    words.erase(words.begin());
+    words.insert(words.begin(), present.begin(), present.end());
+  }
+  for (const auto& [command, old, now] : kOptions) {
+    if (!begins_with(words, split(command))) continue;
+    std::vector<std::string> kept;
+    for (const auto& word : words) {
+      const bool joined = word.starts_with(old + "=");
+      if (word != old && !joined) {
+        kept.push_back(word);
+        continue;
+      }
+      log("nsvq {}: {} is now {}", command, old, now.empty() ? "written without it" : now);
+      const auto value = joined ? word.substr(old.size()) : "";
+      if (!now.empty()) kept.push_back(now + value);
+      if (now.empty() && joined) kept.push_back(value.substr(1));
+    }
+    words = std::move(kept);
+  }
+  return words;
+}
+
+std::string command_meant(const std::string& word) {
+  const auto found = std::ranges::find(kOtherWords, word, &OtherWord::word);
+  if (found == kOtherWords.end()) return "";
+  return fmt::format("; nsvq {} does that (nsvq help {})", found->here, found->help);
+}
+
+}  // namespace nsvq

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <string_view>
+#include <thread>
+
+namespace nsvq {
+
+/// While it lives, watches whether other processes need the cores that this one computes on.
+///
+/// Threads of OpenMP's runtime spin while they wait for one another. That is fastest on cores of
+/// their own; where other processes run on the cores too, the spinning takes the time that the
+/// thread waited for needs, and training becomes ten times slower. There the threads are made to
+/// sleep while they wait. Work is divided among as many threads either way, so results do not
+/// depend on it.
+class SharedCores {
+ public:
+  SharedCores();
+
+ private:
+  std::jthread watcher_;
+};
+
+/// Clock ticks that cores were busy with any process, by the text of /proc/stat; only cores that
+/// `counts` is true for.
+double busy_ticks(std::string_view stat, const std::function<bool(int)>& counts);
+
+/// Whether cores are too few for `threads` threads beside other processes that use `others` cores,
+/// where they were too few until now or not.
+bool too_few_cores(int cores, int threads, double others, bool until_now);
+
+/// How many teams of `threads` threads, one of them in use, it takes until there are more threads
+/// than cores; 0 if teams of one thread never are.
+int teams_above(int cores, int threads);
+
+}  // namespace nsvq

@@ -1,0 +1,159 @@
+"""The operators of nsvq in PyTorch, with descriptions.
+
+    import nsvq_ops                         # loads libnsvq_ops.so, which lies beside this file
+    help(torch.ops.nsvq.ns_quantize)
+    indices, distances, loss = torch.ops.nsvq.ns_quantize(latents, codebook, 0.35)
+
+`nsvq_ops.load(PATH)` loads a library that lies elsewhere. docs/kernels.md has a layer that trains with them.
+"""
+
+import pathlib
+
+import torch
+
+CODES = """
+    latents [N, d] and codebook [K, d]: fp32, bf16 or fp16 (on a CPU fp64 too), contiguous or not, on one device; N may
+    be 0, d is at most 65,536 on a GPU. The N x K matrix is never made. A value that is not finite is an error on a CPU;
+    on a GPU such a latent gets index -1 and distance NaN, and all latents do if a code is not finite."""
+
+DESCRIPTIONS = {
+    "nearest_codes": """nearest_codes(latents, codebook) -> indices, distances
+
+    The nearest code of each latent: indices [N] int64 and squared distances [N] fp32. Exact: the least distance by fp64
+    differences of the given values, the lowest index on ties. Distances have gradients for both inputs.
+""" + CODES,
+    "nearest_codes_cosine": """nearest_codes_cosine(latents, codebook) -> indices, distances
+
+    nearest_codes among rows scaled to length 1 in fp32: the code of the least angle, and 2 - 2 cos. Distances have
+    gradients for both inputs.
+""" + CODES,
+    "ns_quantize": """ns_quantize(latents, codebook, tau) -> indices, distances, loss
+
+    nearest_codes and the NS loss in one pass. The loss, a scalar, is
+    1 / (N d) sum_i sum_{j != q_i} p_ij |z_i - c_j|^2, with q_i the nearest code and p_i the detached softmax of
+    -|z_i - c_j|^2 / tau over all codes. Its gradient reaches the codebook alone; distances have gradients for both
+    inputs. Their mean over N d is codebook and commitment loss in one; a commitment weight beta is
+    ns_quantize(z.detach().lerp(z, beta), codebook, tau). There is no second derivative.
+""" + CODES,
+    "ns_loss": """ns_loss(latents, codebook, indices, tau) -> loss
+
+    The NS loss of ns_quantize for winners [N] int64 that are known already. Its gradient reaches the codebook alone.
+""" + CODES,
+    "ns_search": """ns_search(latents, codebook, tau) -> indices, distances, losses, denominators
+
+    What ns_quantize is made of, without gradients: for each latent its nearest code, squared distance, loss
+    sum_{j != q} p_j |z - c_j|^2, and the denominator of its softmax relative to the winner.
+""" + CODES,
+    "ns_search_with_grad": """ns_search_with_grad(latents, codebook, tau) -> indices, distances, losses, denominators, grad
+
+    ns_search and ns_codebook_grad in one pass, without gradients.
+""" + CODES,
+    "ns_codebook_grad": """ns_codebook_grad(latents, codebook, indices, denominators, tau) -> grad
+
+    [K, d] fp32: for each code j, sum_i p_ij (c_j - z_i) over the latents whose nearest code is not j. Times 2 / (N d) it
+    is the gradient of the NS loss for the codebook. Indices and denominators are those of ns_search.
+""" + CODES,
+    "code_usage": """code_usage(indices, codes) -> counts
+
+    How often each of `codes` codes occurs in indices (int64, any shape): [codes] int64, without gradients. On a GPU the
+    host does not wait, unlike for bincount. An index outside [0, codes) is an error on a CPU and stops the kernel on a
+    GPU.""",
+    "code_sums": """code_sums(latents, indices, codes) -> sums
+
+    The sum of the latents [N, d] of each code: [codes, d] fp32, zero for a code that no index names; without gradients.
+    The same bits in every run and for any number of threads.""",
+    "softmax_column_sums": """softmax_column_sums(latents, codebook, tau) -> sums
+
+    How much weight each code gets: sum_i p_ij [K] fp32, p_i the softmax of -|z_i - c_j|^2 / tau; without gradients.
+""" + CODES,
+    "softmax_rows": """softmax_rows(logits, seed, first) -> indices, entropy
+
+    For each row [n] of logits [n, K]: the index of the largest of logits and Gumbel noise, and the entropy of
+    softmax(logits) in nats. The noise depends on the seed (a scalar int64 tensor; None: no noise) and on a number's index
+    among all rows, of which these begin at number `first`.""",
+    "softmax_rows_backward": """softmax_rows_backward(logits, seed, first, temperature, pulls, weight) -> gradient
+
+    The gradient for logits [n, K] of sum_ij p_ij pulls_ij + weight sum_i H_i, p = softmax((logits + noise) / temperature)
+    and H the entropies. Either term may be None.""",
+    "group_norm_silu": """group_norm_silu(input, weight, bias, groups, eps, silu) -> output, mean, rstd
+
+    GroupNorm, then SiLU unless `silu` is false, of input [N, C, H, W] in fp32, bf16 or fp16, with statistics in fp32. The
+    output is channels-last; input of another layout is copied first. Gradients of the output for the first three.""",
+    "group_norm_silu_backward": """group_norm_silu_backward(gradient, input, weight, bias, mean, rstd, silu) -> gradients
+
+    The gradients of group_norm_silu for input, weight and bias.""",
+    "add_norm_silu": """add_norm_silu(a, b, weight, bias, groups, eps, silu) -> sum, output, mean, rstd
+
+    a + b, and group_norm_silu of it: the end of a residual block and the norm after it in one pass. Gradients of sum and
+    output for a, b, weight and bias.""",
+    "add_norm_silu_backward": """add_norm_silu_backward(sum_gradient, gradient, sum, weight, bias, mean, rstd, silu) -> gradients
+
+    The gradients of add_norm_silu for the addends, weight and bias.""",
+    "offset_norm_silu": """offset_norm_silu(a, b, shift, offset, skip, weight, bias, groups, eps, silu, keep_sum) -> sum, output
+
+    group_norm_silu of cat(a + b + shift + offset, skip), for inference: b as a, shift [N, C], offset [C] and skip
+    [N, D, H, W] may be None. Without gradients. The sum is empty unless keep_sum.""",
+    "bias_relu_": """bias_relu_(x, bias)
+
+    relu(x + bias), written over x [N, C, H, W], channels-last; bias [C] by channel.""",
+    "depth_to_space": """depth_to_space(x) -> y
+
+    [B, 4C, H, W] to [B, C, 2H, 2W]: channel (dy * 2 + dx) * C + c becomes channel c at offset (dy, dx), unlike
+    pixel_shuffle. With gradients.""",
+    "depth_to_space_bias": """depth_to_space_bias(x, bias) -> y
+
+    depth_to_space(x + bias), with bias [4C] by channel, in one pass. With gradients.""",
+    "space_to_depth": """space_to_depth(x) -> y
+
+    The way back from depth_to_space: [B, C, 2H, 2W] to [B, 4C, H, W]. With gradients.""",
+    "space_to_depth_sums": """space_to_depth_sums(x) -> y, sums
+
+    space_to_depth, and the sums [4C] of its channels: the gradients of depth_to_space_bias.""",
+    "feature_distance": """feature_distance(ours, theirs, weights) -> distances
+
+    LPIPS of one pair of activations [B, C, H, W]: channels scaled to unit length at each position, squared differences
+    weighted by weights [C], summed over channels, averaged over positions: [B]. Gradients for `ours` alone. On a GPU,
+    channels-last, in fp32, bf16 or fp16.""",
+    "feature_distance_backward": """feature_distance_backward(gradient, ours, theirs, weights) -> gradient
+
+    The gradient of feature_distance for `ours`.""",
+    "seeded_values": """seeded_values(seed, draw, count, normal) -> values
+
+    Numbers [count] in fp32, standard normal or uniform in [0, 1). A number depends on the seed (a scalar int64 tensor),
+    the draw and its index alone.""",
+    "seeded_rows": """seeded_rows(seeds, draw, count, normal) -> values
+
+    Numbers [rows, count] of seeds [rows]: row i is seeded_values of seed i.""",
+    "gumbel_values": """gumbel_values(seed, first, count) -> values
+
+    Numbers [count] in fp32 of a standard Gumbel distribution, those of the indices from `first` on.""",
+    "sample_unit_rows": """sample_unit_rows(codes, latents, seed) -> rows
+
+    For each code [K, d] the number of one of the latents [N, d], with probability proportional to exp(their product),
+    both of unit length: [K] int64. By rejection, without the K x N matrix.""",
+    "adam_step": """adam_step(parameters, gradients, moments1, moments2, steps, averages, ...)
+
+    One step of Adam (AdamW with weight_decay) for all tensors of the lists, in place, then
+    average <- decay * average + (1 - decay) * parameter. Nothing changes where `bad`, a boolean tensor or None, is true.
+    The optional tensors are factors that vary from step to step.""",
+    "average_step": """average_step(parameters, averages, bad, decay)
+
+    average <- decay * average + (1 - decay) * parameter, in place. Nothing changes where `bad`, a boolean tensor or None,
+    is true.""",
+}
+
+
+def document():
+    """Gives each operator of the loaded library its description as `__doc__`, which help() shows."""
+    for name, text in DESCRIPTIONS.items():
+        getattr(torch.ops.nsvq, name).__doc__ = text
+
+
+def load(library):
+    """Loads libnsvq_ops.so. It and this Python need the same torch."""
+    torch.ops.load_library(str(library))
+    document()
+
+
+if (pathlib.Path(__file__).parent / "libnsvq_ops.so").exists():
+    load(pathlib.Path(__file__).parent / "libnsvq_ops.so")

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "nsvq/tokenizer/open_model.h"
+
+namespace nsvq {
+
+/// The files that an export of this name consists of: FILE.safetensors with weights and metadata,
+/// FILE.json with every setting by section and the model's sha256 and stride, and load_FILE.py,
+/// which loads both in PyTorch (pytorch_model.py). Throws UserError for another ending.
+std::vector<std::filesystem::path> exported_files(const std::filesystem::path& file);
+
+/// Writes a model for other programs, as these files.
+void export_model(const LoadedModel& model, const std::filesystem::path& file);
+
+}  // namespace nsvq

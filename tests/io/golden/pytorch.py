@@ -1,0 +1,68 @@
+"""Makes pytorch/: small files of torch.save and torch.jit.save.
+
+Run with torch: python pytorch.py
+"""
+
+import argparse
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+
+FOLDER = Path(__file__).parent / "pytorch"
+
+
+def numbers(*shape, dtype=torch.float32):
+    """0, 1, 2 and so on, in the order of memory."""
+    count = torch.Size(shape).numel()
+    return torch.arange(count).reshape(shape).to(dtype)
+
+
+def plain():
+    """A state_dict: types, a transposed view, two views of one storage, an empty and a single number."""
+    rows = numbers(4, 3)
+    return OrderedDict([
+        ("encoder.conv_in.weight", torch.nn.Parameter(numbers(2, 3))),
+        ("transposed", numbers(2, 3, dtype=torch.float64).t()),
+        ("first", rows[:2]),
+        ("last", rows[2:, 1]),
+        ("half", numbers(3, dtype=torch.float16)),
+        ("bfloat", numbers(3, dtype=torch.bfloat16)),
+        ("long", numbers(2, dtype=torch.int64) - 1),
+        ("flags", torch.tensor([True, False])),
+        ("empty", torch.zeros(0, 2)),
+        ("single", torch.tensor(2.5)),
+    ])
+
+
+def checkpoint():
+    """As Lightning and LlamaGen write them: the state_dict beside an optimizer, classes and other values."""
+    model = torch.nn.Linear(2, 3)
+    with torch.no_grad():
+        model.weight.copy_(numbers(3, 2))
+        model.bias.copy_(numbers(3))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    return {"epoch": 3, "state_dict": OrderedDict((f"model.{name}", numbers(*value.shape)) for name, value in model.state_dict().items()),
+            "optimizer_states": [optimizer.state_dict()], "args": argparse.Namespace(lr=1e-3, large=2**70, sizes=(1, 2)),
+            "callbacks": {argparse.ArgumentParser: {"best": None, "names": {"a"}}}}
+
+
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(numbers(2, 2))
+        self.register_buffer("levels", numbers(3, dtype=torch.int32), persistent=False)
+
+    def forward(self, x):
+        return x @ self.weight + self.levels.sum()
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    torch.save(plain(), FOLDER / "plain.pt")
+    torch.save(plain(), FOLDER / "protocol-4.pt", pickle_protocol=4)
+    torch.save(plain(), FOLDER / "old.pt", _use_new_zipfile_serialization=False)
+    torch.save(checkpoint(), FOLDER / "checkpoint.ckpt")
+    torch.jit.save(torch.jit.script(torch.nn.Sequential(OrderedDict([("encoder", Inner())]))), FOLDER / "module.jit")

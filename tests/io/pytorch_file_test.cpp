@@ -1,0 +1,178 @@
+// Files of torch.save and torch.jit.save (tests/io/golden/pytorch.py), and hostile pickles.
+#include "nsvq/io/formats/pytorch_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <span>
+
+#include "nsvq/core/temporary_folder.h"
+#include "nsvq/io/files/file.h"
+#include "nsvq/io/formats/pickle.h"
+#include "nsvq/io/formats/zip_archive.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+
+namespace nsvq {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden(const std::string& name) {
+  return fs::path(NSVQ_TESTS_DIR) / "golden/pytorch" / name;
+}
+
+torch::Tensor counted(std::vector<int64_t> shape, torch::ScalarType type = torch::kFloat) {
+  int64_t count = 1;
+  for (const auto size : shape) count *= size;
+  return at::arange(count).reshape(shape).to(type);
+}
+
+void expect_same(const TensorMap& found, const TensorMap& expected) {
+  EXPECT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    EXPECT_EQ(found.at(name).scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
+    EXPECT_TRUE(found.at(name).is_contiguous()) << name;
+  }
+}
+
+TEST(PytorchFile, HoldsAStateDict) {
+  const auto rows = counted({4, 3});
+  const TensorMap expected = {{"encoder.conv_in.weight", counted({2, 3})},
+                              {"transposed", counted({2, 3}, torch::kDouble).t()},
+                              {"first", rows.slice(0, 0, 2)},
+                              {"last", rows.slice(0, 2).select(1, 1)},
+                              {"half", counted({3}, torch::kHalf)},
+                              {"bfloat", counted({3}, torch::kBFloat16)},
+                              {"long", counted({2}, torch::kLong) - 1},
+                              {"flags", torch::tensor({true, false})},
+                              {"empty", torch::zeros({0, 2})},
+                              {"single", torch::tensor(2.5F)}};
+  for (const auto* name : {"plain.pt", "protocol-4.pt"}) {
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(is_zip_file(golden(name)));
+    const auto contents = read_pytorch_names(golden(name));
+    EXPECT_EQ(contents.part, "");
+    EXPECT_EQ(contents.tensors.at("transposed").shape, (std::vector<int64_t>{3, 2}));
+    EXPECT_EQ(contents.tensors.at("last").offset, 7);
+    expect_same(read_pytorch(golden(name)), expected);
+  }
+}
+
+TEST(PytorchFile, OfATrainingCheckpointItsStateDictCounts) {
+  EXPECT_EQ(read_pytorch_names(golden("checkpoint.ckpt")).part, "state_dict");
+  expect_same(read_pytorch(golden("checkpoint.ckpt")),
+              {{"model.weight", counted({3, 2})}, {"model.bias", counted({3})}});
+}
+
+TEST(PytorchFile, OfTorchScriptItsModulesAre) {
+  expect_same(read_pytorch(golden("module.jit")),
+              {{"encoder.weight", counted({2, 2})}, {"encoder.levels", counted({3}, torch::kInt)}});
+}
+
+TEST(PytorchFile, WhatIsNoneIsNamed) {
+  const TemporaryFolder folder;
+  const auto path = folder / "x.pt";
+  EXPECT_FALSE(is_zip_file(golden("old.pt")));
+  expect_contains(error_of([&] { read_pytorch(golden("old.pt")); }), {"old.pt", "not a zip file"});
+  fs::copy(fs::path(NSVQ_TESTS_DIR) / "golden/npz/version-0.1.npz", path);
+  expect_contains(error_of([&] { read_pytorch_names(path); }), {"x.pt", "data.pkl"});
+  expect_contains(error_of([&] { read_pytorch(folder / "gone.pt"); }), {"gone.pt"});
+}
+
+TEST(PytorchFile, EveryTruncationIsOneLine) {
+  const TemporaryFolder folder;
+  const auto whole = read_file(golden("checkpoint.ckpt"));
+  const auto path = folder / "x.ckpt";
+  for (size_t length = 0; length < whole.size(); length += 7) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(length));
+    expect_contains(error_of([&] { read_pytorch(path); }), {path.string()});
+  }
+}
+
+// Pickles by hand; the opcodes are those of Python's pickletools.
+
+PytorchContents parse(const std::string& pickle) {
+  return parse_pytorch_pickle(std::as_bytes(std::span(pickle)));
+}
+std::string error_in(const std::string& pickle) {
+  return error_of([&] { parse(pickle); });
+}
+
+/// {"w": a tensor by `function` of the storage 0, offset `offset`, with two tuples of numbers}.
+std::string tensor(const std::string& function, const std::string& offset, const std::string& shape,
+                   const std::string& strides) {
+  const std::string storage =
+      "(U\7storagectorch\nFloatStorage\nU\1"
+      "0U\3cpuK\6tQ";
+  return "\x80\2}U\1wc" + function + "\n(" + storage + offset + shape + strides + "\x89}tRs.";
+}
+const std::string kTensorV2 = "torch._utils\n_rebuild_tensor_v2";
+const std::string kZero("K\0", 2);
+
+TEST(PytorchPickle, ATensorByHand) {
+  const auto contents = parse(tensor(kTensorV2, "K\1", "K\2K\3\x86", "K\3K\1\x86"));
+  ASSERT_EQ(contents.tensors.size(), 1u);
+  const auto& found = contents.tensors.at("w");
+  EXPECT_EQ(found.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(found.strides, (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(found.offset, 1);
+  EXPECT_EQ(found.storage, "0");
+  expect_contains(error_in(tensor(kTensorV2, "J\xff\xff\xff\xff", "K\2\x85", "K\1\x85")),
+                  {"'w'", "does not add up"});
+  // A shape that is no tuple, one with -1, fewer strides than sizes.
+  for (const std::string shape : {"N", "J\xff\xff\xff\xff\x85", "K\2K\3K\4\x87"}) {
+    expect_contains(error_in(tensor(kTensorV2, "K\1", shape, "K\3K\1\x86")),
+                    {"'w'", "does not add up"});
+  }
+}
+
+TEST(PytorchPickle, NothingThatItNamesIsCalled) {
+  // os.system("exit") beside a tensor: it is a value like others.
+  const auto pickle = tensor(kTensorV2, kZero, "K\1\x85", "K\1\x85");
+  const auto with_call = "\x80\2}U\1xcposix\nsystem\n(U\4exittRs" + pickle.substr(3);
+  EXPECT_EQ(parse(with_call).tensors.size(), 1u);
+  expect_contains(error_in(tensor("torch._utils\n_rebuild_qtensor", kZero, "K\1\x85", "K\1\x85")),
+                  {"'w'", "_rebuild_qtensor"});
+}
+
+TEST(PytorchPickle, HostileOnesAreRefused) {
+  for (const auto& pickle :
+       {std::string(), std::string("\x80\2"), std::string("\x80\2."), std::string("\x80\2N"),
+        std::string("\x80\1N."), std::string("\x80\2("), std::string("\x80\2t."),
+        std::string("\x80\2h\1."), std::string("\x80\2K\1K\2s."), std::string("\x80\2}K\1u."),
+        std::string("\x80\2}(K\1u."), std::string("\x80\2(K\1R."),
+        std::string("\x80\2X\xff\xff\xff\xff."),
+        std::string("\x80\2\x8d\xff\xff\xff\xff\xff\xff\xff\xff."), std::string("\x80\2\xfe."),
+        std::string("\x80\2cposix\nsystem")}) {
+    EXPECT_FALSE(error_in(pickle).empty());
+  }
+  // A dict that contains itself, and dicts of twice the dict before: 33 million of them.
+  expect_contains(error_in("\x80\2}q\1U\1ah\1s."), {"too deep"});
+  std::string doubled = "\x80\2}q\1";
+  for (int i = 0; i < 25; ++i) doubled += "}U\1ah\1sU\1bh\1sq\1";
+  expect_contains(error_in(doubled + "."), {"too"});
+}
+
+TEST(PytorchPickle, NumbersOfAnyWidth) {
+  const auto number = [](const std::string& opcodes) {
+    const auto pickle = "\x80\2" + opcodes + ".";
+    const auto parsed = parse_pickle(std::as_bytes(std::span(pickle)));
+    EXPECT_EQ(parsed.values.at(parsed.root).kind, PickleKind::number);
+    return parsed.values.at(parsed.root).number;
+  };
+  EXPECT_EQ(number("J\xfe\xff\xff\xff"), -2);
+  EXPECT_EQ(number("M\xff\xff"), 65535);
+  EXPECT_EQ(number(std::string("\x8a\0", 2)), 0);
+  EXPECT_EQ(number("\x8a\1\xff"), -1);
+  EXPECT_EQ(number("\x8a\2\xff\x7f"), 32767);
+  EXPECT_EQ(number("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"), INT64_MAX);
+  EXPECT_EQ(number("\x88"), 1);
+}
+
+}  // namespace
+}  // namespace nsvq
