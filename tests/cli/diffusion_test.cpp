@@ -397,7 +397,7 @@ TEST_F(CliDiffusion, RunsAndInfoKnowThem) {
 
 TEST_F(CliDiffusion, HelpSaysWhichMetricsJudgeSamples) {
   const auto help = run({"help", "diffusion", "eval"}).out;
-  expect_contains(help, {"default: fid"});
+  expect_contains(help, {"fid): fid, fd-vgg16"});
   EXPECT_EQ(help.find("psnr"), std::string::npos) << help;
 }
 

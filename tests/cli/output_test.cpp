@@ -220,6 +220,7 @@ std::string error_on_cpu(int64_t bytes) {
 
 TEST(OutOfMemoryAdvice, NamesHalfOfThePresentBatch) {
   const auto error = error_on_cpu(int64_t{64} << 30);
+  note_table({});  // of earlier tests
   note_batch_size("--batch-size ", 24);
   EXPECT_EQ(explain_out_of_memory(error),
             "out of memory: 64.00 GiB asked for; try --batch-size 12, half of the present batch");

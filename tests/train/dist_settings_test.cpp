@@ -10,8 +10,9 @@ namespace {
 TEST(DistSettings, AreRefusedWhereTheyDoNotApply) {
   auto config = tiny_config();
   config.dist.entropy = "all";
-  EXPECT_EQ(error_of([&] { check_dist(config.dist, config.quantizer, config.adversarial); }),
-            "dist.entropy is all, but quantizer nsvq has no entropy of a batch; leave it out");
+  EXPECT_EQ(
+      error_of([&] { check_dist(config.dist, config.quantizer, config.adversarial); }),
+      "dist.entropy is all, but quantizer nsvq has no entropy of a batch; set dist.entropy=own");
   config = tiny_config_of("ibq");
   config.dist.entropy = "all";
   check_dist(config.dist, config.quantizer, config.adversarial);

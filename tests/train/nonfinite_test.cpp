@@ -143,7 +143,8 @@ class NonfiniteTest : public TrainerTest, public testing::WithParamInterface<Whe
       }
     }
     expect_whole_checkpoint(folder);
-    expect_recorded(folder, line);
+    // Moments and averages are looked at where a checkpoint is written, not in steps.
+    if (line.find("no checkpoint is written") == line.npos) expect_recorded(folder, line);
     return line;
   }
 

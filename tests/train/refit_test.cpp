@@ -99,7 +99,7 @@ TEST_F(TrainerTest, RefitsOfCodesThatAreNotListedAreRefused) {
     config.schedule.refit = "kmeans";
     EXPECT_EQ(error_of([&] { train(config, folder_ / type); }),
               "schedule.refit is kmeans, but quantizer " + type +
-                  " has no codebook to fit; set it to none");
+                  " has no codebook to fit; set schedule.refit=none");
   }
 }
 
