@@ -1,4 +1,5 @@
 #pragma once
+
 #include <functional>
 #include <string_view>
 #include <thread>
@@ -9,9 +10,8 @@ namespace nsvq {
 ///
 /// Threads of OpenMP's runtime spin while they wait for one another. That is fastest on cores of
 /// their own; where other processes run on the cores too, the spinning takes the time that the
-/// thread waited for needs, and training becomes ten times slower. There the threads are made to
-/// sleep while they wait. Work is divided among as many threads either way, so results do not
-/// depend on it.
+/// thread waited for needs. There the threads are made to sleep while they wait. Work is divided
+/// among as many threads either way, so results do not depend on it.
 class SharedCores {
  public:
   SharedCores();

@@ -61,7 +61,7 @@ DESCRIPTIONS = {
     "code_sums": """code_sums(latents, indices, codes) -> sums
 
     The sum of the latents [N, d] of each code: [codes, d] fp32, zero for a code that no index names; without gradients.
-    The same bits in every run and for any number of threads.""",
+    Its bits differ neither between runs nor with the number of threads.""",
     "softmax_column_sums": """softmax_column_sums(latents, codebook, tau) -> sums
 
     How much weight each code gets: sum_i p_ij [K] fp32, p_i the softmax of -|z_i - c_j|^2 / tau; without gradients.

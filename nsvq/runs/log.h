@@ -95,8 +95,8 @@ class RecordList {
 RunLog parse_run_log(const std::string& text);
 /// Reads a file line by line: its text is never whole in memory. Throws UserError.
 RunLog read_run_log(const std::filesystem::path& path);
-/// The same in bounded time, for figures that do not need every step: of a file of several times
-/// `whole` bytes every so many-th line of steps alone, and all of the last ones.
+/// Reads a log for figures that do not need every step, in bounded time: of a file of n times
+/// `whole` bytes every n-th line of steps, those of its last 64 KiB, and all other lines.
 RunLog read_thinned_run_log(const std::filesystem::path& path, uint64_t whole = 4 << 20);
 
 }  // namespace nsvq

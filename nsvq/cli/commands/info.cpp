@@ -196,8 +196,8 @@ void declare_info(CLI::App& app) {
   app.callback([arguments] {
     JsonOutput output(arguments->json);
     if (show_tokens_or_latents(arguments->path, output)) return;
-    is_foreign(arguments->path) ? show_foreign(arguments->path, output)
-                                : show_model(arguments->path, output);
+    if (is_foreign(arguments->path)) return show_foreign(arguments->path, output);
+    show_model(arguments->path, output);
   });
 }
 

@@ -179,8 +179,7 @@ std::string plan_table(const Plan& plan, const StepTimes& timed) {
   text +=
       "Time: steps left at the speed of the run's own log, else of an equal run's, which differs "
       "in seed or\nlearning rate, else of ten steps timed now on random images, else, by pixels, "
-      "of "
-      "the logs of others;\none run at a time, without evaluations.\n";
+      "of the logs of others;\none run at a time, without evaluations.\n";
   for (const auto& line : notes_of(plan)) text += line + "\n";
   return text;
 }

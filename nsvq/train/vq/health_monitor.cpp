@@ -49,7 +49,7 @@ double HealthMonitor::window_error(const Journal& journal) {
   return mean;
 }
 
-/// Of the codes, or of as many as there were latents; NaN without any.
+/// The share of the codes, or of as many as there were latents, that won; NaN without codes.
 double HealthMonitor::window_utilisation() {
   if (codes_ == 0) return NAN;
   const auto so_far = upkeep_.usage_so_far().to(at::kCPU, at::kLong, /*non_blocking=*/false,
