@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/formats/npz.h"
@@ -13,14 +14,38 @@ namespace nsvq {
 
 namespace {
 
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+/// F with F F^T = S by Cholesky, the largest remaining variance first: few images have few
+/// directions, and the time follows their number. Nothing if S has more than `most`.
+std::optional<torch::Tensor> factor_of_few(const torch::Tensor& covariance, int64_t most) {
+  const auto remaining = covariance.diagonal().clone();
+  const auto rows = torch::zeros({most, covariance.size(0)}, torch::kDouble);
+  double rounding = 0;
+  for (int64_t rank = 0; rank <= most; ++rank) {
+    const auto [largest, at] = remaining.max(/*dim=*/0);
+    const auto variance = largest.item<double>();
+    if (rank == 0) rounding = variance * kEpsilon * static_cast<double>(covariance.size(0));
+    if (!(variance > rounding)) return rows.narrow(0, 0, rank).t();
+    if (rank == most) break;
+    const auto pivot = at.item<int64_t>();
+    const auto before = rows.narrow(0, 0, rank);
+    const auto row =
+        (covariance[pivot] - before.select(1, pivot).matmul(before)) / std::sqrt(variance);
+    rows[rank].copy_(row);
+    remaining.sub_(row.square());
+  }
+  return std::nullopt;
+}
+
 /// F with F F^T = S, one column for each direction in which S is not zero to rounding. The root of
 /// a rounding error is no rounding error: kept, those directions would cost half the digits.
 torch::Tensor factor(const torch::Tensor& covariance) {
+  if (covariance.numel() == 0) return covariance;
+  if (const auto few = factor_of_few(covariance, covariance.size(0) / 8)) return *few;
   const auto [values, vectors] = at::linalg_eigh(covariance);  // rising
-  const auto largest = values.numel() == 0 ? 0.0 : values[-1].item<double>();
-  const double rounding =
-      std::numeric_limits<double>::epsilon() * static_cast<double>(values.numel());
-  const auto kept = values > std::max(largest, 0.0) * rounding;
+  const double rounding = kEpsilon * static_cast<double>(values.numel());
+  const auto kept = values > std::max(values[-1].item<double>(), 0.0) * rounding;
   return vectors.index({torch::indexing::Slice(), kept}) * values.index({kept}).sqrt();
 }
 

@@ -223,7 +223,7 @@ TEST(R1, OfADiscriminatorIsThatOfDifferences) {
   EXPECT_GT(discriminator->named_parameters()["main.0.weight"].grad().norm().item<double>(), 0);
 }
 
-std::string error_of(const AdversarialConfig& config) {
+std::string refusal_of(const AdversarialConfig& config) {
   try {
     check_adversarial(config);
   } catch (const UserError& error) {
@@ -233,22 +233,22 @@ std::string error_of(const AdversarialConfig& config) {
 }
 
 TEST(Adversarial, SettingsThatContradictEachOtherAreRefused) {
-  EXPECT_EQ(error_of({}), "");
+  EXPECT_EQ(refusal_of({}), "");
   AdversarialConfig config;
   config.augment = {"flip", "shift", "flip"};
-  EXPECT_EQ(error_of(config), "adversarial.augment names flip twice");
+  EXPECT_EQ(refusal_of(config), "adversarial.augment names flip twice");
   config.augment = {"none", "flip"};
-  EXPECT_NE(error_of(config).find("adversarial.augment names none"), std::string::npos);
+  EXPECT_NE(refusal_of(config).find("adversarial.augment names none"), std::string::npos);
   config.augment = {"flip", "colour", "shift", "cutout"};
-  EXPECT_EQ(error_of(config), "");
+  EXPECT_EQ(refusal_of(config), "");
   config.least_ratio = 2;
   config.most_ratio = 1;
-  EXPECT_EQ(error_of(config), "adversarial.least_ratio is 2, above adversarial.most_ratio 1");
+  EXPECT_EQ(refusal_of(config), "adversarial.least_ratio is 2, above adversarial.most_ratio 1");
   config.least_ratio = 1;
   config.target_hinge = 0.5;
-  EXPECT_EQ(error_of(config), "");
+  EXPECT_EQ(refusal_of(config), "");
   config.discriminator_loss = "vanilla";
-  EXPECT_NE(error_of(config).find("adversarial.target_hinge is 0.5"), std::string::npos);
+  EXPECT_NE(refusal_of(config).find("adversarial.target_hinge is 0.5"), std::string::npos);
 }
 
 /// Discriminator in training mode with images of odd sizes.
