@@ -1,7 +1,7 @@
 """Samples of an export of `nsvq diffusion export RUN --out model/` in PyTorch, by DDIM.
 
 Run from the root of the repository, beside model/. For tokenizers that choose the nearest code of a
-codebook, such as nsvq, with model.colors: rgb.
+codebook, such as nsvq, with model.colors: rgb and model.range: symmetric.
 """
 
 import json, sys, torch

@@ -1,20 +1,19 @@
 #include "nsvq/core/shared_cores.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <condition_variable>
 #include <ctime>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "nsvq/core/parallel.h"
@@ -49,39 +48,8 @@ std::jthread idle_team() {
   });
 }
 
-/// CPU seconds that others than this process took on the cores that it may use.
-class OtherProcesses {
- public:
-  OtherProcesses() { ::sched_getaffinity(0, sizeof usable_, &usable_); }
-
-  int cores() const { return CPU_COUNT(&usable_); }
-  /// Cores that they used since the last call, on average.
-  double cores_used() {
-    std::ifstream file("/proc/stat");
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
-    const auto usable = [this](int core) { return CPU_ISSET(core, &usable_); };
-    const double all = busy_ticks(stat, usable) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-    timespec own{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-    const double now_others =
-        all - static_cast<double>(own.tv_sec) - static_cast<double>(own.tv_nsec) * 1e-9;
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::duration<double> passed = now - before_;
-    const double used = (now_others - others_) / passed.count();
-    before_ = now;
-    others_ = now_others;
-    return used;
-  }
-
- private:
-  cpu_set_t usable_{};
-  std::chrono::steady_clock::time_point before_;
-  double others_ = 0;
-};
-
 void watch(const std::stop_token& stop) {
   OtherProcesses others;
-  others.cores_used();
   std::vector<std::jthread> idle_teams;
   while (!sleep(stop, kInterval)) {
     const int threads = at::get_num_threads();
@@ -94,6 +62,34 @@ void watch(const std::stop_token& stop) {
 }
 
 }  // namespace
+
+OtherProcesses::OtherProcesses() {
+  ::sched_getaffinity(0, sizeof usable_, &usable_);
+  cores_used();
+}
+
+double OtherProcesses::cores_used() {
+  std::ifstream file("/proc/stat");
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const auto usable = [this](int core) { return CPU_ISSET(core, &usable_); };
+  const double all = busy_ticks(stat, usable) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  timespec own{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+  const double now_others =
+      all - static_cast<double>(own.tv_sec) - static_cast<double>(own.tv_nsec) * 1e-9;
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> passed = now - before_;
+  const double used = (now_others - others_) / passed.count();
+  before_ = now;
+  others_ = now_others;
+  return used;
+}
+
+std::string describe_shared_cores(int cores, int threads, double others) {
+  if (!too_few_cores(cores, threads, others, /*until_now=*/false)) return "";
+  return fmt::format("other processes use {:.1f} of {} cores: threads sleep while they wait",
+                     std::min(others, static_cast<double>(cores)), cores);
+}
 
 SharedCores::SharedCores() {
   // Signals stay with the threads that wait for them.

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <sched.h>
+
+#include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -19,6 +23,25 @@ class SharedCores {
  private:
   std::jthread watcher_;
 };
+
+/// CPU time that others than this process take on the cores that it may use.
+class OtherProcesses {
+ public:
+  OtherProcesses();
+
+  int cores() const { return CPU_COUNT(&usable_); }  ///< that this process may use
+  /// Cores that the others used since the last call, or since the object was made, on average.
+  double cores_used();
+
+ private:
+  cpu_set_t usable_{};
+  std::chrono::steady_clock::time_point before_;
+  double others_ = 0;  ///< seconds until then
+};
+
+/// "other processes use 1.6 of 2 cores: ..."; empty where `threads` threads have cores of their
+/// own.
+std::string describe_shared_cores(int cores, int threads, double others);
 
 /// Clock ticks that cores were busy with any process, by the text of /proc/stat; only cores that
 /// `counts` is true for.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/recipe/other_words.h"
 #include "nsvq/recipe/settings_summary.h"
 
 namespace nsvq {

@@ -164,7 +164,7 @@ std::vector<std::string> DiffusionTask::describe(int64_t /*total_steps*/) const 
 /// Mean and deviation of the latents of training images, cropped and flipped as in the first epoch.
 void DiffusionTask::initialise(Journal& /*journal*/) {
   const torch::NoGradGuard no_grad;
-  LatentMoments moments(shape_[0], device_);
+  LatentStatistics statistics(shape_[0], device_);
   const int64_t wanted = config_.statistics_images > 0
                              ? std::min(config_.statistics_images, batches_.samples())
                              : batches_.samples();
@@ -180,7 +180,7 @@ void DiffusionTask::initialise(Journal& /*journal*/) {
       throw UserError("{}: the latents of image {} are non-finite by {}",
                       training_data_key(config_), quote(name), latents_.model().file.string());
     }
-    moments.add(searches_codes() ? latents_of(*batch) : latents);
+    statistics.add(searches_codes() ? latents_of(*batch) : latents);
     seen += batches_.step_samples();
     progress.update(std::min(seen, wanted));
   }
@@ -189,10 +189,10 @@ void DiffusionTask::initialise(Journal& /*journal*/) {
     throw UserError("data.train: {} images make no batch of {} (train.batch_size)",
                     batches_.samples(), batches_.step_samples());
   }
-  group_->sum({moments.sums()});
+  group_->sum({statistics.sums()});
   for (auto* one : {&model_, &averaged_}) {
-    (*one)->latent_mean.copy_(moments.mean());
-    (*one)->latent_deviation.copy_(moments.deviation());
+    (*one)->latent_mean.copy_(statistics.mean());
+    (*one)->latent_deviation.copy_(statistics.deviation());
   }
 }
 

@@ -2,10 +2,17 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/runs/config.h"
+#include "nsvq/runs/fork.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
@@ -14,25 +21,49 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A checkpoint with different settings cannot be continued.
-void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkpoint,
-                         const std::string& from) {
-  const auto differences =
-      essential_differences(config, diffusion_metadata(checkpoint.model, from).first);
-  if (differences.empty()) return;
-  throw UserError("{}: of another configuration: {}; choose another folder with --run", from,
-                  fmt::join(differences, ", "));
+/// Whether a setting decides which tensors there are and what their numbers mean.
+bool decides_weights(const std::string& key) {
+  constexpr std::array<std::string_view, 4> of_weights = {
+      "diffusion.latents", "diffusion.classes", "diffusion.prediction", "diffusion.times"};
+  return key.starts_with("unet.") || std::ranges::find(of_weights, key) != of_weights.end();
 }
 
-/// Nor one with another tokenizer.
+/// Throws UserError for a checkpoint that cannot be gone on from with these settings.
+void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkpoint,
+                         const std::string& from, bool fork) {
+  const auto there = diffusion_metadata(checkpoint.model, from).first;
+  if (fork) return refuse_changes(changed_settings(there, config), decides_weights, from);
+  const auto differences = essential_differences(config, there);
+  if (differences.empty()) return;
+  throw UserError(
+      "{}: of another configuration: {}; --fork NEW goes on with the settings here in a folder NEW",
+      from, fmt::join(differences, ", "));
+}
+
+/// Throws UserError for one that was trained on another tokenizer.
 void require_tokenizer_of(const DiffusionConfig& config, const std::string& tokenizer_sha256,
                           const Checkpoint& checkpoint, const std::string& from) {
   const auto tokenizer = diffusion_metadata(checkpoint.model, from).second;
   if (tokenizer.sha256 == tokenizer_sha256) return;
   throw UserError(
       "diffusion.tokenizer: {} is not the tokenizer that {} was trained on ({}), by its weights; "
-      "choose another folder with --run",
+      "name that one, or start a new run",
       config.tokenizer, from, tokenizer.path);
+}
+
+/// The tokenizer is the same by its weights, and may have moved.
+ForkContents contents_of_fork(const DiffusionConfig& config, const std::string& tokenizer_sha256) {
+  const auto absolute = with_absolute_paths(config);
+  return {to_yaml(absolute), [](TensorFile&, const fs::path&) {},
+          [=](const TensorFile& model, const auto& kept) {
+            return diffusion_contents(model.tensors, absolute,
+                                      {absolute.tokenizer, tokenizer_sha256}, kept);
+          }};
+}
+
+std::vector<std::string> changes_of_fork(const fs::path& run, const DiffusionConfig& config) {
+  return changed_settings(with_absolute_paths(load_run_config<DiffusionConfig>(run)),
+                          with_absolute_paths(config));
 }
 
 }  // namespace
@@ -50,15 +81,16 @@ LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device de
 
 DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path& run,
                                    std::shared_ptr<Group> group, Start start,
-                                   std::optional<FolderLock> lock)
+                                   std::optional<FolderLock> lock, const fs::path& fork_of)
     : lock_(lock_for(*group, start, run, std::move(lock))),
       device_(choose_device(config.device, group->local_rank())),
       flags_(
           settings_of_rank(training_torch_settings(config, precision_on(config, device_)), *group)),
       // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
-      from_(checkpoint_to_resume(run, start, *group,
+      from_(checkpoint_to_resume(start == Start::fork ? fork_of : run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
-                                   require_settings_of(config, checkpoint, folder.string());
+                                   require_settings_of(config, checkpoint, folder.string(),
+                                                       start == Start::fork);
                                  })),
       latents_(load_tokenizer(config.tokenizer), config.latents, device_),
       batches_(make_diffusion_batches(config, latents_, *group, device_)),
@@ -66,10 +98,20 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
       loop_(task_, *batches_, diffusion_loop_options(config, device_), group, device_) {
   const auto from = std::exchange(from_, std::nullopt);
   if (from && group->leads()) {
-    require_tokenizer_of(config, latents_.sha256(), *from, run.string());
+    require_tokenizer_of(config, latents_.sha256(), *from,
+                         (start == Start::fork ? fork_of : run).string());
   }
-  if (from) loop_.load(*from, run.string());
+  if (start == Start::fork) {
+    load_forked(loop_, from, config.train, fork_of);
+  } else if (from) {
+    loop_.load(*from, run.string());
+  }
   if (!group->leads()) return;
+  if (start == Start::fork) {
+    lock_.emplace(begin_fork(fork_of, run, *from, contents_of_fork(config, latents_.sha256()),
+                             changes_of_fork(fork_of, config)));
+    start = Start::resume;
+  }
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),
                             loop_.state(), from ? &*from : nullptr);
   loop_.write_to(*run_);

@@ -17,9 +17,11 @@ namespace nsvq {
 /// folder.
 class DiffusionTrainer {
  public:
+  /// As Trainer (nsvq/train/vq/trainer.h): a new run, one that goes on, or a fork of `fork_of`.
   DiffusionTrainer(const DiffusionConfig& config, const std::filesystem::path& run,
                    std::shared_ptr<Group> group, Start start = Start::fresh,
-                   std::optional<FolderLock> lock = std::nullopt);
+                   std::optional<FolderLock> lock = std::nullopt,
+                   const std::filesystem::path& fork_of = {});
 
   Loop& loop() { return loop_; }
 

@@ -68,19 +68,19 @@ LoadedModel load_tokenizer(const std::string& path) {
   }
 }
 
-LatentMoments::LatentMoments(int64_t channels, c10::Device device)
+LatentStatistics::LatentStatistics(int64_t channels, c10::Device device)
     : sums_(at::zeros({3, channels}, at::device(device).dtype(at::kDouble))) {}
 
-void LatentMoments::add(const torch::Tensor& latents) {
+void LatentStatistics::add(const torch::Tensor& latents) {
   const auto wide = latents.to(at::kDouble);
   const double count = static_cast<double>(latents.size(0) * latents.size(2) * latents.size(3));
   sums_ += at::stack(
       {at::full_like(sums_[0], count), wide.sum({0, 2, 3}), wide.square().sum({0, 2, 3})});
 }
 
-torch::Tensor LatentMoments::mean() const { return (sums_[1] / sums_[0]).to(at::kFloat); }
+torch::Tensor LatentStatistics::mean() const { return (sums_[1] / sums_[0]).to(at::kFloat); }
 
-torch::Tensor LatentMoments::deviation() const {
+torch::Tensor LatentStatistics::deviation() const {
   const auto mean = sums_[1] / sums_[0];
   const auto variance = (sums_[2] / sums_[0] - mean.square()).clamp_min(0);
   // Sums of squares of a constant cancel but for rounding.

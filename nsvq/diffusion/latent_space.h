@@ -49,9 +49,9 @@ class LatentSpace {
 LoadedModel load_tokenizer(const std::string& path);
 
 /// Mean and standard deviation per channel [d], gathered over batches in fp64.
-class LatentMoments {
+class LatentStatistics {
  public:
-  LatentMoments(int64_t channels, c10::Device device);
+  LatentStatistics(int64_t channels, c10::Device device);
   /// Latents [B, d, h, w].
   void add(const torch::Tensor& latents);
   /// Everything gathered, to be summed over ranks in place.

@@ -7,6 +7,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/losses/augmentation.h"
+#include "nsvq/nn/discriminator_kinds.h"
 
 namespace nsvq {
 
@@ -98,7 +99,18 @@ std::vector<Option> adversarial_options(AdversarialConfig& adversarial) {
        "chance, is below this; 0: it never does",
        Range::from_to_below(0, 1)},
   };
-  return joined({rows, discriminator_options(adversarial)});
+  const std::vector<Option> network = {{"adversarial.network", &adversarial.network,
+                                        "the discriminator's network: patch (PatchGAN), or "
+                                        "stylegan: residual blocks that blur before "
+                                        "they halve the resolution, and one logit an image",
+                                        Range::one_of(names_of(discriminator_kinds()))}};
+  return joined({rows, network, discriminator_options(adversarial)});
+}
+
+std::vector<std::string> adversarial_defaults(const AdversarialConfig& config, int64_t size) {
+  const auto& kind = discriminator_kind(config.network);
+  if (!kind.layers) return {};
+  return {fmt::format("adversarial.layers={}", kind.layers(size))};
 }
 
 void check_adversarial(const AdversarialConfig& adversarial) {

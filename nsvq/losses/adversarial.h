@@ -11,8 +11,9 @@
 
 namespace nsvq {
 
-/// Settings adversarial.*; the base has those of the network.
+/// Settings adversarial.*; the base has those that networks share.
 struct AdversarialConfig : DiscriminatorConfig {
+  std::string network = "patch";
   double weight = 0;
   bool adaptive = false;
   double least_ratio = 0;
@@ -29,6 +30,9 @@ struct AdversarialConfig : DiscriminatorConfig {
 
 /// Rows of adversarial.*, the network's last.
 std::vector<Option> adversarial_options(AdversarialConfig& config);
+
+/// Defaults that depend on the network and on the images' size, as "key=value".
+std::vector<std::string> adversarial_defaults(const AdversarialConfig& config, int64_t size);
 
 /// Throws UserError for settings that contradict each other.
 void check_adversarial(const AdversarialConfig& config);

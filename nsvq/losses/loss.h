@@ -35,6 +35,10 @@ struct PerceptualLossConfig {
   std::string net = "vgg";
 };
 
+struct LogitsLossConfig {
+  double weight = 0;
+};
+
 /// A term that compares reconstructions with images, both [B, 3, H, W] in [-1, 1].
 class Loss {
  public:
@@ -60,6 +64,7 @@ LossKind l1_loss_kind();          // pixel.cpp
 LossKind l2_loss_kind();          // pixel.cpp
 LossKind chroma_loss_kind();      // pixel.cpp
 LossKind perceptual_loss_kind();  // perceptual.cpp
+LossKind logits_loss_kind();      // logits.cpp
 
 const std::vector<LossKind>& loss_kinds();
 

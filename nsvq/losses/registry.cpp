@@ -5,10 +5,8 @@ namespace nsvq {
 
 const std::vector<LossKind>& loss_kinds() {
   static const std::vector<LossKind> kinds = {
-      l1_loss_kind(),
-      l2_loss_kind(),
-      chroma_loss_kind(),
-      perceptual_loss_kind(),
+      l1_loss_kind(),         l2_loss_kind(),     chroma_loss_kind(),
+      perceptual_loss_kind(), logits_loss_kind(),
   };
   return kinds;
 }

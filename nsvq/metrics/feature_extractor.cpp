@@ -1,5 +1,7 @@
 #include "nsvq/metrics/feature_extractor.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -7,6 +9,7 @@
 #include "nsvq/core/lookup.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/nn/features/inception.h"
+#include "nsvq/nn/layers.h"
 #include "nsvq/nn/weights.h"
 
 namespace nsvq {
@@ -35,6 +38,8 @@ Features inception_features(const Weights& weights, c10::Device device) {
   const auto net = std::make_shared<Inception>();
   load_parameters(*net, weights.tensors, "weights inception");
   net->to(device);
+  if (device.is_cpu()) net->fold();
+  use_fast_layout(*net, device);
   return [net](const torch::Tensor& images) { return net->forward(images * 0.5 + 0.5); };
 }
 
@@ -52,6 +57,7 @@ Features last_activation(const FeatureExtractorKind& kind, const Weights& weight
   const auto net = net_kind.make();
   load_parameters(*net, weights.tensors, "weights " + kind.weights);
   net->to(device);
+  use_fast_layout(*net, device);
   const auto shift = per_channel(kImageShift, device), scale = per_channel(kImageScale, device);
   return [=, name = kind.name, least = net_kind.least_size](const torch::Tensor& images) {
     if (std::min(images.size(2), images.size(3)) < least) {
@@ -63,6 +69,10 @@ Features last_activation(const FeatureExtractorKind& kind, const Weights& weight
 }
 
 }  // namespace
+
+void use_fast_layout(torch::nn::Module& network, c10::Device device) {
+  if (device.is_cpu() && at::globalContext().userEnabledMkldnn()) make_channels_last(network);
+}
 
 const std::vector<FeatureExtractorKind>& feature_extractor_kinds() {
   static const std::vector<FeatureExtractorKind> kinds = {

@@ -8,6 +8,10 @@
 #include <string>
 #include <vector>
 
+namespace torch::nn {
+class Module;
+}
+
 namespace nsvq {
 
 /// Images to the vectors whose distribution a Fréchet distance compares.
@@ -32,5 +36,9 @@ const std::vector<FeatureExtractorKind>& feature_extractor_kinds();
 /// With the weights of the store. Throws UserError saying what brings them when they are missing,
 /// and, for "fid", when they are not the official ones; other networks say that in the log.
 FeatureExtractor make_feature_extractor(const std::string& name, c10::Device device);
+
+/// Gives a network of a metric channels-last kernels where that is faster: on a CPU whose
+/// convolutions are oneDNN's. Activations follow them.
+void use_fast_layout(torch::nn::Module& network, c10::Device device);
 
 }  // namespace nsvq

@@ -42,7 +42,7 @@ std::optional<torch::Tensor> factor_of_few(const torch::Tensor& covariance, int6
 /// a rounding error is no rounding error: kept, those directions would cost half the digits.
 torch::Tensor factor(const torch::Tensor& covariance) {
   if (covariance.numel() == 0) return covariance;
-  if (const auto few = factor_of_few(covariance, covariance.size(0) / 8)) return *few;
+  if (const auto few = factor_of_few(covariance, covariance.size(0) / 4)) return *few;
   const auto [values, vectors] = at::linalg_eigh(covariance);  // rising
   const double rounding = kEpsilon * static_cast<double>(values.numel());
   const auto kept = values > std::max(values[-1].item<double>(), 0.0) * rounding;

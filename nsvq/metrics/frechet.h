@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "nsvq/metrics/feature_extractor.h"
@@ -68,6 +69,8 @@ class FrechetMetric : public Metric {
   void add(const EvalBatch& batch) override;
   std::vector<torch::Tensor> sums() override;
   std::optional<double> value() const override;
+  std::shared_ptr<const Gaussian> image_statistics() const override;
+  void know_images(std::shared_ptr<const Gaussian> statistics) override;
 
   /// Statistics of the images so far. Throws UserError below two.
   Gaussian images() const { return images_.gaussian(); }
@@ -80,6 +83,7 @@ class FrechetMetric : public Metric {
   c10::Device device_;
   PixelRule pixels_;
   std::shared_ptr<const Gaussian> reference_;
+  std::shared_ptr<const Gaussian> known_;  ///< of the images, by an earlier measurement
   FrechetStatistics images_, reconstructions_;
   bool noted_ = false;  // the line about a different size was written
 };

@@ -30,11 +30,8 @@ FrechetMetric::FrechetMetric(FeatureExtractor extractor, c10::Device device, Pix
 }
 
 void FrechetMetric::add(const EvalBatch& batch) {
-  if (reference_) {
-    note_other_size(batch.reconstructions);
-  } else {
-    add(batch.images, images_);
-  }
+  if (reference_) note_other_size(batch.reconstructions);
+  if (!reference_ && !known_) add(batch.images, images_);
   add(batch.reconstructions, reconstructions_);
 }
 
@@ -68,10 +65,19 @@ std::vector<torch::Tensor> FrechetMetric::sums() {
 }
 
 std::optional<double> FrechetMetric::value() const {
-  if ((!reference_ && images_.count() < 2) || reconstructions_.count() < 2) return std::nullopt;
+  const auto statistics = reference_ ? reference_ : image_statistics();
+  if (!statistics || reconstructions_.count() < 2) return std::nullopt;
   log("{}: computing the distance by {} features", extractor_.name, extractor_.channels);
-  return frechet_distance(reference_ ? *reference_ : images_.gaussian(),
-                          reconstructions_.gaussian());
+  return frechet_distance(*statistics, reconstructions_.gaussian());
+}
+
+std::shared_ptr<const Gaussian> FrechetMetric::image_statistics() const {
+  if (known_ || reference_ || images_.count() < 2) return known_;
+  return std::make_shared<const Gaussian>(images_.gaussian());
+}
+
+void FrechetMetric::know_images(std::shared_ptr<const Gaussian> statistics) {
+  known_ = std::move(statistics);
 }
 
 std::vector<MetricKind> frechet_kinds() {

@@ -3,6 +3,7 @@
 
 #include "nsvq/core/precision.h"
 #include "nsvq/losses/lpips.h"
+#include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/grouped_mean.h"
 #include "nsvq/metrics/metric.h"
 
@@ -67,8 +68,9 @@ std::vector<MetricKind> lpips_kinds() {
                            },
                        .make =
                            [name = net.name](const MetricOptions& options) {
-                             return std::make_unique<LpipsMetric>(make_lpips(name, options.device),
-                                                                  options.device,
+                             const auto lpips = make_lpips(name, options.device);
+                             use_fast_layout(*lpips, options.device);
+                             return std::make_unique<LpipsMetric>(lpips, options.device,
                                                                   options.conventions.network);
                            }};
     if (net.name == "vgg") kind.other_names = {"lpips"};

@@ -21,6 +21,8 @@ struct EvalBatch {
   torch::Tensor indices;          ///< [B, h, w] int64
 };
 
+struct Gaussian;
+
 /// A figure gathered over batches. What it keeps does not grow with their number.
 class Metric {
  public:
@@ -35,6 +37,12 @@ class Metric {
   virtual std::vector<torch::Tensor> sums() = 0;
   /// Unscaled (dB, share, bits). nullopt until enough was added; NaN once a NaN was added.
   virtual std::optional<double> value() const = 0;
+
+  /// What is known of the images by themselves, so that another measurement on the same images,
+  /// of another model or later in training, need not look at them; null: nothing.
+  virtual std::shared_ptr<const Gaussian> image_statistics() const { return nullptr; }
+  /// Takes what an earlier measurement knew; the images of batches are left out from here on.
+  virtual void know_images(std::shared_ptr<const Gaussian> /*statistics*/) {}
 };
 
 /// The inputs of a metric.
@@ -43,8 +51,6 @@ enum class MetricInput {
   tokens,  ///< indices
   sets,    ///< images and reconstructions as two sets: either may be missing in a batch
 };
-
-struct Gaussian;
 
 struct MetricOptions {
   Conventions conventions;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
@@ -142,6 +143,21 @@ std::vector<torch::Tensor> MetricSet::sums() {
 
 void MetricSet::reset() {
   for (auto& sum : sums()) sum.zero_();  // they are the metrics' whole state
+}
+
+ImageStatistics MetricSet::image_statistics() const {
+  ImageStatistics statistics;
+  for (const auto& [name, metric] : metrics_) {
+    if (auto known = metric->image_statistics()) statistics[name] = std::move(known);
+  }
+  return statistics;
+}
+
+void MetricSet::know_images(const ImageStatistics& statistics) {
+  for (const auto& [name, known] : statistics) {
+    const auto metric = metrics_.find(name);
+    if (metric != metrics_.end()) metric->second->know_images(known);
+  }
 }
 
 std::map<std::string, double> MetricSet::values() const {

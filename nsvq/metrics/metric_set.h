@@ -53,6 +53,9 @@ void add_figures(Json& json, const std::map<std::string, double>& values);
 /// "as" and, for each metric, the choices behind it.
 Json describe_choice(const MetricChoice& choice);
 
+/// Metric::image_statistics by metric.
+using ImageStatistics = std::map<std::string, std::shared_ptr<const Gaussian>>;
+
 /// Several metrics over the same batches.
 class MetricSet {
  public:
@@ -65,6 +68,9 @@ class MetricSet {
   std::vector<torch::Tensor> sums();
   /// Forgets all batches. Networks stay loaded.
   void reset();
+  /// What is known of the images by themselves, and the way to give it to another set.
+  ImageStatistics image_statistics() const;
+  void know_images(const ImageStatistics& statistics);
   /// Values by name, without metrics that have none yet.
   std::map<std::string, double> values() const;
 

@@ -30,6 +30,18 @@ using SumOverRanks = std::function<void(const torch::Tensor&)>;
 torch::Tensor sync_batch_norm(const torch::Tensor& images, torch::nn::BatchNorm2dImpl& norm,
                               const SumOverRanks& sum);
 
+/// What tells images from reconstructions: images [B, 3, H, W] to logits [B, 1, h, w], high for
+/// real ones. The networks are listed in discriminator_kinds.h.
+struct DiscriminatorNetwork : torch::nn::Module {
+  virtual torch::Tensor forward(torch::Tensor images) = 0;
+  /// From now on batch norms in training mode have the statistics of all ranks' images.
+  virtual void synchronize(SumOverRanks /*sum*/) {}
+  /// Throws UserError for images of a size that the network cannot take. `forward` calls it too;
+  /// call it when a run is set up, because the first `forward` may come as late as
+  /// adversarial.start_step.
+  virtual void check_image_size(int64_t height, int64_t width) const = 0;
+};
+
 /// PatchGAN: images [B, 3, H, W] to logits [B, 1, h, w], one per patch, high for real ones;
 /// h = floor(H / 2^layers) - 2. Parameter names and initial values are those of
 /// taming-transformers' NLayerDiscriminator.
@@ -38,17 +50,13 @@ torch::Tensor sync_batch_norm(const torch::Tensor& images, torch::nn::BatchNorm2
 /// batch norms then normalise by the statistics of the batch, so real images and reconstructions go
 /// through separate calls, and every call updates the running statistics (buffers
 /// `main.*.running_mean`, `running_var`, `num_batches_tracked`), which only evaluation mode reads.
-struct DiscriminatorImpl : torch::nn::Module {
+struct DiscriminatorImpl : DiscriminatorNetwork {
   /// Throws UserError naming the key if an option is out of range.
   explicit DiscriminatorImpl(const DiscriminatorConfig& options);
-  torch::Tensor forward(torch::Tensor images);
-  /// From now on batch norms in training mode have the statistics of all ranks' images.
-  void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
-
-  /// Throws UserError if images of this size are too small for one patch. `forward` calls it too;
-  /// call it when a run is set up, because the first `forward` may come as late as
-  /// adversarial.start_step.
-  void check_image_size(int64_t height, int64_t width) const;
+  torch::Tensor forward(torch::Tensor images) override;
+  void synchronize(SumOverRanks sum) override { sum_ = std::move(sum); }
+  /// Throws UserError if images of this size are too small for one patch.
+  void check_image_size(int64_t height, int64_t width) const override;
 
  private:
   struct Layer {

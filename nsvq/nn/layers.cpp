@@ -32,13 +32,35 @@ bool added_at_once(const Residual& residual) {
   return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
 }
 
+/// Set while a part runs that its backward pass will run again with a graph: no bias is left to the
+/// next norm then, so that both give the same bits.
+thread_local bool runs_again = false;
+
+struct RunsAgain {
+  RunsAgain() { runs_again = true; }
+  ~RunsAgain() { runs_again = before; }
+  RunsAgain(const RunsAgain&) = delete;
+  RunsAgain& operator=(const RunsAgain&) = delete;
+
+  bool before = runs_again;
+};
+
+/// 32 groups, or fewer where 32 does not divide the channels (see make_norm).
+int64_t norm_groups(int64_t channels) {
+  int64_t groups = 32;
+  if (channels % groups == 0) return groups;
+  groups = std::clamp<int64_t>(channels / 4, 1, 32);
+  while (channels % groups != 0) --groups;
+  return groups;
+}
+
 }  // namespace
 
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape) {
   return std::make_shared<torch::nn::Conv2dImpl>(
       torch::nn::Conv2dOptions(shape.inputs, shape.outputs, shape.kernel)
           .stride(shape.stride)
-          .padding(shape.kernel / 2)
+          .padding(shape.padded ? shape.kernel / 2 : 0)
           .bias(shape.bias));
 }
 
@@ -55,7 +77,7 @@ torch::Tensor without_bias(const torch::nn::Conv2dImpl& conv, const torch::Tenso
 }
 
 bool leaves_bias_to_norm(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  return !at::GradMode::is_enabled() && channels_last(x) && defers_bias(conv, x);
+  return !at::GradMode::is_enabled() && !runs_again && channels_last(x) && defers_bias(conv, x);
 }
 
 torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn::Conv2dImpl& conv,
@@ -72,6 +94,35 @@ torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn:
 Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
   if (!leaves_bias_to_norm(conv, x)) return {conv.forward(x), {}};
   return {without_bias(conv, x), {}, conv.bias};
+}
+
+Residual with_branch(const torch::Tensor& x, torch::nn::Conv2dImpl* shortcut,
+                     torch::nn::Conv2dImpl& conv, const torch::Tensor& inner) {
+  if (!shortcut) {
+    const auto branch = convolved(conv, inner);
+    return {x, branch.x, branch.offset};
+  }
+  if (!defers_bias(conv, inner)) {
+    const auto h = conv.forward(inner);
+    return {shortcut->forward(x), h};
+  }
+  const auto h = without_bias(conv, inner), y = without_bias(*shortcut, x);
+  const auto bias = conv.bias + shortcut->bias;
+  if (leaves_bias_to_norm(conv, inner)) return {y, h, bias};
+  // One pass for both biases, and one sum of their gradient.
+  return {y, h + bias.view({1, -1, 1, 1}).to(h.scalar_type())};
+}
+
+torch::Tensor doubled(const torch::Tensor& x) {
+  const int64_t b = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3);
+  const bool wide = x.is_cuda() && c * x.element_size() % 8 == 0 &&
+                    x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  // PyTorch's kernel goes by single numbers, in fp32 under autocast; without a gradient to keep,
+  // copies of 8 bytes do.
+  if (!wide || at::GradMode::is_enabled()) return at::upsample_nearest2d(x, {2 * h, 2 * w});
+  const auto pixels = x.permute({0, 2, 3, 1}).view(at::kDouble).view({b, h, 1, w, 1, -1});
+  const auto four = pixels.expand({b, h, 2, w, 2, -1}).contiguous();
+  return four.view({b, 2 * h, 2 * w, -1}).view(x.scalar_type()).permute({0, 3, 1, 2});
 }
 
 Residual joined(const Residual& x, const torch::Tensor& skip) {
@@ -94,13 +145,8 @@ torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
 }
 
 std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels, double eps) {
-  int64_t groups = 32;
-  if (channels % groups != 0) {
-    groups = std::clamp<int64_t>(channels / 4, 1, 32);
-    while (channels % groups != 0) --groups;
-  }
   return std::make_shared<torch::nn::GroupNormImpl>(
-      torch::nn::GroupNormOptions(groups, channels).eps(eps));
+      torch::nn::GroupNormOptions(norm_groups(channels), channels).eps(eps));
 }
 
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
@@ -112,6 +158,27 @@ torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
   }
   const auto normalised = norm.forward(x);
   return silu ? at::silu(normalised) : normalised;
+}
+
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                        Activation activation) {
+  const auto& [x, h, offset, skip] = residual;
+  if (!h.defined() && !offset.defined() && !skip.defined()) return normalise(norm, x, activation);
+  if (!offset.defined() || !normalised_at_once(x) || !added_at_once(residual)) {
+    return add_and_normalise(norm, residual, activation).output;
+  }
+  const auto& options = norm.options;
+  return offset_norm_silu(x, {h, {}, offset, skip}, norm.weight, norm.bias, options.num_groups(),
+                          options.eps(), activation == Activation::silu, /*keep_sum=*/false)
+      .output;
+}
+
+torch::Tensor normalise_without_weights(const torch::Tensor& x) {
+  const int64_t channels = x.size(1), groups = norm_groups(channels);
+  if (!normalised_at_once(x)) return at::group_norm(x, groups, {}, {}, kNormEps);
+  const auto fp32 = x.options().dtype(at::kFloat);
+  return group_norm_silu(x, at::ones({channels}, fp32), at::zeros({channels}, fp32), groups,
+                         kNormEps, /*silu=*/false);
 }
 
 Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
@@ -168,6 +235,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
                                const c10::intrusive_ptr<KeptPart>& part) {
     context->save_for_backward({x});
     context->saved_data["part"] = c10::IValue::make_capsule(part);
+    const RunsAgain guard;
     return part->call(x);
   }
 

@@ -21,15 +21,18 @@ struct ConvShape {
   int64_t kernel = 3;
   int64_t stride = 1;
   bool bias = true;
+  bool padded = true;  ///< so that stride 1 keeps the size
 };
 
-/// A convolution with a square kernel, padded so that stride 1 keeps the size.
+/// A convolution with a square kernel.
 std::shared_ptr<torch::nn::Conv2dImpl> make_conv(const ConvShape& shape);
+
+inline constexpr double kNormEps = 1e-6;
 
 /// GroupNorm with 32 groups. If 32 does not divide the channels (narrow models), fewer groups of at
 /// least 4 channels each, as in the full model: groups of one channel would remove each image's
 /// mean from every channel, and with it the image's colours.
-std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels, double eps = 1e-6);
+std::shared_ptr<torch::nn::GroupNormImpl> make_norm(int64_t channels, double eps = kNormEps);
 
 /// Whether the operator after conv(x) should add the convolution's bias: true on a GPU with
 /// channels-last memory, where PyTorch adds it in a separate pass.
@@ -58,6 +61,14 @@ bool leaves_bias_to_norm(const torch::nn::Conv2dImpl& conv, const torch::Tensor&
 /// conv(x), whose bias is left to the next norm where that may be.
 Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
+/// The end of a residual block: shortcut(x), or x if that is null, with conv(inner) to be added.
+/// Biases are left to the next norm where that may be, else both are added in one pass.
+Residual with_branch(const torch::Tensor& x, torch::nn::Conv2dImpl* shortcut,
+                     torch::nn::Conv2dImpl& conv, const torch::Tensor& inner);
+
+/// [B, C, H, W] to [B, C, 2H, 2W]: each pixel becomes four.
+torch::Tensor doubled(const torch::Tensor& x);
+
 /// The channels of x, then those of skip; joined by the next norm if no gradient is wanted.
 Residual joined(const Residual& x, const torch::Tensor& skip);
 
@@ -70,6 +81,13 @@ torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn:
 /// (nsvq/ops/group_norm/group_norm_silu.h) if memory is channels-last, else PyTorch's operators.
 torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
+
+/// The norm of what is to be added, and the activation, where the sum itself is not needed.
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
+                        Activation activation);
+
+/// make_norm's GroupNorm of x, without weights.
+torch::Tensor normalise_without_weights(const torch::Tensor& x);
 
 struct Normalised {
   torch::Tensor sum, output;

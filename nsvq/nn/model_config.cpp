@@ -1,11 +1,43 @@
 #include "nsvq/nn/model_config.h"
 
 #include "nsvq/core/error.h"
+#include "nsvq/nn/network_form.h"
 
 namespace nsvq {
 
+namespace {
+
+Range one_or_three() {
+  auto range = Range::between(1, 3);
+  range.text = "1 or 3";
+  return range;
+}
+
+/// Throws UserError for settings of quant_conv and post_quant_conv in a family without them.
+void check_latent_convolutions(const ModelConfig& model) {
+  if (model.latent_kernel == 2) {
+    throw UserError("model.latent_kernel is 2; set it to 1 or 3");
+  }
+  if (network_form(model.family).latent_convolutions) return;
+  const auto refuse = [&](const char* key, int64_t value, int64_t without) {
+    if (value == without) return;
+    throw UserError(
+        "{} is {}, but the networks of model.family {} have no quant_conv; set it to {}, or "
+        "model.family to taming",
+        key, value, model.family, without);
+  };
+  refuse("model.z_channels", model.z_channels, 0);
+  refuse("model.latent_kernel", model.latent_kernel, 1);
+}
+
+}  // namespace
+
 std::vector<Option> model_options(ModelConfig& model) {
   return {
+      {"model.family", &model.family,
+       "what the networks are made of: nsvq as the paper, taming as taming-transformers' VQGAN and "
+       "LlamaGen, maskgit as MaskGIT's VQGAN, magvit2 as Open-MAGVIT2",
+       Range::one_of(network_families())},
       {"model.width", &model.width,
        "channels of the first level (normalised in 32 groups if a multiple of 32, else by fours)",
        Range::between(1, 4096)},
@@ -16,14 +48,23 @@ std::vector<Option> model_options(ModelConfig& model) {
       {"model.blocks", &model.blocks, "residual blocks per level", Range::between(1, 16)},
       {"model.latent_dim", &model.latent_dim, "channels of a latent, and so of a code",
        Range::between(1, 4096)},
+      {"model.z_channels", &model.z_channels,
+       "taming: channels that the encoder makes and the decoder takes, which quant_conv and "
+       "post_quant_conv map to and from a latent's; 0: as many",
+       Range::between(0, 4096)},
+      {"model.latent_kernel", &model.latent_kernel, "taming: kernel of these two convolutions",
+       one_or_three()},
       {"model.attention", &model.attention, "levels with attention, counted from 0",
        Range::list(0, 8, Range::between(0, 7))},
-      {"model.mid_attention", &model.mid_attention, "attention between the two middle blocks",
+      {"model.mid_attention", &model.mid_attention, "attention after the first middle block",
        Range::yes_no()},
       {"model.colors", &model.colors,
        "channels that the networks see and make; opponent: brightness and two enlarged differences "
        "of colours, which short runs learn sooner",
        Range::one_of({"rgb", "opponent"})},
+      {"model.range", &model.range,
+       "pixels as the networks see and make them: symmetric in [-1, 1], unit in [0, 1]",
+       Range::one_of({"symmetric", "unit"})},
   };
 }
 
@@ -37,6 +78,7 @@ std::vector<Option> discriminator_options(DiscriminatorConfig& discriminator) {
 
 void check_model(ModelConfig model) {
   require_in_range(model_options(model));
+  check_latent_convolutions(model);
   const auto levels = static_cast<int64_t>(model.multipliers.size());
   for (const int64_t level : model.attention) {
     if (level < levels) continue;

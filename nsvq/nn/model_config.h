@@ -10,16 +10,22 @@ namespace nsvq {
 
 /// Settings model.*: encoder and decoder.
 struct ModelConfig {
+  std::string family = "nsvq";
   int64_t width = 128;
   std::vector<int64_t> multipliers = {1, 2, 2, 4};
   int64_t blocks = 2;
   int64_t latent_dim = 128;
+  int64_t z_channels = 0;
+  int64_t latent_kernel = 1;
   std::vector<int64_t> attention;
   bool mid_attention = false;
   std::string colors = "rgb";
+  std::string range = "symmetric";
 
   /// Pixels per latent along each side.
   int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
+  /// Channels between conv_out and quant_conv of family taming; of others those of a latent.
+  int64_t inner_channels() const { return z_channels == 0 ? latent_dim : z_channels; }
 };
 
 std::vector<Option> model_options(ModelConfig& model);

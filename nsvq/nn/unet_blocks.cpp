@@ -60,18 +60,6 @@ Normalised settle_and_normalise(torch::nn::GroupNormImpl& norm, Residual& input,
   return normalised;
 }
 
-/// Each pixel becomes four. PyTorch's kernel goes by single numbers, in fp32 under autocast;
-/// without a gradient to keep, copies of 8 bytes do.
-torch::Tensor doubled(const torch::Tensor& x) {
-  const int64_t b = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3);
-  const bool wide = x.is_cuda() && c * x.element_size() % 8 == 0 &&
-                    x.is_contiguous(at::MemoryFormat::ChannelsLast);
-  if (!wide || at::GradMode::is_enabled()) return at::upsample_nearest2d(x, {2 * h, 2 * w});
-  const auto pixels = x.permute({0, 2, 3, 1}).view(at::kDouble).view({b, h, 1, w, 1, -1});
-  const auto four = pixels.expand({b, h, 2, w, 2, -1}).contiguous();
-  return four.view({b, 2 * h, 2 * w, -1}).view(x.scalar_type()).permute({0, 3, 1, 2});
-}
-
 /// A convolution of kernel size 1 on tokens [B, T, C].
 torch::Tensor on_tokens(const torch::nn::Conv1dImpl& conv, const torch::Tensor& tokens) {
   return at::linear(tokens, autocast_weight(conv.weight).squeeze(2), conv.bias);
@@ -115,18 +103,10 @@ Residual UnetResBlockImpl::forward(Residual& input, const torch::Tensor& conditi
   const auto shift = shift_->forward(condition);
   if (leaves_bias_to_norm(*conv1_, normalised)) {
     const auto inner = normalise_shifted(*norm2_, *conv1_, normalised, shift, Activation::silu);
-    if (!shortcut_) return {x, without_bias(*conv2_, inner), conv2_->bias};
-    return {without_bias(*shortcut_, x), without_bias(*conv2_, inner),
-            conv2_->bias + shortcut_->bias};
+    return with_branch(x, shortcut_.get(), *conv2_, inner);
   }
   const auto h = shifted(*conv1_, normalised, shift);
-  const auto inner = normalise(*norm2_, h, Activation::silu);
-  if (!shortcut_) return {x, conv2_->forward(inner)};
-  if (!defers_bias(*conv2_, inner)) return {shortcut_->forward(x), conv2_->forward(inner)};
-  // One pass for both biases, and one sum of their gradient.
-  const auto bias = (conv2_->bias + shortcut_->bias).view({1, -1, 1, 1});
-  const auto y = without_bias(*conv2_, inner);
-  return {without_bias(*shortcut_, x), y + bias.to(y.scalar_type())};
+  return with_branch(x, shortcut_.get(), *conv2_, normalise(*norm2_, h, Activation::silu));
 }
 
 UnetAttentionImpl::UnetAttentionImpl(int64_t channels, int64_t heads) : heads_(heads) {

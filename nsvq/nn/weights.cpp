@@ -70,6 +70,8 @@ const std::vector<WeightsKind>& weights_kinds() {
        "nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1", "", "b8a52dc0"},
       {"resnet50", "torchvision's ResNet-50, no classifier",
        "nsvq weights import resnet50-0676ba61.pth --as resnet50", "", "0676ba61"},
+      {"resnet50-fc", "torchvision's ResNet-50, the classifier",
+       "nsvq weights import resnet50-0676ba61.pth --as resnet50-fc", "", "0676ba61"},
       {"lpips-vgg", "LPIPS 0.1, heads on VGG16", "nsvq weights get lpips-vgg",
        "9153a2043dccf3b525d4f13db916e93ef040548ea923b6f2100de5ebac141a78", ""},
       {"lpips-alex", "LPIPS 0.1, heads on AlexNet", "nsvq weights get lpips-alex",

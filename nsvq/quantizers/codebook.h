@@ -10,7 +10,8 @@ namespace nsvq {
 
 /// A fresh codebook [codes, dim]: "gaussian" is N(0, 1/dim), the scale at which the paper's tau =
 /// 0.35 is neither flat nor one-hot; "uniform" is U(-1/codes, 1/codes), taming's; "normal" is
-/// N(0, scale^2); "data" and "kmeans" start gaussian and are overwritten by codes_from_data.
+/// N(0, scale^2); "data" and "kmeans" start gaussian and are overwritten by codes_from_data, and
+/// so does "model", for another model's codes.
 torch::Tensor initial_codebook(const std::string& init, int64_t codes, int64_t dim,
                                double scale = 1);
 /// The codebook of a recipe.

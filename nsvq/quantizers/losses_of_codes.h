@@ -4,6 +4,8 @@
 
 namespace nsvq {
 
+// z are latents, c their codes, |.|^2 is the mean over all elements, sg stops gradients.
+
 /// The codes [B, d, h, w], bit for bit, whose gradient is passed to the latents unchanged, as if
 /// quantization were not there.
 torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents);

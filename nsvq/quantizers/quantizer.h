@@ -43,7 +43,12 @@ struct Quantized {
   torch::Tensor latents;  ///< [B, d, h, w], codes with straight-through gradients
   torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
   torch::Tensor loss;     ///< scalar, the weighted sum of the terms asked for
-  TensorMap terms;        ///< detached scalars, logged by name; "commitment" is always there
+  /// Detached scalars, which metrics.jsonl, TensorBoard and the report show by name, as means over
+  /// slices, ranks and steps; "commitment" is always there. They are the same in all steps of a
+  /// phase and made without a wait for the device. One that is not finite makes the step skipped.
+  /// Names that the objective logs itself are taken: loss, vq, generator, discriminator, lr, those
+  /// of losses (l1) and the others of docs/runs.md, "Lines of metrics.jsonl".
+  TensorMap terms;
 };
 
 /// What a trained quantizer makes of latents.
@@ -97,10 +102,11 @@ class Quantizer : public torch::nn::Module {
   /// Asynchronous assign: on a GPU latents without a nearest code get index -1 and code 0's latent.
   virtual Assignment assign_without_waiting(const torch::Tensor& latents);
 
-  /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Not
-  /// called for skipped steps.
+  /// Updates running statistics, and codes that no gradient moves, after an optimizer step. Also
+  /// called in a step that is skipped, since only the device knows that: it changes the tensors
+  /// that `statistics` lists, in place and without a wait for the device, and nothing else.
   virtual void update_statistics(const StepOutputs& /*step*/) {}
-  /// The tensors that `update_statistics` changes.
+  /// The tensors that `update_statistics` changes. A skipped step puts their values back.
   virtual std::vector<torch::Tensor> statistics() { return {}; }
 
   /// All codes [K, d] as latents are compared with them, without gradients; undefined where they
@@ -110,6 +116,9 @@ class Quantizer : public torch::nn::Module {
   virtual torch::Tensor codebook() { return {}; }
   /// By which latents choose among the codebook's rows.
   virtual Distance distance() const { return Distance::l2; }
+  /// Latents [N, d] or [B, d, h, w] as meters and replacement policies compare them with codes:
+  /// with quantizer.normalise divided by their norms.
+  virtual torch::Tensor compared(const torch::Tensor& latents) const { return latents; }
   /// Called after rows were overwritten, [K] of booleans: statistics kept for them start anew.
   virtual void rows_replaced(const torch::Tensor& /*rows*/) {}
 
@@ -146,14 +155,18 @@ struct QuantizerKind {
   std::vector<std::string> defaults = {};
   std::string replacement = "none";  ///< the policy that replacement.policy: auto stands for
   bool rotates = true;               ///< takes quantizer.rotation; make_quantizer refuses it else
-  bool codebook = true;              ///< has a codebook() whose rows a policy may replace
+  /// Why it does not take quantizer.normalise, after its name; empty: it does.
+  std::string refuses_norms = "";
+  bool codebook = true;  ///< has a codebook() whose rows a policy may replace
   /// What model.latent_dim must be, one channel for each of the setting `channels`; null: anything.
   int64_t (*latent_dim)(const QuantizerConfig&) = nullptr;
   std::string channels = "";
   /// Where quantizer.codes has no say: what the number of codes is.
   std::string codes_are = "";
-  bool tokens = true;          ///< gives indices and a commitment loss
-  bool batch_entropy = false;  ///< has a term of all latents' entropy: takes dist.entropy
+  bool tokens = true;             ///< gives indices and a commitment loss
+  bool batch_entropy = false;     ///< has a term of all latents' entropy: takes dist.entropy
+  bool ns_loss = false;           ///< has the NS loss: takes quantizer.alpha and its other settings
+  bool weighs_commitment = true;  ///< a larger quantizer.beta draws latents closer to their codes
 
   // For the tests that go through all kinds.
   std::vector<std::string> small = {};  ///< settings of a small one, as "key=value"

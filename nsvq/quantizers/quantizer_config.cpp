@@ -14,8 +14,9 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
       {"quantizer.codes", &config.codes, "size K of the codebook", Range::between(1, kMostCodes)},
       {"quantizer.init", &config.init,
        "first values of the codebook: gaussian N(0, 1/d), uniform U(-1/K, 1/K), normal "
-       "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters",
-       Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans"})},
+       "N(0, init_scale^2), data: latents of the first batches, kmeans: their clusters, model: the "
+       "whole quantizer of train.init_from",
+       Range::one_of({"gaussian", "uniform", "normal", "data", "kmeans", "model"})},
       {"quantizer.init_scale", &config.init_scale,
        "normal: standard deviation of the codebook's numbers", Range::between(1e-15, 1e9)},
       {"quantizer.beta", &config.beta, "weight of the commitment loss", Range::at_least(0)},
@@ -42,6 +43,9 @@ std::vector<Option> quantizer_options(QuantizerConfig& config) {
        Range::at_least(0)},
       {"quantizer.rotation", &config.rotation,
        "gradients to the encoder by rotation and scaling, not straight through", Range::yes_no()},
+      {"quantizer.normalise", &config.normalise,
+       "latents and codes are divided by their norms before search, losses and decoding",
+       Range::yes_no()},
       {"quantizer.operators", &config.operators,
        "search and NS loss: streaming (exact indices, no N x K matrix), or plain tensor operations",
        Range::one_of({"streaming", "plain"})},

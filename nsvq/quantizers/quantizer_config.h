@@ -27,6 +27,7 @@ struct QuantizerConfig : MemberSettings {
   double decorrelation = 0;
   double participation = 0;
   bool rotation = false;
+  bool normalise = false;
   std::string operators = "streaming";
 };
 

@@ -44,6 +44,10 @@ std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t
         "quantizer.rotation=false",
         config.type);
   }
+  if (config.normalise && !kind.refuses_norms.empty()) {
+    throw UserError("quantizer.normalise: {} {}; set quantizer.normalise=false", config.type,
+                    kind.refuses_norms);
+  }
   auto quantizer = kind.make(config, latent_dim);
   quantizer->set_penalties({config.decorrelation, config.participation});
   return quantizer;

@@ -23,8 +23,8 @@ bool uses_streaming_search(int64_t dimension, const QuantizerConfig& config);
 enum class NonFinite {
   error,  ///< throw; synchronises the host with the GPU
   mark,   ///< index -1, which `throw_if_marked` finds once the indices are on the host
-  ignore  ///< some valid index (of a search, 0): in training, where the loss becomes NaN and shows
-          ///< it
+  ignore  ///< any valid index (a search gives 0). For training: the latent makes the loss NaN, by
+          ///< which the step is skipped
 };
 
 /// Index [N] of the nearest code in codebook [K, d] of each latent [N, d], without gradients. If a

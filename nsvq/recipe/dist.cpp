@@ -1,6 +1,7 @@
 #include "nsvq/recipe/dist.h"
 
 #include "nsvq/core/error.h"
+#include "nsvq/nn/discriminator_kinds.h"
 #include "nsvq/quantizers/quantizer.h"
 
 namespace nsvq {
@@ -38,6 +39,12 @@ void check_dist(const DistConfig& dist, const QuantizerConfig& quantizer,
     throw UserError(
         "dist.batch_norm is all, but there is no discriminator (adversarial.weight is 0); leave it "
         "out");
+  }
+  if (dist.batch_norm == "all" && !discriminator_kind(adversarial.network).batch_norm) {
+    throw UserError(
+        "dist.batch_norm is all, but the discriminator has no batch norms (adversarial.network is "
+        "{}); leave it out",
+        adversarial.network);
   }
   if (dist.batch_norm == "all" && adversarial.r1 > 0) {
     throw UserError(

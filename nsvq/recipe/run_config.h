@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct RunConfig {
 
 /// Rows of seed, device and threads, which stand in no section.
 std::vector<Option> run_options(RunConfig& run);
+
+/// Words by which other programs call settings, in lower case, each with the key that it has here.
+const std::map<std::string, std::string>& words_of_other_programs();
 
 /// Changes the paths that the fields of a table name.
 void change_paths(const OptionTable& table,

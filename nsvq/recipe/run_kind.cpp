@@ -7,17 +7,21 @@ namespace nsvq {
 
 const std::vector<RunKindInfo>& run_kinds() {
   static const std::vector<RunKindInfo> kinds = {
-      {RunKind::tokenizer,
-       "tokenizer",
-       "a tokenizer (nsvq train)",
-       {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift", "alarm"},
-       kModelConfigKey},
-      {RunKind::diffusion,
-       "diffusion",
-       "latent diffusion (nsvq diffusion)",
-       {"diffusion", "unet", "sample"},
-       kDiffusionConfigKey,
-       "loss"},
+      {.kind = RunKind::tokenizer,
+       .name = "tokenizer",
+       .trained = "a tokenizer (nsvq train)",
+       .command = "nsvq train",
+       .sections = {"model", "quantizer", "loss", "adversarial", "replacement", "schedule", "drift",
+                    "alarm"},
+       .settings_key = kModelConfigKey,
+       .reconstructs = true},
+      {.kind = RunKind::diffusion,
+       .name = "diffusion",
+       .trained = "latent diffusion (nsvq diffusion)",
+       .command = "nsvq diffusion train",
+       .sections = {"diffusion", "unet", "sample"},
+       .settings_key = kDiffusionConfigKey,
+       .loss = "loss"},
   };
   return kinds;
 }

@@ -19,9 +19,12 @@ struct RunKindInfo {
   RunKind kind;
   std::string name;                   ///< in experiments
   std::string trained;                ///< in messages: what is trained, and by which command
+  std::string command;                ///< that trains it
   std::vector<std::string> sections;  ///< sections of settings that no other kind has
   std::string settings_key;           ///< key of its models' metadata that holds the settings
   std::string loss = "";              ///< an evaluation's column beside the metrics, if any
+  /// Its sample pictures are pairs of images and reconstructions; false: new images.
+  bool reconstructs = false;
 };
 
 /// All kinds, in the order of the enum.

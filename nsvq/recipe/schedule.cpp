@@ -11,7 +11,7 @@ namespace nsvq {
 std::vector<Option> schedule_options(ScheduleConfig& schedule) {
   return {
       {"schedule.phases", &schedule.phases, "phases in order",
-       Range::list(1, 3, Range::one_of({"stage1", "warmup", "stage2"}))},
+       Range::list(1, 4, Range::one_of({"stage1", "warmup", "stage2", "decoder"}))},
       {"schedule.epoch_steps", &schedule.epoch_steps,
        "steps that count as an epoch in schedule.*; 0: a pass over the training images",
        Range::between(0, kMostEpochs)},
@@ -39,11 +39,12 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
       {"schedule.stage2_epochs", &schedule.stage2_epochs,
        "epochs of stage2; 0: what is left of the budget", Range::between(0, kMostEpochs)},
       {"schedule.ramp_epochs", &schedule.ramp_epochs,
-       "first epochs of stage2, over which the adversarial loss rises linearly to its weight",
+       "first epochs of stage2 and of decoder, over which the adversarial loss rises linearly to "
+       "its weight",
        Range::between(0, kMostEpochs)},
       {"schedule.refit", &schedule.refit,
-       "codes when the encoder freezes: as they are, or k-means clusters of latents of training "
-       "images",
+       "codes when the encoder freezes, or at the start where train.init_from brings it and no "
+       "phase trains it: as they are, or k-means clusters of latents of training images",
        Range::one_of({"none", "kmeans"})},
   };
 }
@@ -51,8 +52,8 @@ std::vector<Option> schedule_options(ScheduleConfig& schedule) {
 namespace {
 
 /// Throws UserError where codes are to be fitted to an encoder that does not freeze.
-void check_refit(const ScheduleConfig& schedule) {
-  if (schedule.refit == "none") return;
+void check_refit(const ScheduleConfig& schedule, bool from_model) {
+  if (schedule.refit == "none" || (from_model && !trains_encoder(schedule))) return;
   const auto& phases = schedule.phases;
   const auto stage1 = std::find(phases.begin(), phases.end(), "stage1");
   if (stage1 == phases.end() || stage1 + 1 == phases.end()) {
@@ -65,9 +66,36 @@ void check_refit(const ScheduleConfig& schedule) {
   }
 }
 
+/// Throws UserError where the phase that trains the decoder alone has nothing to decode, or is not
+/// the last one.
+void check_decoder_phase(const ScheduleConfig& schedule, bool from_model) {
+  const auto& phases = schedule.phases;
+  const auto decoder = std::find(phases.begin(), phases.end(), "decoder");
+  if (decoder == phases.end()) return;
+  if (decoder + 1 != phases.end()) {
+    throw UserError(
+        "schedule.phases: decoder lasts to the end of the run, so {} is not reached; "
+        "name decoder last",
+        *(decoder + 1));
+  }
+  if (phases.size() > 1 || from_model) return;
+  throw UserError(
+      "schedule.phases is [decoder], which trains no encoder and no codes; name the "
+      "model that has them in train.init_from");
+}
+
 }  // namespace
 
-void check_schedule(const ScheduleConfig& schedule) {
+bool trains_encoder(const ScheduleConfig& schedule) {
+  const auto& phases = schedule.phases;
+  return std::find(phases.begin(), phases.end(), "stage1") != phases.end();
+}
+
+bool begins_with_decoder(const ScheduleConfig& schedule) {
+  return schedule.phases.front() == "decoder";
+}
+
+void check_schedule(const ScheduleConfig& schedule, bool from_model) {
   const auto& phases = schedule.phases;
   for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
     if (std::find(phases.begin(), phase, *phase) == phase) continue;
@@ -87,7 +115,8 @@ void check_schedule(const ScheduleConfig& schedule) {
         "schedule.stage2_epochs or name stage2 last",
         *(stage2 + 1));
   }
-  check_refit(schedule);
+  check_decoder_phase(schedule, from_model);
+  check_refit(schedule, from_model);
 }
 
 bool waits_for_no_plateau(const ScheduleConfig& schedule, const QuantizerConfig& quantizer) {

@@ -28,8 +28,14 @@ struct ScheduleConfig {
 
 std::vector<Option> schedule_options(ScheduleConfig& schedule);
 
-/// Throws UserError for settings that contradict each other.
-void check_schedule(const ScheduleConfig& schedule);
+/// Throws UserError for settings that contradict each other. `from_model`: the run starts with a
+/// model that was trained elsewhere (train.init_from).
+void check_schedule(const ScheduleConfig& schedule, bool from_model = false);
+
+/// Whether one of the phases trains the encoder.
+bool trains_encoder(const ScheduleConfig& schedule);
+/// Whether the decoder alone trains from the start.
+bool begins_with_decoder(const ScheduleConfig& schedule);
 
 /// Whether a run would wait for a plateau of a commitment loss that its quantizer does not have.
 bool waits_for_no_plateau(const ScheduleConfig& schedule, const QuantizerConfig& quantizer);

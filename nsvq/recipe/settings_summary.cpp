@@ -1,6 +1,6 @@
 #include "nsvq/recipe/settings_summary.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -34,6 +34,14 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+std::string kinds_with_ns_loss() {
+  std::vector<std::string> names;
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.ns_loss) names.push_back(kind.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Why a setting of the NS loss has no effect; empty if it has one. quantizer.tau is not among
 /// them: the meter `neighbours` of any quantizer uses it.
 std::string unused_of_ns_loss(const std::string& key, const QuantizerConfig& quantizer) {
@@ -41,8 +49,8 @@ std::string unused_of_ns_loss(const std::string& key, const QuantizerConfig& qua
                        "quantizer.kernel"})) {
     return "";
   }
-  if (!is_one_of(quantizer.type, {"nsvq", "simvq_ns"})) {
-    return fmt::format("of nsvq, simvq_ns: {} makes no use of it", quantizer.type);
+  if (!quantizer_kind(quantizer.type).ns_loss) {
+    return fmt::format("of {}: {} makes no use of it", kinds_with_ns_loss(), quantizer.type);
   }
   const bool off = quantizer.alpha == 0 && key != "quantizer.alpha";
   return off ? "quantizer.alpha is 0: there is no NS loss" : "";

@@ -33,8 +33,25 @@ struct TokenizerConfig : RunConfig {
 /// The table of all settings, bound to the fields of `config`.
 OptionTable option_table(TokenizerConfig& config);
 
+/// The settings that the chosen quantizer would refuse, each with the value that it takes. What
+/// becomes of them is decided by where they were set (SettingsReader::finish, docs/quantizers.md).
+std::vector<Unusable> unusable_settings(const TokenizerConfig& config);
+
 /// Throws UserError when settings that are valid one by one contradict each other.
 void check_settings(const TokenizerConfig& config);
+
+/// Whether a run starts with the whole quantizer of the model that train.init_from names, beside
+/// its encoder and decoder.
+bool keeps_quantizer(const TokenizerConfig& config);
+/// Whether a setting is one of those that decide which tensors a tokenizer has and what their
+/// numbers mean.
+bool decides_tensors(const std::string& key);
+/// Throws UserError for a setting of `there`, a model called `file`, that the run's differs from
+/// where it has to be equal: what its networks and, if it is kept, its quantizer are.
+void require_fitting_start(TokenizerConfig here, TokenizerConfig there, const std::string& file);
+/// The settings of the model that train.init_from names, `there`, which hold for a run where nobody
+/// sets them, as "key=value": model.* and, where its quantizer is kept, quantizer.* and data.size.
+std::vector<std::string> settings_of_start(const TokenizerConfig& here, TokenizerConfig there);
 
 /// The settings that have an effect on the result and differ, each as "key (a here, b there)".
 std::vector<std::string> essential_differences(const TokenizerConfig& here,

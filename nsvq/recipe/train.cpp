@@ -35,8 +35,9 @@ std::vector<Option> train_options(TrainConfig& train) {
        "passes of train.batch_size images whose gradients make one step",
        Range::between(1, kMostAtOnce)},
       {"train.init_from", &train.init_from,
-       "a run or model whose encoder and decoder to start with; quantizer.init is "
-       "kmeans then, of its latents, unless the recipe has another",
+       "a run or model whose encoder and decoder to start with, and whose model.* hold unless the "
+       "recipe has others; quantizer.init is kmeans then, of its latents, unless the recipe has "
+       "another",
        Range::any_path(), kNotOnResult},
       {"train.on_nonfinite", &train.on_nonfinite,
        "what to do with a step whose loss or gradient is non-finite",

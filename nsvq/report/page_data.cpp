@@ -11,6 +11,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/formats/json.h"
+#include "nsvq/recipe/run_kind.h"
 #include "nsvq/report/chart.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/report/page.h"
@@ -47,6 +48,7 @@ std::optional<std::string> read_settings(const fs::path& path) {
 
 void add_settings(Json& data, const fs::path& path) {
   data["settings"] = Json::object();
+  data["generated"] = false;  // pictures are pairs of images and reconstructions
   const auto text = read_settings(path);
   if (!text) {
     data["notices"].push_back(
@@ -55,8 +57,9 @@ void add_settings(Json& data, const fs::path& path) {
   }
   data["config"] = *text;
   try {
-    for (const auto& setting : parse_yaml(*text, kSettingsFile))
-      data["settings"][setting.key] = text_of(setting.value);
+    const auto settings = parse_yaml(*text, kSettingsFile);
+    for (const auto& setting : settings) data["settings"][setting.key] = text_of(setting.value);
+    data["generated"] = !run_kind(kind_of_settings(settings)).reconstructs;
   } catch (const UserError& error) {
     data["notices"].push_back(std::string(error.what()) + ", so settings are not compared.");
   }
@@ -162,8 +165,6 @@ Json page_data(const PageRun& run, const PageLimits& limits) {
   data["verdict"] = {{"word", verdict.word}, {"text", verdict.text}};
   add_settings(data, run.path / kSettingsFile);
   add_pictures(data, run.path, limits);
-  // Pictures of latent diffusion are no pairs of images and reconstructions.
-  data["generated"] = !log.records.empty() && log.records.back().phase == "denoise";
   data["codes"] = run.codes ? codes_data(*run.codes) : Json(nullptr);
   data["no_codes"] = run.no_codes;
   return data;

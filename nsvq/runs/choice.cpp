@@ -60,13 +60,12 @@ std::string obstacle(const fs::path& folder, const RunMatch& match) {
   if (list_checkpoints(folder).empty()) return "";
   const auto differences = match.differences(folder);
   if (differences.empty()) return "";
-  const auto newest = list_checkpoints(folder).back().string();
-  const auto advice =
-      match.forks ? fmt::format(
-                        "`nsvq train {} --fork NEW ...` goes on with the settings here in a "
-                        "folder NEW, train.init_from={} starts a new run with its networks",
-                        shown_shell_word(folder.string()), shown_shell_word(newest))
-                  : "choose another folder with --run";
+  auto advice = fmt::format("`{} {} --fork NEW ...` goes on with the settings here in a folder NEW",
+                            run_kind(match.kind).command, shown_shell_word(folder.string()));
+  if (match.kind == RunKind::tokenizer) {
+    advice += fmt::format(", train.init_from={} starts a new run with its networks",
+                          shown_shell_word(list_checkpoints(folder).back().string()));
+  }
   return fmt::format("holds a run of another configuration: {}; {}", fmt::join(differences, ", "),
                      advice);
 }

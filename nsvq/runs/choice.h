@@ -51,8 +51,8 @@ struct RunChoice {
 
 /// What the choice of a run asks about the settings of the command.
 struct RunMatch {
-  TrainConfig train;   ///< its budget
-  bool forks = false;  ///< whether a run goes on with other settings by --fork
+  TrainConfig train;  ///< its budget
+  RunKind kind;
   /// Settings with an effect on the result in which a run's stored ones differ, as text. Throws
   /// UserError.
   std::function<std::vector<std::string>(const std::filesystem::path& run)> differences;
@@ -62,7 +62,7 @@ struct RunMatch {
 
 template <std::derived_from<RunConfig> Config>
 RunMatch match_of(const Config& config) {
-  return {config.train, Config::kind == RunKind::tokenizer,
+  return {config.train, Config::kind,
           [config](const std::filesystem::path& run) {
             return essential_differences(config, load_run_config<Config>(run));
           },

@@ -10,6 +10,7 @@
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/settings/settings_reader.h"
 #include "nsvq/settings/yaml.h"
+#include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
@@ -25,7 +26,47 @@ bool is_of_a_run(const fs::path& file) {
   return !error && path.filename() == kSettingsFile && holds_run(path.parent_path());
 }
 
+/// Settings of the model that train.init_from names, as "key=value". None where it cannot be read:
+/// training says what is wrong with it.
+std::vector<std::string> settings_of_named_model(const TokenizerConfig& config) {
+  if (config.train.init_from.empty()) return {};
+  try {
+    const auto file = open_model_file(home_path(config.train.init_from));
+    const auto& metadata = file.contents.metadata;
+    const auto text = metadata.find(kModelConfigKey);
+    if (text == metadata.end()) return {};
+    return settings_of_start(config, parse_config(text->second, file.path.string()));
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+/// The settings of a run of any kind: its config.yaml or, where that is missing, what its newest
+/// checkpoint's model carries.
+std::vector<YamlSetting> stored_settings(const fs::path& run) {
+  const auto file = run / kSettingsFile;
+  if (fs::exists(file)) {
+    const InputFile regular(file);  // no pipe
+    return parse_yaml(read_text(file), file.string());
+  }
+  const auto model = open_model_file(run);
+  for (const auto& kind : run_kinds()) {
+    const auto text = model.contents.metadata.find(kind.settings_key);
+    if (text == model.contents.metadata.end()) continue;
+    return parse_yaml(text->second, model.path.string());
+  }
+  throw UserError("{}: carries no configuration; was it written by nsvq?", model.path.string());
+}
+
 }  // namespace
+
+TokenizerConfig load_recipe(const std::string& path, const std::vector<std::string>& overrides) {
+  TokenizerConfig config;
+  auto table = option_table(config);
+  table.inherited = [&config] { return settings_of_named_model(config); };
+  table.load(path, overrides);
+  return config;
+}
 
 bool comes_from_a_run(const fs::path& recipe) {
   std::error_code ignored;
@@ -78,20 +119,13 @@ void read_run_settings(const OptionTable& table, const fs::path& run,
 }
 
 void read_stored_settings(const std::vector<Option>& rows, const fs::path& run) {
-  const auto file = run / kSettingsFile;
-  const InputFile regular(file);  // no pipe
-  for (const auto& setting : parse_yaml(read_text(file), file.string())) {
+  for (const auto& setting : stored_settings(run)) {
     for (const auto& row : rows) {
       if (row.key == setting.key) std::ignore = row.assign(setting.value);
     }
   }
 }
 
-RunKind kind_of_run(const fs::path& run) {
-  const auto file = run / kSettingsFile;
-  if (!fs::exists(file)) return RunKind::tokenizer;
-  const InputFile regular(file);  // no pipe
-  return kind_of_settings(parse_yaml(read_text(file), file.string()));
-}
+RunKind kind_of_run(const fs::path& run) { return kind_of_settings(stored_settings(run)); }
 
 }  // namespace nsvq

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nsvq/recipe/run_kind.h"
@@ -24,11 +25,12 @@ Config load_run_config(const std::filesystem::path& run,
   return config;
 }
 
-/// Sets the fields of some rows that a run's config.yaml names, whatever else is in it; a value out
+/// Sets the fields of some rows that a run's settings name, whatever else is in them; a value out
 /// of its range leaves a field as it is. Throws UserError for a file that cannot be read.
 void read_stored_settings(const std::vector<Option>& rows, const std::filesystem::path& run);
 
-/// What the run in a folder trains.
+/// What the run in a folder trains, by its settings. Throws UserError for a file that cannot be
+/// read.
 RunKind kind_of_run(const std::filesystem::path& run);
 
 /// Whether a recipe that has been read is a run's config.yaml or has one among its bases: anyone
@@ -41,6 +43,11 @@ bool comes_from_a_run(const std::filesystem::path& recipe);
 void allow_pipes(DataConfig& data, bool stored, const std::vector<std::string>& overrides,
                  bool allow_pipe = false);
 
+/// Reads a recipe as load_config does. Where nobody sets them, model.* and, with
+/// quantizer.init: model, quantizer.* and data.size are those of the model that train.init_from
+/// names, if it is there.
+TokenizerConfig load_recipe(const std::string& path, const std::vector<std::string>& overrides);
+
 /// The settings that a user names: a recipe, or a run's folder. Commands (pipe:) among the sources
 /// of a run, also if its config.yaml is named or is a base, may be run only with `allow_pipe`;
 /// those of a recipe and of overrides are the user's own.
@@ -48,8 +55,14 @@ template <typename Config = TokenizerConfig>
 Config load_recipe_or_run(const std::string& path, const std::vector<std::string>& overrides,
                           bool allow_pipe = false) {
   const bool run = std::filesystem::is_directory(path);
-  auto config =
-      run ? load_run_config<Config>(path, overrides) : load_config<Config>(path, overrides);
+  Config config;
+  if (run) {
+    config = load_run_config<Config>(path, overrides);
+  } else if constexpr (std::is_same_v<Config, TokenizerConfig>) {
+    config = load_recipe(path, overrides);
+  } else {
+    config = load_config<Config>(path, overrides);
+  }
   allow_pipes(config.data, run || comes_from_a_run(path), overrides, allow_pipe);
   return config;
 }

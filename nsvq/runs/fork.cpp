@@ -25,18 +25,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Settings, and sections of them, that decide which tensors there are and what their numbers mean.
-constexpr std::array<std::string_view, 11> kOfTensors = {
-    "model.", "quantizer.type", "quantizer.codes", "quantizer.fsq.levels", "quantizer.lfq.bits",
-    "quantizer.features.dim", "quantizer.bridge.", "quantizer.affine.variant", "adversarial.width",
-    "adversarial.layers",
-    // The schedule's counts are in its units.
-    "schedule.epoch_steps"};
+/// Settings that a run's state depends on beside those of its tokenizer.
+constexpr std::array<std::string_view, 4> kOfState = {
+    "adversarial.network", "adversarial.width", "adversarial.layers",
+    "schedule.epoch_steps"};  // the schedule's counts are in its units
 
-bool is_of_tensors(const std::string& key) {
-  return std::ranges::any_of(kOfTensors, [&](std::string_view one) {
-    return one.ends_with('.') ? key.starts_with(one) : key == one;
-  });
+bool is_of_state(const std::string& key) {
+  return decides_tensors(key) || std::ranges::find(kOfState, key) != kOfState.end();
 }
 
 /// The settings of a checkpoint's model.
@@ -86,27 +81,27 @@ void copy_samples(const fs::path& from, const fs::path& to, int64_t last_epoch) 
 
 /// Writes a checkpoint with other settings in its model.
 void save_with_settings(const fs::path& checkpoints, Checkpoint checkpoint,
-                        const TokenizerConfig& config) {
+                        const ForkContents& contents) {
   std::map<std::string, std::string> kept;
   for (const char* key : {"nsvq.step", "nsvq.epoch"}) {
     const auto found = checkpoint.model.metadata.find(key);
     if (found != checkpoint.model.metadata.end()) kept.insert(*found);
   }
-  checkpoint.model = model_contents(checkpoint.model.tensors, config, kept);
+  checkpoint.model = contents.with_settings(checkpoint.model, kept);
   save_checkpoint(checkpoints / checkpoint_name(checkpoint.state.step), checkpoint);
 }
 
 /// The checkpoint of the best evaluation, where it is another than that of `state`.
 void copy_best(const fs::path& from, const fs::path& to, const RunState& state,
-               const TokenizerConfig& config) {
+               const ForkContents& contents) {
   if (state.best.metric.empty()) return;
   const auto name = checkpoint_name(state.best.step);
   std::error_code ignored;
   if (state.best.step != state.step) {
     if (!fs::is_directory(from / name, ignored)) return;
     auto best = load_checkpoint(from / name);
-    convert_to_present_format(best.model, from / name / kModelFile);
-    save_with_settings(to, std::move(best), config);
+    contents.convert(best.model, from / name / kModelFile);
+    save_with_settings(to, std::move(best), contents);
   }
   write_text(to / kBestFile, name + "\n");
 }
@@ -133,27 +128,30 @@ void require_free_folder(const fs::path& run, const fs::path& folder) {
   }
 }
 
-std::vector<std::string> changed_settings(TokenizerConfig old, TokenizerConfig now) {
+std::vector<std::string> changed_settings(const OptionTable& old, const OptionTable& now) {
   std::vector<std::string> changes;
-  const auto before = option_table(old).rows, after = option_table(now).rows;
-  for (size_t i = 0; i < after.size(); ++i) {
-    const auto a = before[i].value(), b = after[i].value();
-    if (a != b) changes.push_back(fmt::format("{} {} -> {}", after[i].key, a, b));
+  for (size_t i = 0; i < now.rows.size(); ++i) {
+    const auto a = old.rows[i].value(), b = now.rows[i].value();
+    if (a != b) changes.push_back(fmt::format("{} {} -> {}", now.rows[i].key, a, b));
   }
   return changes;
+}
+
+std::string changed_key(const std::string& change) { return change.substr(0, change.find(' ')); }
+
+void refuse_changes(std::vector<std::string> changes,
+                    const std::function<bool(const std::string& key)>& keeps,
+                    const std::string& from) {
+  std::erase_if(changes, [&](const std::string& change) { return !keeps(changed_key(change)); });
+  if (changes.empty()) return;
+  throw UserError("{}: weights and state do not fit with {}; a fork keeps these settings", from,
+                  fmt::join(changes, ", "));
 }
 
 void require_forkable(const TokenizerConfig& config, const Checkpoint& checkpoint,
                       const std::string& from) {
   const auto old = settings_of(checkpoint, from);
-  auto refused = changed_settings(old, config);
-  std::erase_if(refused, [](const std::string& change) {
-    return !is_of_tensors(change.substr(0, change.find(' ')));
-  });
-  if (!refused.empty()) {
-    throw UserError("{}: weights and state do not fit with {}; a fork keeps these settings", from,
-                    fmt::join(refused, ", "));
-  }
+  refuse_changes(changed_settings(old, config), is_of_state, from);
   if (old.adversarial.weight == 0 && config.adversarial.weight > 0) {
     throw UserError(
         "{}: has no discriminator to go on with (adversarial.weight 0 -> {}); start a new run by "
@@ -163,21 +161,36 @@ void require_forkable(const TokenizerConfig& config, const Checkpoint& checkpoin
   require_phases(config.schedule, old.schedule, checkpoint.state, from);
 }
 
+bool change_evaluations(const std::vector<std::string>& changes) {
+  constexpr std::array<std::string_view, 5> of_images = {"data.val", "data.size", "data.max_pixels",
+                                                         "data.split.tune", "data.split.test"};
+  return std::ranges::any_of(changes, [&](const std::string& change) {
+    return std::ranges::find(of_images, changed_key(change)) != of_images.end();
+  });
+}
+
+ForkContents fork_contents(const TokenizerConfig& config) {
+  return {to_yaml(with_absolute_paths(config)), convert_to_present_format,
+          [config](const TensorFile& model, const auto& kept) {
+            return model_contents(model.tensors, config, kept);
+          }};
+}
+
 void make_fork(const fs::path& run, const fs::path& folder, const Checkpoint& checkpoint,
-               const TokenizerConfig& config) {
+               const ForkContents& contents) {
   refuse_links(run);
   const auto& [state, logs, model, training] = checkpoint;
   AtomicFolder made(folder);
   const auto checkpoints = made.path() / kCheckpointsFolder;
   make_run_folders(made.path());
-  write_text(made.path() / kSettingsFile, to_yaml(with_absolute_paths(config)));
+  write_text(made.path() / kSettingsFile, contents.settings);
   copy_beginning(run / kMetricsFile, made.path() / kMetricsFile, logs.metrics);
   if (!logs.events.empty()) {
     copy_beginning(run / logs.events, made.path() / logs.events, logs.events_length);
   }
   copy_samples(run / kSamplesFolder, made.path() / kSamplesFolder, state.epoch);
-  copy_best(run / kCheckpointsFolder, checkpoints, state, config);
-  save_with_settings(checkpoints, checkpoint, config);
+  copy_best(run / kCheckpointsFolder, checkpoints, state, contents);
+  save_with_settings(checkpoints, checkpoint, contents);
   made.commit_if_free();
 }
 

@@ -17,6 +17,8 @@ namespace nsvq {
 
 namespace {
 
+constexpr auto kTryLowerRate = "try a lower optimizer.lr in a new run";
+
 const Record* last_record(const RunLog& log, const std::string& kind) {
   const auto records = log.of_kind(kind);
   return records.empty() ? nullptr : records.back();
@@ -32,6 +34,16 @@ double figure_in(const Record* record, const std::string& key) {
 /// Whether a figure was written down as not finite.
 bool is_spoiled(const Record* record, const std::string& key) {
   return record && record->values.contains(key) && !std::isfinite(figure_in(record, key));
+}
+
+/// The values of evaluations on the images that the last ones are of: a fork may have other images
+/// than the run that it goes on from.
+std::vector<std::pair<double, double>> of_same_images(const RunLog& log, const std::string& key) {
+  auto values = log.values("eval", key);
+  const auto images = log.of_kind("validation");
+  if (images.size() < 2) return values;
+  std::erase_if(values, [&](const auto& point) { return point.first < images.back()->step; });
+  return values;
 }
 
 /// The mean over the lines of the last tenth of the steps.
@@ -105,8 +117,9 @@ Ending::Ending(const RunLog& run_log)
 
 void Ending::find_trend() {
   const bool by_loss = !std::isnan(loss);
-  trend = by_loss ? Trend{"the validation loss", TrendOf::squared_error, log.values("eval", "loss")}
-                  : Trend{"PSNR", TrendOf::decibels, log.values("eval", "psnr")};
+  trend = by_loss
+              ? Trend{"the validation loss", TrendOf::squared_error, of_same_images(log, "loss")}
+              : Trend{"PSNR", TrendOf::decibels, of_same_images(log, "psnr")};
   gain = gain_of_evaluations(trend, kLastPart);
   if (!std::isnan(gain)) return;
   trend = by_loss ? Trend{"the training loss", TrendOf::squared_error, log.values("step", "loss")}
@@ -200,11 +213,12 @@ std::vector<std::string> remarks(const Ending& end, const std::string& word) {
           end.discriminator < kDiscriminatorWins
               ? fmt::format("the discriminator wins: its loss is {:.2g}", end.discriminator)
               : "",
-          skipped > 0 ? fmt::format("steps skipped as not finite: {:.0f}", skipped) : ""};
+          skipped > 0 ? fmt::format("steps skipped as not finite: {:.0f}", skipped) : "",
+          diverged ? kTryLowerRate : ""};
 }
 
-/// Whether training ended with a step that was not finite. Resuming would have cut that line off.
-bool ended_by_a_step(const RunLog& log) {
+/// Whether numbers that were not finite ended training. Resuming would have cut that line off.
+bool ended_as_nonfinite(const RunLog& log) {
   return !log.records.empty() && log.records.back().kind == "alarm" &&
          log.records.back().sign == kNonfiniteSign;
 }
@@ -219,8 +233,11 @@ Verdict make_verdict(const std::string& word, const std::string& reason,
 }  // namespace
 
 Verdict verdict_of(const RunLog& log, bool finished, double least_used) {
-  if (ended_by_a_step(log)) {
-    return make_verdict("diverged", "a step that was not finite ended training", {});
+  if (ended_as_nonfinite(log)) {
+    return make_verdict("diverged",
+                        fmt::format("numbers that were not finite ended training at step {:.0f}",
+                                    log.records.back().step),
+                        {kTryLowerRate});
   }
   if (!finished) return {};
   const Ending end(log);

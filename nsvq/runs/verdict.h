@@ -26,11 +26,11 @@ inline constexpr double kDiscriminatorWins = 0.05;
 /// How a run went, by what it wrote down.
 struct Verdict {
   std::string word;  ///< fine, undertrained, collapsed or diverged; empty: there is no verdict
-  std::string text;  ///< the word, why, and what else holds, on one line
+  std::string text;  ///< the word, why, what else holds, and what to try, on one line
 };
 
 /// By a run's log alone, also of versions that wrote less. A run that has not `finished` has a
-/// verdict only if a step that was not finite ended it. `least_used` is alarm.utilisation.
+/// verdict only if numbers that were not finite ended it. `least_used` is alarm.utilisation.
 Verdict verdict_of(const RunLog& log, bool finished, double least_used = AlarmConfig{}.utilisation);
 
 /// By the log and the settings in a run's folder.
@@ -39,7 +39,7 @@ Verdict verdict_of_run(const std::filesystem::path& run, const RunLog& log, bool
 /// read.
 Verdict verdict_of_run(const std::filesystem::path& run, bool finished);
 
-/// The sign of the alarm that is recorded where a step that was not finite ends a run.
+/// The sign of the alarm that is recorded where numbers that are not finite end a run.
 inline constexpr auto kNonfiniteSign = "nonfinite";
 
 }  // namespace nsvq

@@ -24,11 +24,15 @@ struct Unusable {
 class OptionTable {
  public:
   std::vector<Option> rows;  ///< rows of a section stand together
+  /// Values for keys that nothing sets, of another file that the settings name, as "key=value".
+  /// Asked for once everything is read; a key of theirs has no dependent default. May be empty.
+  std::function<std::vector<std::string>()> inherited = {};
   /// Defaults that depend on other settings, as "key=value". Asked for once everything is read;
   /// they hold for keys that neither recipe nor command line sets. May be empty.
   std::function<std::vector<std::string>()> dependent_defaults;
-  /// The setting that chooses a member of a family, and the values at hand that do not go with it.
-  /// Those that recipes brought for another member give way (SettingsReader). May be empty.
+  /// The key of the setting that chooses a member of a family (quantizer.type), and a function that
+  /// lists the values at hand that the chosen member cannot use. Such a value gives way if a recipe
+  /// set it for another member (SettingsReader). Both may be empty.
   std::string chooser = "";
   std::function<std::vector<Unusable>()> unusable = {};
   /// Throws UserError when settings that are valid one by one contradict each other. May be empty.
@@ -55,6 +59,11 @@ class OptionTable {
   /// Settings that have an effect on the result and differ from those of `other`, a table of the
   /// same rows, each as "key (a here, b there)".
   std::vector<std::string> differences(const OptionTable& other) const;
+
+  /// The keys that a word which is none of them may stand for, at most three, the likeliest first:
+  /// a misspelt key, a word of other programs, a key of another section. None rather than one that
+  /// is not meant.
+  std::vector<std::string> keys_meant(const std::string& word) const;
 
   /// Every key with type, current value as its default, range and meaning, as text.
   std::string reference() const;

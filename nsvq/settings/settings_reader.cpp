@@ -13,7 +13,6 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
-#include "nsvq/settings/keys_meant.h"
 
 namespace nsvq {
 
@@ -79,7 +78,7 @@ std::string hint_for(const std::string& key, const OptionTable& table) {
   if (has_key) {
     return fmt::format("; is a space missing in {}?", quote(before + ": " + key.substr(colon + 1)));
   }
-  const auto keys = keys_meant(key, table);
+  const auto keys = table.keys_meant(key);
   if (!keys.empty()) return fmt::format("; did you mean '{}'?", fmt::join(keys, "' or '"));
   return table.help.empty() ? "" : "; " + table.help;
 }
@@ -274,12 +273,14 @@ void SettingsReader::drop_unusable() {
 }
 
 void SettingsReader::finish(const std::string& where) {
-  if (table_.dependent_defaults) {
+  const auto apply_unset = [this](const std::vector<std::string>& texts) {
     const auto set = set_;  // a default does not keep a later one from holding
-    for (const auto& text : table_.dependent_defaults()) {
+    for (const auto& text : texts) {
       if (!set.contains(text.substr(0, text.find('=')))) apply_default(text);
     }
-  }
+  };
+  if (table_.inherited) apply_unset(table_.inherited());
+  if (table_.dependent_defaults) apply_unset(table_.dependent_defaults());
   drop_unusable();
   try {
     if (table_.check) table_.check();

@@ -23,8 +23,8 @@ class SettingsReader {
   /// taken together: a shell makes two words of data.train=a-{0,1}.tar. Errors begin with `source`.
   void read_overrides(const std::vector<std::string>& texts,
                       const std::string& source = "command line");
-  /// Defaults that depend on other settings, values that give way, then the check across settings;
-  /// its errors begin with `where`.
+  /// Values of another file, defaults that depend on other settings, values that give way, then the
+  /// check across settings; its errors begin with `where`.
   ///
   /// A recipe's values were written for the member of a family that it chooses
   /// (OptionTable::chooser, quantizer.type). Where the command line or a recipe based on it chooses

@@ -74,6 +74,7 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
                                    .codes = session.codes(),
                                    .device = session.device(),
                                    .reference = choice.reference});
+  if (options.known) metrics.know_images(*options.known);
   Loader loader(images.source, images.options);
   std::map<std::string, double> values;
   try {
@@ -83,6 +84,7 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
     if (loader.broken() < images.source->size()) throw;
     throw UserError("{}: {}", images.name, error.what());
   }
+  if (options.known) *options.known = metrics.image_statistics();
   const auto broken = at::tensor({loader.broken()}, at::kLong);
   if (options.group) options.group->sum({broken});
   require_all(choice, values);

@@ -19,6 +19,8 @@ struct EvaluateOptions {
   Group* group = nullptr;            ///< ranks over which sums are taken; null: this process alone
   /// Sees every batch of this rank, with its images' positions in the source.
   std::function<void(const EvalBatch&, const std::vector<int64_t>& indices)> on_batch = nullptr;
+  /// What earlier measurements on the same images know of them; this one adds to it.
+  ImageStatistics* known = nullptr;
 };
 
 /// The values of `metrics` for a model over what the loader gives, and the number of `images`.

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include "nsvq/io/formats/json.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {
@@ -14,5 +16,10 @@ std::vector<std::filesystem::path> exported_files(const std::filesystem::path& f
 
 /// Writes a model for other programs, as these files.
 void export_model(const LoadedModel& model, const std::filesystem::path& file);
+
+/// What FILE.json holds.
+Json exported_settings(const LoadedModel& model);
+/// The text of load_FILE.py.
+std::string exported_loader();
 
 }  // namespace nsvq

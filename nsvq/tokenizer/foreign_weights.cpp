@@ -1,11 +1,11 @@
 #include "nsvq/tokenizer/foreign_weights.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/io/formats/pytorch_file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/formats/safetensors_header.h"
@@ -15,58 +15,13 @@ namespace nsvq {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kWrappers = {
-    "module.", "model.", "_orig_mod.", "state_dict.", "vqgan.", "first_stage_model."};
-
-bool is_layout(const ForeignLayout& layout, const NamedShapes& plain) {
-  const auto is_there = [&](const std::string& begins, int64_t inputs) {
-    auto found = plain.lower_bound(begins);
-    for (; found != plain.end() && found->first.starts_with(begins); ++found) {
-      const auto& shape = found->second;
-      if (inputs == 0 || (shape.size() > 1 && shape[1] == inputs)) return true;
-    }
-    return false;
-  };
-  return std::all_of(layout.has.begin(), layout.has.end(),
-                     [&](const auto& key) { return is_there(key.begins, key.inputs); }) &&
-         std::none_of(layout.lacks.begin(), layout.lacks.end(),
-                      [&](const auto& begins) { return is_there(begins, 0); });
-}
-
-}  // namespace
-
-const std::vector<ForeignLayout>& foreign_layouts() {
-  // Haar wavelets of patches of 4x4 pixels make 48 channels of 3.
-  constexpr int64_t kCosmosInputs = 48;
-  static const std::vector<ForeignLayout> layouts = {
-      {"TiTok", {{"latent_tokens"}, {"encoder.latent_token_positional_embedding"}}, {}},
-      {"VAR's multi-scale VQVAE", {{"quantize.quant_resi."}, {"encoder.down."}}, {}},
-      {"LlamaGen's VQ", {{"encoder.conv_blocks."}, {"quantize."}}, {}},
-      {"Emu3's vision tokenizer", {{"encoder.time_conv."}, {"quantize."}}, {}},
-      {"Cosmos' tokenizer", {{"encoder.patcher"}}, {}},
-      {"Cosmos' tokenizer", {{"decoder.unpatcher"}}, {}},
-      {"Cosmos' tokenizer", {{"encoder.conv_in.weight", kCosmosInputs}}, {}},
-      {"Open-MAGVIT2", {{"encoder.mid_block."}, {"decoder.adaptive."}}, {}},
-      {"SimVQ", {{"encoder.mid_block."}, {"decoder.mid_block."}, {"encoder.down."}}, {}, true},
-      {"MoVQ", {{"decoder.norm_out.conv_y."}, {"quantize."}}, {}},
-      {"MoVQ (diffusers' VQModel)", {{"decoder.conv_norm_out.conv_y."}, {"quantize."}}, {}},
-      {"diffusers' VQModel", {{"encoder.down_blocks."}, {"quantize."}}, {}},
-      {"diffusers' AutoencoderKL",
-       {{"encoder.down_blocks."}, {"decoder.up_blocks."}},
-       {"quantize."}},
-      {"MaskGIT's VQGAN", {{"encoder.mid.0."}, {"decoder.up.1.upsample_conv."}}, {}},
-      // The next ones have taming's names: its convolutions have biases, nsvq's have none.
-      {"IBQ", {{"encoder.down.0.block.3.conv1.bias"}, {"quantize."}}, {}},
-      {"taming-transformers' VQGAN with Gumbel codes",
-       {{"encoder.down.0.block.0.conv1.bias"}, {"quantize.embed.weight"}},
-       {}},
-      {"taming-transformers' VQGAN", {{"encoder.down.0.block.0.conv1.bias"}, {"quantize."}}, {}},
-      {"Stable Diffusion's AutoencoderKL",
-       {{"encoder.down.0.block.0.conv1.bias"}, {"quant_conv."}},
-       {"quantize."}},
-  };
-  return layouts;
-}
+constexpr std::array<std::string_view, 4> kWrappers = {"module.", "model.", "_orig_mod.",
+                                                       "state_dict."};
+/// What larger models call their tokenizer: latent diffusion, DALL-E and its like.
+constexpr std::array<std::string_view, 2> kTokenizers = {"first_stage_model.", "vqgan."};
+constexpr std::array<const char*, 4> kUsualNames = {
+    "diffusion_pytorch_model.safetensors", "model.safetensors", "diffusion_pytorch_model.bin",
+    "pytorch_model.bin"};
 
 std::string without_wrappers(std::string name) {
   for (size_t i = 0; i < kWrappers.size();) {
@@ -77,19 +32,54 @@ std::string without_wrappers(std::string name) {
   return name;
 }
 
-const ForeignLayout* recognise_layout(const NamedShapes& shapes) {
-  NamedShapes plain;
-  for (const auto& [name, shape] : shapes) plain.emplace(without_wrappers(name), shape);
-  for (const auto& layout : foreign_layouts()) {
-    if (is_layout(layout, plain)) return &layout;
-  }
-  return nullptr;
+bool any_begins(const NamedShapes& shapes, std::string_view begins) {
+  const auto found = shapes.lower_bound(std::string(begins));
+  return found != shapes.end() && found->first.starts_with(begins);
 }
 
-std::string describe_layout(const ForeignLayout& layout) {
-  return fmt::format(
-      "{} is recognised; its backbone is {}", layout.name,
-      layout.importable ? "nsvq's, so that `nsvq import` takes it" : "not supported yet");
+/// What is before the names of the tokenizer's tensors; empty where they stand alone.
+std::string prefix_in(const NamedShapes& unwrapped) {
+  for (const auto tokenizer : kTokenizers) {
+    if (any_begins(unwrapped, tokenizer)) return std::string(tokenizer);
+  }
+  if (any_begins(unwrapped, "encoder.") || any_begins(unwrapped, "decoder.")) return "";
+  constexpr std::string_view first = "encoder.conv_in.weight";
+  for (const auto& [name, shape] : unwrapped) {
+    if (!name.ends_with(first)) continue;
+    const auto prefix = name.substr(0, name.size() - first.size());
+    if (prefix.ends_with('.') && any_begins(unwrapped, prefix + "quant")) return prefix;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::filesystem::path weights_file(const std::filesystem::path& named) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(named, ignored)) return named;
+  for (const auto* name : kUsualNames) {
+    if (std::filesystem::is_regular_file(named / name, ignored)) return named / name;
+  }
+  throw UserError("{}: a folder without {} or {}; name a file of weights", named.string(),
+                  kUsualNames[0], kUsualNames[1]);
+}
+
+TokenizerNames tokenizer_names(const NamedShapes& shapes) {
+  NamedShapes unwrapped;
+  for (const auto& [name, shape] : shapes) unwrapped.emplace(without_wrappers(name), shape);
+  const auto prefix = prefix_in(unwrapped);
+  TokenizerNames names;
+  for (const auto& [original, shape] : shapes) {
+    auto name = without_wrappers(original);
+    if (!name.starts_with(prefix)) {
+      ++names.outside[name.substr(0, name.find('.'))];
+      continue;
+    }
+    name = without_wrappers(name.substr(prefix.size()));
+    if (!names.originals.emplace(name, original).second) names.twice = name;
+    names.shapes.emplace(name, shape);
+  }
+  return names;
 }
 
 ForeignWeights read_foreign_shapes(const std::filesystem::path& path) {
@@ -102,12 +92,14 @@ ForeignWeights read_foreign_shapes(const std::filesystem::path& path) {
   }
   auto contents = read_pytorch_names(path);
   weights.part = std::move(contents.part);
+  weights.average = std::move(contents.average_part);
   for (auto& [name, tensor] : contents.tensors) weights.shapes[name] = std::move(tensor.shape);
   return weights;
 }
 
-TensorMap read_foreign_tensors(const std::filesystem::path& path) {
-  return is_zip_file(path) ? read_pytorch(path) : read_safetensors(path).tensors;
+TensorMap read_foreign_tensors(const std::filesystem::path& path, bool averaged) {
+  if (is_zip_file(path)) return read_pytorch(path, averaged);
+  return averaged ? TensorMap() : read_safetensors(path).tensors;
 }
 
 }  // namespace nsvq

@@ -1,31 +1,32 @@
 #pragma once
 
-#include <torch/types.h>
-
-#include <map>
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "nsvq/core/tensor_map.h"
+#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {
 
-/// Weights of another program, renamed to nsvq's names.
-struct ImportedWeights {
-  TensorMap tensors;
-  /// Number of known tensors that a tokenizer does not need, by the first part of their name
-  /// ("loss").
-  std::map<std::string, int64_t> left_out;
+/// What is to be made of another program's file of weights.
+struct ImportRequest {
+  std::filesystem::path file;
+  std::string recipe;                  ///< describes the model; empty: names and shapes tell
+  std::vector<std::string> overrides;  ///< key=value
+  bool last = false;                   ///< the last weights, although there is their moving average
 };
 
-/// Renames the weights of SimVQ and the first Open-MAGVIT2 to nsvq's names; names that no rule
-/// matches are kept. Applies SimVQ's projection to its codes. With `averaged`, takes the
-/// values of the moving average (model_ema.*). Throws UserError if two tensors get one name; `from`
-/// names the weights' origin in the message.
-ImportedWeights import_weights(const TensorMap& tensors, bool averaged, const std::string& from);
+/// A model of such weights, on the CPU.
+struct ImportedModel {
+  TokenizerConfig config;
+  Tokenizer tokenizer{nullptr};
+  std::vector<std::string> notes;  ///< what was taken, changed and dropped, a line each
+};
 
-/// Throws UserError, listing the first names and the number of others, if tensors are unexpected or
-/// missing.
-void check_all_placed(const TensorMap& wanted, const TensorMap& given, const std::string& from);
+/// Recognises the layout of the weights, infers the recipe where none is given, and takes their
+/// moving average where there is one. Throws UserError for a layout that is refused or unknown, and
+/// naming the tensors that are unexpected, missing or of another shape.
+ImportedModel import_model(const ImportRequest& request);
 
 }  // namespace nsvq

@@ -104,6 +104,12 @@ bool has_runs_in_it(const fs::path& folder) {
   return false;
 }
 
+uint64_t bytes_in(const TensorMap& tensors) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
 }  // namespace
 
 ModelFile open_model_file(const fs::path& named) {
@@ -132,15 +138,17 @@ ModelFile open_model_file(const fs::path& named) {
   return read_named(named / kModelFile);
 }
 
-TensorBudget budget_of(const ModelFile& file) {
-  uint64_t stored = 0;
-  for (const auto& [name, tensor] : file.contents.tensors) stored += tensor.nbytes();
+uint64_t memory_for(const TensorMap& tensors) {
   constexpr uint64_t initialising = uint64_t{256} << 20;  // takes memory besides
-  return {8 * stored + initialising,
+  return 8 * bytes_in(tensors) + initialising;
+}
+
+TensorBudget budget_of(const ModelFile& file) {
+  return {memory_for(file.contents.tensors),
           fmt::format(
               "{}: its configuration describes a model far larger than its {} bytes of tensors; "
               "is it damaged?",
-              file.path.string(), stored)};
+              file.path.string(), bytes_in(file.contents.tensors))};
 }
 
 LoadedModel load_model(const fs::path& run_or_checkpoint) {

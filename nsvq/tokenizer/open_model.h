@@ -28,6 +28,8 @@ ModelFile open_model_file(const std::filesystem::path& run_or_checkpoint);
 /// Limits memory while networks are built by the configuration of a file, whose numbers may ask for
 /// any size, by the tensors that are there.
 TensorBudget budget_of(const ModelFile& file);
+/// Bytes that networks of these tensors may take.
+uint64_t memory_for(const TensorMap& tensors);
 
 /// A model with the configuration it was trained with, on the CPU, in evaluation mode.
 struct LoadedModel {

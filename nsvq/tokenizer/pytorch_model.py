@@ -23,28 +23,58 @@ from torch.nn import functional as F
 # Quantizers that choose the nearest code of a codebook; for others the networks load alone.
 NEAREST = ("vq", "nsvq", "ema", "jukebox", "soundstream", "sqvae", "cvq")
 
+# What the networks of each model.family are made of, as in nsvq/nn/network_form.h.
+FORM = {
+    "biases": False,               # in residual blocks and encoder.conv_in
+    "shortcut_of_result": False,   # a block's shortcut takes its result, not its input
+    "halving": "padded_around",    # or padded_after, means: of an encoder's level
+    "doubling": "depth_to_space",  # or nearest: of a decoder's level
+    "more_decoder_blocks": 0,      # in each level than model.blocks
+    "middle_as_levels": False,     # model.blocks middle blocks, not two
+    "encoder_out_kernel": 1,       # of encoder.conv_out
+    "latent_convolutions": False,  # encoder.quant_conv and decoder.post_quant_conv
+    "adaptive_norms": False,       # one before each level of the decoder
+}
+FAMILIES = {
+    "nsvq": {},
+    "taming": {"biases": True, "halving": "padded_after", "doubling": "nearest", "more_decoder_blocks": 1,
+               "encoder_out_kernel": 3, "latent_convolutions": True},
+    "maskgit": {"shortcut_of_result": True, "halving": "means", "doubling": "nearest", "middle_as_levels": True},
+    "magvit2": {"middle_as_levels": True, "adaptive_norms": True},
+}
+
+
+def form_of(config):
+    return {**FORM, **FAMILIES[config.get("family", "nsvq")]}
+
+
+def norm_groups(channels):
+    if channels % 32 == 0:
+        return 32
+    return max(g for g in range(1, 33) if channels % g == 0 and (g == 1 or channels // g >= 4))
+
 
 def group_norm(channels):
-    groups = 32
-    if channels % 32 != 0:
-        groups = max(g for g in range(1, 33) if channels % g == 0 and (g == 1 or channels // g >= 4))
-    return nn.GroupNorm(groups, channels, eps=1e-6)
+    return nn.GroupNorm(norm_groups(channels), channels, eps=1e-6)
 
 
 class ResBlock(nn.Module):
-    def __init__(self, inputs, outputs):
+    def __init__(self, inputs, outputs, form):
         super().__init__()
+        biases, self.of_result = form["biases"], form["shortcut_of_result"]
         self.norm1 = group_norm(inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1, bias=biases)
         self.norm2 = group_norm(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=biases)
         if inputs != outputs:
-            self.nin_shortcut = nn.Conv2d(inputs, outputs, 1, bias=False)
+            self.nin_shortcut = nn.Conv2d(outputs if self.of_result else inputs, outputs, 1, bias=biases)
 
     def forward(self, x):
         h = self.conv1(F.silu(self.norm1(x)))
         h = self.conv2(F.silu(self.norm2(h)))
-        return (self.nin_shortcut(x) if hasattr(self, "nin_shortcut") else x) + h
+        if hasattr(self, "nin_shortcut"):
+            x = self.nin_shortcut(h if self.of_result else x)
+        return x + h
 
 
 class Attention(nn.Module):
@@ -73,10 +103,10 @@ def depth_to_space(x):
 
 
 class Level(nn.Module):
-    def __init__(self, inputs, outputs, blocks, attention):
+    def __init__(self, inputs, outputs, blocks, attention, form):
         super().__init__()
         self.block = nn.ModuleList(
-            ResBlock(outputs if i else inputs, outputs) for i in range(blocks))
+            ResBlock(outputs if i else inputs, outputs, form) for i in range(blocks))
         self.attn = nn.ModuleList(Attention(outputs) for _ in range(blocks if attention else 0))
 
     def forward(self, x):
@@ -87,64 +117,109 @@ class Level(nn.Module):
         return x
 
 
-class Mid(nn.Module):
-    def __init__(self, channels, attention):
-        super().__init__()
-        self.block_1 = ResBlock(channels, channels)
-        self.attn_1 = Attention(channels) if attention else nn.Identity()
-        self.block_2 = ResBlock(channels, channels)
+class Mid(nn.Sequential):
+    """block_1, attn_1 if there is attention, block_2 and so on."""
 
-    def forward(self, x):
-        return self.block_2(self.attn_1(self.block_1(x)))
+    def __init__(self, channels, config, form):
+        super().__init__()
+        for i in range(config["blocks"] if form["middle_as_levels"] else 2):
+            self.add_module(f"block_{i + 1}", ResBlock(channels, channels, form))
+            if i == 0 and config["mid_attention"]:
+                self.attn_1 = Attention(channels)
+
+
+def halve(halving, level, x):
+    if halving == "means":
+        return F.avg_pool2d(x, 2)
+    return level.downsample(F.pad(x, (0, 1, 0, 1)) if halving == "padded_after" else x)
+
+
+def double(doubling, level, x):
+    if doubling == "nearest":
+        return level.upsample(F.interpolate(x, scale_factor=2, mode="nearest"))
+    return depth_to_space(level.upsample(x))
+
+
+class AdaptiveNorm(nn.Module):
+    """GroupNorm; scale and shift are linear maps of each channel's deviation and mean over an image's latents."""
+
+    def __init__(self, latent_dim, channels):
+        super().__init__()
+        self.gamma = nn.Linear(latent_dim, channels)
+        self.beta = nn.Linear(latent_dim, channels)
+
+    def forward(self, x, latents):
+        latents = latents.flatten(2)
+        deviation = (latents.var(2, correction=min(1, latents.shape[2] - 1)) + 1e-6).sqrt()
+        scale, shift = self.gamma(deviation), self.beta(latents.mean(2))
+        return F.group_norm(x, norm_groups(x.shape[1]), eps=1e-6) * scale[:, :, None, None] + shift[:, :, None, None]
 
 
 class Encoder(nn.Module):
     def __init__(self, config):
         super().__init__()
+        form = form_of(config)
         widths = [config["width"] * m for m in config["multipliers"]]
-        self.conv_in = nn.Conv2d(3, config["width"], 3, padding=1, bias=False)
+        inner, kernel = config.get("z_channels") or config["latent_dim"], form["encoder_out_kernel"]
+        self.halving = form["halving"]
+        self.conv_in = nn.Conv2d(3, config["width"], 3, padding=1, bias=form["biases"])
         self.down = nn.ModuleList()
         for i, width in enumerate(widths):
             inputs = widths[i - 1] if i else config["width"]
-            level = Level(inputs, width, config["blocks"], i in config["attention"])
-            if i + 1 < len(widths):
-                level.downsample = nn.Conv2d(width, width, 3, stride=2, padding=1)
+            level = Level(inputs, width, config["blocks"], i in config["attention"], form)
+            if i + 1 < len(widths) and self.halving != "means":
+                level.downsample = nn.Conv2d(width, width, 3, stride=2, padding=int(self.halving == "padded_around"))
             self.down.append(level)
-        self.mid = Mid(widths[-1], config["mid_attention"])
+        self.mid = Mid(widths[-1], config, form)
         self.norm_out = group_norm(widths[-1])
-        self.conv_out = nn.Conv2d(widths[-1], config["latent_dim"], 1)
+        self.conv_out = nn.Conv2d(widths[-1], inner, kernel, padding=kernel // 2)
+        if form["latent_convolutions"]:
+            kernel = config.get("latent_kernel", 1)
+            self.quant_conv = nn.Conv2d(inner, config["latent_dim"], kernel, padding=kernel // 2)
 
     def forward(self, x):
         x = self.conv_in(x)
-        for level in self.down:
+        for i, level in enumerate(self.down):
             x = level(x)
-            if hasattr(level, "downsample"):
-                x = level.downsample(x)
-        return self.conv_out(F.silu(self.norm_out(self.mid(x))))
+            if i + 1 < len(self.down):
+                x = halve(self.halving, level, x)
+        x = self.conv_out(F.silu(self.norm_out(self.mid(x))))
+        return self.quant_conv(x) if hasattr(self, "quant_conv") else x
 
 
 class Decoder(nn.Module):
     def __init__(self, config):
         super().__init__()
+        form = form_of(config)
         widths = [config["width"] * m for m in config["multipliers"]]
-        self.conv_in = nn.Conv2d(config["latent_dim"], widths[-1], 3, padding=1)
-        self.mid = Mid(widths[-1], config["mid_attention"])
+        latent, kernel = config["latent_dim"], config.get("latent_kernel", 1)
+        inner = config.get("z_channels") or latent
+        self.doubling = form["doubling"]
+        if form["latent_convolutions"]:
+            self.post_quant_conv = nn.Conv2d(latent, inner, kernel, padding=kernel // 2)
+        self.conv_in = nn.Conv2d(inner, widths[-1], 3, padding=1)
+        self.mid = Mid(widths[-1], config, form)
         self.up = nn.ModuleList()  # up[0] is full resolution, so it is applied last
         for i, width in enumerate(widths):
             inputs = widths[min(i + 1, len(widths) - 1)]
-            level = Level(inputs, width, config["blocks"], i in config["attention"])
+            level = Level(inputs, width, config["blocks"] + form["more_decoder_blocks"], i in config["attention"], form)
             if i > 0:
-                level.upsample = nn.Conv2d(width, 4 * width, 3, padding=1)
+                level.upsample = nn.Conv2d(width, width if self.doubling == "nearest" else 4 * width, 3, padding=1)
             self.up.append(level)
+        if form["adaptive_norms"]:
+            self.adaptive = nn.ModuleList(AdaptiveNorm(latent, level.block[0].norm1.num_channels) for level in self.up)
         self.norm_out = group_norm(widths[0])
         self.conv_out = nn.Conv2d(widths[0], 3, 3, padding=1)
 
-    def forward(self, x):
+    def forward(self, latents):
+        x = self.post_quant_conv(latents) if hasattr(self, "post_quant_conv") else latents
         x = self.mid(self.conv_in(x))
-        for level in reversed(self.up):
-            x = level(x)
-            if hasattr(level, "upsample"):
-                x = depth_to_space(level.upsample(x))
+        for i in reversed(range(len(self.up))):
+            if hasattr(self, "adaptive"):
+                x = self.adaptive[i](x, latents)
+            x = self.up[i](x)
+            if i > 0:
+                x = double(self.doubling, self.up[i], x)
         return self.conv_out(F.silu(self.norm_out(x)))
 
 
@@ -163,17 +238,21 @@ class Tokenizer(Autoencoder):
     def __init__(self, config, weights):
         super().__init__(config["model"])
         self.config = config
-        self.register_buffer("codebook", weights.get("quantizer.codebook"), persistent=False)  # [K, d]
+        codes = weights.get("quantizer.codebook")
+        self.normalised = bool(config["quantizer"].get("normalise"))
+        self.register_buffer("codebook", F.normalize(codes) if self.normalised else codes, persistent=False)  # [K, d]
         self.load_state_dict({name: value for name, value in weights.items() if not name.startswith("quantizer.")})
 
     def latents(self, images):
         """Images [B, 3, H, W] in [-1, 1] to latents [B, d, h, w]."""
-        return self.encoder(to_opponent(images) if self.config["model"]["colors"] == "opponent" else images)
+        seen = (images + 1) / 2 if self.config["model"].get("range") == "unit" else images
+        return self.encoder(to_opponent(seen) if self.config["model"]["colors"] == "opponent" else seen)
 
     def images(self, latents):
         """Latents [B, d, h, w], quantized ones or not, to images [B, 3, H, W] in [-1, 1]."""
         images = self.decoder(latents)
-        return from_opponent(images) if self.config["model"]["colors"] == "opponent" else images
+        images = from_opponent(images) if self.config["model"]["colors"] == "opponent" else images
+        return images * 2 - 1 if self.config["model"].get("range") == "unit" else images
 
     @torch.no_grad()
     def encode(self, images):
@@ -181,7 +260,8 @@ class Tokenizer(Autoencoder):
         self.check_nearest()
         latents = self.latents(images).permute(0, 2, 3, 1)  # [B, h, w, d]
         rows, codes = latents.flatten(0, 2), self.codebook
-        if self.config["quantizer"]["type"] == "cvq" and self.config["quantizer"]["cvq"]["distance"] == "cosine":
+        quantizer = self.config["quantizer"]
+        if self.normalised or quantizer["type"] == "cvq" and quantizer["cvq"]["distance"] == "cosine":
             rows, codes = F.normalize(rows), F.normalize(codes)
         return torch.cdist(rows, codes).argmin(1).view(latents.shape[:3])
 
@@ -222,12 +302,14 @@ def from_opponent(x):
 
 
 def load(path=None):
-    """The tokenizer in FILE.safetensors and the FILE.json beside it; by default those of this load_FILE.py."""
+    """The tokenizer in FILE.safetensors and the FILE.json or config.json beside it; by default those of this load_FILE.py."""
     from safetensors.torch import load_file
 
     here = pathlib.Path(__file__)
     path = pathlib.Path(path or here.with_name(here.stem.removeprefix("load_") + ".safetensors"))
-    return Tokenizer(json.loads(path.with_suffix(".json").read_text()), load_file(path)).eval()
+    settings = path.with_suffix(".json")
+    settings = settings if settings.exists() else path.with_name("config.json")
+    return Tokenizer(json.loads(settings.read_text()), load_file(path)).eval()
 
 
 def main(photo):

@@ -7,6 +7,7 @@ namespace nsvq {
 
 TokenizerImpl::TokenizerImpl(const TokenizerConfig& config)
     : opponent_colors(config.model.colors == "opponent"),
+      unit_range(config.model.range == "unit"),
       encoder(register_module("encoder", Encoder(config.model))),
       quantizer(
           register_module("quantizer", make_quantizer(config.quantizer, config.model.latent_dim))),
@@ -39,13 +40,15 @@ TokenizerImpl::Reconstruction TokenizerImpl::reconstruct_without_waiting(
 
 torch::Tensor TokenizerImpl::to_latents(const torch::Tensor& images) {
   const AutocastGuard autocast(precision, images.device());
-  return at_least_fp32(encoder->forward(opponent_colors ? to_opponent_colors(images) : images));
+  const auto seen = unit_range ? (images + 1) / 2 : images;
+  return at_least_fp32(encoder->forward(opponent_colors ? to_opponent_colors(seen) : seen));
 }
 
 torch::Tensor TokenizerImpl::to_images(const torch::Tensor& latents) {
   const AutocastGuard autocast(precision, latents.device());
   const auto made = at_least_fp32(decoder->forward(latents));
-  return opponent_colors ? from_opponent_colors(made) : made;
+  const auto images = opponent_colors ? from_opponent_colors(made) : made;
+  return unit_range ? images * 2 - 1 : images;
 }
 
 Precision precision_on(const RunConfig& config, c10::Device device) {

@@ -42,6 +42,7 @@ struct TokenizerImpl : torch::nn::Module {
 
   Precision precision = Precision::fp32;  ///< of encoder and decoder
   bool opponent_colors;                   ///< model.colors
+  bool unit_range;                        ///< model.range
   Encoder encoder;
   std::shared_ptr<Quantizer> quantizer;
   Decoder decoder;

@@ -15,8 +15,6 @@ void Checkpointer::set_saved() {
 void Checkpointer::loaded() { set_saved(); }
 
 void Checkpointer::save() {
-  if (is_saved()) return;
-  require_finite();
   auto training = run_.task.training_state();
   auto of_steps = steps_.state();
   training.merge(of_steps);
@@ -33,18 +31,6 @@ void Checkpointer::save() {
   });
   run_.group->broadcast({written});
   if (written.item<float>() > 0) set_saved();
-}
-
-/// A non-finite tensor would stay so in every run that goes on from the checkpoint, and with
-/// checkpoint.keep=1 no other one would be left. Losses do not show it of moments and averages.
-void Checkpointer::require_finite() const {
-  const auto name = first_nonfinite(run_.task.shared_tensors());
-  if (name.empty()) return;
-  throw RunError("step {}: {} is not finite, so that no checkpoint is written; {}", run_.state.step,
-                 name,
-                 run_.has_checkpoint ? "the last checkpoint is intact: resume, and if this comes "
-                                       "again, lower optimizer.lr and start a new run"
-                                     : "lower optimizer.lr and start a new run");
 }
 
 void Checkpointer::require_saved() const {

@@ -13,8 +13,7 @@ class Checkpointer {
 
   /// The run is where its newest checkpoint is: it was loaded.
   void loaded();
-  /// Writes a checkpoint, unless the newest one is of the present position. Skipped steps have been
-  /// reported. Throws RunError if a tensor that training goes on from is non-finite.
+  /// Writes a checkpoint of what is finite, after skipped steps were reported (finite_check.h).
   void save();
   /// Whether the newest checkpoint is of the present position.
   bool is_saved() const { return saved_ == position(); }
@@ -44,7 +43,6 @@ class Checkpointer {
     return {run_.state.step, run_.state.epoch, run_.state.evaluation_pending};
   }
   void set_saved();
-  void require_finite() const;
 
   TrainingRun& run_;
   StepRunner& steps_;

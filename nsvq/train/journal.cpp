@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/log.h"
+#include "nsvq/report/report.h"
+#include "nsvq/runs/layout/layout.h"
 
 namespace nsvq {
 
@@ -37,6 +41,15 @@ void Journal::record_phase(const std::string& reason) {
 
 void Journal::record_alarm(const std::string& sign, const std::string& reason) {
   run_.write([&](RunDirectory& folder) { folder.record_alarm(position(), phase(), sign, reason); });
+}
+
+void Journal::end_report() {
+  run_.write([](RunDirectory& folder) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder.path() / kReportFile, ignored)) {
+      write_report(folder.path(), "stopped");
+    }
+  });
 }
 
 /// Where the run is, with epochs counted from one: the one under way or, between epochs, the last.

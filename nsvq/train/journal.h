@@ -36,6 +36,8 @@ class Journal {
   /// The present phase begins.
   void record_phase(const std::string& reason);
   void record_alarm(const std::string& sign, const std::string& reason);
+  /// Writes the report.html of a run that stops here anew, if there is one, without auto-reload.
+  void end_report();
 
   // By the loop.
 

@@ -1,16 +1,12 @@
 #include "nsvq/train/loop.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/text.h"
 #include "nsvq/report/report.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/runs/verdict.h"
 #include "nsvq/train/rank_check.h"
 
 namespace nsvq {
@@ -34,12 +30,6 @@ void require_possible(const RunState& state, const std::string& from) {
   require(state.batch <= (state.samples - state.used) / a_step, "batch", state.batch);
 }
 
-/// Rewrites the report.html of a stopped run, if there is one, without auto-reload.
-void end_report(const std::filesystem::path& run) {
-  std::error_code ignored;
-  if (std::filesystem::exists(run / kReportFile, ignored)) write_report(run, "stopped");
-}
-
 }  // namespace
 
 Loop::Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_ptr<Group> group,
@@ -54,7 +44,8 @@ Loop::Loop(Task& task, BatchSource& batches, LoopOptions options, std::shared_pt
               .gradients = run_.options.gradients},
              run_.group, device),
       journal_(run_, steps_),
-      checkpointer_(run_, steps_) {
+      checkpointer_(run_, steps_),
+      finite_(run_, steps_, journal_, observers_) {
   run_.state.samples = batches.samples();
   run_.state.step_samples = batches.step_samples();
 }
@@ -86,7 +77,10 @@ Outcome Loop::train() {
   } catch (const Interrupted&) {
     stopped = true;
     save_checkpoint();
-    run_.write([&](RunDirectory& folder) { end_report(folder.path()); });
+    journal_.end_report();
+  } catch (const c10::Error& error) {
+    finite_.check_failure(error.what_without_backtrace());
+    throw;
   }
   checkpointer_.require_saved();
   // A rank that has ended would seem lost to one that is still writing.
@@ -117,11 +111,11 @@ void Loop::train_epoch(Progress& progress) {
     const auto batch = run_.batches.next();
     if (!batch) break;
     const auto plan = run_.task.plan(state);
-    if (plan.kind != steps_.kind()) check_skipped_steps();  // they were of another phase
+    if (plan.kind != steps_.kind()) finite_.check_steps();  // they were of another phase
     steps_.run(*batch, plan, state.step, here);
     ++state.step;
     ++state.batch;
-    if (plan.syncs_host) check_skipped_steps();
+    if (plan.syncs_host) finite_.check_steps();
     in_flight.step();
     after_step(*batch, asked.for_checkpoint);
     progress.update(state.step, journal_.progress_note());
@@ -133,12 +127,12 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
   const int64_t step = run_.state.step;
   // Before the observers, which may enter another phase: the line is of the steps that led here.
   if (is_due(options.train.log_every, step) || step == run_.total_steps()) {
-    check_skipped_steps();
+    finite_.check_steps();
     journal_.log_steps();
   }
   for (auto* observer : observers_) {
     if (!is_due(observer->every_steps(), step)) continue;
-    check_skipped_steps();
+    finite_.check_steps();
     observer->after_step(journal_, batch);
   }
   if (is_due(options.train.check_ranks, step)) {
@@ -152,7 +146,7 @@ void Loop::after_step(const TensorBatch& batch, bool checkpoint_asked) {
 }
 
 void Loop::finish_epoch() {
-  check_skipped_steps();
+  finite_.check_steps();
   auto& state = run_.state;
   const int64_t left = state.samples - state.used - state.batch * state.step_samples;
   EpochLine line{.whole = left < state.step_samples};
@@ -216,8 +210,10 @@ void Loop::show_epoch() {
 }
 
 void Loop::save_checkpoint() {
-  check_skipped_steps();
+  finite_.check_steps();
+  if (checkpointer_.is_saved()) return;
   const TimeGuard timed(times_.checkpoints);
+  finite_.check_tensors();
   checkpointer_.save();
 }
 
@@ -231,67 +227,6 @@ std::string Loop::graphs_disabled_reason() const {
 
 void Loop::step_for_benchmark(const TensorBatch& batch, const RunState& state) {
   steps_.run(batch, run_.task.plan(state), state.step);
-}
-
-/// Reports steps that were skipped as non-finite, or throws RunError if the run is to end by them.
-void Loop::check_skipped_steps() {
-  const auto checked = steps_.check_skipped_steps();
-  if (checked.skipped) report_skipped(*checked.skipped, run_.state.step - checked.steps);
-}
-
-/// Where values became non-finite, with the first rank whose own images or weights were so.
-std::string Loop::origin_of_nonfinite(const SkippedSteps& skipped) {
-  NonfiniteLocation location{"a loss or a gradient"};
-  for (auto* observer : observers_) {
-    if (auto found = observer->locate_nonfinite(skipped)) {
-      location = std::move(*found);
-      break;
-    }
-  }
-  auto& group = *run_.group;
-  if (group.size() == 1) return location.text;
-  const auto own = gather(group, at::tensor({static_cast<int64_t>(location.own)}, at::kLong));
-  if (own.sum().item<int64_t>() == 0) return location.text;
-  const auto rank = own.flatten().argmax().item<int64_t>();
-  return fmt::format("rank {}: {}", rank,
-                     text_of_rank(group, static_cast<int>(rank), location.text));
-}
-
-/// For the report of a run that a step ended. What cannot be written keeps no other line back.
-void Loop::record_end(const std::string& reason) {
-  try {
-    journal_.record_alarm(kNonfiniteSign, reason);
-  } catch (const RunError& error) {
-    log("{}", error.what());
-  }
-}
-
-/// `first` is the number of the first step that was checked.
-void Loop::report_skipped(const SkippedSteps& skipped, int64_t first) {
-  auto& state = run_.state;
-  const auto when = fmt::format("(epoch {}, {})", state.epoch + 1, journal_.phase());
-  if (skipped.overflows > 0) {
-    log("up to step {} {}: {} skipped for overflow in fp16, the loss scale is now {}", state.step,
-        when, count_of(skipped.overflows, "step"), steps_.loss_scale_factor());
-  }
-  if (skipped.count == 0) return;
-  const int64_t step = first + skipped.first + 1;
-  // Gradients are those of the last step, which may be a later one.
-  if (step < state.step) steps_.clear_gradients();
-  const auto what = fmt::format("step {} {}: non-finite, first at {}; {}", step, when,
-                                origin_of_nonfinite(skipped), describe_scalars(skipped.values));
-  steps_.clear_gradients();
-  state.skipped += skipped.count;
-  const auto& train = run_.options.train;
-  if (train.on_nonfinite == "skip" && state.skipped <= train.nonfinite_limit) {
-    const auto more = skipped.count > 1 ? fmt::format(" with {} after it", skipped.count - 1) : "";
-    log("{}; skipped{} ({} of {})", what, more, state.skipped, train.nonfinite_limit);
-    return;
-  }
-  record_end(what);
-  throw RunError("{}; {}{}lower optimizer.lr and start a new run", what,
-                 train.on_nonfinite == "skip" ? "train.nonfinite_limit is reached; " : "",
-                 run_.has_checkpoint ? "the last checkpoint is intact: " : "");
 }
 
 void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
@@ -311,7 +246,12 @@ void Loop::load(const Checkpoint& checkpoint, const std::string& from) {
   // A budget may have grown; one that was spent just before a crash still has its end to come.
   state.finished = !journal_.more_to_come() && (state.finished || state.batch == 0);
   checkpointer_.loaded();
-  nsvq::require_finite(checkpoint.model.tensors, from);
+  if (const auto name = first_nonfinite(checkpoint.model.tensors); !name.empty()) {
+    throw UserError(
+        "{}: tensor '{}' of {} holds NaN or infinity; remove that checkpoint to go on from the one "
+        "before it, or lower optimizer.lr and start a new run",
+        from, name, checkpoint_name(checkpoint.state.step));
+  }
   steps_.load(checkpoint.training, from);
   run_.task.load(checkpoint.model.tensors, checkpoint.training, state.task, from);
 }

@@ -13,6 +13,7 @@
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/directory.h"
 #include "nsvq/train/checkpointer.h"
+#include "nsvq/train/finite_check.h"
 #include "nsvq/train/journal.h"
 #include "nsvq/train/run_observer.h"
 #include "nsvq/train/step_runner.h"
@@ -67,16 +68,13 @@ class Loop {
   void show_epoch();
   void save_checkpoint();
   void adopt_batch_size(const std::string& from);
-  void check_skipped_steps();
-  void report_skipped(const SkippedSteps& skipped, int64_t first);
-  void record_end(const std::string& reason);
-  std::string origin_of_nonfinite(const SkippedSteps& skipped);
 
   TrainingRun run_;
   std::vector<RunObserver*> observers_;
   StepRunner steps_;
   Journal journal_;
   Checkpointer checkpointer_;
+  FiniteCheck finite_;
   EpochTimes times_;
   std::chrono::steady_clock::time_point start_;  ///< of the first step here
   std::vector<Hook> step_hooks_, epoch_hooks_;

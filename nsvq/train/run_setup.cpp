@@ -1,5 +1,7 @@
 #include "nsvq/train/run_setup.h"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -124,6 +126,33 @@ std::optional<Checkpoint> checkpoint_to_resume(
     }
   }
   return broadcast_checkpoint(std::move(checkpoint), group);
+}
+
+void load_forked(Loop& loop, const std::optional<Checkpoint>& from, const TrainConfig& train,
+                 const fs::path& run) {
+  if (!from) throw UserError("{}: has no checkpoint yet to go on from", run.string());
+  try {
+    loop.load(*from, run.string());
+  } catch (const UserError& error) {
+    throw UserError("--fork: the state does not fit the changed settings: {}", error.what());
+  }
+  const auto& state = loop.state();
+  const bool by_steps = train.steps > 0;
+  const int64_t budget = by_steps ? train.steps : train.epochs;
+  const int64_t done = by_steps ? state.step : state.epoch;
+  if (done < budget || state.evaluation_pending) return;
+  throw UserError("{}: has spent its budget; give the fork a larger one: train.{}={} or more",
+                  run.string(), by_steps ? "steps" : "epochs", done + 1);
+}
+
+FolderLock begin_fork(const fs::path& run, const fs::path& folder, const Checkpoint& from,
+                      const ForkContents& contents, const std::vector<std::string>& changes) {
+  make_fork(run, folder, from, contents);
+  log("forked {} from {}: {}", folder.string(),
+      (run / kCheckpointsFolder / checkpoint_name(from.state.step)).string(),
+      changes.empty() ? "no setting changed"
+                      : fmt::format("{} (command line)", fmt::join(changes, ", ")));
+  return lock_run(folder);
 }
 
 std::unique_ptr<RunDirectory> open_run_directory(const fs::path& run, Start start,

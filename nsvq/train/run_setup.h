@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/data/loader/loader.h"
@@ -13,6 +14,8 @@
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/choice.h"
 #include "nsvq/runs/directory.h"
+#include "nsvq/runs/fork.h"
+#include "nsvq/train/loop.h"
 
 namespace nsvq {
 
@@ -44,6 +47,17 @@ std::optional<FolderLock> lock_for(const Group& group, Start start,
 std::optional<Checkpoint> checkpoint_to_resume(
     const std::filesystem::path& run, Start start, Group& group,
     const std::function<void(Checkpoint& checkpoint, const std::filesystem::path& folder)>& check);
+
+/// Lets `loop` go on from the checkpoint of a run that is forked. Throws UserError where it does
+/// not fit the settings, or the budget `train` is spent.
+void load_forked(Loop& loop, const std::optional<Checkpoint>& from, const TrainConfig& train,
+                 const std::filesystem::path& run);
+
+/// Makes the folder of a fork, with a line in the log on what it changes (changed_settings), and
+/// claims it.
+FolderLock begin_fork(const std::filesystem::path& run, const std::filesystem::path& folder,
+                      const Checkpoint& from, const ForkContents& contents,
+                      const std::vector<std::string>& changes);
 
 /// The run's folder, new or resumed from a checkpoint (null: from its beginning), where the loop is
 /// at `state`. A run that is finished keeps its settings.

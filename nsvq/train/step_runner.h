@@ -75,8 +75,9 @@ class Step {
   /// Whether `here` is true on any rank. Synchronises with the host.
   bool any_rank(bool here);
   /// Moves every parameter that has a gradient by its optimizer, unless a scalar or the gradient
-  /// norm of a module is non-finite; so the modules together hold every parameter that trains.
-  /// Returns that decision: true, a boolean on the device, if the step is skipped.
+  /// norm of one of the modules is not finite: then the step is skipped. List all modules that
+  /// train, since no other gradient is looked at. Returns whether the step is skipped, a boolean on
+  /// the device.
   const torch::Tensor& update(Scalars scalars, const std::vector<NamedModule>& modules);
   /// Undoes, if the step is skipped, what it changed of the task's state outside the optimizers.
   void rollback();

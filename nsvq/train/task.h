@@ -32,8 +32,9 @@ class Task {
 
   /// Before the first step of a new run: what the model takes from data.
   virtual void initialise(Journal& /*journal*/) {}
-  /// Before each step of a run, ahead of its batch; twice where an epoch's batches end between. May
-  /// change the model by data, and then leaves the batches where `state` is.
+  /// Before a step's batch is fetched. Where the epoch turns out to have no further batch, it is
+  /// called again for the same step in the next epoch. A task may read batches here to change its
+  /// model; it then calls BatchSource::start to go back to the batch that `state` names.
   virtual void before_step(const RunState& /*state*/) {}
   /// What happens around the steps, in the order of the calls. They live as long as the task, which
   /// may be one of them.

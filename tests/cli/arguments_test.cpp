@@ -141,6 +141,8 @@ TEST(Doctor, CountsTheThreadsOfTraining) {
     if (last.find("CPU") != std::string::npos) expect_contains(last, {said});
     const auto json = nlohmann::json::parse(run({"doctor", "--json"}).out);
     EXPECT_EQ(json.at("cpu").at("threads").dump(), asked);
+    EXPECT_GE(json.at("cpu").at("used_by_others").get<double>(), 0);
+    if (said == std::string("1 thread")) EXPECT_EQ(out.find("other processes"), std::string::npos);
   }
 }
 

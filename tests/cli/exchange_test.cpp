@@ -96,20 +96,22 @@ TEST_F(Exchange, ImportsItsOwnExportAndSimvqsNames) {
   ASSERT_EQ(import_tensors(as_simvq(), {"--out", file}).code, 2);  // --out twice
 }
 
-TEST_F(Exchange, ProjectedCodesBecomeTheCodebook) {
+TEST_F(Exchange, ProjectedCodesBecomeTheCodebookOfTheRecipe) {
   auto tensors = as_simvq();
   const auto codes = tensors.at("quantize.embedding.weight");
   const auto weight = at::randn({8, 8}), bias = at::randn({8});
   tensors["quantize.embedding_proj.weight"] = weight;
   tensors["quantize.embedding_proj.bias"] = bias;
-  ASSERT_EQ(import_tensors(tensors).code, 0);
+  const auto result = import_tensors(tensors);
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"folded: SimVQ's projection into its codes\n"});
   const auto codebook = load_model(out_).tokenizer->quantizer->codebook();
   EXPECT_TRUE(at::allclose(codebook, at::linear(codes, weight, bias), 1e-5, 1e-6));
   tensors["quantize.embedding_proj.weight"] = at::randn({8, 7});
   expect_failure(import_tensors(tensors), 2, {"projection"});
 }
 
-TEST_F(Exchange, TheAverageOnDemand) {
+TEST_F(Exchange, TheAverageByDefaultAndTheLastOnDemand) {
   auto tensors = as_simvq();
   const auto trained = tensors;
   for (const auto& [name, tensor] : trained) {
@@ -120,12 +122,75 @@ TEST_F(Exchange, TheAverageOnDemand) {
   }
   tensors["model_ema.decay"] = at::ones({});
   tensors["loss.discriminator.main.0.weight"] = at::ones({3});
-  const auto result = import_tensors(tensors, {"--ema"});
+  const auto result = import_tensors(tensors);
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"1 tensor of loss.*", "tensors of model_ema.*"});
+  EXPECT_EQ(result.error, "");
+  expect_contains(result.out, {"1 tensor of loss.*", "moving average (model_ema.*)"});
   expect_same_as_model(out_);
+  const auto old = import_tensors(tensors, {"--ema"});
+  EXPECT_EQ(old.code, 0) << old.error;
+  expect_contains(old.error, {"taken without --ema; --last takes the last weights"});
+  expect_same_as_model(out_);
+  const auto last = import_tensors(tensors, {"--last"});
+  ASSERT_EQ(last.code, 0) << last.error;
+  expect_contains(last.out, {"the last weights, not their moving average"});
+  EXPECT_EQ(load_model(out_).tokenizer->quantizer->codebook().abs().sum().item<float>(), 0);
+  expect_failure(import_tensors(tensors, {"--last", "--ema"}), 2, {"give one of them"});
   tensors.erase("model_ema.encoderconv_inweight");
-  expect_failure(import_tensors(tensors, {"--ema"}), 2, {"encoder.conv_in.weight", "--ema"});
+  expect_failure(import_tensors(tensors), 2, {"encoder.conv_in.weight", "--last"});
+}
+
+TEST_F(Exchange, WithoutARecipeNamesAndShapesTell) {
+  const auto file = (folder_ / "last.safetensors").string();
+  write_safetensors(file, {as_simvq("model."), {}});
+  const auto result = run({"import", file, "--size", "24", "--out", out_});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out,
+                  {"SimVQ's network with a plain codebook\n", "taken: ", "dropped: nothing\n",
+                   "family nsvq, width 8, multipliers 1,2, 1 block; vq of 32 codes of 8 channels; "
+                   "images of 24x24 as 12x12 tokens\n"});
+  expect_same_as_model(out_);
+  EXPECT_EQ(load_model(out_).config.data.size, 24);
+  expect_failure(run({"import", file, "--size", "25", "--out", out_, "--force"}), 2, {"25", "2"});
+  // Read and written by every command.
+  EXPECT_EQ(run({"tokenize", out_, "--data", tiny_config().data.val.text(), "--out",
+                 (folder_ / "tokens").string()})
+                .code,
+            0);
+  EXPECT_EQ(run({"info", out_}).code, 0);
+}
+
+TEST_F(Exchange, WritesTheLayoutsOfOtherPrograms) {
+  const auto recipe = folder_ / "taming.yaml", out = folder_ / "vqvae";
+  write_text(recipe,
+             "model: {family: taming, width: 32, multipliers: [1, 2], blocks: 1, latent_dim: 4, "
+             "mid_attention: true}\nquantizer: {type: vq, codes: 16}\ndata: {size: 16}\n");
+  write_model_file(model_, load_config(recipe.string()));
+  const auto written = run({"export", model_, "--as", "diffusers", "--out", out});
+  ASSERT_EQ(written.code, 0) << written.error;
+  expect_contains(written.out, {"diffusion_pytorch_model.safetensors\n", "config.json\n"});
+  const auto read = run({"import", out, "--size", "16", "--out", out_});
+  ASSERT_EQ(read.code, 0) << read.error;
+  expect_contains(read.out, {"diffusers' VQModel"});
+  expect_same_as_model(out_);
+  const auto refused = run({"export", model_, "--as", "llamagen", "--out", "x.safetensors"});
+  expect_failure(refused, 2, {"is not written as llamagen"});
+  expect_failure(run({"export", model_, "--as", "taming", "--out", "x.pt"}), 2, {".safetensors"});
+  expect_failure(run({"export", model_, "--as", "keras", "--out", "x"}), 2, {"--as", "llamagen"});
+  expect_failure(run({"export", model_, "--as", "diffusers", "--out", out}), 2, {"exists"});
+}
+
+TEST_F(Exchange, WritesAFolderForTheHub) {
+  const auto hub = folder_ / "hub";
+  write_text(folder_ / "eval.json", R"({"data": "photos", "images": 3, "psnr": 20})");
+  const auto eval = (folder_ / "eval.json").string();
+  const auto result = run({"export", model_, "--as", "huggingface", "--eval", eval, "--out", hub});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_same_as_model(hub);
+  expect_contains(read_text(hub / "README.md"), {"| PSNR | 20.00 dB |"});
+  EXPECT_EQ(nlohmann::json::parse(read_text(hub / "config.json")).at("quantizer").at("codes"), 32);
+  expect_failure(run({"export", model_, "--eval", eval, "--out", "m.safetensors"}), 2,
+                 {"--eval", "--as huggingface"});
 }
 
 TEST_F(Exchange, EveryTensorIsPlacedOrNamed) {
@@ -144,26 +209,26 @@ TEST_F(Exchange, EveryTensorIsPlacedOrNamed) {
   EXPECT_FALSE(fs::exists(out_));
 }
 
-TEST_F(Exchange, WhoseWeightsTheyAreIsSaidBeforeARecipeIsAskedFor) {
+TEST_F(Exchange, ARefusedLayoutIsNamedWhateverTheRecipe) {
   auto tensors = as_simvq("model.");
   const auto file = (folder_ / "x.safetensors").string();
+  tensors["model.quantize.quant_resi.qresi_ls.0.weight"] = at::zeros({1});
   write_safetensors(file, {tensors, {}});
-  expect_failure(run({"import", file}), 2, {"--recipe is required"});
-  expect_failure(run({"import", file, "--recipe", recipe_}), 2, {"--out is required"});
-  tensors["model.decoder.adaptive.0.gamma.weight"] = at::zeros({1});
-  write_safetensors(file, {tensors, {}});
-  for (const auto& words : {std::vector<std::string>{"import", file},
+  for (const auto& words : {std::vector<std::string>{"import", file, "--out", out_},
                             {"import", file, "--recipe", "none.yaml", "--out", out_}}) {
     expect_failure(run(words), 2,
-                   {file, "Open-MAGVIT2 is recognised; its backbone is not supported yet"});
+                   {file,
+                    "VAR's multi-scale VQVAE is recognised; its multi-scale quantizer is not "
+                    "supported"});
   }
+  expect_failure(run({"import", model_, "--out", out_}), 2, {"its names are nsvq's own"});
 }
 
 TEST_F(Exchange, ImportsAPyTorchFile) {
   // Its only tensors are not a tokenizer's, so all of them are named.
   const auto golden = fs::path(NSVQ_TESTS_DIR) / "../io/golden/pytorch/checkpoint.ckpt";
   expect_failure(run({"import", golden, "--recipe", recipe_, "--out", out_}), 2,
-                 {"checkpoint.ckpt", "unexpected: 'bias', 'weight'; missing: "});
+                 {"checkpoint.ckpt", "unexpected: 'bias' [3], 'weight' [3, 2]; missing: "});
 }
 
 TEST_F(Exchange, ReconstructsAnySize) {

@@ -115,14 +115,14 @@ TEST(Info, CountsWhatAnotherProgramsFileHolds) {
                            {}});
   const auto shown = run({"info", file});
   EXPECT_EQ(shown.code, 0) << shown.error;
-  expect_contains(shown.out, {"layout       taming-transformers' VQGAN\n", "importable   no\n",
+  expect_contains(shown.out, {"layout       taming-transformers' VQGAN\n", "importable   yes\n",
                               "tensors      5\n", "codes        512\n", "latent_dim   16\n",
                               "encoder      16 parameters\n", "quantize     8192 parameters\n",
                               "loss         1 parameters\n",
-                              "is recognised; its backbone is not supported yet"});
+                              "is recognised; `nsvq import FILE` makes a model of it"});
   const auto as_json = json::parse(run({"info", file, "--json", "-"}).out);
   EXPECT_EQ(as_json.at("parameters").at("decoder"), 8);
-  EXPECT_EQ(as_json.at("importable"), false);
+  EXPECT_EQ(as_json.at("importable"), true);
 
   const auto golden = fs::path(NSVQ_TESTS_DIR) / "../io/golden/pytorch/checkpoint.ckpt";
   const auto of_torch = run({"info", golden});

@@ -37,6 +37,23 @@ class RunsCommand : public testing::Test {
   fs::path recipe_ = folder_ / "tiny.yaml";
 };
 
+TEST_F(RunsCommand, OneThatEndedAsNotFiniteHasAVerdict) {
+  const auto begun = (folder_ / "run").string();
+  const auto verdict =
+      "diverged (numbers that were not finite ended training at step 4); try a lower optimizer.lr";
+  ASSERT_EQ(run({"train", recipe_.string(), "--run", begun, "train.epochs=1"}).code, 0);
+  const auto fork = (folder_ / "fork").string();
+  const auto failed = run({"train", begun, "--fork", fork, "train.steps=4", "optimizer.lr=1e38"});
+  EXPECT_EQ(failed.code, 3);
+  expect_contains(failed.error, {std::string("\nverdict: ") + verdict,
+                                 "\nnsvq: step 4: ", "the last checkpoint is intact: resume"});
+  expect_contains(run({"runs", fork}).out, {"stopped", "diverged"});
+  const auto json = nlohmann::json::parse(run({"runs", fork, "--json"}).out);
+  EXPECT_TRUE(json[0].at("verdict_text").get<std::string>().starts_with(verdict));
+  ASSERT_EQ(run({"report", fork}).code, 0);
+  expect_contains(read_text(fs::path(fork) / "report.html"), {verdict});
+}
+
 TEST_F(RunsCommand, RunsAreListed) {
   const auto runs = folder_ / "runs";
   ASSERT_EQ(run({"train", recipe_.string(), "--run", (runs / "tiny").string()}).code, 0);

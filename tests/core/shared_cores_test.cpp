@@ -44,6 +44,15 @@ TEST(TooFewCores, WhereOthersNeedWhatTheThreadsUse) {
   EXPECT_FALSE(too_few_cores(2, 1, 5, true));  // one thread waits for none
 }
 
+TEST(TooFewCores, AreSaidInALine) {
+  EXPECT_EQ(describe_shared_cores(2, 2, 0.1), "");
+  EXPECT_EQ(describe_shared_cores(2, 1, 2), "") << "one thread waits for none";
+  EXPECT_EQ(describe_shared_cores(2, 2, 1.63),
+            "other processes use 1.6 of 2 cores: threads sleep while they wait");
+  EXPECT_EQ(describe_shared_cores(16, 16, 16.2),
+            "other processes use 16.0 of 16 cores: threads sleep while they wait");
+}
+
 TEST(TeamsAbove, AreTheFewestWithMoreThreadsThanCores) {
   EXPECT_EQ(teams_above(2, 1), 0);
   EXPECT_EQ(teams_above(1, 2), 1);

@@ -11,7 +11,9 @@
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/recipe/loader_options.h"
+#include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/runs/list.h"
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokens/tokenize.h"
 #include "tests/diffusion/tiny_diffusion.h"
@@ -54,6 +56,15 @@ TEST(DiffusionTrainer, TrainsEvaluatesAndShowsSamples) {
   const auto loaded = load_diffusion(folder / "run");
   EXPECT_TRUE(essential_differences(loaded.config, config).empty());
   EXPECT_EQ(loaded.tokenizer.path, config.tokenizer);
+
+  // A list tells its kind and its budget, also by the checkpoints alone.
+  for (const bool whole : {true, false}) {
+    if (!whole) fs::remove(folder / "run" / kSettingsFile);
+    EXPECT_EQ(kind_of_run(folder / "run"), RunKind::diffusion);
+    const auto summary = describe_run(folder / "run");
+    EXPECT_EQ(summary.state, "finished") << summary.problem;
+    EXPECT_EQ(summary.total_steps, summary.step);
+  }
 }
 
 /// Latents of all training images have mean 0 and deviation 1 as the network sees them.

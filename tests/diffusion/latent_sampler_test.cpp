@@ -134,8 +134,8 @@ TEST(LatentSampler, SamplesAsOnTheCpuOnTheGpu) {
   }
 }
 
-TEST(LatentMoments, ByHand) {
-  LatentMoments moments(2, at::kCPU);
+TEST(LatentStatistics, ByHand) {
+  LatentStatistics moments(2, at::kCPU);
   moments.add(at::tensor({1.0f, 3.0f, 7.0f, 7.0f}).view({1, 2, 1, 2}));
   moments.add(at::tensor({5.0f, 7.0f}).view({1, 2, 1, 1}));
   EXPECT_TRUE(at::allclose(moments.mean(), at::tensor({3.0f, 7.0f})));

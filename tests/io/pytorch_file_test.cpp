@@ -68,6 +68,18 @@ TEST(PytorchFile, OfATrainingCheckpointItsStateDictCounts) {
               {{"model.weight", counted({3, 2})}, {"model.bias", counted({3})}});
 }
 
+TEST(PytorchFile, OfADictBesideThemIsTheirMovingAverage) {
+  const auto contents = read_pytorch_names(golden("averaged.pt"));
+  EXPECT_EQ(contents.part, "model");
+  EXPECT_EQ(contents.average_part, "ema");
+  expect_same(read_pytorch(golden("averaged.pt")),
+              {{"weight", counted({2})}, {"bias", counted({2})}});
+  expect_same(read_pytorch(golden("averaged.pt"), true),
+              {{"weight", counted({2}) + 5}, {"bias", counted({2}) + 5}});
+  EXPECT_EQ(read_pytorch_names(golden("checkpoint.ckpt")).average_part, "");
+  EXPECT_TRUE(read_pytorch(golden("checkpoint.ckpt"), true).empty());
+}
+
 TEST(PytorchFile, OfTorchScriptItsModulesAre) {
   expect_same(read_pytorch(golden("module.jit")),
               {{"encoder.weight", counted({2, 2})}, {"encoder.levels", counted({3}, torch::kInt)}});

@@ -75,6 +75,25 @@ TEST(FrechetDistance, OfIdenticalSetsIsZero) {
   EXPECT_EQ(frechet_distance(constant, constant), 0);
 }
 
+/// Few vectors make a covariance of low rank, whose factor is not made of eigenvectors.
+TEST(FrechetDistance, OfFewVectorsInManyChannels) {
+  const auto few = features("x", 20, 131, 3), many = features("y", 400, 131, 2);
+  const auto repeated = torch::cat({few, few.narrow(0, 0, 9)});
+  for (const auto& x : {few, repeated, few.narrow(0, 0, 2)}) {
+    const auto a = statistics(x).gaussian(), b = statistics(many).gaussian();
+    // By the symmetric product: the root of S2^(1/2) S1 S2^(1/2).
+    const auto [values, vectors] = at::linalg_eigh(b.covariance);
+    const auto root = vectors.mul(values.clamp_min(0).sqrt()).mm(vectors.t());
+    const auto roots =
+        at::linalg_eigvalsh(root.mm(a.covariance).mm(root)).clamp_min(0).sqrt().sum();
+    const auto expected =
+        (a.mean - b.mean).square().sum() + a.covariance.trace() + b.covariance.trace() - 2 * roots;
+    EXPECT_NEAR(frechet_distance(a, b), expected.item<double>(), 1e-5 * expected.item<double>());
+    EXPECT_NEAR(frechet_distance(b, a), frechet_distance(a, b), 1e-10 * expected.item<double>());
+    EXPECT_NEAR(frechet_distance(statistics(x), statistics(x)), 0, 1e-10);
+  }
+}
+
 TEST(FrechetDistance, ByHand) {
   // Shifted sets: the shift's square. One channel: (m1 - m2)^2 + (s1 - s2)^2.
   const auto x = features("x", 100, 5, 0);

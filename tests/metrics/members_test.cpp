@@ -13,6 +13,7 @@
 #include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/grey_picture.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/usage.h"
 #include "tests/weights_store.h"
 
@@ -171,6 +172,37 @@ TEST(FrechetMetric, ComparesSetsOfAnySize) {
   metric.add({{}, column({0.5, 0.75}), {}});
   const double spread = std::sqrt(0.5) - 0.25;
   EXPECT_NEAR(*metric.value(), 0.25 + spread * spread, 1e-9);
+}
+
+/// A second measurement on the same images does not look at them again.
+TEST(FrechetMetric, TakesWhatAnEarlierOneKnowsOfTheImages) {
+  int64_t seen = 0;
+  const auto first_channel = [&](const torch::Tensor& images) {
+    seen += images.size(0);
+    return images.select(1, 0).flatten(1);
+  };
+  const auto make = [&](std::shared_ptr<const Gaussian> reference = nullptr) {
+    return FrechetMetric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded,
+                         std::move(reference));
+  };
+  const auto images = torch::rand({5, 3, 1, 1}), others = torch::rand({5, 3, 1, 1});
+  auto first = make(), second = make();
+  EXPECT_EQ(first.image_statistics(), nullptr);
+  first.add({images, others, {}});
+  first.sums();  // as an evaluation does
+  second.know_images(first.image_statistics());
+  seen = 0;
+  second.add({images, others, {}});
+  EXPECT_EQ(seen, 5) << "the reconstructions";
+  EXPECT_DOUBLE_EQ(*second.value(), *first.value());
+  EXPECT_EQ(second.image_statistics(), second.image_statistics()) << "it hands them on";
+  EXPECT_NE(second.image_statistics(), nullptr);
+  auto by_reference = make(std::make_shared<Gaussian>(first.images()));
+  by_reference.add({images, others, {}});
+  EXPECT_EQ(by_reference.image_statistics(), nullptr) << "they are not the images'";
+  MetricSet none({"psnr"}, {});
+  none.know_images({{"fid", first.image_statistics()}});
+  EXPECT_TRUE(none.image_statistics().empty());
 }
 
 TEST(FrechetMetric, SaysOnceThatTheReferenceIsOfAnotherSizeOrNamesNone) {

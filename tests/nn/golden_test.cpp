@@ -1,5 +1,5 @@
-// Parity with the PyTorch modules of golden/autoencoder.py, which also made
-// golden/autoencoder.json.
+// Parity with the PyTorch modules of golden/autoencoder.py and, for the families of other programs,
+// golden/families.py, which also made golden/autoencoder.json and golden/families.json.
 #include "tests/nn/golden.h"
 
 #include <fstream>
@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-json read_golden() {
-  std::ifstream file(NSVQ_TESTS_DIR "/golden/autoencoder.json");
+json read_golden(const std::string& name) {
+  std::ifstream file(NSVQ_TESTS_DIR "/golden/" + name);
   return json::parse(file);
 }
 
@@ -24,6 +24,9 @@ ModelConfig read_config(const json& j) {
   j.at("latent_dim").get_to(config.latent_dim);
   j.at("attention").get_to(config.attention);
   j.at("mid_attention").get_to(config.mid_attention);
+  config.family = j.value("family", config.family);
+  config.z_channels = j.value("z_channels", config.z_channels);
+  config.latent_kernel = j.value("latent_kernel", config.latent_kernel);
   return config;
 }
 
@@ -49,9 +52,7 @@ void check(Model model, const std::string& prefix, torch::Tensor inputs, const j
   }
 }
 
-TEST(AutoencoderGolden, MatchesPyTorch) {
-  const auto cases = read_golden();
-  ASSERT_EQ(cases.size(), 4u);
+void check_all(const json& cases) {
   for (const auto& [name, golden] : cases.items()) {
     for (const auto& mode : kModes) {
       SCOPED_TRACE(name + " " + mode.name);
@@ -63,6 +64,18 @@ TEST(AutoencoderGolden, MatchesPyTorch) {
       check(Decoder(config), "decoder.", latents, golden.at("decoder"), mode);
     }
   }
+}
+
+TEST(AutoencoderGolden, MatchesPyTorch) {
+  const auto cases = read_golden("autoencoder.json");
+  ASSERT_EQ(cases.size(), 4u);
+  check_all(cases);
+}
+
+TEST(AutoencoderGolden, FamiliesMatchTheProgramsTheyComeFrom) {
+  const auto cases = read_golden("families.json");
+  ASSERT_EQ(cases.size(), 7u);
+  check_all(cases);
 }
 
 }  // namespace

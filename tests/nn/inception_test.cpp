@@ -69,6 +69,16 @@ TEST(InceptionGolden, FeaturesOfImagesMatchPytorchFid) {
   }
 }
 
+TEST(Inception, FoldedNormsGiveTheSameFeatures) {
+  auto net = make_net(Inception::Variant::fid, torch::kDouble);
+  const auto images = draw_golden("images", {2, 3, 33, 41}) / 2 + 0.5;
+  const auto expected = net.forward(images);
+  net.fold();
+  net.fold();  // again: nothing changes
+  const auto largest = expected.abs().max().item<double>();
+  EXPECT_LT((net.forward(images) - expected).abs().max().item<double>(), 1e-10 * largest);
+}
+
 TEST(Inception, TensorsAreThoseOfTheOfficialFile) {
   // The numbers of torchvision's InceptionV3 without aux and fc.
   expect_conv_norms(Inception(), 94, 21'785'568,

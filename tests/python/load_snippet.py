@@ -105,7 +105,10 @@ def check(nsvq, *settings, known=True):
 def main(nsvq):
     check(nsvq)
     check(nsvq, "model.colors=opponent")
+    check(nsvq, "model.family=taming", "model.z_channels=6", "model.latent_kernel=3", "model.attention=[1]")
+    check(nsvq, "model.family=maskgit", "model.range=unit")
     check(nsvq, "quantizer.type=cvq")
+    check(nsvq, "quantizer.type=vq", "quantizer.normalise=true")
     check(nsvq, "quantizer.type=ibq", known=False)
 
 

@@ -1,6 +1,9 @@
 // What holds for every quantizer: a new member is tested here from the moment it is registered.
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
 
 #include "nsvq/core/error.h"
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
@@ -97,6 +100,28 @@ TEST_P(EveryQuantizer, OnlyTrainingChangesState) {
   quantizer->decode(quantizer->quantize(latents(), {}).indices);
   const auto after = state_of(*quantizer);
   for (size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(at::equal(before[i], after[i])) << i;
+}
+
+// A skipped step puts back what `statistics` lists, and nothing else.
+TEST_P(EveryQuantizer, StatisticsAreAllThatAStepUpdatesWithoutGradients) {
+  for (const auto* normalise : {"false", "true"}) {
+    if (normalise == std::string("true") && !member_.kind.refuses_norms.empty()) continue;
+    member_.config.normalise = normalise == std::string("true");
+    const auto quantizer = make(member_);
+    const auto result = quantizer->quantize(latents(), {.seed = seed_of(1)});
+    const auto before = state_of(*quantizer);
+    const auto group = make_single_group();
+    quantizer->update_statistics(
+        {flatten_latents(latents()), result.indices.flatten(), seed_of(2), *group});
+    auto tensors = quantizer->parameters();
+    for (const auto& buffer : quantizer->buffers()) tensors.push_back(buffer);
+    const auto listed = quantizer->statistics();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const bool may_change =
+          std::ranges::any_of(listed, [&](const auto& one) { return one.is_same(tensors[i]); });
+      EXPECT_TRUE(may_change || at::equal(before[i], tensors[i])) << i;
+    }
+  }
 }
 
 TEST_P(EveryQuantizer, EqualSeedsGiveEqualTraining) {
@@ -238,6 +263,21 @@ std::vector<std::string> names() {
 INSTANTIATE_TEST_SUITE_P(Registry, EveryQuantizer, testing::ValuesIn(names()),
                          [](const auto& info) { return info.param; });
 
+/// By how much a larger quantizer.beta draws latents closer to what they are decoded from.
+double pull_of_beta(Member one) {
+  const auto z = latents_for(one).requires_grad_();
+  const auto gradient = [&](double beta) {
+    one.config.beta = beta;
+    const auto loss = make(one)->quantize(z, {.seed = seed_of(1)}).loss;
+    return loss.requires_grad() ? torch::autograd::grad({loss}, {z}, {}, {}, false, true).front()
+                                : torch::Tensor();
+  };
+  const auto weak = gradient(0.25), strong = gradient(0.75);
+  if (!strong.defined()) return 0;
+  const auto decoded = make(one)->assign(z.detach()).latents;
+  return ((strong - weak) * (z.detach() - decoded)).sum().item<double>();
+}
+
 /// What a kind says of its members is true of them.
 TEST(QuantizerRegistry, KindsSayWhatTheirMembersAre) {
   int with_dim = 0;
@@ -245,6 +285,8 @@ TEST(QuantizerRegistry, KindsSayWhatTheirMembersAre) {
     SCOPED_TRACE(kind.name);
     const auto one = member(kind.name);
     EXPECT_EQ(make(one)->codebook().defined(), kind.codebook);
+    EXPECT_EQ(make(one)->quantize(latents_for(one), {}).terms.contains("ns"), kind.ns_loss);
+    EXPECT_EQ(pull_of_beta(one) > 1e-6, kind.weighs_commitment);
     EXPECT_EQ(kind.latent_dim != nullptr, !kind.channels.empty());
     if (!kind.latent_dim) continue;
     ++with_dim;

@@ -11,7 +11,6 @@
 #include "nsvq/losses/loss.h"
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/quantizers/replacement/replacement.h"
-#include "nsvq/recipe/other_words.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 

@@ -60,7 +60,7 @@ void change(const Option& option) {
   };
   using Kind = YamlValue::Kind;
   for (const std::string text :
-       {"17", "7", "0.12345678901234567", "false", "true", "a: b #c \"d\" \xc3\xa9\n"})
+       {"17", "7", "3", "0.12345678901234567", "false", "true", "a: b #c \"d\" \xc3\xa9\n"})
     try_value({Kind::kScalar, {{text, false}}});
   for (const auto& choice : option.range.choices) {
     try_value({Kind::kScalar, {{choice, false}}});
@@ -189,7 +189,7 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
             "a.yaml:1: unknown key 'zebra'; `nsvq config --reference` lists all keys");
   EXPECT_EQ(error_of_text("loss: 1\n"),
             "a.yaml:1: 'loss' is a section, not a setting; its keys are loss.l1, loss.l2, "
-            "loss.chroma, loss.perceptual, loss.perceptual_net, loss.vq");
+            "loss.chroma, loss.perceptual, loss.perceptual_net, loss.logits, loss.vq");
   EXPECT_EQ(error_of_text("\n\ntrain.epochs: 0\n"),
             "a.yaml:3: train.epochs: expected integer (1..1000000000), got '0'");
   EXPECT_EQ(
@@ -199,8 +199,8 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyAndExpectation) {
       error_of_text("model:\n  multipliers: 4\n"),
       "a.yaml:2: model.multipliers: expected a list of integers (1 to 8, each 1..64), got '4'");
   EXPECT_EQ(error_of_text("schedule.phases: stage1\n"),
-            "a.yaml:1: schedule.phases: expected a list of names (1 to 3, each "
-            "stage1|warmup|stage2), got 'stage1'; a list of one is [stage1]");
+            "a.yaml:1: schedule.phases: expected a list of names (1 to 4, each "
+            "stage1|warmup|stage2|decoder), got 'stage1'; a list of one is [stage1]");
   EXPECT_EQ(error_of_text("seed: 1\ntrain.epochs: 1\nseed: 2\n"),
             "a.yaml:3: key 'seed' appears twice");
   EXPECT_EQ(error_of_text("loss.l1: 1\nloss:\n  l1: 1\n"), "a.yaml:3: key 'loss.l1' appears twice");

@@ -41,7 +41,7 @@ TEST(SettingsSummary, MarksSettingsOfAnotherQuantizer) {
   EXPECT_EQ(line_of(key, config), "  quantizer.features.file: x.npy");
   config = load_config("", {"quantizer.type=vq", "quantizer.alpha=9"});
   EXPECT_EQ(line_of("quantizer.alpha", config),
-            "  quantizer.alpha: 9  (of nsvq, simvq_ns: vq makes no use of it)");
+            "  quantizer.alpha: 9  (of simvq_ns, nsvq: vq makes no use of it)");
   config = load_config("", {"quantizer.type=simvq_ns", "quantizer.alpha=9"});
   EXPECT_EQ(line_of("quantizer.alpha", config), "  quantizer.alpha: 9");
   config = load_config("", {"quantizer.type=none", "optimizer.scale.quantizer=10"});
@@ -91,8 +91,8 @@ TEST(SettingsSummary, SaysWhichSettingsAnotherOneLeavesUnused) {
       {"schedule.patience", "77", "schedule.freeze=never", "schedule.freeze is never"},
       {"quantizer.kernel", "gaussian", "quantizer.alpha=0", "quantizer.alpha is 0"},
       {"quantizer.tau_of_nearest", "2", "quantizer.alpha=0", "quantizer.alpha is 0"},
-      {"quantizer.alpha_relative", "true", "quantizer.type=ema", "of nsvq, simvq_ns: ema makes no"},
-      {"quantizer.kernel", "gaussian", "quantizer.type=fsq", "of nsvq, simvq_ns: fsq makes no"},
+      {"quantizer.alpha_relative", "true", "quantizer.type=ema", "of simvq_ns, nsvq: ema makes no"},
+      {"quantizer.kernel", "gaussian", "quantizer.type=fsq", "of simvq_ns, nsvq: fsq makes no"},
       {"optimizer.eps_quantizer", "1e-12", "quantizer.type=none", "quantizer.type is none"},
       {"replacement.sigma_relative", "0.1", "replacement.policy=restart", "of copy: restart"},
       {"replacement.exempt_epochs", "3", "replacement.every_steps=5", "replacement.exempt_steps"},

@@ -1,12 +1,11 @@
 // quantizer.type=NAME with recipes that were written for another quantizer.
 
-#include "nsvq/recipe/unusable_settings.h"
-
 #include <gtest/gtest.h>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/quantizers/members.h"
+#include "nsvq/recipe/tokenizer_config.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 
@@ -61,6 +60,18 @@ TEST(UnusableSettings, OfTheCommandLineAreRefusedWithWhatToType) {
       {"quantizer.rotation: fsq has no nearest code", "; set quantizer.rotation=false"});
   expect_contains(of({"quantizer.type=fsq", "model.latent_dim=8"}), {"; set model.latent_dim=6"});
   expect_contains(of({"quantizer.type=lfq", "model.latent_dim=8"}), {"; set model.latent_dim=16"});
+}
+
+TEST(UnusableSettings, NormalisedCodesGiveWayToQuantizersWithoutThem) {
+  const TemporaryFolder folder;
+  const auto recipe = (folder / "a.yaml").string();
+  write_text(recipe, "quantizer: {type: vq, normalise: true}\nmodel.latent_dim: 8\n");
+  EXPECT_TRUE(load(recipe, {"quantizer.type=nsvq"}).config.quantizer.normalise);
+  const auto ibq = load(recipe, {"quantizer.type=ibq"});
+  EXPECT_FALSE(ibq.config.quantizer.normalise);
+  expect_contains(ibq.said, {":1: quantizer.normalise=true is left out: ibq chooses by the"});
+  expect_contains(refusal(load(recipe, {"quantizer.type=ibq", "quantizer.normalise=true"}).config),
+                  {"quantizer.normalise: ibq chooses by the", "; set quantizer.normalise=false"});
 }
 
 TEST(UnusableSettings, OfTheUsersFileBesideItsTypeAreRefused) {

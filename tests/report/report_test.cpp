@@ -121,6 +121,15 @@ TEST_F(Report, ShowsTheRun) {
   EXPECT_EQ(run.at("pictures").at(4).at("source"), sample_uri("epoch-0005.png"));
 }
 
+TEST_F(Report, TheSettingsSayWhetherPicturesArePairs) {
+  put("metrics.jsonl", metrics);
+  EXPECT_EQ(page().at("generated"), false) << "without settings";
+  put("config.yaml", "model:\n  multipliers: [1, 2]\n");
+  EXPECT_EQ(page().at("generated"), false);
+  put("config.yaml", "seed: 7\nunet.width: 8\n");
+  EXPECT_EQ(page().at("generated"), true);
+}
+
 TEST_F(Report, CurvesStandUnderTopics) {
   put("metrics.jsonl", metrics);
   std::set<std::string> topics;

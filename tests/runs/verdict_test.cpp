@@ -98,7 +98,7 @@ TEST(Verdict, DivergedIsWorseThanAGreyPicture) {
   log.errors(300, 3).psnr(100, 5.8).grey(11.93);
   EXPECT_EQ(log.judged().text,
             "diverged (reconstructions are worse than a grey picture: PSNR 5.80 dB against 11.93 "
-            "dB); 1 % of the codes in use");
+            "dB); 1 % of the codes in use; try a lower optimizer.lr in a new run");
   // Above the least that a grey picture has; the error was large at the end, though it falls.
   EXPECT_EQ(Log().errors(300, 3).psnr(100, 8).grey(11.93).word(), "diverged");
   // It does not fall.
@@ -117,7 +117,8 @@ TEST(Verdict, AFewStepsAreNoDivergence) {
 
 TEST(Verdict, DivergedByWhatIsNotFinite) {
   EXPECT_EQ(converged().add("epoch", 101, "\"loss\":null").judged().text,
-            "diverged (the training loss is not finite); 90 % of the codes in use");
+            "diverged (the training loss is not finite); 90 % of the codes in use; try a lower "
+            "optimizer.lr in a new run");
   EXPECT_EQ(converged().add("step", 101, "\"loss\":null").word(), "diverged");
   EXPECT_EQ(converged().add("eval", 101, "\"psnr\":null").word(), "diverged");
   EXPECT_EQ(converged().add("epoch", 101, "\"loss\":null").add("epoch", 102, "\"loss\":1").word(),
@@ -127,9 +128,24 @@ TEST(Verdict, DivergedByWhatIsNotFinite) {
   auto ended = converged();
   ended.add("alarm", 101, "\"sign\":\"nonfinite\",\"reason\":\"step 101: non-finite\"");
   EXPECT_EQ(ended.judged(/*finished=*/false).text,
-            "diverged (a step that was not finite ended training)");
+            "diverged (numbers that were not finite ended training at step 101); try a lower "
+            "optimizer.lr in a new run");
   ended.add("step", 110, "\"loss\":1");
   EXPECT_EQ(ended.judged(/*finished=*/false).word, "") << "it was resumed";
+}
+
+/// A fork may be evaluated on other images than the run before it.
+TEST(Verdict, ComparesEvaluationsOfTheSameImages) {
+  const auto described = [](double grey) {
+    return fmt::format("\"grey_psnr\":{},\"images\":9,\"codes\":100,\"tokens\":900", grey);
+  };
+  Log log;
+  log.psnr(40, 20).add("validation", 40, described(12)).psnr(70, 22).psnr(90, 30);
+  auto forked = log;
+  EXPECT_EQ(log.psnr(100, 30.05).word(), "undertrained");
+  forked.add("validation", 90, described(15)).psnr(100, 30.05);
+  EXPECT_EQ(forked.judged().text,
+            "fine (PSNR 30.05 dB, a grey picture 15.00 dB); 90 % of the codes in use");
 }
 
 TEST(Verdict, UndertrainedWherePsnrStillRises) {
@@ -182,7 +198,7 @@ TEST(Verdict, OfALogOfAnEarlierVersion) {
   EXPECT_EQ(old(25, 0.9, 0.9).judged().text, "fine (PSNR 25.00 dB); 90 % of the codes in use");
   EXPECT_EQ(old(4.59, 0.9, 0.9).judged().text,
             "diverged (reconstructions are worse than a grey picture: PSNR 4.59 dB against at "
-            "least 6.02 dB); 90 % of the codes in use");
+            "least 6.02 dB); 90 % of the codes in use; try a lower optimizer.lr in a new run");
   EXPECT_EQ(old(7, 0.9, 0.9).word(), "fine") << "how good a grey picture is, nobody knows";
   EXPECT_EQ(old(25, 0.03, 0.04).word(), "collapsed");
   EXPECT_EQ(old(25, 0.03, 0.4).word(), "fine") << "there may be few validation images";
@@ -201,8 +217,10 @@ TEST(Verdict, OfLatentDiffusion) {
   EXPECT_EQ(losses(1, 0.2, 0.25, 0.2).judged().text,
             "undertrained (the validation loss still falls, by 20 % for twice the steps); "
             "validation loss 0.2");
-  EXPECT_EQ(losses(1, 35, 2, 30).judged().text,
-            "diverged (the training loss has grown from 1 to 35)");
+  EXPECT_EQ(
+      losses(1, 35, 2, 30).judged().text,
+      "diverged (the training loss has grown from 1 to 35); try a lower optimizer.lr in a new "
+      "run");
   EXPECT_EQ(losses(1, 1, 1, 1).add("eval", 101, "\"loss\":null").word(), "diverged");
 }
 

@@ -211,6 +211,21 @@ TEST(Remedies, AreOfWhatTheRunHas) {
             "a smaller quantizer.tau; quantizer.init: gaussian or data");
 }
 
+TEST(Remedies, FollowFromTheRowOfTheQuantizer) {
+  for (const auto& kind : quantizer_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const auto has = [&](const std::string& sign, const std::string& text) {
+      TokenizerConfig config;
+      config.quantizer.type = kind.name;
+      return remedies(sign, config).find(text) != std::string::npos;
+    };
+    EXPECT_EQ(has("unused_codes", "quantizer.alpha"), kind.ns_loss);
+    EXPECT_EQ(has("one_hot", "quantizer.tau"), kind.ns_loss);
+    EXPECT_EQ(has("latent_norm", "quantizer.beta"), kind.weighs_commitment);
+    EXPECT_EQ(has("unused_codes", "(quantizer.codes)"), kind.codes_are.empty());
+  }
+}
+
 TEST(Remedies, AgainstAnEncoderThatLeavesItsCodes) {
   EXPECT_EQ(advice("losing_codes", {}),
             "an encoder that freezes earlier (schedule.latest_epoch); a lower optimizer.lr");

@@ -67,6 +67,29 @@ TEST_F(DriftTest, TheFirstMeasurementHasNothingToCompareWith) {
               1e-4);
 }
 
+TEST_F(DriftTest, WithNormalisedCodesItMeasuresWhatIsSearched) {
+  config_.quantizer.normalise = true;
+  model_ = Tokenizer(config_);
+  auto drift = meter();
+  const auto values = drift.measure(model_);
+  const torch::NoGradGuard no_grad;
+  const auto z = latents(), rows = flatten_latents(z);
+  const auto unit = z / z.norm(2, 1, true), codes = model_->quantizer->code_vectors();
+  const auto chosen = model_->quantizer->assign(z).latents;
+  const double error = at::mse_loss(unit, chosen).item<double>();
+  EXPECT_NEAR(values.at("quantization_error"), std::sqrt(error), 1e-5);
+  EXPECT_NEAR(values.at("relative_quantization_error"), std::sqrt(error * 8), 1e-4);
+  EXPECT_NEAR(drift.commitment(model_), error, 1e-6);
+  EXPECT_NEAR(values.at("latent_norm"), rows.norm(2, 1).mean().item<double>(), 1e-5);
+  EXPECT_NEAR(values.at("neighbours"),
+              effective_neighbours(flatten_latents(unit), codes, config_.quantizer.tau)
+                  .mean()
+                  .item<double>(),
+              1e-4);
+  EXPECT_NEAR(values.at("latents_participation"),
+              participation_ratio(covariance_spectrum(flatten_latents(unit))), 1e-5);
+}
+
 TEST_F(DriftTest, CentroidDistanceIsThatOfCodesToTheMeansOfTheirLatents) {
   const torch::NoGradGuard no_grad;
   auto drift = meter();

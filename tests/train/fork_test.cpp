@@ -137,6 +137,31 @@ TEST_F(ForkTest, ChangesStandInTheSettingsAndInTheLog) {
   fs::remove_all(straight);
 }
 
+/// A grey picture, the best evaluation and drift are of the images at hand; also where the fork is
+/// killed before its first own checkpoint.
+TEST_F(ForkTest, OtherValidationImagesAreMeasuredAnew) {
+  auto config = forked_config();
+  config.data.val = "builtin:dead-leaves?size=16&count=5&seed=9";
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(fork(config, 11), CrashOfFork);
+  expect_contains(testing::internal::GetCapturedStderr(),
+                  {"evaluations are of other images from here on"});
+  EXPECT_FALSE(fs::exists(fork_ / "checkpoints/best"));
+  EXPECT_TRUE(load_run_state(list_checkpoints(fork_).back()).evaluation.empty());
+  train_in(config, fork_, Start::resume);
+  const auto described = lines_of_kind(fork_, "validation");
+  ASSERT_EQ(described.size(), 2u);
+  EXPECT_EQ(described[0].at("images"), 7);
+  EXPECT_EQ(described[1].at("images"), 5);
+  EXPECT_EQ(described[1].at("step"), 12);
+  EXPECT_NE(described[0].at("grey_psnr"), described[1].at("grey_psnr"));
+  EXPECT_EQ(described[0], lines_of_kind(run(), "validation").at(0));
+  EXPECT_GE(load_run_state(list_checkpoints(fork_).back()).best.step, 12);
+  for (const auto& line : lines_of_kind(fork_, "drift")) {
+    EXPECT_EQ(line.contains("drift"), line.at("step") != 0 && line.at("step") != 12) << line;
+  }
+}
+
 /// Killed before its first own checkpoint, a fork goes on from the one that it was made of.
 TEST_F(ForkTest, ResumesFromItsFirstCheckpoint) {
   auto config = forked_config();

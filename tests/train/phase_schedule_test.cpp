@@ -55,6 +55,29 @@ TEST(PhaseSchedule, TheEncoderFreezesBeforeOneStep) {
   auto config = frozen_after(1);
   config.phases = {"warmup", "stage1"};
   EXPECT_FALSE(schedule_of(config).freezes_before(0)) << "it has not trained";
+  EXPECT_FALSE(schedule_of(config).freezes_before(0, /*trained_elsewhere=*/true))
+      << "it will train";
+  config.phases = {"warmup", "stage2"};
+  EXPECT_FALSE(schedule_of(config).freezes_before(0));
+  EXPECT_TRUE(schedule_of(config).freezes_before(0, /*trained_elsewhere=*/true));
+  EXPECT_FALSE(schedule_of(config).freezes_before(1, /*trained_elsewhere=*/true));
+}
+
+TEST(PhaseSchedule, TheDecodersPhaseLastsToTheEndOfAModelsRun) {
+  ScheduleConfig config;
+  config.phases = {"decoder"};
+  check_schedule(config, /*from_model=*/true);
+  EXPECT_EQ(error_of([&] { check_schedule(config); }),
+            "schedule.phases is [decoder], which trains no encoder and no codes; name the model "
+            "that has them in train.init_from");
+  auto schedule = schedule_of(config);
+  for (int64_t epoch = 1; epoch < 5; ++epoch) EXPECT_EQ(after_epoch(schedule, 1, epoch), "");
+  config.phases = {"stage1", "decoder"};
+  check_schedule(config);
+  config.phases = {"decoder", "stage2"};
+  EXPECT_EQ(error_of([&] { check_schedule(config, true); }),
+            "schedule.phases: decoder lasts to the end of the run, so stage2 is not reached; name "
+            "decoder last");
 }
 
 TEST(PhaseSchedule, RefitsNeedAnEncoderThatFreezes) {
@@ -69,6 +92,7 @@ TEST(PhaseSchedule, RefitsNeedAnEncoderThatFreezes) {
   EXPECT_EQ(error_of([&] { check_schedule(config); }),
             "schedule.refit is kmeans, but no encoder freezes: in schedule.phases there is no "
             "stage1");
+  check_schedule(config, /*from_model=*/true);
   config.phases = {"stage1", "stage2"};
   config.freeze = "never";
   EXPECT_EQ(error_of([&] { check_schedule(config); }),

@@ -76,12 +76,18 @@ TEST(Freeze, OnASmoothedLoss) {
 
 TEST(Phases, AreThePapers) {
   const auto& first = phase_by_name("stage1");
-  EXPECT_TRUE(first.train_encoder && first.commitment && first.ns_loss && first.replacement);
+  EXPECT_TRUE(first.train_encoder && first.commitment && first.extra_codebook_terms &&
+              first.replacement);
   for (const auto* name : {"warmup", "stage2"}) {
     const auto& phase = phase_by_name(name);
-    EXPECT_FALSE(phase.train_encoder || phase.commitment || phase.ns_loss || phase.replacement);
+    EXPECT_FALSE(phase.train_encoder || phase.commitment || phase.extra_codebook_terms ||
+                 phase.replacement);
     EXPECT_EQ(phase.adversarial, phase.name == "stage2");
+    EXPECT_TRUE(phase.train_quantizer);
   }
+  const auto& decoder = phase_by_name("decoder");
+  EXPECT_FALSE(decoder.train_encoder || decoder.train_quantizer || decoder.replacement);
+  EXPECT_TRUE(decoder.adversarial && decoder.ramp);
   EXPECT_THROW(phase_by_name("stage3"), UserError);
 }
 

@@ -93,6 +93,28 @@ TEST_F(TrainerTest, RefitsOfRunningMeansStartTheirSumsAnew) {
   EXPECT_LT((after.at("model.quantizer.counts").mean() - 1).abs().item<double>(), 0.5);
 }
 
+TEST_F(TrainerTest, RefitsOfAnotherModelsCodesComeBeforeTheFirstStep) {
+  auto config = refit_config();
+  config.schedule.refit = "none";
+  config.train.steps = 2;
+  train(config, run_);
+  config.train.init_from = run_.string();
+  config.quantizer.init = "model";
+  config.schedule.phases = {"stage2"};
+  config.schedule.refit = "kmeans";
+  config.train.steps = 1;
+  const auto next = folder_ / "next";
+  train(config, next);
+  const auto before = tensors_of(run_, 2, "model.safetensors");
+  const auto after = tensors_of(next, 1, "model.safetensors");
+  for (const auto& [name, tensor] : before) {
+    EXPECT_EQ(at::equal(tensor, after.at(name)), name.starts_with("encoder.")) << name;
+  }
+  const auto expected = kmeans(latents_of(config, training_of(next, 1)), 32, kInitialIterations,
+                               seed_for(config.seed, Draw::codebook, 0));
+  EXPECT_TRUE(at::allclose(after.at("quantizer.codebook"), expected, 1e-5, 1e-6));
+}
+
 TEST_F(TrainerTest, RefitsOfCodesThatAreNotListedAreRefused) {
   for (const std::string type : {"fsq", "simvq", "none"}) {
     auto config = tiny_config_of(type);

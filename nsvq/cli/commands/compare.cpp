@@ -112,8 +112,11 @@ struct Compared {
   Samples samples;
 };
 
+/// What models before this one know of the images, by data.max_pixels: larger images are left out.
+using KnownImages = std::map<int64_t, ImageStatistics>;
+
 Compared compare_one(const CompareArguments& arguments, size_t number, const std::string& title,
-                     const MetricChoice& choice) {
+                     const MetricChoice& choice, KnownImages& known) {
   auto model = arguments.common;
   model.model.name = arguments.models[number];
   ModelOnData opened(model);
@@ -123,8 +126,9 @@ Compared compare_one(const CompareArguments& arguments, size_t number, const std
     result.samples.add(batch, indices, wanted);
   };
   const auto own = opened.session.codes() > 0 ? choice : without_tokens(choice);
-  result.column.values = measure(opened.session, {model.data.text(), opened.source, opened.options},
-                                 own, {.title = title, .on_batch = keep});
+  result.column.values = measure(
+      opened.session, {model.data.text(), opened.source, opened.options}, own,
+      {.title = title, .on_batch = keep, .known = &known[opened.session.config().data.max_pixels]});
   return result;
 }
 
@@ -182,8 +186,9 @@ void run_compare(const CompareArguments& arguments) {
   const auto titles = titles_of(arguments.models);
   std::vector<Compared> results;
   std::vector<MetricColumn> columns;
+  KnownImages known;
   for (size_t i = 0; i < titles.size(); ++i) {
-    results.push_back(compare_one(arguments, i, titles[i], choice));
+    results.push_back(compare_one(arguments, i, titles[i], choice, known));
     columns.push_back(results.back().column);
   }
   fmt::print("on {}, as {}\n{}", arguments.common.data.text(), choice.conventions.name,

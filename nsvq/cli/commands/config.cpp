@@ -6,7 +6,7 @@
 #include "nsvq/cli/output/stdout.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/nn/discriminator.h"
+#include "nsvq/nn/discriminator_kinds.h"
 #include "nsvq/quantizers/replacement/replacement.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
@@ -32,7 +32,7 @@ void check_as_training(const TokenizerConfig& config) {
   check_freeze(config.schedule, config.quantizer);
   check_dist(config.dist, config.quantizer, config.adversarial);
   if (config.adversarial.weight > 0) {
-    Discriminator(config.adversarial)->check_image_size(config.data.size, config.data.size);
+    discriminator_kind(config.adversarial.network).make(config.adversarial, config.data.size);
   }
   if (config.train.check > 0) OperatorCheck(config.quantizer, config.model.latent_dim, at::kCPU);
 }

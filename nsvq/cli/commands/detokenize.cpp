@@ -7,7 +7,6 @@
 #include "nsvq/cli/arguments/memory_advice.h"
 #include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/arguments/output_name.h"
-#include "nsvq/cli/arguments/token_argument.h"
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"

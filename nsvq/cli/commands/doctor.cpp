@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
+#include "nsvq/core/shared_cores.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/text.h"
 #include "nsvq/core/version.h"
@@ -132,11 +134,15 @@ void run_doctor(const JsonArgument& argument) {
   JsonOutput output(argument);
   const TorchFlags as_in_training({});
   const int threads = at::get_num_threads();
+  OtherProcesses others;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const double used_by_others = std::max(others.cores_used(), 0.0);
   Json json = {{"nsvq", kVersion},
                {"commit", commit()},
                {"torch", TORCH_VERSION},
                {"cpu",
                 {{"usable_cores", usable_cores()},
+                 {"used_by_others", used_by_others},
                  {"cores", std::thread::hardware_concurrency()},
                  {"threads", threads},
                  {"instructions", cpu_path()}}}};
@@ -145,6 +151,8 @@ void run_doctor(const JsonArgument& argument) {
   fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
              count_of(std::thread::hardware_concurrency(), "core"), count_of(threads, "thread"),
              cpu_path());
+  const auto shared = describe_shared_cores(others.cores(), threads, used_by_others);
+  if (!shared.empty()) fmt::print("             {}\n", shared);
   json["gpu"] = show_gpus();
   std::error_code no_folder;  // ignored: its free bytes are unknown
   json["free_disk_bytes"] = {{"here", free_bytes(".")},

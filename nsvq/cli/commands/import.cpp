@@ -3,10 +3,10 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
-#include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/nn/named_tensors.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/foreign_weights.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -19,46 +19,38 @@ namespace {
 struct ImportArguments {
   std::string file, recipe, out;
   std::vector<std::string> overrides;
-  bool averaged = false, force = false;
+  int64_t size = 0;
+  bool last = false, averaged = false, force = false;
 };
 
-/// Whose weights they are decides before anything else is asked for.
-void check_importable(const ImportArguments& arguments) {
-  const auto weights = read_foreign_shapes(arguments.file);
-  const auto* layout = recognise_layout(weights.shapes);
-  if (layout && !layout->importable) {
-    throw UserError("{}: the layout of {}", arguments.file, describe_layout(*layout));
+/// Where the model goes: FILE-nsvq.safetensors in the current folder by default.
+fs::path output_for(const ImportArguments& arguments) {
+  if (!arguments.out.empty()) {
+    if (arguments.out.ends_with(".safetensors")) return arguments.out;
+    check_output_folder(arguments.out);
+    return fs::path(arguments.out) / kModelFile;
   }
-  if (arguments.recipe.empty()) {
-    throw UserError("--recipe is required: a YAML file that describes the network of {}",
-                    arguments.file);
-  }
-  if (arguments.out.empty()) throw UserError("--out is required");
+  const auto given = fs::absolute(arguments.file).lexically_normal();
+  const auto file = given.has_filename() ? given : given.parent_path();
+  return file.stem().string() + "-nsvq.safetensors";
 }
 
 void run_import(const ImportArguments& arguments) {
-  check_importable(arguments);
-  const bool file = arguments.out.ends_with(".safetensors");
-  if (!file) check_output_folder(arguments.out);
-  fs::path out = arguments.out;
-  if (!file) out /= kModelFile;
-  check_output_files({{"--out", out}}, arguments.force, {{"FILE", arguments.file}});
-  const auto config = load_config(arguments.recipe, arguments.overrides);
-  const auto imported =
-      import_weights(read_foreign_tensors(arguments.file), arguments.averaged, arguments.file);
-  Tokenizer model(config);
-  check_all_placed(named_tensors(*model), imported.tensors, arguments.file);
-  load_tensors(*model, imported.tensors, arguments.file);
-
-  write_model(out, named_tensors(*model), config,
-              {{"nsvq.imported", printable(fs::path(arguments.file).filename().string())}});
-  fmt::print("{}: {}\n", out.string(), count_of(imported.tensors.size(), "tensor"));
-  for (const auto& [name, count] : imported.left_out) {
-    fmt::print("skipped {} of {}.*{}\n", count_of(count, "tensor"), name,
-               name == "model_ema" ? (arguments.averaged ? " (weights are taken from it)"
-                                                         : " (--ema takes the weights from it)")
-                                   : "");
+  if (arguments.averaged) {
+    if (arguments.last) throw UserError("--ema and --last: give one of them");
+    log("nsvq import: the moving average is taken without --ema; --last takes the last weights");
   }
+  const auto out = output_for(arguments);
+  check_output_files({{"--out", out}}, arguments.force, {{"FILE", arguments.file}});
+  auto overrides = arguments.overrides;
+  if (arguments.size > 0) overrides.push_back(fmt::format("data.size={}", arguments.size));
+  const auto made =
+      import_model({arguments.file, arguments.recipe, std::move(overrides), arguments.last});
+  const auto tensors = named_tensors(*made.tokenizer);
+  write_model(out, tensors, made.config,
+              {{"nsvq.imported", printable(fs::path(arguments.file).filename().string())}});
+  for (const auto& note : made.notes) fmt::print("{}\n", printable(note));
+  fmt::print("{}: {}\n", out.string(), count_of(tensors.size(), "tensor"));
 }
 
 }  // namespace
@@ -67,19 +59,27 @@ void declare_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
   app.add_option(
          "FILE", arguments->file,
-         "safetensors or PyTorch file (.ckpt, .pt, .pth, .bin) with the backbone of SimVQ, under "
-         "its names; of other programs' files the first line says whose they are")
+         "safetensors or PyTorch file (.ckpt, .pt, .pth, .bin) of another program's tokenizer; of "
+         "taming-transformers, LlamaGen, IBQ, SimVQ, Open-MAGVIT2, MaskGIT's VQGAN, Chameleon or "
+         "diffusers' VQModel, whose folder will do too")
       ->required();
   app.add_option("SETTINGS", arguments->overrides,
-                 "key=value ..., overriding the recipe, such as model.width=128");
-  app.add_option("--recipe", arguments->recipe, "recipe (YAML) that describes the model, required")
-      ->type_name("FILE");
+                 "key=value ..., in place of what the tensors tell");
+  app.add_option("--size", arguments->size,
+                 "side of the images in pixels; data.size, by default that of its training")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{8}, int64_t{4096}));
   app.add_option("--out", arguments->out,
-                 "FILE.safetensors, or a folder for model.safetensors, required")
+                 "FILE.safetensors, or a folder for model.safetensors; by default "
+                 "FILE-nsvq.safetensors in the current folder")
       ->type_name("PATH");
+  app.add_option("--recipe", arguments->recipe,
+                 "recipe (YAML) that describes the model, in place of names and shapes")
+      ->type_name("FILE");
   declare_force(app, arguments->force);
-  app.add_flag("--ema", arguments->averaged,
-               "take the moving average of the weights (model_ema.*) instead of the last ones");
+  app.add_flag("--last", arguments->last, "take the last weights, not their moving average");
+  app.add_flag("--ema", arguments->averaged, "old spelling of the default: the moving average")
+      ->group(kRare);
   app.callback([arguments] { run_import(*arguments); });
 }
 

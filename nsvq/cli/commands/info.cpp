@@ -92,20 +92,21 @@ void print_parameters(const Json& json) {
 /// Tensors of a file that is not nsvq's, and whose layout theirs is.
 void show_foreign(const fs::path& file, JsonOutput& output) {
   const auto weights = read_foreign_shapes(file);
-  const auto* layout = recognise_layout(weights.shapes);
+  const auto names = tokenizer_names(weights.shapes);
+  const auto* layout = recognise_layout(names.shapes);
   Json json = {{"file", file.string()}};
   if (!weights.part.empty()) json["part"] = weights.part;
+  if (!weights.average.empty()) json["average"] = weights.average;
   json["layout"] = layout ? layout->name : "unknown";
-  json["importable"] = layout && layout->importable;
+  json["importable"] = layout && layout->refused.empty();
   json["tensors"] = weights.shapes.size();
   json["parameters"] = Json::object();
-  for (const auto& [name, shape] : weights.shapes) {
-    const auto plain = without_wrappers(name);
+  for (const auto& [name, shape] : names.shapes) {
     int64_t numbers = 1;
     for (const auto size : shape) numbers *= size;
-    auto& sum = json["parameters"][plain.substr(0, plain.find('.'))];
+    auto& sum = json["parameters"][name.substr(0, name.find('.'))];
     sum = sum.is_null() ? numbers : sum.get<int64_t>() + numbers;
-    if (plain == "quantize.embedding.weight" && shape.size() == 2) {
+    if (name == "quantize.embedding.weight" && shape.size() == 2) {
       json["codes"] = shape[0];
       json["latent_dim"] = shape[1];
     }
@@ -113,7 +114,8 @@ void show_foreign(const fs::path& file, JsonOutput& output) {
   print_values(json);
   print_parameters(json);
   fmt::print("no model of nsvq's; {}\n",
-             layout ? "the layout of " + describe_layout(*layout) : "its layout is not known");
+             layout ? "the layout of " + describe_layout(*layout)
+                    : "its layout is not known: " + printable(nearest_layout(names.shapes)));
   output.write(json);
 }
 

@@ -23,7 +23,6 @@
 #include "nsvq/experiments/plan/estimate.h"
 #include "nsvq/experiments/plan/make_plan.h"
 #include "nsvq/experiments/run/reproduce.h"
-#include "nsvq/experiments/run/time_steps.h"
 #include "nsvq/io/files/lock.h"
 
 namespace nsvq {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "nsvq/cli/arguments/token_argument.h"
+#include "nsvq/cli/arguments/model_arguments.h"
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"

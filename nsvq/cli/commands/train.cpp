@@ -40,13 +40,12 @@ void train_as_rank(const TrainArguments& arguments, const TokenizerConfig& confi
   note_networks("model.width, model.multipliers or model.blocks");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
-  const std::filesystem::path fork_of = start == Start::fork ? arguments.recipe : "";
-  Trainer trainer(config, run, group, start, std::move(lock), fork_of);
+  Trainer trainer(config, run, group, start, std::move(lock), forked_run(arguments, start));
   warn_of_seen_validation(config.data);
   starting.reset();
   note_batch_size("train.batch_size=", config.train.batch_size,
                   "train.recompute=true, or a lower data.size or model.width");
-  const auto outcome = trainer.loop().train();
+  const auto outcome = train_with_verdict(run, [&] { return trainer.loop().train(); });
   if (outcome.finished) {
     if (group->leads()) complete_report(run);
     // A rank that has ended would seem lost to one that is still writing.
@@ -86,12 +85,6 @@ std::string device_of(const TrainArguments& arguments) {
 void declare_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   declare_train_arguments(app, *arguments, "configs/quickstart.yaml");
-  app.add_option(
-         "--fork", arguments->request.fork,
-         "new folder in which the run CONFIG goes on from its newest checkpoint with changed "
-         "SETTINGS; the run itself stays as it is")
-      ->type_name("DIR")
-      ->group(kRare);
   app.callback([arguments] {
     if (arguments->gpus <= 1) return run_train(*arguments);
     start_on_gpus(arguments->gpus, device_of(*arguments));

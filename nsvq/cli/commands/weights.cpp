@@ -18,6 +18,7 @@
 #include "nsvq/losses/lpips.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "nsvq/nn/features/inception.h"
+#include "nsvq/nn/features/resnet50.h"
 
 namespace nsvq {
 
@@ -137,6 +138,7 @@ std::shared_ptr<torch::nn::Module> module_of(const std::string& name) {
       return std::make_shared<LpipsHeads>(kind.channels);
     }
   }
+  if (name == "resnet50-fc") return std::make_shared<ResNet50Head>();
   if (name == "inception") return std::make_shared<Inception>();
   throw UserError("no weights are named '{}'", name);
 }

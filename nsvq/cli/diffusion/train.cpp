@@ -30,11 +30,12 @@ void train_diffusion_as_rank(const TrainArguments& arguments, const DiffusionCon
   note_networks("unet.width, unet.multipliers or unet.blocks");
   auto [run, start, lock, reserved] =
       agree_on_run(match_of(config), run_request(arguments), *group);
-  DiffusionTrainer trainer(config, run, group, start, std::move(lock));
+  DiffusionTrainer trainer(config, run, group, start, std::move(lock),
+                           forked_run(arguments, start));
   if (training_data_key(config) == "data.train") warn_of_seen_validation(config.data);
   starting.reset();
   note_batch_size("train.batch_size=", config.train.batch_size, "a lower unet.width or data.size");
-  const auto outcome = trainer.loop().train();
+  const auto outcome = train_with_verdict(run, [&] { return trainer.loop().train(); });
   if (!outcome.finished) {
     if (group->leads()) {
       print_last_words(fmt::format("stopped; to resume:\n  {}\n",

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/setting_words.h"
 #include "nsvq/cli/program/spellings.h"
+#include "nsvq/cli/program/words_meant.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
@@ -108,7 +108,7 @@ std::string describe_unknown(const CLI::App& app, const CLI::App& command,
     const auto name = word.substr(0, word.find('='));
     auto hint = did_you_mean(name, known);
     if (hint.empty() && command.get_option_no_throw("SETTINGS")) {
-      const auto setting = setting_for_option(name, words);
+      const auto setting = setting_meant(name, words);
       hint = setting.empty() ? "; settings are words such as train.epochs=10"
                              : "; a setting is a word without dashes: " + setting;
     }

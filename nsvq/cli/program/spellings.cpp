@@ -37,41 +37,6 @@ const std::vector<OldOption> kOptions = {{"eval", "--as", "--conventions"},
                                          {"import", "--like", "--recipe"},
                                          {"import", "--set", ""}};
 
-/// A word of other programs, what to type here, and the command whose help tells more.
-struct OtherWord {
-  std::string word, here, help;
-};
-
-const std::vector<OtherWord> kOtherWords = {
-    {"sweep", "reproduce FILE.yaml", "reproduce"},
-    {"ablate", "reproduce FILE.yaml", "reproduce"},
-    {"run", "train CONFIG", "train"},
-    {"fit", "train CONFIG", "train"},
-    {"resume", "train RUN --resume", "train"},
-    {"continue", "train RUN --resume", "train"},
-    {"finetune", "train CONFIG train.init_from=RUN", "train"},
-    {"sample", "diffusion sample", "diffusion sample"},
-    {"generate", "diffusion sample", "diffusion sample"},
-    {"evaluate", "eval", "eval"},
-    {"validate", "eval", "eval"},
-    {"test", "eval", "eval"},
-    {"fid", "images compare", "images compare"},
-    {"infer", "reconstruct", "reconstruct"},
-    {"predict", "reconstruct", "reconstruct"},
-    {"decode", "detokenize", "detokenize"},
-    {"quantize", "tokenize", "tokenize"},
-    {"verify", "tokens verify", "tokens verify"},
-    {"download", "weights get NAME", "weights get"},
-    {"convert", "import", "import"},
-    {"list", "runs", "runs"},
-    {"ls", "runs", "runs"},
-    {"status", "runs", "runs"},
-    {"show", "info", "info"},
-    {"plot", "report", "report"},
-    {"tensorboard", "watch", "watch"},
-    {"serve", "watch", "watch"},
-    {"benchmark", "bench", "bench"}};
-
 std::vector<std::string> split(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
@@ -124,12 +89,6 @@ std::vector<std::string> with_present_spellings(std::vector<std::string> words) 
     words = std::move(kept);
   }
   return words;
-}
-
-std::string command_meant(const std::string& word) {
-  const auto found = std::ranges::find(kOtherWords, word, &OtherWord::word);
-  if (found == kOtherWords.end()) return "";
-  return fmt::format("; nsvq {} does that (nsvq help {})", found->here, found->help);
 }
 
 }  // namespace nsvq

@@ -41,6 +41,12 @@ void declare_train_arguments(CLI::App& app, TrainArguments& arguments, const std
       "it, an unfinished run with equal settings is resumed if there is one");
   app.add_flag("--new", arguments.request.fresh,
                "start a new run even if an unfinished one exists");
+  app.add_option(
+         "--fork", arguments.request.fork,
+         "new folder in which the run CONFIG goes on from its newest checkpoint with changed "
+         "SETTINGS; the run itself stays as it is")
+      ->type_name("DIR")
+      ->group(kRare);
   declare_gpus(app, arguments.gpus, "train");
   app.add_flag("--allow-pipe", arguments.allow_pipe,
                "run the commands (pipe:COMMAND) among the sources of a run's stored settings")
@@ -88,9 +94,18 @@ std::string resume_command(const std::string& command, const fs::path& run,
                      any_pipe(data.train) || any_pipe(data.val) ? " --allow-pipe" : "");
 }
 
+fs::path forked_run(const TrainArguments& arguments, Start start) {
+  return start == Start::fork ? arguments.recipe : "";
+}
+
 std::string verdict_line(const fs::path& run) {
   const auto verdict = verdict_of_run(run, /*finished=*/true);
   return verdict.text.empty() ? "" : fmt::format("  verdict: {}\n", verdict.text);
+}
+
+void log_verdict_of_failed(const fs::path& run) {
+  const auto verdict = verdict_of_run(run, /*finished=*/false);
+  if (!verdict.text.empty()) log("verdict: {}", verdict.text);
 }
 
 std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,

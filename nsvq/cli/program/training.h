@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/runs/choice.h"
@@ -36,6 +37,9 @@ RunRequest run_request(const TrainArguments& arguments);
 /// a run is resumed without --resume.
 RunChoice agree_on_run(const RunMatch& match, const RunRequest& request, Group& group);
 
+/// The run that one to start goes on from as a fork; empty: it is no fork.
+std::filesystem::path forked_run(const TrainArguments& arguments, Start start);
+
 /// The command that resumes a run: the program as it was invoked, with the settings stored in the
 /// run's folder instead of the original recipe and overrides. `command` is "train".
 std::string resume_command(const std::string& command, const std::filesystem::path& run,
@@ -44,6 +48,19 @@ std::string resume_command(const std::string& command, const std::filesystem::pa
 /// The last line of a training that has finished: how the run went (nsvq/runs/verdict.h). Empty
 /// where its log does not say.
 std::string verdict_line(const std::filesystem::path& run);
+
+/// A line of the log on how a run that failed went, if its own log says so.
+void log_verdict_of_failed(const std::filesystem::path& run);
+/// What `train` returns; with that line in the log if it fails.
+template <typename Train>
+auto train_with_verdict(const std::filesystem::path& run, const Train& train) {
+  try {
+    return train();
+  } catch (const RunError&) {
+    log_verdict_of_failed(run);
+    throw;
+  }
+}
 
 /// Joins the processes that train together (rank_process.h), with a recipe's settings.
 std::shared_ptr<Group> join_ranks_to_train(const Launch& launch, const DistConfig& dist,

@@ -19,7 +19,7 @@ struct RunEstimate {
   std::string by;                    ///< whose speed it is, in words; empty: none
 };
 
-/// Seconds of a training step that was timed for an estimate (run/time_steps.h), by speed_key.
+/// Seconds of a training step that was timed for an estimate (run/reproduce.h), by speed_key.
 using StepTimes = std::map<std::string, double>;
 
 /// What the time of a step can depend on, as text: seeds, learning rates, budgets and the weights

@@ -43,26 +43,34 @@ Words training_command(const PlannedRun& run) {
   return words;
 }
 
-Words evaluation_command(const PlannedRun& run) {
-  const auto metrics = fmt::format("{}", fmt::join(run.metrics, ","));
-  const auto json = run.figures().string();
-  if (trains(run.kind, RunKind::diffusion)) {
-    return {"diffusion",
-            "eval",
-            run.run().string(),
-            "--count",
-            std::to_string(run.samples),
-            "--data",
-            run.val.items.front(),
-            "--metrics",
-            metrics,
-            "--force",
-            "--json",
-            json};
-  }
-  Words words = {"eval", run.run().string(), "--metrics", metrics, "--force", "--json", json};
+Words with_run_and_outputs(Words words, const PlannedRun& run) {
+  words.insert(words.end(),
+               {run.run().string(), "--metrics", fmt::format("{}", fmt::join(run.metrics, ",")),
+                "--force", "--json", run.figures().string()});
+  return words;
+}
+
+Words tokenizer_evaluation(const PlannedRun& run) {
+  auto words = with_run_and_outputs({"eval"}, run);
   if (shared_images(run.val, run.train)) words.emplace_back("--on-training-images");
   return with_sources(std::move(words), "--data", run.val);
+}
+
+Words diffusion_evaluation(const PlannedRun& run) {
+  auto words = with_run_and_outputs({"diffusion", "eval"}, run);
+  words.insert(words.end(),
+               {"--count", std::to_string(run.samples), "--data", run.val.items.front()});
+  return words;
+}
+
+Words evaluation_command(const PlannedRun& run) {
+  switch (trained_by(run.kind)) {
+    case RunKind::tokenizer:
+      return tokenizer_evaluation(run);
+    case RunKind::diffusion:
+      return diffusion_evaluation(run);
+  }
+  return {};
 }
 
 Words making_command(const RunView& view) {
@@ -92,11 +100,19 @@ Words different_settings(const RunView& view) {
   return differences;
 }
 
+Words different_settings(const RunView& view) {
+  switch (trained_by(view.planned().kind)) {
+    case RunKind::tokenizer:
+      return different_settings<TokenizerConfig>(view);
+    case RunKind::diffusion:
+      return different_settings<DiffusionConfig>(view);
+  }
+  return {};
+}
+
 /// The name of a folder has a hash of the settings, but what lies in it may come from anywhere.
 void require_planned_run(const RunView& view) {
-  const auto differences = trains(view.planned().kind, RunKind::diffusion)
-                               ? different_settings<DiffusionConfig>(view)
-                               : different_settings<TokenizerConfig>(view);
+  const auto differences = different_settings(view);
   if (differences.empty()) return;
   throw UserError("{}: holds a run of another configuration: {}; remove it or choose another --out",
                   view.planned().run().string(), fmt::join(differences, ", "));

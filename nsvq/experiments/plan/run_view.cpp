@@ -65,9 +65,11 @@ const std::map<std::string, double>& RunView::evaluation() const {
 }
 
 std::optional<double> RunView::seconds_a_step() const {
-  std::vector<double> rates;
-  for (const auto& [step, rate] : log().values("step", "images_per_second")) {
-    if (rate > 0) rates.push_back(rate);
+  std::vector<double> rates;  // of images, or of what else a task has as samples
+  for (const auto* record : log().of_kind("step")) {
+    for (const auto& [name, rate] : record->values) {
+      if (name.ends_with("_per_second") && rate > 0) rates.push_back(rate);
+    }
   }
   if (rates.empty()) return std::nullopt;
   return static_cast<double>(planned().batch) / median_of(rates);

@@ -99,8 +99,13 @@ bool is_essential(std::string_view key) {
 }
 
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers) {
-  return trains(kind, RunKind::diffusion) ? resolve<DiffusionConfig>(layers)
-                                          : resolve<TokenizerConfig>(layers);
+  switch (trained_by(kind)) {
+    case RunKind::tokenizer:
+      return resolve<TokenizerConfig>(layers);
+    case RunKind::diffusion:
+      return resolve<DiffusionConfig>(layers);
+  }
+  return {};
 }
 
 std::string short_hash(const std::string& text, size_t digits) {

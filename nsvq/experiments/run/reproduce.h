@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <string>
 
+#include "nsvq/experiments/plan/estimate.h"
 #include "nsvq/experiments/plan/plan.h"
 #include "nsvq/experiments/run/scheduler.h"
 
@@ -21,5 +24,11 @@ ReproduceResult reproduce(const Plan& plan, const std::filesystem::path& out,
 /// A planned run as a job: its commands are those of next_command, its recipe is written before it
 /// is trained. Training has `threads` of the CPU (0: all).
 Job job_of(const Plan& plan, size_t run, int threads = 0);
+
+/// Times ten training steps on random images, by `nsvq bench step` in processes of `program`, for
+/// each of runs_to_time. A kind of run that cannot be timed, or not within two minutes, is left
+/// out. `say` prints a line for the user before each, and one for what is left out.
+StepTimes time_steps(const Plan& plan, const std::string& program,
+                     const std::function<void(const std::string&)>& say);
 
 }  // namespace nsvq

@@ -191,6 +191,10 @@ bool trains(const std::string& kind, RunKind trained) {
   return find_named(run_spec_kinds(), "kind", kind).trains == trained;
 }
 
+RunKind trained_by(const std::string& kind) {
+  return find_named(run_spec_kinds(), "kind", kind).trains.value();
+}
+
 const RunSpec* Experiment::find_run(std::string_view wanted) const {
   for (const auto& run : runs) {
     if (run.name == wanted) return &run;

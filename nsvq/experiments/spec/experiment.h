@@ -31,6 +31,8 @@ const std::vector<RunSpecKind>& run_spec_kinds();
 bool is_trained(const std::string& kind);
 /// Whether runs of this kind train a model of `trained`.
 bool trains(const std::string& kind, RunKind trained);
+/// What runs of this kind train, which train a model.
+RunKind trained_by(const std::string& kind);
 
 /// Sizes at which an experiment can be run. `test` is for tests of the program.
 inline constexpr std::array<std::string_view, 4> kScales = {"paper", "gpu", "cpu", "test"};

@@ -50,10 +50,10 @@ class TensorFinder {
 
   PytorchContents find() {
     for (const auto* part : {"state_dict", "model"}) {
-      const auto* inner = item(value(pickle_.root), part);
-      if (!inner) continue;
-      collect(*inner, "", 0);
-      if (!tensors_.empty()) return {part, std::move(tensors_)};
+      PytorchContents found{part, tensors_in(part)};
+      if (found.tensors.empty()) continue;
+      add_average(found);
+      return found;
     }
     collect(value(pickle_.root), "", 0);
     return {"", std::move(tensors_)};
@@ -73,6 +73,25 @@ class TensorFinder {
       if (key.kind == PickleKind::text && key.text == name) return &part(dict, i + 1);
     }
     return nullptr;
+  }
+
+  /// The tensors of a part of the file.
+  std::map<std::string, PytorchTensor> tensors_in(const char* part) {
+    const auto* inner = item(value(pickle_.root), part);
+    if (inner) collect(*inner, "", 0);
+    return std::exchange(tensors_, {});
+  }
+
+  void add_average(PytorchContents& found) {
+    for (const auto* part : {"ema", "model_ema", "ema_state_dict"}) {
+      auto average = tensors_in(part);
+      const bool equal_names = std::ranges::all_of(
+          average, [&](const auto& tensor) { return found.tensors.contains(tensor.first); });
+      if (average.empty() || !equal_names) continue;
+      found.average_part = part;
+      found.average = std::move(average);
+      return;
+    }
   }
 
   /// The function that a call is of; empty for other values.
@@ -255,16 +274,17 @@ PytorchContents read_pytorch_names(const std::filesystem::path& path) {
   });
 }
 
-TensorMap read_pytorch(const std::filesystem::path& path) {
-  return with_archive(path, [](const ZipArchive& archive, const std::string& root) {
+TensorMap read_pytorch(const std::filesystem::path& path, bool averaged) {
+  return with_archive(path, [averaged](const ZipArchive& archive, const std::string& root) {
     const auto contents = read_contents(archive, root);
+    const auto& wanted = averaged ? contents.average : contents.tensors;
     std::map<std::string, std::vector<std::string>> by_storage;
-    for (const auto& [name, tensor] : contents.tensors) by_storage[tensor.storage].push_back(name);
+    for (const auto& [name, tensor] : wanted) by_storage[tensor.storage].push_back(name);
     TensorMap tensors;
     for (const auto& [key, names] : by_storage) {
       StoredNumbers storage(archive.read(root + "data/" + key));
       for (const auto& name : names) {
-        tensors[name] = storage.tensor(contents.tensors.at(name), name);
+        tensors[name] = storage.tensor(wanted.at(name), name);
       }
     }
     return tensors;

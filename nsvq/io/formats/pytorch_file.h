@@ -27,6 +27,10 @@ struct PytorchContents {
   /// The dict that they are of, where the file has others beside it ("state_dict"); else empty.
   std::string part;
   std::map<std::string, PytorchTensor> tensors;
+  /// A dict beside it with their moving average, under names that they have too ("ema"); empty, as
+  /// are its tensors, where there is none.
+  std::string average_part = {};
+  std::map<std::string, PytorchTensor> average = {};
 };
 
 /// What `data.pkl` in the zip file describes, without running anything that it names. Only the
@@ -37,8 +41,8 @@ PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle);
 /// Throws UserError naming the file.
 PytorchContents read_pytorch_names(const std::filesystem::path& path);
 
-/// The tensors of such a file, each contiguous with memory of its own. Throws UserError naming the
-/// file.
-TensorMap read_pytorch(const std::filesystem::path& path);
+/// The tensors of such a file, or their moving average, each contiguous with memory of its own.
+/// Throws UserError naming the file.
+TensorMap read_pytorch(const std::filesystem::path& path, bool averaged = false);
 
 }  // namespace nsvq

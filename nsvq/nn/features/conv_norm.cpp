@@ -31,7 +31,17 @@ ConvNorm::ConvNorm(torch::nn::Module& parent, const std::string& conv, const std
   variance_ = add("running_var", at::ones({shape.outputs}));
 }
 
+void ConvNorm::fold() {
+  if (folded_) return;
+  const torch::NoGradGuard no_grad;
+  const auto factor = scale_.to(at::kDouble) / (variance_.to(at::kDouble) + epsilon_).sqrt();
+  kernel_.copy_(kernel_.to(at::kDouble) * factor.view({-1, 1, 1, 1}));
+  bias_.copy_(bias_.to(at::kDouble) - mean_.to(at::kDouble) * factor);
+  folded_ = true;
+}
+
 torch::Tensor ConvNorm::forward(const torch::Tensor& x) const {
+  if (folded_) return at::conv2d(x, kernel_, bias_, stride_, padding_);
   const auto y = at::conv2d(x, kernel_, {}, stride_, padding_);
   return at::batch_norm(y, scale_, bias_, mean_, variance_, /*training=*/false, /*momentum=*/0,
                         epsilon_, /*cudnn_enabled=*/true);

@@ -174,6 +174,12 @@ torch::Tensor Inception::forward(const torch::Tensor& images) const {
   return x;
 }
 
+void Inception::fold() {
+  for (const auto& module : modules()) {
+    if (auto* conv = dynamic_cast<InceptionConv*>(module.get())) conv->fold();
+  }
+}
+
 void Inception::add_conv(int64_t inputs, const InceptionConvShape& shape) {
   auto* conv = register_module(shape.name, std::make_shared<InceptionConv>(inputs, shape)).get();
   steps_.push_back({shape.name, [conv](const torch::Tensor& x) { return conv->forward(x); }});

@@ -39,6 +39,7 @@ class InceptionConv : public torch::nn::Module {
  public:
   InceptionConv(int64_t inputs, const InceptionConvShape& shape);
   torch::Tensor forward(const torch::Tensor& x) const;
+  void fold() { layer_.fold(); }
 
  private:
   ConvNorm layer_;
@@ -91,6 +92,9 @@ class Inception : public torch::nn::Module {
   /// Images [B, 3, H, W] in [0, 1], resized as pytorch-fid does (bilinear, no antialiasing), to
   /// [B, 2048].
   torch::Tensor forward(const torch::Tensor& images) const;
+
+  /// Folds all norms into their convolutions (ConvNorm::fold).
+  void fold();
 
   struct Step {
     std::string name;

@@ -1,6 +1,7 @@
 #include "nsvq/nn/features/resnet50.h"
 
 #include <array>
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -70,6 +71,19 @@ std::vector<torch::Tensor> ResNet50::features(const torch::Tensor& images) {
     activations.push_back(x);
   }
   return activations;
+}
+
+ResNet50Head::ResNet50Head() {
+  constexpr int64_t classes = 1000, channels = 2048;
+  const auto fc = register_module("fc", std::make_shared<torch::nn::Module>());
+  const double bound = 1 / std::sqrt(static_cast<double>(channels));
+  weight_ = fc->register_parameter("weight", at::empty({classes, channels}).uniform_(-bound, bound),
+                                   /*requires_grad=*/false);
+  bias_ = fc->register_parameter("bias", at::zeros({classes}), /*requires_grad=*/false);
+}
+
+torch::Tensor ResNet50Head::forward(const torch::Tensor& features) const {
+  return at::linear(features.mean({2, 3}), weight_, bias_);
 }
 
 }  // namespace nsvq

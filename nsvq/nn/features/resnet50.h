@@ -28,4 +28,15 @@ class ResNet50 : public FeatureNet {
   std::vector<std::vector<Bottleneck>> layers_;
 };
 
+/// The classifier of torchvision's ResNet-50, frozen: `fc.weight` [1000, 2048] and `fc.bias`.
+class ResNet50Head : public torch::nn::Module {
+ public:
+  ResNet50Head();
+  /// The last features [B, 2048, h, w] to logits [B, 1000] of ImageNet's classes.
+  torch::Tensor forward(const torch::Tensor& features) const;
+
+ private:
+  torch::Tensor weight_, bias_;
+};
+
 }  // namespace nsvq

@@ -9,17 +9,28 @@ namespace nsvq {
 
 // Nearest-code search and NS loss without the N x K matrix of distances, on CPU and GPU. Each
 // function calls the operator of its name in the dispatcher (torch.ops.nsvq.*), with its autograd
-// function and its kernel for the device. Latents are [N, d], the codebook is [K, d], both in fp32,
-// bf16 or fp16.
+// function and its kernel for the device.
 //
-// A latent that is not finite has no nearest code. A CPU throws if a latent or a code is not
-// finite. A GPU does not synchronise to find out: such a latent gets index -1 and distance and loss
-// NaN, and all latents do if a code is not finite.
+// What every kernel keeps to (tests/ops/cases_test.cpp and exactness_test.cpp try it on each device
+// and by each path):
+// - Operators: nearest_codes, ns_search and ns_codebook_grad; ns_search_with_grad too where a
+//   kernel does both at once (ns_search.h has the results). The others are made of these.
+// - Input: latents [N, d] and codebook [K, d] on one device, in fp32, bf16 or fp16, contiguous or
+//   not; N may be 0, K not. A CPU also takes fp64. A GPU: d at most 65,536, N and K below 2^31.
+// - Indices are exact: the code of the least distance by fp64 differences of the given values, the
+//   lowest index on ties, for any number of threads. nearest_codes_fp64 (code_search_reference.h)
+//   is that definition. nearest_codes_reference is the plain version (quantizer.operators: plain),
+//   in the precision of its inputs, whose indices are not exact in fp32.
+// - Distances are the squares of these differences, summed in fp64 and rounded to fp32. Where one
+//   overflows fp32 on a GPU, its index is exact, and distance and loss are infinite or NaN.
+// - Losses and gradients have at most twice the error of ns_loss_reference in the same precision.
+// - A latent that is not finite has no nearest code. A CPU throws if a latent or a code is not
+//   finite. A GPU gives such a latent index -1 and NaN as distance, loss and denominator, and all
+//   latents if a code is not finite; these latents add nothing to the gradient.
+// - A GPU kernel never makes the host wait, so that CUDA graphs can hold it.
 
-/// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32. Exact: the
-/// index is that of the least distance by fp64 differences of the given values, the lowest on ties,
-/// for any number of threads. Distances have gradients for latents and codebook. A CPU also takes
-/// fp64.
+/// The nearest code of each latent: indices [N] int64 and squared distances [N] fp32, which have
+/// gradients for latents and codebook.
 std::tuple<torch::Tensor, torch::Tensor> nearest_codes(const torch::Tensor& latents,
                                                        const torch::Tensor& codebook);
 

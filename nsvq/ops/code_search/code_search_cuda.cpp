@@ -1,13 +1,9 @@
-// The operators of code_search.h on a GPU: registration and checks.
+// The operators of code_search.h, which says what they keep to, on a GPU: registration and checks.
 //
 // Latents and codes are packed into fp16 tiles for the tensor cores. A first pass over all pairs
 // finds each latent's candidates and softmax sums, reranking the candidates in fp64 makes the
 // search exact, and a second pass sums the gradient for the codebook (gpu_passes.h, hopper/). GPUs
-// other than Hopper, and d below 8 or above 256, use blocked matrix products (blocked/). The host
-// never synchronises with the GPU: a latent that is not finite gets index -1 and NaN as distance,
-// loss and denominator, and so do all latents if a code is not finite. Such latents add nothing to
-// the gradient. Where a squared distance overflows fp32, the index is still exact, but distance and
-// loss are infinite or NaN.
+// other than Hopper, and d below 8 or above 256, use blocked matrix products (blocked/).
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>

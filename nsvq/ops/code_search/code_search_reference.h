@@ -12,13 +12,14 @@ namespace nsvq {
 /// Squared Euclidean distances [N, K], differentiable.
 torch::Tensor squared_distances(const torch::Tensor& latents, const torch::Tensor& codebook);
 
-/// Index [N] of the nearest code of each latent, the lowest one on ties, in the precision of the
-/// inputs. Works through the latents in pieces, so that memory stays bounded at any N. Throws if a
+/// Index [N] of the nearest code of each latent, the lowest one on ties, by distances in the
+/// precision of the inputs: in fp32 another code may win than the nearest one, where two are about
+/// as near. Works through the latents in pieces, so that memory stays bounded at any N. Throws if a
 /// latent or a code is not finite: NaN has no nearest code.
 torch::Tensor nearest_codes_reference(const torch::Tensor& latents, const torch::Tensor& codebook);
 
-/// Indices and squared distances by fp64 differences of every pair, on a CPU: the definition of
-/// what nearest_codes returns. Slow.
+/// The exact reference: indices and squared distances by fp64 differences of every pair, on a CPU,
+/// the definition of what nearest_codes returns. Slow.
 std::tuple<torch::Tensor, torch::Tensor> nearest_codes_fp64(const torch::Tensor& latents,
                                                             const torch::Tensor& codebook);
 

@@ -132,7 +132,9 @@ QuantizerKind affine_kind() {
           .make = make_member<AffineQuantizer>,
           .options = affine_options,
           .defaults = {"quantizer.beta=0.95"},
+          .refuses_norms = "fits the scale of its codes to that of the latents",
           .codebook = false,
+          .weighs_commitment = false,
           .small = {"quantizer.affine.rate=0.5"}};
 }
 

@@ -15,7 +15,11 @@ class ClusteringQuantizer : public VectorQuantizer {
   Distance distance() const override;
 
  protected:
-  torch::Tensor search(const torch::Tensor& rows, NonFinite policy) override;
+  torch::Tensor search(const torch::Tensor& rows, const torch::Tensor& codes,
+                       NonFinite policy) override;
+
+ private:
+  bool by_angle() const { return config_.of<CvqConfig>().distance == "cosine"; }
 };
 
 std::vector<Option> cvq_options(QuantizerConfig& config) {
@@ -27,15 +31,17 @@ std::vector<Option> cvq_options(QuantizerConfig& config) {
 }  // namespace
 
 Distance ClusteringQuantizer::distance() const {
-  return config_.of<CvqConfig>().distance == "l2" ? Distance::l2 : Distance::cosine;
+  return by_angle() ? Distance::cosine : VectorQuantizer::distance();
 }
 
 /// The nearest of unit vectors has the least angle. Lengths count in the losses and for the
 /// decoder, not here.
-torch::Tensor ClusteringQuantizer::search(const torch::Tensor& rows, NonFinite policy) {
-  if (distance() == Distance::l2) return VectorQuantizer::search(rows, policy);
+torch::Tensor ClusteringQuantizer::search(const torch::Tensor& rows, const torch::Tensor& codes,
+                                          NonFinite policy) {
+  const bool scaled_already = config_.normalise;
+  if (scaled_already || !by_angle()) return VectorQuantizer::search(rows, codes, policy);
   const torch::NoGradGuard no_grad;
-  return nearest_indices(unit_vectors(rows), unit_vectors(codebook_), config_, policy);
+  return nearest_indices(unit_vectors(rows), unit_vectors(codes), config_, policy);
 }
 
 QuantizerKind cvq_kind() {

@@ -5,7 +5,6 @@
 #include "nsvq/quantizers/codebook.h"
 #include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/members.h"
-#include "nsvq/quantizers/search.h"
 
 namespace nsvq {
 
@@ -18,17 +17,16 @@ EmaQuantizer::EmaQuantizer(const QuantizerConfig& config, int64_t latent_dim)
       sums_(register_buffer("sums", codebook_.clone())) {}
 
 Quantized EmaQuantizer::quantize_wide(const torch::Tensor& latents, const QuantizerStep& step) {
-  const auto found =
-      nearest_indices(flatten_latents(latents), codebook_, config_, NonFinite::ignore);
-  const auto indices = to_grid(found, latents);
-  return commit_to_codes(look_up(codebook_, indices), indices, latents, config_, step);
+  const auto z = scaled(latents), codes = scaled(codebook_);
+  const auto indices = to_grid(search(flatten_latents(z), codes, NonFinite::ignore), latents);
+  return commit_to_codes(look_up(codes, indices), indices, z, config_, step);
 }
 
 void EmaQuantizer::update_statistics(const StepOutputs& step) {
   const torch::NoGradGuard no_grad;
   const auto& [decay, smoothing] = settings_;
   auto counts = code_usage(step.indices, codes()).to(counts_.scalar_type());
-  auto sums = code_sums(step.latents, step.indices, codes()).to(sums_.scalar_type());
+  auto sums = code_sums(scaled(step.latents), step.indices, codes()).to(sums_.scalar_type());
   step.group.sum({counts, sums});
   counts_.mul_(decay).add_(counts, 1 - decay);
   sums_.mul_(decay).add_(sums, 1 - decay);

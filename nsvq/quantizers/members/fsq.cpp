@@ -126,10 +126,12 @@ QuantizerKind fsq_kind() {
           .make = make_member<FiniteScalarQuantizer>,
           .options = fsq_options,
           .rotates = false,
+          .refuses_norms = "compares latents with no codes",
           .codebook = false,
           .latent_dim = levels_of,
           .channels = "quantizer.fsq.levels",
           .codes_are = "the product of quantizer.fsq.levels",
+          .weighs_commitment = false,
           .small = {"model.latent_dim=6", "quantizer.fsq.levels=[4, 3, 5, 2, 3, 2]"},
           .straight_through = false,
           .any_codes = false};

@@ -52,6 +52,7 @@ QuantizerKind fvq_kind() {
           .summary = "codes through a small vision transformer (VQBridge)",
           .make = make_member<BridgedQuantizer>,
           .options = bridge_options,
+          .refuses_norms = "begins with codes of 0, which have no direction",
           .codebook = false,
           .small = {"quantizer.codes=36", "quantizer.bridge.patch=2", "quantizer.bridge.width=8",
                     "quantizer.bridge.heads=2"},

@@ -96,7 +96,9 @@ QuantizerKind gumbel_kind() {
           .options = gumbel_options,
           .defaults = {"quantizer.init=normal"},
           .rotates = false,
+          .refuses_norms = "chooses by a projection of the latents",
           .codebook = false,
+          .weighs_commitment = false,
           .small = {"quantizer.gumbel.anneal_steps=30"},
           .straight_through = false};
 }

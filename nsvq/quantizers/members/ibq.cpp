@@ -102,7 +102,9 @@ QuantizerKind ibq_kind() {
           .options = ibq_options,
           .defaults = {"quantizer.init=normal"},
           .rotates = false,
+          .refuses_norms = "chooses by the products of latents and codes, in which lengths count",
           .batch_entropy = true,
+          .weighs_commitment = false,
           .straight_through = false};
 }
 

@@ -101,6 +101,7 @@ QuantizerKind lfq_kind() {
           .make = make_member<LookupFreeQuantizer>,
           .options = lfq_options,
           .rotates = false,
+          .refuses_norms = "compares latents with no codes",
           .codebook = false,
           .latent_dim = bits_of,
           .channels = "quantizer.lfq.bits",

@@ -61,8 +61,10 @@ QuantizerKind none_kind() {
           .make = make_member<NoQuantizer>,
           .defaults = {"schedule.phases=[stage1]"},
           .rotates = false,
+          .refuses_norms = "has no codes",
           .codebook = false,
           .tokens = false,
+          .weighs_commitment = false,
           .any_codes = false};
 }
 

@@ -29,18 +29,20 @@ Quantized NonStationaryQuantizer::quantize_wide(const torch::Tensor& latents,
                                                 const QuantizerStep& step) {
   if (!step.extra_codebook_terms || config_.alpha == 0)
     return VectorQuantizer::quantize_wide(latents, step);
-  return loss_.fit(codebook_, latents, step);
+  return loss_.fit(scaled(codebook_), scaled(latents), step);
 }
 
 void NonStationaryQuantizer::update_statistics(const StepOutputs& step) {
-  if (loss_.has_running_mean()) loss_.update(codebook_, step);
+  if (!loss_.has_running_mean()) return;
+  loss_.update(code_vectors(), {scaled(step.latents), step.indices, step.seed, step.group});
 }
 
 QuantizerKind nsvq_kind() {
   return {.name = "nsvq",
           .summary = "plain vector quantization plus the NS loss",
           .make = make_member<NonStationaryQuantizer>,
-          .replacement = "copy"};
+          .replacement = "copy",
+          .ns_loss = true};
 }
 
 }  // namespace nsvq

@@ -55,11 +55,12 @@ torch::Tensor SimVq::mapped_codes() {
 Quantized NonStationarySimVq::quantize_wide(const torch::Tensor& latents,
                                             const QuantizerStep& step) {
   if (!step.extra_codebook_terms || config_.alpha == 0) return SimVq::quantize_wide(latents, step);
-  return loss_.fit(mapped_codes(), latents, step);
+  return loss_.fit(scaled_codes(), scaled(latents), step);
 }
 
 void NonStationarySimVq::update_statistics(const StepOutputs& step) {
-  if (loss_.has_running_mean()) loss_.update(code_vectors(), step);
+  if (!loss_.has_running_mean()) return;
+  loss_.update(code_vectors(), {scaled(step.latents), step.indices, step.seed, step.group});
 }
 
 QuantizerKind simvq_kind() {
@@ -73,7 +74,8 @@ QuantizerKind simvq_ns_kind() {
   return {.name = "simvq_ns",
           .summary = "simvq plus the NS loss",
           .make = make_member<NonStationarySimVq>,
-          .codebook = false};
+          .codebook = false,
+          .ns_loss = true};
 }
 
 }  // namespace nsvq

@@ -6,7 +6,7 @@ namespace nsvq {
 namespace {
 
 /// SoundStream's: codes are running means that start as clusters of the first batches' latents,
-/// or, with config.init "data", as some of them.
+/// or, with config.init "data", as some of them, or, with "model", as another model's.
 class SoundStreamQuantizer : public EmaQuantizer {
  public:
   SoundStreamQuantizer(const QuantizerConfig& config, int64_t latent_dim)
@@ -14,7 +14,7 @@ class SoundStreamQuantizer : public EmaQuantizer {
 
  private:
   static QuantizerConfig with_data(QuantizerConfig config) {
-    if (!starts_from_data(config.init)) config.init = "kmeans";
+    if (!starts_from_data(config.init) && config.init != "model") config.init = "kmeans";
     return config;
   }
 };

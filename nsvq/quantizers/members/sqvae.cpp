@@ -83,6 +83,8 @@ QuantizerKind sqvae_kind() {
           .options = sqvae_options,
           .defaults = {"quantizer.init=normal"},
           .rotates = false,
+          .refuses_norms = "models the distance of latents and codes, in which lengths count",
+          .weighs_commitment = false,
           .small = {"quantizer.sqvae.anneal=0.05"}};
 }
 

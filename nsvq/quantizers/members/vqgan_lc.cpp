@@ -125,6 +125,7 @@ QuantizerKind vqgan_lc_kind() {
           .options = features_options,
           .defaults = {"loss.vq=0.1"},
           .codebook = false,
+          .weighs_commitment = false,
           .small = {"quantizer.features.dim=9"}};
 }
 

@@ -10,10 +10,11 @@ namespace nsvq {
 
 namespace {
 
-Discriminator make_discriminator(const TokenizerConfig& config, c10::Device device) {
+std::shared_ptr<DiscriminatorNetwork> make_discriminator(const TokenizerConfig& config,
+                                                         c10::Device device) {
   const SeedGuard seeded(seed_for(config.seed, Draw::discriminator));
-  Discriminator discriminator(config.adversarial);
-  discriminator->check_image_size(config.data.size, config.data.size);
+  const auto& kind = discriminator_kind(config.adversarial.network);
+  const auto discriminator = kind.make(config.adversarial, config.data.size);
   discriminator->to(device);
   use_gpu_layout(*discriminator);
   return discriminator;

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 #include "nsvq/losses/adversarial.h"
 #include "nsvq/losses/augmentation.h"
 #include "nsvq/losses/hinge_floor.h"
-#include "nsvq/nn/discriminator.h"
+#include "nsvq/nn/discriminator_kinds.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/train/adam.h"
 #include "nsvq/train/loss_scale.h"
@@ -34,7 +35,7 @@ struct PenaltyPass {
 /// loss reconstructions are detached.
 class Adversary {
  public:
-  /// Throws UserError if images of data.size are too small for one patch of the discriminator.
+  /// Throws UserError if the discriminator does not take images of data.size.
   Adversary(const TokenizerConfig& config, c10::Device device,
             std::shared_ptr<Group> group = nullptr);
 
@@ -75,7 +76,7 @@ class Adversary {
   bool shared_batch_norm_;  ///< statistics are those of all ranks' images
   Precision precision_;
   c10::Device device_;
-  Discriminator discriminator_;
+  std::shared_ptr<DiscriminatorNetwork> discriminator_;
   std::shared_ptr<Group> group_;  ///< for running means; null: this process alone
   std::shared_ptr<Lecam> lecam_;
   std::shared_ptr<HingeFloor> floor_;  ///< null without adversarial.target_hinge

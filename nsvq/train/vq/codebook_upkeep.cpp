@@ -107,10 +107,12 @@ void CodebookUpkeep::after_step(const torch::Tensor& latents, const torch::Tenso
                                 const StepInputs& inputs, const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   auto& quantizer = *model_->quantizer;
-  const StepOutputs outputs{flatten_latents(latents), indices.flatten(), inputs.seed, *group_};
-  quantizer.update_statistics(outputs);
+  if (!schedule_.phase().train_quantizer) return;
+  const auto flat = flatten_latents(latents), chosen = indices.flatten();
+  quantizer.update_statistics({flat, chosen, inputs.seed, *group_});
   if (policy_ && schedule_.phase().replacement) {
-    const auto rows = policy_->after_step(quantizer.codebook(), outputs);
+    const auto rows = policy_->after_step(quantizer.codebook(),
+                                          {quantizer.compared(flat), chosen, inputs.seed, *group_});
     if (rows.defined()) forget(rows.logical_and(skip.logical_not()));
   }
 }
@@ -171,6 +173,7 @@ void CodebookUpkeep::start_next_epoch(Journal& /*journal*/) {
 }
 
 std::vector<torch::Tensor> CodebookUpkeep::state_of_steps() const {
+  if (!schedule_.phase().train_quantizer) return {};
   auto state = model_->quantizer->statistics();
   if (!policy_ || !policy_->acts_after_steps() || !schedule_.phase().replacement) return state;
   for (const auto& [name, tensor] : policy_->state()) state.push_back(tensor);

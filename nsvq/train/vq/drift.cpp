@@ -59,25 +59,28 @@ double root_mean_square(const torch::Tensor& values) {
 /// What the model makes of images.
 struct Assigned {
   torch::Tensor latents;        // [n, d, h, w]
+  torch::Tensor compared;       // these as codes are compared with them
   torch::Tensor indices;        // [n, h, w], empty for a model without tokens
-  torch::Tensor squared_error;  // of the latents against their codes, summed
+  torch::Tensor squared_error;  // of `compared` against the codes, summed
 };
 
 /// Nullopt if latents are non-finite: they have no nearest code.
 std::optional<Assigned> assign_images(Tokenizer& model, const torch::Tensor& images,
                                       int64_t batch_size) {
-  std::vector<torch::Tensor> latent_batches, index_batches, error_batches;
+  std::vector<torch::Tensor> latent_batches, compared_batches, index_batches, error_batches;
   for (const auto& batch : images.split(batch_size)) {
     const auto latents = model->to_latents(batch);
     if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;
     const auto assigned = model->quantizer->assign(latents);
-    const auto error = latents - assigned.latents;
+    const auto compared = model->quantizer->compared(latents);
+    const auto error = compared - assigned.latents;
     latent_batches.push_back(latents);
+    compared_batches.push_back(compared);
     index_batches.push_back(assigned.indices);
     error_batches.push_back(error.to(at::kDouble).square().sum());
   }
-  return Assigned{at::cat(latent_batches).contiguous(), at::cat(index_batches),
-                  at::stack(error_batches).sum()};
+  return Assigned{at::cat(latent_batches).contiguous(), at::cat(compared_batches).contiguous(),
+                  at::cat(index_batches), at::stack(error_batches).sum()};
 }
 
 }  // namespace
@@ -103,7 +106,8 @@ double DriftMeter::commitment(Tokenizer& model) const {
   for (const auto& images : images_.split(batch_size_)) {
     const auto latents = model->to_latents(images);
     if (!at::isfinite(latents).all().item<bool>()) return NAN;
-    const auto error = latents - model->quantizer->assign(latents).latents;
+    const auto error =
+        model->quantizer->compared(latents) - model->quantizer->assign(latents).latents;
     sum += error.to(at::kDouble).square().sum().item<double>();
     count += latents.numel();
   }
@@ -115,15 +119,14 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   const auto assigned = assign_images(model, images_, batch_size_);
   spectra_.clear();
   if (!assigned) return {{"latent_norm", NAN}};  // the trainer decides how to react
-  const auto& [latents, indices, squared_error] = *assigned;
-  const auto rows = flatten_latents(latents);
+  const auto& [latents, compared, indices, squared_error] = *assigned;
+  const auto rows = flatten_latents(compared);
   const bool tokens = indices.numel() > 0;
 
-  const double size = root_mean_square(latents);
   std::map<std::string, double> values;
-  const auto add_relative = [&](const std::string& name, double value) {
+  const auto add_relative = [&](const std::string& name, double value, const torch::Tensor& to) {
     values[name] = value;
-    values["relative_" + name] = value / size;
+    values["relative_" + name] = value / root_mean_square(to);
   };
   const auto add_directions = [&](const std::string& name, const torch::Tensor& vectors) {
     auto directions = directions_of(vectors);
@@ -132,12 +135,14 @@ std::map<std::string, double> DriftMeter::measure(Tokenizer& model) {
   };
   if (latents_.defined() && latents_.sizes() == latents.sizes() &&
       indices_.sizes() == indices.sizes()) {
-    add_relative("drift", root_mean_square(latents - latents_));
+    add_relative("drift", root_mean_square(latents - latents_), latents);
     if (tokens) values["churn"] = indices.ne(indices_).to(at::kDouble).mean().item<double>();
   }
-  values["latent_norm"] = at::linalg_vector_norm(rows, 2, 1).to(at::kDouble).mean().item<double>();
+  values["latent_norm"] =
+      at::linalg_vector_norm(flatten_latents(latents), 2, 1).to(at::kDouble).mean().item<double>();
   if (tokens) {
-    add_relative("quantization_error", (squared_error / latents.numel()).sqrt().item<double>());
+    add_relative("quantization_error", (squared_error / latents.numel()).sqrt().item<double>(),
+                 compared);
   }
   add_directions("latents", rows);
   if (const auto codes = model->quantizer->code_vectors(); codes.defined()) {

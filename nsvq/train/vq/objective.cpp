@@ -22,8 +22,8 @@ int64_t Objective::part_of(const SlicePass& pass) const {
 
 QuantizerStep Objective::quantizer_terms(const Phase& phase, const StepInputs& inputs,
                                          const SlicePass& pass) const {
-  return {.commitment = phase.commitment,         // beta |z - sg c|^2
-          .extra_codebook_terms = phase.ns_loss,  // alpha L_NS; |sg z - c|^2 is always there
+  return {.commitment = phase.commitment,                      // beta |z_e - sg z_q|^2
+          .extra_codebook_terms = phase.extra_codebook_terms,  // alpha L_NS
           .step = inputs.step,
           .seed = inputs.noise_seed,
           .part = part_of(pass),

@@ -134,7 +134,7 @@ std::map<std::string, double> OperatorCheck::compare(const Quantizer& live,
   }
   const auto rows = spread_rows(flatten_latents(latents.detach()), kMostLatents);
   const auto fast = run_path(*fast_, rows, step), plain = run_path(*plain_, rows, step);
-  return path_errors(fast, plain, rows, plain_->code_vectors());
+  return path_errors(fast, plain, plain_->compared(rows), plain_->code_vectors());
 }
 
 OperatorMonitor::OperatorMonitor(const TokenizerConfig& config, Tokenizer& model,

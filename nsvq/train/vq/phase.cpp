@@ -9,40 +9,54 @@
 
 namespace nsvq {
 
-/// z = E(x), c its nearest code, sg stops gradients; lambda are the weights loss.* and
-/// adversarial.*. The first term of L_vq is in every phase.
+/// z_e = E(x), z_q its nearest code, |.|^2 the mean over elements, sg stops gradients; lambda are
+/// the weights loss.* and adversarial.*. The first term of L_vq is in every phase that trains the
+/// codes.
 const Phase& phase_by_name(const std::string& name) {
   static const std::vector<Phase> phases = {
       // L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq
-      // L_vq = |sg z - c|^2 + beta |z - sg c|^2 + alpha L_NS
+      // L_vq = |sg z_e - z_q|^2 + beta |z_e - sg z_q|^2 + alpha L_NS
       {.name = "stage1",
        .train_encoder = true,
+       .train_quantizer = true,
        .commitment = true,
-       .ns_loss = true,
+       .extra_codebook_terms = true,
        .adversarial = true,
        .ramp = false,
        .replacement = true,
        .end = PhaseEnd::freeze},
       // L = L_rec + lambda_perc L_perc + lambda_vq L_vq
-      // L_vq = |sg z - c|^2
+      // L_vq = |sg z_e - z_q|^2
       {.name = "warmup",
        .train_encoder = false,
+       .train_quantizer = true,
        .commitment = false,
-       .ns_loss = false,
+       .extra_codebook_terms = false,
        .adversarial = false,
        .ramp = false,
        .replacement = false,
        .end = PhaseEnd::warmup},
       // L = L_rec + lambda_perc L_perc + lambda_adv L_adv + lambda_vq L_vq, L_adv ramped up
-      // L_vq = |sg z - c|^2
+      // L_vq = |sg z_e - z_q|^2
       {.name = "stage2",
        .train_encoder = false,
+       .train_quantizer = true,
        .commitment = false,
-       .ns_loss = false,
+       .extra_codebook_terms = false,
        .adversarial = true,
        .ramp = true,
        .replacement = false,
        .end = PhaseEnd::budget},
+      // L = L_rec + lambda_perc L_perc + lambda_adv L_adv, L_adv ramped up
+      {.name = "decoder",
+       .train_encoder = false,
+       .train_quantizer = false,
+       .commitment = false,
+       .extra_codebook_terms = false,
+       .adversarial = true,
+       .ramp = true,
+       .replacement = false,
+       .end = PhaseEnd::never},
   };
   return find_named(phases, "phase", name, "schedule.phases");
 }

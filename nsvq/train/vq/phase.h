@@ -13,21 +13,25 @@ enum class PhaseEnd {
   freeze,  ///< when the schedule's freeze criterion is met
   warmup,  ///< after schedule.warmup_epochs
   budget,  ///< after schedule.stage2_epochs, or at the end of the run
+  never,   ///< at the end of the run
 };
 
 /// A phase of training as data: what is trained, with which loss terms, and when it ends.
 struct Phase {
   std::string name;
   bool train_encoder;  ///< if false, the encoder is frozen
-  bool commitment;     ///< beta |z - sg(c)|^2, meaningful only while the encoder trains
-  bool ns_loss;        ///< the quantizer's loss terms for codes other than the nearest
-  bool adversarial;    ///< the discriminator trains, and the generator against it
-  bool ramp;           ///< adversarial terms ramp up from 0 over schedule.ramp_epochs
-  bool replacement;    ///< unused codes are replaced
+  /// If false, the quantizer is frozen: it hands on what it decodes tokens to, and has no loss.
+  bool train_quantizer;
+  bool commitment;  ///< beta |z_e - sg z_q|^2, meaningful only while the encoder trains
+  /// A method's own terms for its codes, such as the NS loss (QuantizerStep has the same name).
+  bool extra_codebook_terms;
+  bool adversarial;  ///< the discriminator trains, and the generator against it
+  bool ramp;         ///< adversarial terms ramp up from 0 over schedule.ramp_epochs
+  bool replacement;  ///< unused codes are replaced
   PhaseEnd end;
 };
 
-/// Looks up "stage1", "warmup" or "stage2"; throws UserError for any other name.
+/// Looks up "stage1", "warmup", "stage2" or "decoder"; throws UserError for any other name.
 const Phase& phase_by_name(const std::string& name);
 
 /// Factor in [0, 1] of the adversarial terms in step `step` of a phase, counted from 0.

@@ -63,6 +63,8 @@ std::optional<std::string> PhaseSchedule::reason_to_leave() const {
     case PhaseEnd::budget:
       if (epochs < schedule_.stage2_epochs) return std::nullopt;
       return fmt::format("stage 2 has had its epochs ({})", epochs);
+    case PhaseEnd::never:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -80,8 +82,9 @@ double PhaseSchedule::adversarial_share(int64_t step) const {
   return adversarial_factor(phase_, step - start_step_, ramp_steps);
 }
 
-bool PhaseSchedule::freezes_before(int64_t step) const {
-  if (number_ == 0 || phase_.train_encoder || step != start_step_) return false;
+bool PhaseSchedule::freezes_before(int64_t step, bool trained_elsewhere) const {
+  if (phase_.train_encoder || step != start_step_) return false;
+  if (number_ == 0) return trained_elsewhere && !trains_encoder(schedule_);
   return phase_by_name(schedule_.phases.at(number_ - 1)).train_encoder;
 }
 

@@ -26,8 +26,8 @@ class PhaseSchedule {
   PhaseSchedule(ScheduleConfig schedule, AdversarialConfig adversarial, int64_t batches_per_epoch);
 
   const Phase& phase() const { return phase_; }
-  /// The phase of the next step. It differs from `phase` only at the end of the budget, where a
-  /// phase may be due that a longer run has entered.
+  /// The phase that a next step would have. Only where the budget has ended can it be another than
+  /// `phase`: a phase that is due there begins with the next step, which this run does not have.
   Phase next() const;
 
   /// At the end of an epoch of the schedule, with its mean commitment loss: the transition to enter
@@ -44,8 +44,9 @@ class PhaseSchedule {
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   /// Weight of adversarial terms in step number `step`: 0 (none), a ramp, 1.
   double adversarial_share(int64_t step) const;
-  /// Whether step number `step` is the first with a frozen encoder that trained before.
-  bool freezes_before(int64_t step) const;
+  /// Whether step number `step` is the first with a frozen encoder that trained before: in this
+  /// run or, where no phase of it trains the encoder, elsewhere (train.init_from).
+  bool freezes_before(int64_t step, bool trained_elsewhere = false) const;
   /// Steps of one kind run the same kernels.
   std::string step_kind(int64_t step) const;
 

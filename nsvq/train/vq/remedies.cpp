@@ -1,15 +1,10 @@
 #include "nsvq/train/vq/remedies.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace nsvq {
 
 namespace {
-
-bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 bool always(const TokenizerConfig& /*config*/) { return true; }
 bool has_adversary(const TokenizerConfig& config) { return config.adversarial.weight > 0; }
@@ -17,9 +12,10 @@ bool has_perceptual(const TokenizerConfig& config) {
   return config.loss.of<PerceptualLossConfig>().weight > 0;
 }
 
-bool has_ns_loss(const TokenizerConfig& config) {
-  return is_one_of(config.quantizer.type, {"nsvq", "simvq_ns"});
+const QuantizerKind& kind_of(const TokenizerConfig& config) {
+  return quantizer_kind(config.quantizer.type);
 }
+bool has_ns_loss(const TokenizerConfig& config) { return kind_of(config).ns_loss; }
 bool lacks_ns_loss(const TokenizerConfig& config) { return !has_ns_loss(config); }
 bool has_tau(const TokenizerConfig& config) {
   return has_ns_loss(config) && config.quantizer.tau_of_nearest == 0;
@@ -29,25 +25,21 @@ bool has_tau_of_nearest(const TokenizerConfig& config) {
 }
 bool begins_uniform(const TokenizerConfig& config) { return config.quantizer.init == "uniform"; }
 
-bool is_fsq(const TokenizerConfig& config) { return config.quantizer.type == "fsq"; }
-bool is_lfq(const TokenizerConfig& config) { return config.quantizer.type == "lfq"; }
-bool counts_codes(const TokenizerConfig& config) {
-  return quantizer_kind(config.quantizer.type).codes_are.empty();
+/// The setting that decides how many codes there are.
+std::string setting_of_codes(const TokenizerConfig& config) {
+  const auto& kind = kind_of(config);
+  return kind.codes_are.empty() ? "quantizer.codes" : kind.channels;
 }
-/// Whether a larger quantizer.beta draws the latents closer to their codes.
-bool weighs_commitment(const TokenizerConfig& config) {
-  return !is_one_of(config.quantizer.type,
-                    {"affine", "fsq", "gumbel", "ibq", "none", "sqvae", "vqgan_lc"});
-}
+bool weighs_commitment(const TokenizerConfig& config) { return kind_of(config).weighs_commitment; }
 bool could_replace(const TokenizerConfig& config) {
-  return quantizer_kind(config.quantizer.type).codebook &&
+  return kind_of(config).codebook &&
          replacement_policy(config.replacement, config.quantizer) == "none";
 }
 
 /// Whether a phase with a frozen encoder follows stage1.
 bool may_freeze(const TokenizerConfig& config) {
   const auto& phases = config.schedule.phases;
-  return is_one_of("stage1", phases) && phases.back() != "stage1";
+  return std::ranges::find(phases, "stage1") != phases.end() && phases.back() != "stage1";
 }
 bool freezes_by(const TokenizerConfig& config, const char* criterion) {
   return may_freeze(config) && config.schedule.freeze == criterion;
@@ -63,6 +55,7 @@ struct Remedy {
   const char* sign;
   const char* text;
   bool (*helps)(const TokenizerConfig&);
+  std::string (*setting)(const TokenizerConfig&) = nullptr;  ///< named behind the text; null: none
 };
 
 constexpr Remedy kRemedies[] = {
@@ -74,9 +67,7 @@ constexpr Remedy kRemedies[] = {
     {"unused_codes", "replacement.policy: copy", could_replace},
     {"unused_codes", "a smaller loss.perceptual, which drives the latents away from the codes",
      has_perceptual},
-    {"unused_codes", "fewer codes (quantizer.codes)", counts_codes},
-    {"unused_codes", "fewer codes (quantizer.fsq.levels)", is_fsq},
-    {"unused_codes", "fewer codes (quantizer.lfq.bits)", is_lfq},
+    {"unused_codes", "fewer codes", always, setting_of_codes},
 
     {"losing_codes", "an encoder that freezes earlier (schedule.latest_epoch)", freezes_by_plateau},
     {"losing_codes", "an encoder that freezes earlier (schedule.freeze_epoch)", freezes_by_epoch},
@@ -107,6 +98,7 @@ std::string remedies(const std::string& sign, const TokenizerConfig& config) {
   for (const auto& remedy : kRemedies) {
     if (remedy.sign != sign || !remedy.helps(config)) continue;
     all += (all.empty() ? "" : "; ") + std::string(remedy.text);
+    if (remedy.setting) all += " (" + remedy.setting(config) + ")";
   }
   return all;
 }

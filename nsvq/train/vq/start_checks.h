@@ -12,8 +12,9 @@ void check_weights(const TokenizerConfig& config);
 /// fit.
 void check_files(const TokenizerConfig& config);
 
-/// Copies encoder and decoder of the model that train.init_from names. Throws UserError where it
-/// has networks of other settings.
-void load_networks(TokenizerImpl& model, const TokenizerConfig& config);
+/// What a new run reads into its model: files that the quantizer names, and encoder and decoder of
+/// the model that train.init_from names, with its quantizer where quantizer.init is model. Throws
+/// UserError where a file is missing or has other settings.
+void start_weights(TokenizerImpl& model, const TokenizerConfig& config);
 
 }  // namespace nsvq

@@ -55,8 +55,8 @@ std::vector<std::string> StartReport::warnings(int64_t total_steps) const {
     }
   }
   const auto& init = config_.quantizer.init;
-  if (!config_.train.init_from.empty() && model_->quantizer->codes() > 0 && init != "kmeans" &&
-      init != "data") {
+  const bool of_the_model = init == "model" || init == "kmeans" || init == "data";
+  if (!config_.train.init_from.empty() && model_->quantizer->codes() > 0 && !of_the_model) {
     add(
         fmt::format("codes start by quantizer.init {}, not from the latents of train.init_from, as "
                     "quantizer.init=kmeans has them",

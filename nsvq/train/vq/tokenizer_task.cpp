@@ -37,6 +37,18 @@ Adam::Parameters parameters_of(const TokenizerImpl& model, const OptimizerConfig
                                   {"decoder", {scale.decoder}}});
 }
 
+/// What a frozen quantizer gives: what its tokens decode to, as in an evaluation, and no loss.
+Quantized quantize_frozen(Quantizer& quantizer, const torch::Tensor& latents) {
+  const auto assigned = quantizer.assign_without_waiting(latents);
+  Quantized result;
+  result.latents = assigned.latents;
+  result.indices = assigned.indices.clamp_min(0);  // without a code, the commitment is NaN
+  result.loss = at::zeros({}, assigned.latents.options());
+  result.terms = {
+      {"commitment", at::mse_loss(quantizer.compared(latents.detach()), assigned.latents)}};
+  return result;
+}
+
 }  // namespace
 
 TokenizerTask::TokenizerTask(const TokenizerConfig& config, BatchSource& batches,
@@ -85,7 +97,7 @@ StepPlan TokenizerTask::plan(const RunState& state) {
   return plan;
 }
 
-/// One step of the generator (encoder E, codes c, decoder G) on the phase's objective and, where
+/// One step of the generator (encoder E, codes c, decoder D) on the phase's objective and, where
 /// the phase is adversarial, one of the discriminator on the same images. Both sides' gradients are
 /// computed before either moves.
 void TokenizerTask::step(const TensorBatch& batch, Step& step) {
@@ -106,7 +118,7 @@ void TokenizerTask::step(const TensorBatch& batch, Step& step) {
 /// mean. False if the step was given up.
 bool TokenizerTask::pass(const torch::Tensor& images, const SlicePass& slice, Step& step,
                          Passed& passed) {
-  const auto latents = model_->to_latents(images);  // z = E(x)
+  const auto latents = model_->to_latents(images);  // z_e = E(x)
   if (syncs_host_) {  // the search refuses NaN, which has no nearest code
     const bool codes = first_nonfinite(named_tensors(*model_->quantizer)).empty();
     if (step.any_rank(!codes || !at::isfinite(latents).all().item<bool>())) {
@@ -114,9 +126,12 @@ bool TokenizerTask::pass(const torch::Tensor& images, const SlicePass& slice, St
       return false;
     }
   }
-  const auto quantized = model_->quantizer->quantize(  // q = argmin_k |z - c_k|, and L_vq
-      latents, objective_.quantizer_terms(schedule_.phase(), step.inputs(), slice));
-  const auto reconstructions = model_->to_images(quantized.latents);  // G(c_q)
+  const auto& phase = schedule_.phase();
+  const auto quantized =  // q = argmin_j |z_e - c_j|, and L_vq
+      phase.train_quantizer ? model_->quantizer->quantize(
+                                  latents, objective_.quantizer_terms(phase, step.inputs(), slice))
+                            : quantize_frozen(*model_->quantizer, latents);
+  const auto reconstructions = model_->to_images(quantized.latents);  // D(z_q), z_q = c_q
 
   auto scalars = quantized.terms;
   if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
@@ -175,7 +190,8 @@ void TokenizerTask::initialise(Journal& journal) {
 
 /// Not where the phase begins: the checkpoint there is of the model that was evaluated.
 void TokenizerTask::before_step(const RunState& state) {
-  if (schedule_.freezes_before(state.step)) upkeep_.refit(batches_, state);
+  const bool trained_elsewhere = !config_.train.init_from.empty();
+  if (schedule_.freezes_before(state.step, trained_elsewhere)) upkeep_.refit(batches_, state);
 }
 
 /// A phase that was due where the budget ended begins when the run is extended.
@@ -208,17 +224,23 @@ void TokenizerTask::end_schedule_epoch(Journal& journal, double commitment) {
 void TokenizerTask::enter(Journal& journal, const Transition& transition) {
   const auto& state = journal.state();
   schedule_.enter(transition, state.step);
-  freeze_or_train_encoder();
+  freeze_or_train();
   const bool by_steps = config_.schedule.epoch_steps > 0;
   log("phase {} from {} {}: {}", schedule_.phase().name, by_steps ? "step" : "epoch",
       (by_steps ? state.step : state.epoch) + 1, transition.reason);
+  if (!schedule_.phase().train_quantizer) {
+    log("encoder and codes are frozen: images keep their tokens");
+  }
   journal.record_phase(transition.reason);
 }
 
-void TokenizerTask::freeze_or_train_encoder() {
-  for (auto& parameter : model_->encoder->parameters()) {
-    parameter.set_requires_grad(schedule_.phase().train_encoder);
-  }
+void TokenizerTask::freeze_or_train() {
+  const auto& phase = schedule_.phase();
+  const auto set = [](const torch::nn::Module& part, bool trains) {
+    for (auto& parameter : part.parameters()) parameter.set_requires_grad(trains);
+  };
+  set(*model_->encoder, phase.train_encoder);
+  set(*model_->quantizer, phase.train_quantizer);
 }
 
 // The run.
@@ -228,15 +250,14 @@ std::vector<RunObserver*> TokenizerTask::observers() {
 }
 
 void TokenizerTask::start_fresh() {
-  model_->quantizer->begin();
-  if (!config_.train.init_from.empty()) load_networks(*model_, config_);
+  start_weights(*model_, config_);
   average_.copy_all();
 }
 
 RunState TokenizerTask::state_for_benchmark(int64_t phase) {
   const auto long_ago = std::numeric_limits<int64_t>::min() / 2;  // so that ramps have ended
   schedule_.enter({phase, "a benchmark"}, long_ago);
-  freeze_or_train_encoder();
+  freeze_or_train();
   RunState state;
   state.step = config_.adversarial.start_step;
   return state;
@@ -288,7 +309,7 @@ void TokenizerTask::load(const TensorMap& model, const TensorMap& training,
   drift_.load(with_prefix(training, "drift."), from);
   upkeep_.load(training, from);
   health_.load(training, from);
-  freeze_or_train_encoder();
+  freeze_or_train();
 }
 
 TensorMap TokenizerTask::shared_tensors() {

@@ -70,7 +70,7 @@ class TokenizerTask : public Task, public RunObserver {
   std::vector<NamedModule> trained_modules(bool adversarial);
   void end_schedule_epoch(Journal& journal, double commitment);
   void enter(Journal& journal, const Transition& transition);
-  void freeze_or_train_encoder();
+  void freeze_or_train();
 
   TokenizerConfig config_;
   BatchSource& batches_;

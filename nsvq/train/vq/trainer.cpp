@@ -2,13 +2,14 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/random.h"
+#include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/recipe/settings_summary.h"
@@ -59,35 +60,30 @@ void require_same_recipe(const TokenizerConfig& config, const Checkpoint& checkp
       from, fmt::join(differences, ", "));
 }
 
-/// Loads the state of a run that is forked. Throws UserError where it does not fit the settings, or
-/// the budget is spent.
-void load_forked(Loop& loop, const std::optional<Checkpoint>& from, const TokenizerConfig& config,
-                 const fs::path& run) {
-  if (!from) throw UserError("{}: has no checkpoint yet to go on from", run.string());
-  try {
-    loop.load(*from, run.string());
-  } catch (const UserError& error) {
-    throw UserError("--fork: the state does not fit the changed settings: {}", error.what());
-  }
-  const auto& state = loop.state();
-  const bool by_steps = config.train.steps > 0;
-  const int64_t budget = by_steps ? config.train.steps : config.train.epochs;
-  const int64_t done = by_steps ? state.step : state.epoch;
-  if (done < budget || state.evaluation_pending) return;
-  throw UserError("{}: has spent its budget; give the fork a larger one: train.{}={} or more",
-                  run.string(), by_steps ? "steps" : "epochs", done + 1);
+std::vector<std::string> changes_of_fork(const fs::path& run, const TokenizerConfig& config) {
+  return changed_settings(with_absolute_paths(load_run_config(run)), with_absolute_paths(config));
 }
 
-/// Makes the folder of a fork, with a line in the log on what it changes.
-void begin_fork(const fs::path& run, const fs::path& folder, const Checkpoint& from,
-                const TokenizerConfig& config) {
-  const auto changes =
-      changed_settings(with_absolute_paths(load_run_config(run)), with_absolute_paths(config));
-  make_fork(run, folder, from, config);
-  log("forked {} from {}: {}", folder.string(),
-      (run / kCheckpointsFolder / checkpoint_name(from.state.step)).string(),
-      changes.empty() ? "no setting changed"
-                      : fmt::format("{} (command line)", fmt::join(changes, ", ")));
+/// Figures of other images are no measure of those that follow.
+void forget_evaluations(Checkpoint& checkpoint) {
+  log("evaluations are of other images from here on: their best figures and drift begin anew");
+  auto& [state, logs, model, training] = checkpoint;
+  state.best = {};
+  state.evaluation.clear();
+  auto task = parse_json(state.task);
+  Validation::forget(task);
+  state.task = task.dump();
+  std::erase_if(training, [](const auto& item) { return item.first.starts_with("drift."); });
+}
+
+/// Makes a stored checkpoint one to go on from with these settings. Throws UserError where it does
+/// not fit them.
+void prepare(Checkpoint& checkpoint, const fs::path& folder, const TokenizerConfig& config,
+             const fs::path& fork_of) {
+  convert_to_present_format(checkpoint.model, folder / kModelFile);
+  if (fork_of.empty()) return require_same_recipe(config, checkpoint, folder.string());
+  require_forkable(config, checkpoint, folder.string());
+  if (change_evaluations(changes_of_fork(fork_of, config))) forget_evaluations(checkpoint);
 }
 
 LoopOptions loop_options(const TokenizerConfig& config, c10::Device device) {
@@ -124,17 +120,14 @@ Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared
       // Before a model is made by the recipe: if it is not the run's, it may ask for any size.
       from_(checkpoint_to_resume(start == Start::fork ? fork_of : run, start, *group,
                                  [&](Checkpoint& checkpoint, const fs::path& folder) {
-                                   convert_to_present_format(checkpoint.model, folder / kModelFile);
-                                   const auto require = start == Start::fork ? require_forkable
-                                                                             : require_same_recipe;
-                                   require(config, checkpoint, folder.string());
+                                   prepare(checkpoint, folder, config, fork_of);
                                  })),
       batches_(open_training_source(config.data), training_loader_options(config, *group, device_)),
       task_(config, batches_, group, device_),
       loop_(task_, batches_, loop_options(config, device_), group, device_) {
   const auto from = std::exchange(from_, std::nullopt);
   if (start == Start::fork) {
-    load_forked(loop_, from, config, fork_of);
+    load_forked(loop_, from, config.train, fork_of);
   } else if (from) {
     loop_.load(*from, run.string());
   } else {
@@ -142,8 +135,8 @@ Trainer::Trainer(const TokenizerConfig& config, const fs::path& run, std::shared
   }
   if (!group->leads()) return;
   if (start == Start::fork) {
-    begin_fork(fork_of, run, *from, config);
-    lock_.emplace(lock_run(run));
+    lock_.emplace(
+        begin_fork(fork_of, run, *from, fork_contents(config), changes_of_fork(fork_of, config)));
     start = Start::resume;
   }
   run_ = open_run_directory(run, start, std::move(lock_), to_yaml(with_absolute_paths(config)),

@@ -93,7 +93,9 @@ std::map<std::string, double> Validation::evaluate_and_describe() {
 }
 
 std::map<std::string, double> Validation::evaluate(const RunState& state) {
+  const auto known = metrics_.image_statistics();
   metrics_.reset();
+  metrics_.know_images(known);
   auto values = described_
                     ? nsvq::evaluate(averaged_, loader_, device_, metrics_, {.group = group_.get()})
                     : evaluate_and_describe();
@@ -124,6 +126,12 @@ void Validation::from_json(const nlohmann::json& all) {
   best_psnr_ = number_or_nan(all.at("best_psnr"));
   best_epoch_ = task_count(all, "best_epoch");
   described_ = all.value("described", false);  // earlier versions wrote none
+}
+
+void Validation::forget(nlohmann::json& all) {
+  all["best_psnr"] = 0;
+  all["best_epoch"] = 0;
+  all["described"] = false;
 }
 
 }  // namespace nsvq

@@ -38,6 +38,8 @@ class Validation : public RunObserver {
   nlohmann::json to_json() const;
   /// Throws UserError or json::exception for what no validation has written.
   void from_json(const nlohmann::json& all);
+  /// Makes these keys those of a run that has no evaluation yet.
+  static void forget(nlohmann::json& all);
 
  private:
   std::map<std::string, double> evaluate_and_describe();

@@ -49,6 +49,12 @@ def checkpoint():
             "callbacks": {argparse.ArgumentParser: {"best": None, "names": {"a"}}}}
 
 
+def averaged():
+    """As LlamaGen writes them while it trains: the moving average is a dict of its own."""
+    names = ["weight", "bias"]
+    return {"model": {name: numbers(2) for name in names}, "ema": {name: numbers(2) + 5 for name in names}, "steps": 3}
+
+
 class Inner(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -65,4 +71,5 @@ if __name__ == "__main__":
     torch.save(plain(), FOLDER / "protocol-4.pt", pickle_protocol=4)
     torch.save(plain(), FOLDER / "old.pt", _use_new_zipfile_serialization=False)
     torch.save(checkpoint(), FOLDER / "checkpoint.ckpt")
+    torch.save(averaged(), FOLDER / "averaged.pt")
     torch.jit.save(torch.jit.script(torch.nn.Sequential(OrderedDict([("encoder", Inner())]))), FOLDER / "module.jit")

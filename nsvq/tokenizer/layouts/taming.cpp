@@ -1,0 +1,70 @@
+// taming-transformers' VQGAN and those that kept its names: IBQ, latent diffusion, Chameleon.
+#include "nsvq/tokenizer/layouts/layout.h"
+
+namespace nsvq {
+
+namespace {
+
+std::vector<NameRule> networks() {
+  return {
+      {"encoder.conv_in.*", "encoder.conv_in.*"},
+      {"encoder.down.#.block.#.*", "encoder.down.#.block.#.*"},
+      {"encoder.down.#.attn.#.*", "encoder.down.#.attn.#.*"},
+      {"encoder.down.#.downsample.conv.*", "encoder.down.#.downsample.*"},
+      {"encoder.mid.block_#.*", "encoder.mid.block_#.*"},
+      {"encoder.mid.attn_1.*", "encoder.mid.attn_1.*"},
+      {"encoder.norm_out.*", "encoder.norm_out.*"},
+      {"encoder.conv_out.*", "encoder.conv_out.*"},
+      {"quant_conv.*", "encoder.quant_conv.*"},
+      {"post_quant_conv.*", "decoder.post_quant_conv.*"},
+      {"decoder.conv_in.*", "decoder.conv_in.*"},
+      {"decoder.mid.block_#.*", "decoder.mid.block_#.*"},
+      {"decoder.mid.attn_1.*", "decoder.mid.attn_1.*"},
+      {"decoder.up.#.block.#.*", "decoder.up.#.block.#.*"},
+      {"decoder.up.#.attn.#.*", "decoder.up.#.attn.#.*"},
+      {"decoder.up.#.upsample.conv.*", "decoder.up.#.upsample.*"},
+      {"decoder.norm_out.*", "decoder.norm_out.*"},
+      {"decoder.conv_out.*", "decoder.conv_out.*"},
+  };
+}
+
+std::vector<NameRule> with_codes(const std::vector<NameRule>& codes) {
+  auto rules = networks();
+  rules.insert(rules.end(), codes.begin(), codes.end());
+  return rules;
+}
+
+}  // namespace
+
+std::vector<Layout> taming_layouts() {
+  const auto searched = with_codes({{"quantize.embedding.weight", "quantizer.codebook"}});
+  const auto drawn = with_codes({{"quantize.embed.weight", "quantizer.codebook"},
+                                 {"quantize.proj.*", "quantizer.projection.*", Form::linear_here}});
+  // nsvq's own blocks have these names too, but no biases.
+  const Layout::Mark bias{"encoder.down.0.block.0.conv1.bias"};
+  const Layout::Mark table{"quantize.embedding.weight"};
+  // Logits are dot products with the codes; the other models with these names have fewer blocks.
+  const Layout::Mark fourth{"encoder.down.0.block.3.conv1.bias"};
+  return {
+      {.name = "IBQ",
+       .has = {fourth, table},
+       .rules = searched,
+       .settings = {"model.family: taming", "quantizer.type: ibq"}},
+      {.name = "taming-transformers' VQGAN with Gumbel codes",
+       .has = {bias, {"quantize.embed.weight"}},
+       .rules = drawn,
+       .settings = {"model.family: taming", "quantizer.type: gumbel"}},
+      {.name = "Chameleon's VQGAN",
+       .has = {bias, {"quantize.embedding.weight", {8192, 256}}, {"encoder.down.4."}},
+       .lacks = {"encoder.down.4.attn."},
+       .rules = searched,
+       .settings = {"model.family: taming", "quantizer.type: vq"},
+       .image_size = 512},
+      {.name = "taming-transformers' VQGAN",
+       .has = {bias, table},
+       .rules = searched,
+       .settings = {"model.family: taming", "quantizer.type: vq"}},
+  };
+}
+
+}  // namespace nsvq

@@ -1,0 +1,137 @@
+#include "nsvq/tokenizer/their_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
+#include "nsvq/tokenizer/foreign_weights.h"
+
+namespace nsvq {
+
+namespace {
+
+/// Patterns of tensors that only training needs.
+constexpr std::array<std::string_view, 5> kTraining = {"loss.*", "discriminator.*", "lpips.*",
+                                                       "perceptual_loss.*", "colorize"};
+constexpr std::string_view kAverage = "model_ema.";
+
+const Layout* layout_of(const NamedShapes& shapes, const std::filesystem::path& path,
+                        bool any_layout) {
+  const auto file = path.string();
+  const auto* layout = recognise_layout(shapes);
+  if (layout && !layout->refused.empty()) throw UserError("{}: {}", file, describe_layout(*layout));
+  if (layout && layout->check_beside) layout->check_beside(path);
+  if (layout || any_layout) return layout;
+  const auto own = shapes.lower_bound("quantizer.");
+  if (own != shapes.end() && own->first.starts_with("quantizer.")) {
+    throw UserError(
+        "{}: its names are nsvq's own; commands open a model file as it is, and of bare tensors "
+        "--recipe RECIPE says what they are of",
+        file);
+  }
+  throw UserError(
+      "{}: its layout is not known; {}; --recipe RECIPE takes tensors with nsvq's names", file,
+      nearest_layout(shapes));
+}
+
+/// The moving average of a tensor, in a dict of its own or as LitEma (latent diffusion) stores it,
+/// under the name without dots.
+std::optional<torch::Tensor> average_of(const TheirWeights& weights, const std::string& name) {
+  if (const auto found = weights.average.find(name); found != weights.average.end()) {
+    return found->second;
+  }
+  auto undotted = name;
+  std::erase(undotted, '.');
+  const auto found = weights.tensors.find(std::string(kAverage) + undotted);
+  if (found == weights.tensors.end()) return std::nullopt;
+  return found->second;
+}
+
+/// What a tensor that is dropped is counted as; nullopt for one that is kept.
+std::optional<std::string> dropped_as(const TheirWeights& weights, const std::string& name) {
+  const auto is_name = [&](const auto& pattern) { return fits(pattern, name); };
+  if (weights.layout && std::ranges::any_of(weights.layout->dropped, is_name)) return name;
+  if (!name.starts_with(kAverage) && std::ranges::none_of(kTraining, is_name)) return std::nullopt;
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? name : name.substr(0, dot) + ".*";
+}
+
+/// SimVQ's codes do not train, so that they have no moving average.
+bool is_frozen(const TheirWeights& weights, const std::string& name) {
+  return name == "quantize.embedding.weight" &&
+         weights.tensors.contains("quantize.embedding_proj.weight");
+}
+
+}  // namespace
+
+TheirWeights read_their_weights(const std::filesystem::path& file, bool any_layout) {
+  const auto held = read_foreign_shapes(file);
+  const auto names = tokenizer_names(held.shapes);
+  if (!names.twice.empty()) {
+    throw UserError("{}: two tensors are {} without their prefixes", file.string(),
+                    quote(names.twice));
+  }
+  TheirWeights weights{.file = file.string(),
+                       .part = held.part,
+                       .layout = layout_of(names.shapes, file, any_layout),
+                       .average_part = held.average};
+  for (const auto& [part, count] : names.outside) weights.dropped[part + ".*"] = count;
+  const auto tensors = read_foreign_tensors(file);
+  const auto average = held.average.empty() ? TensorMap() : read_foreign_tensors(file, true);
+  for (const auto& [name, original] : names.originals) {
+    const auto found = tensors.find(original);
+    if (found == tensors.end()) throw UserError("{}: changed while it was read", weights.file);
+    weights.tensors[name] = found->second;
+    if (average.contains(original)) weights.average[name] = average.at(original);
+  }
+  return weights;
+}
+
+OurWeights with_our_names(TheirWeights& weights, bool last) {
+  const Renaming renamed(rules_for(weights), Side::theirs, names_in(shapes_of(weights.tensors)));
+  OurWeights ours;
+  std::string without_average;
+  for (const auto& [name, tensor] : weights.tensors) {
+    if (const auto as = dropped_as(weights, name)) {
+      ++weights.dropped[*as];
+      continue;
+    }
+    const auto average = last ? std::nullopt : average_of(weights, name);
+    if (average) ++ours.averaged;
+    if (!average && !is_frozen(weights, name) && without_average.empty()) without_average = name;
+    const auto here = renamed(name).value_or(Renaming::Result{name, Form::same});
+    const auto& value = average ? *average : tensor;
+    const auto sizes = sizes_on(Side::ours, here.form, value.sizes().vec());
+    if (!ours.tensors.emplace(here.name, value.reshape(sizes)).second) {
+      throw UserError("{}: two tensors become {}", weights.file, quote(here.name));
+    }
+    ours.theirs[here.name] = name;
+  }
+  if (ours.averaged > 0 && !without_average.empty()) {
+    throw UserError("{}: no moving average of {} in {}; --last takes the last weights",
+                    weights.file, quote(without_average), average_name(weights));
+  }
+  if (ours.averaged > 0) weights.dropped.erase(std::string(kAverage) + "*");
+  return ours;
+}
+
+const std::vector<NameRule>& rules_for(const TheirWeights& weights) {
+  return weights.layout ? weights.layout->rules : find_layout("SimVQ").rules;
+}
+
+std::string average_name(const TheirWeights& weights) {
+  if (!weights.average_part.empty()) return weights.average_part;
+  const auto found = weights.tensors.lower_bound(std::string(kAverage));
+  const bool has = found != weights.tensors.end() && found->first.starts_with(kAverage);
+  return has ? std::string(kAverage) + "*" : "";
+}
+
+NamedShapes shapes_of(const TensorMap& tensors) {
+  NamedShapes shapes;
+  for (const auto& [name, tensor] : tensors) shapes[name] = tensor.sizes().vec();
+  return shapes;
+}
+
+}  // namespace nsvq
