@@ -46,9 +46,7 @@ bool finished(const fs::path& folder, const TrainConfig& train, bool extend) {
   if (checkpoints.empty()) return false;
   try {
     const auto state = load_run_state(checkpoints.back());
-    if (!extend) return state.finished;
-    return state.finished &&
-           (train.steps > 0 ? train.steps <= state.step : train.epochs <= state.epoch);
+    return extend ? has_spent(train, state) : state.finished;
   } catch (const UserError&) {
     return false;  // damaged: training continues from the checkpoint before it
   }
@@ -147,6 +145,11 @@ std::optional<RunChoice> unfinished(const std::map<int64_t, fs::path>& runs, con
 }
 
 }  // namespace
+
+bool has_spent(const TrainConfig& train, const RunState& state) {
+  return state.finished &&
+         (train.steps > 0 ? train.steps <= state.step : train.epochs <= state.epoch);
+}
 
 RunChoice choose_run(const RunMatch& match, const RunRequest& request) {
   if (!request.fork.empty()) return choose_fork(request);

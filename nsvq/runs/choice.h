@@ -11,6 +11,7 @@
 
 #include "nsvq/io/files/lock.h"
 #include "nsvq/recipe/run_config.h"
+#include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/config.h"
 
 namespace nsvq {
@@ -48,6 +49,9 @@ struct RunChoice {
   std::optional<FolderLock> lock;            ///< lock of the run to resume, for the trainer
   std::unique_ptr<ReservedFolder> reserved;  ///< where the name of a new run was chosen
 };
+
+/// Whether a run is finished and this budget asks for no more steps.
+bool has_spent(const TrainConfig& train, const RunState& state);
 
 /// What the choice of a run asks about the settings of the command.
 struct RunMatch {

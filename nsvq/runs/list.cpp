@@ -15,6 +15,7 @@
 #include "nsvq/io/files/lock.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/runs/checkpoint.h"
+#include "nsvq/runs/choice.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"
 
@@ -74,7 +75,7 @@ int64_t last_logged_step(const fs::path& run) {
 }
 
 int64_t total_steps_of(const TrainConfig& train, const RunState& state) {
-  if (state.finished) return state.step;
+  if (has_spent(train, state)) return state.step;
   if (train.steps > 0) return train.steps;
   const int64_t a_step = state.step_samples > 0 ? state.step_samples : train.batch_size;
   const int64_t per_epoch = state.samples / std::max<int64_t>(a_step, 1);
@@ -145,7 +146,7 @@ RunSummary describe_run(const fs::path& run) {
     const auto train = budget_of_run(run);
     summary.total_steps = train.steps;  // 0: epochs, whose steps the first checkpoint tells
     if (const auto state = newest_state(run, summary.problem)) {
-      if (state->finished && !running) summary.state = "finished";
+      if (has_spent(train, *state) && !running) summary.state = "finished";
       summary.step = state->step;
       summary.epoch = state->epoch;
       summary.evaluation = state->evaluation;

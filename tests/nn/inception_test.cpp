@@ -71,7 +71,7 @@ TEST(InceptionGolden, FeaturesOfImagesMatchPytorchFid) {
 
 TEST(Inception, FoldedNormsGiveTheSameFeatures) {
   auto net = make_net(Inception::Variant::fid, torch::kDouble);
-  const auto images = draw_golden("images", {2, 3, 33, 41}) / 2 + 0.5;
+  const auto images = (draw_golden("images", {2, 3, 33, 41}) / 2 + 0.5).to(torch::kDouble);
   const auto expected = net.forward(images);
   net.fold();
   net.fold();  // again: nothing changes

@@ -118,11 +118,11 @@ TEST_F(Finetune, TheSizeOfImagesMayBeAnother) {
 
 TEST_F(Finetune, GoesOnAsIfItHadNotBeenInterrupted) {
   auto config = decoder_of(trained("ema"));
-  config.train.steps = 4;
+  config.train.steps = 6;  // two epochs
   train(config, next_);
-  config.train.steps = 2;
+  config.train.steps = 3;
   train(config, folder_ / "halves");
-  config.train.steps = 4;
+  config.train.steps = 6;
   Trainer(config, folder_ / "halves", make_single_group(), Start::resume).loop().train();
   EXPECT_EQ(first_difference(named_tensors(*load_model(next_).tokenizer),
                              named_tensors(*load_model(folder_ / "halves").tokenizer)),

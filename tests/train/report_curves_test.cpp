@@ -9,8 +9,10 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/losses/loss.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/nn/features/resnet50.h"
 #include "nsvq/report/curves.h"
 #include "nsvq/train/vq/trainer.h"
+#include "tests/losses/first_weights.h"
 #include "tests/train/tiny.h"
 #include "tests/weights_store.h"
 
@@ -22,6 +24,8 @@ RunLog log_of_full_run() {
   const TemporaryFolder folder;
   WeightsStore weights;
   weights.add_lpips("squeeze");
+  save_weights("resnet50", {first_weights(ResNet50()), "a test", true});
+  save_weights("resnet50-fc", {first_weights(ResNet50Head()), "a test", true});
   auto config = tiny_config();
   config.data.size = 32;
   std::vector<std::string> settings = {"loss.perceptual_net=squeeze"};

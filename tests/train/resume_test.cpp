@@ -281,7 +281,7 @@ TEST_F(ResumeTest, FromAnAverageThatIsNotFiniteIsRefused) {
   fs::remove(folder / "manifest.json");
   write_checksums(folder);
   const auto error = error_of([&] { run(full_config(), path, Start::resume); });
-  EXPECT_NE(error.find("'quantizer.codebook' holds NaN"), std::string::npos) << error;
+  EXPECT_NE(error.find("'quantizer.codebook' of step-4 holds NaN"), std::string::npos) << error;
 }
 
 TEST_F(ResumeTest, ADamagedCheckpointIsRefusedByName) {
