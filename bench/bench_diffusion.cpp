@@ -44,7 +44,7 @@ LoadedModel stand_in_tokenizer(const BenchDiffusionArguments& arguments, c10::De
 }
 
 /// One batch of random latents for every step.
-class RandomLatents : public DiffusionBatches {
+class RandomLatents : public LabelledBatches {
  public:
   RandomLatents(std::vector<int64_t> shape, const DiffusionConfig& config, c10::Device device)
       : count_(config.train.batch_size) {
@@ -103,7 +103,7 @@ Json bench_sampling(const DiffusionConfig& config, const BenchDiffusionArguments
   LatentSampler sampler(model, config, {arguments.channels, side, side}, device, /*graphs=*/true);
   SampleRequest request;
   for (int64_t i = 0; i < arguments.samples; ++i) request.indices.push_back(i);
-  request.labels = labels_for(config, /*wanted=*/-1, request.indices);
+  request.labels = labels_for(config.told(), /*wanted=*/-1, request.indices);
   const auto work = [&] { sampler.sample(request); };
   const double milliseconds = mean_milliseconds(work, device, arguments.rounds > 2 ? 3 : 1);
   const double rate = 1e3 * static_cast<double>(arguments.samples) / milliseconds;

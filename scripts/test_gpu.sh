@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 nvidia-smi -L >/dev/null 2>&1 || { echo "test_gpu: no NVIDIA GPU here (nvidia-smi -L); run it on a machine with one" >&2; exit 2; }
-tests=(ops nn dist quantizers losses metrics data tokenizer train diffusion)
+tests=(ops nn dist quantizers losses metrics data tokenizer train diffusion generation)
 NSVQ_CUDA=ON scripts/build.sh cuda "${tests[@]/#/test_}" || exit 1
 
 failed=0

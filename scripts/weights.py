@@ -240,7 +240,7 @@ def convert_inception(data):
 
     That is a zip file whose members data/0, data/1, ... are fp32 numbers without a header, four for each
     convolution: kernel [outputs, inputs, height, width], then bias, mean and variance of the batch norm, whose
-    scale is 1. The pickles and the code beside them are not read.
+    scale is 1. The pickles and the code beside them are not read. It has no class head.
     """
     tensors = []
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

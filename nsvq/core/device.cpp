@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -61,7 +62,10 @@ void wait_for(c10::Device device) {
 }
 
 int usable_cores() {
-  const auto cores = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+  cpu_set_t allowed;
+  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  const int cores = std::max(
+      known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency()), 1);
   std::ifstream limit("/sys/fs/cgroup/cpu.max");  // "QUOTA PERIOD" in microseconds, or "max PERIOD"
   double quota = 0, period = 0;
   if (!(limit >> quota >> period) || period <= 0) return cores;

@@ -27,7 +27,7 @@ std::optional<double> peak_reserved_memory(c10::Device device);
 /// Synchronises the host with a GPU, as torch.cuda.synchronize; returns at once for a CPU.
 void wait_for(c10::Device device);
 
-/// CPU cores that this process may use: a container's limit (cgroup v2), else all of the machine.
+/// CPU cores that this process may use: those it is bound to, within a container's limit (cgroup).
 int usable_cores();
 
 /// Threads for computing that can be asked for; more is a slip, and cannot be started.

@@ -42,4 +42,13 @@ double Random::normal() {
   return radius * std::cos(2.0 * std::numbers::pi * uniform());
 }
 
+torch::Tensor image_seeds(int64_t seed, uint64_t purpose, const std::vector<int64_t>& numbers) {
+  std::vector<int64_t> seeds;
+  for (const int64_t number : numbers) {
+    seeds.push_back(static_cast<int64_t>(
+        combine_seeds({static_cast<uint64_t>(seed), purpose, static_cast<uint64_t>(number)})));
+  }
+  return at::tensor(seeds, at::kLong);
+}
+
 }  // namespace nsvq

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cstdint>
 #include <initializer_list>
 #include <mutex>
+#include <vector>
 
 namespace nsvq {
 
@@ -44,6 +46,10 @@ inline uint64_t seed_for(int64_t run_seed, Draw draw, int64_t number = 0) {
   return combine_seeds({static_cast<uint64_t>(run_seed), static_cast<uint64_t>(draw),
                         static_cast<uint64_t>(number)});
 }
+
+/// A seed [numbers] int64 for each of several images, by its number. Different `purpose`s are
+/// independent of each other and of Draw's.
+torch::Tensor image_seeds(int64_t seed, uint64_t purpose, const std::vector<int64_t>& numbers);
 
 /// Seeds torch's own generator for the draws of a scope, such as the first weights of a module. The
 /// generator is the process's, so other threads wait until the scope ends.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/recipe/network_training.h"
 #include "nsvq/recipe/settings_summary.h"
 
 namespace nsvq {
@@ -38,49 +39,6 @@ std::vector<Option> own_options(DiffusionConfig& config) {
   return joined({noise_options(config.noise), objective_options(config.objective), own});
 }
 
-/// Rows of the optimizer that a single network has.
-std::vector<Option> network_optimizer_options(OptimizerConfig& optimizer) {
-  const auto rows = selected(
-      optimizer_options(optimizer),
-      {{"optimizer.lr", ""},
-       {"optimizer.beta1", ""},
-       {"optimizer.beta2", ""},
-       {"optimizer.eps", ""},
-       {"optimizer.weight_decay", ""},
-       {"optimizer.clip_norm", "largest L2 norm of all gradients; 0: no limit"},
-       {"optimizer.ema_decay",
-        "decay of the averaged weights, less in the first steps: (1 + n) / (10 + n) after n; "
-        "0: no average"}});
-  return joined({rows, lr_schedule_options("optimizer.schedule", "network", optimizer.schedule,
-                                           {"constant", "linear", "cosine"})});
-}
-
-/// Rows of train.*, dist.* and checkpoint.* that do not depend on a tokenizer's training.
-std::vector<Option> training_options(DiffusionConfig& config) {
-  return selected(joined({train_options(config.train), dist_options(config.dist),
-                          checkpoint_options(config.checkpoint)}),
-                  {{"train.epochs", ""},
-                   {"train.steps", ""},
-                   {"train.batch_size", ""},
-                   {"train.global_batch", ""},
-                   {"train.accumulate", ""},
-                   {"train.on_nonfinite", ""},
-                   {"train.nonfinite_limit", ""},
-                   {"train.deterministic", ""},
-                   {"train.precision", ""},
-                   {"train.graphs", ""},
-                   {"train.check_ranks", ""},
-                   {"train.log_every", ""},
-                   {"train.eval_every", ""},
-                   {"train.samples_every", "epochs between grids of generated images; 0: never"},
-                   {"train.samples", ""},
-                   {"dist.timeout", ""},
-                   {"dist.gradients", ""},
-                   {"checkpoint.every_steps", ""},
-                   {"checkpoint.keep", ""},
-                   {"checkpoint.on_error", ""}});
-}
-
 std::vector<Option> sampling_options(DiffusionConfig& config) {
   const std::vector<Option> guidance = {
       {"sample.guidance", &config.guidance,
@@ -104,7 +62,7 @@ OptionTable option_table(DiffusionConfig& config) {
   OptionTable table;
   table.rows = joined({run_options(config), data_options(config.data), own_options(config),
                        unet_options(config.unet), sampling_options(config),
-                       network_optimizer_options(config.optimizer), training_options(config)});
+                       network_training_options(config)});
   table.other_sections = sections_of_other_kinds(config.kind);
   table.dependent_defaults = [&config] { return data_defaults(config.data); };
   table.check = [&config] { check_diffusion_settings(config); };
@@ -148,7 +106,7 @@ void check_diffusion_settings(const DiffusionConfig& config) {
   check_data(config.data);
   check_unet(config.unet);
   plan_sampling(make_noise_schedule(config.noise), config.sample);
-  check_guidance(config, config.guidance, "sample.guidance");
+  check_guidance(config.told(), config.guidance, "sample.guidance");
   if (!config.tokens.empty() && !config.cached.empty()) {
     throw UserError("diffusion.tokens and diffusion.cached: name one of the two");
   }
@@ -163,19 +121,6 @@ void check_diffusion_settings(const DiffusionConfig& config) {
         "diffusion.cached are encoder outputs, so diffusion.latents must be encoder, but it is {}",
         config.latents);
   }
-}
-
-void check_guidance(const DiffusionConfig& config, double guidance, const std::string& key) {
-  if (guidance == 1) return;
-  if (config.classes == 0) {
-    throw UserError("{} {}: the model knows no classes (diffusion.classes is 0); leave it 1", key,
-                    guidance);
-  }
-  if (config.label_dropout > 0) return;
-  throw UserError(
-      "{} {}: guidance needs a model that was trained with dropped labels, but "
-      "diffusion.label_dropout is 0; leave it 1",
-      key, guidance);
 }
 
 DiffusionConfig with_absolute_paths(DiffusionConfig config) {

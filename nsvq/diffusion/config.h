@@ -8,6 +8,7 @@
 #include "nsvq/diffusion/prediction.h"
 #include "nsvq/diffusion/sampler.h"
 #include "nsvq/nn/unet.h"
+#include "nsvq/recipe/classes.h"
 #include "nsvq/recipe/run_config.h"
 #include "nsvq/recipe/run_kind.h"
 #include "nsvq/settings/option_table.h"
@@ -33,6 +34,7 @@ struct DiffusionConfig : RunConfig {
   double label_dropout = 0.1;
   double guidance = 1;
 
+  ToldClasses told() const { return {classes, label_dropout, "diffusion"}; }
   /// Rows of the network's table of classes: one more where labels are dropped; 0 without classes.
   int64_t labels() const { return classes == 0 ? 0 : classes + (label_dropout > 0 ? 1 : 0); }
 };
@@ -51,7 +53,5 @@ std::string training_data_key(const DiffusionConfig& config);
 
 /// Throws UserError when settings that are valid one by one contradict each other.
 void check_diffusion_settings(const DiffusionConfig& config);
-/// Throws UserError, calling it `key`, for a guidance that the model was not trained for.
-void check_guidance(const DiffusionConfig& config, double guidance, const std::string& key);
 
 }  // namespace nsvq

@@ -4,8 +4,6 @@
 #include <vector>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/text.h"
-#include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/diffusion/latent_folder.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokens/detokenize.h"
@@ -18,17 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void check_classes(const ResidentBatches::Contents& contents, int64_t classes,
-                   const std::string& from) {
-  if (classes == 0) return;
-  for (size_t i = 0; i < contents.classes.size(); ++i) {
-    const int64_t own = contents.classes[i];
-    if (own >= 0 && own < classes) continue;
-    throw UserError("{}: image {} {}, but diffusion.classes is {}", from, quote(contents.keys[i]),
-                    own < 0 ? "has no class" : fmt::format("is of class {}", own), classes);
-  }
-}
-
 void require_grid(const std::string& from, const std::vector<int64_t>& found,
                   const std::vector<int64_t>& wanted, int64_t size) {
   if (found == wanted) return;
@@ -38,38 +25,8 @@ void require_grid(const std::string& from, const std::vector<int64_t>& found,
 
 }  // namespace
 
-ResidentBatches::ResidentBatches(Contents contents, at::ScalarType type, int64_t classes,
-                                 const std::string& from, const LoaderOptions& options)
-    : type_(type) {
-  check_classes(contents, classes, from);
-  data_ = contents.data.to(options.device);
-  if (classes > 0) labels_ = at::tensor(contents.classes, at::kLong).to(options.device);
-  keys_ = std::move(contents.keys);
-  class_names_ = std::move(contents.class_names);
-  sampler_ = {data_.size(0), options.batch_size, /*shuffle=*/true,
-              options.seed,  options.rank,       options.world};
-}
-
-void ResidentBatches::start(int64_t epoch, int64_t batch, int64_t used) {
-  order_ = at::tensor(sampler_.order(epoch), at::kLong).to(data_.device());
-  next_ = batch;
-  used_ = used;
-}
-
-std::optional<TensorBatch> ResidentBatches::next() {
-  const int64_t size = sampler_.batch_size, world = sampler_.world;
-  const int64_t first = used_ + next_ * size * world, end = first + size * world;
-  if (end > samples()) return std::nullopt;
-  ++next_;
-  const auto positions = order_.slice(0, first + sampler_.rank, end, world);
-  TensorBatch batch = {data_.index_select(0, positions).to(type_), positions.contiguous()};
-  if (labels_.defined()) batch.push_back(labels_.index_select(0, positions));
-  return batch;
-}
-
-ResidentBatches::Contents read_tokens_to_learn(const std::string& folder,
-                                               const LatentSpace& latents,
-                                               const std::vector<int64_t>& shape, int64_t size) {
+LabelledTensor read_tokens_to_learn(const std::string& folder, const LatentSpace& latents,
+                                    const std::vector<int64_t>& shape, int64_t size) {
   TokenManifest manifest;
   try {
     manifest = open_tokens(folder, latents.model().tokenizer, /*force=*/false);
@@ -77,15 +34,20 @@ ResidentBatches::Contents read_tokens_to_learn(const std::string& folder,
     throw UserError("diffusion.tokens: {}", error.what());
   }
   const auto& settings = manifest.settings;
+  if (!settings.variants.empty()) {
+    throw UserError(
+        "diffusion.tokens: {} has tokens of {} crops of each image, and diffusion trains on one; "
+        "make them without --crops and --flip",
+        folder, settings.variants.size());
+  }
   require_grid("diffusion.tokens: " + folder, {settings.grid_height, settings.grid_width},
                {shape[1], shape[2]}, size);
   auto all = read_all_tokens(folder, manifest);
   return {all.tokens, std::move(all.classes), std::move(all.keys), std::move(all.class_names)};
 }
 
-ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
-                                                const LatentSpace& latents,
-                                                const std::vector<int64_t>& shape, int64_t size) {
+LabelledTensor read_latents_to_learn(const std::string& folder, const LatentSpace& latents,
+                                     const std::vector<int64_t>& shape, int64_t size) {
   const auto from = "diffusion.cached: " + folder;
   LatentManifest manifest;
   try {
@@ -100,7 +62,7 @@ ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
         from, latents.model().file.string());
   }
   require_grid(from, {manifest.shape[1], manifest.shape[2]}, {shape[1], shape[2]}, size);
-  ResidentBatches::Contents all;
+  LabelledTensor all;
   all.class_names = manifest.classes;
   std::vector<torch::Tensor> parts = {at::empty({0, shape[0], shape[1], shape[2]}, at::kBFloat16)};
   for (int64_t i = 0; i < manifest.shards; ++i) {
@@ -117,73 +79,23 @@ ResidentBatches::Contents read_latents_to_learn(const std::string& folder,
   return all;
 }
 
-void require_classes(const Source& source, int64_t classes, const std::string& key) {
-  if (classes == 0) return;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const int64_t label = source.label(i);
-    if (label < 0) {
-      throw UserError(
-          "{}: image {} has no class, but diffusion.classes is {}; set diffusion.classes=0 or name "
-          "images with classes (folders, or .cls files in tars)",
-          key, quote(source.key(i)), classes);
-    }
-    if (label >= classes) {
-      throw UserError("{}: image {} is of class {}, but diffusion.classes is {}", key,
-                      quote(source.key(i)), label, classes);
-    }
-  }
-}
-
-std::shared_ptr<const Source> numbered_as(std::shared_ptr<const Source> source,
-                                          const std::vector<std::string>& names) {
-  if (names.empty() || source->classes().empty()) return source;  // numbers of .cls files
-  return std::make_shared<NamedClasses>(std::move(source), names,
-                                        "data.val: classes of the training data");
-}
-
-TensorBatch with_labels(const Batch& batch, const Source& source, int64_t classes,
-                        c10::Device device) {
-  TensorBatch tensors = {batch.images, at::tensor(batch.indices, at::kLong).to(device)};
-  if (classes == 0) return tensors;
-  std::vector<int64_t> labels;
-  for (const int64_t index : batch.indices) labels.push_back(source.label(index));
-  tensors.push_back(at::tensor(labels, at::kLong).to(device));
-  return tensors;
-}
-
-LabelledImages::LabelledImages(std::shared_ptr<const Source> source, const LoaderOptions& options,
-                               int64_t classes)
-    : source_(std::move(source)),
-      classes_(classes),
-      step_samples_(options.batch_size * options.world),
-      device_(options.device),
-      loader_(source_, options) {
-  require_classes(*source_, classes, "data.train");
-}
-
-std::optional<TensorBatch> LabelledImages::next() {
-  const auto batch = loader_.next();
-  if (!batch) return std::nullopt;
-  return with_labels(*batch, *source_, classes_, device_);
-}
-
-std::unique_ptr<DiffusionBatches> make_diffusion_batches(const DiffusionConfig& config,
-                                                         const LatentSpace& latents,
-                                                         const Group& group, c10::Device device) {
+std::unique_ptr<LabelledBatches> make_diffusion_batches(const DiffusionConfig& config,
+                                                        const LatentSpace& latents,
+                                                        const Group& group, c10::Device device) {
   const auto options = training_loader_options(config, group, device);
   if (config.tokens.empty() && config.cached.empty()) {
     return std::make_unique<LabelledImages>(open_training_source(config.data), options,
-                                            config.classes);
+                                            config.told());
   }
   const auto shape = latents.shape(config.data.size, config.unet.stride());
   if (!config.tokens.empty()) {
     return std::make_unique<ResidentBatches>(
         read_tokens_to_learn(config.tokens, latents, shape, config.data.size), at::kLong,
-        config.classes, "diffusion.tokens: " + config.tokens, options);
+        config.told(), "diffusion.tokens: " + config.tokens, options);
   }
   return std::make_unique<ResidentBatches>(
       read_latents_to_learn(config.cached, latents, shape, config.data.size), at::kBFloat16,
-      config.classes, "diffusion.cached: " + config.cached, options);
+      config.told(), "diffusion.cached: " + config.cached, options);
 }
 
 }  // namespace nsvq

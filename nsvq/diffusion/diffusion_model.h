@@ -13,6 +13,7 @@
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/nn/unet.h"
+#include "nsvq/tokenizer/frozen_tokenizer.h"
 
 namespace nsvq {
 
@@ -32,12 +33,6 @@ TORCH_MODULE(DiffusionModel);
 
 /// Moves a model to a device, in the memory format that is fast there, and sets its precision.
 void move_to_device(DiffusionModel& model, const DiffusionConfig& config, c10::Device device);
-
-/// By which a model knows the tokenizer of its latents.
-struct TokenizerReference {
-  std::string path;    ///< where it was, absolute
-  std::string sha256;  ///< of its weights
-};
 
 /// A model as its file holds it. `metadata` is added to the file's own.
 TensorFile diffusion_contents(const TensorMap& tensors, const DiffusionConfig& config,

@@ -9,9 +9,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/nn/weights.h"
-#include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
@@ -21,29 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-TorchSettings sampling_settings(const DiffusionConfig& config, c10::Device device,
-                                int64_t threads) {
-  return {.threads = threads,
-          .deterministic = true,
-          .tf32_convolutions = precision_on(config, device) != Precision::fp32,
-          .inference = true};
-}
-
-/// The tokenizer of a model. Throws UserError that names all that was looked for.
-LoadedModel find_tokenizer(const LoadedDiffusion& model, const std::string& named) {
-  const auto beside = model.file.parent_path() / kExportedTokenizer;
-  std::error_code ignored;
-  const auto path = !named.empty()                ? fs::path(named)
-                    : fs::exists(beside, ignored) ? beside
-                                                  : fs::path(model.tokenizer.path);
-  try {
-    return load_model_for_inference(path);
-  } catch (const UserError& error) {
-    throw UserError("{}: its tokenizer: {}; name it with --tokenizer", model.file.string(),
-                    error.what());
-  }
-}
-
 void require_same_tokenizer(const LoadedDiffusion& model, const LatentSpace& latents) {
   const auto& file = latents.model().file;
   const int64_t channels = model.model->latent_mean.size(0);
@@ -51,9 +26,7 @@ void require_same_tokenizer(const LoadedDiffusion& model, const LatentSpace& lat
     throw UserError("{}: latents of {} channels, but {} makes latents of {}", file.string(),
                     latents.channels(), model.file.string(), channels);
   }
-  if (latents.sha256() == model.tokenizer.sha256) return;
-  throw UserError("{}: not the tokenizer that {} was trained on ({}), by its weights",
-                  file.string(), model.file.string(), model.tokenizer.path);
+  require_tokenizer({file.string(), latents.sha256()}, model.tokenizer, model.file);
 }
 
 }  // namespace
@@ -62,9 +35,10 @@ DiffusionSession::DiffusionSession(LoadedDiffusion model, const std::string& tok
                                    c10::Device device, int64_t threads)
     : model_(std::move(model)),
       device_(device),
-      flags_(sampling_settings(model_.config, device, threads)),
+      flags_(sampling_torch_settings(model_.config, device, threads)),
       stream_(device),
-      latents_(find_tokenizer(model_, tokenizer), model_.config.latents, device) {
+      latents_(find_tokenizer(model_.file, model_.tokenizer, tokenizer), model_.config.latents,
+               device) {
   require_same_tokenizer(model_, latents_);
   move_to_device(model_.model, model_.config, device);
   sampler_.emplace(model_.model, model_.config,
@@ -132,13 +106,6 @@ void export_diffusion(const LoadedDiffusion& model, const LoadedModel& tokenizer
     throw UserError("--out {}: exists already; name a new folder", folder.string());
   }
   AtomicFolder out(folder);
-  const auto make = [&](const char* name) {
-    const auto path = out.path() / name;
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) throw RunError("cannot make {}: {}", path.string(), error.message());
-    return path;
-  };
   auto settings = model.config;  // a table binds to what it could change
   auto json = settings_to_json(option_table(settings));
   json["nsvq"] = {{"version", kVersion},
@@ -148,11 +115,10 @@ void export_diffusion(const LoadedDiffusion& model, const LoadedModel& tokenizer
   write_safetensors(out.path() / kModelFile,
                     diffusion_contents(named_tensors(*model.model), model.config, model.tokenizer));
   write_json(out.path() / "config.json", json);
-  const auto beside = make(kExportedTokenizer);
-  write_model(beside / kModelFile, named_tensors(*tokenizer.tokenizer), tokenizer.config);
-  auto own = tokenizer.config;
-  write_json(beside / "config.json", settings_to_json(option_table(own)));
-  write_json(make("scheduler") / "scheduler_config.json", scheduler_json(model.config));
+  export_frozen_tokenizer(tokenizer, out.path());
+  const auto scheduler = out.path() / "scheduler";
+  fs::create_directories(scheduler, ignored);  // what fails, fails again where the file is written
+  write_json(scheduler / "scheduler_config.json", scheduler_json(model.config));
   out.commit();
 }
 

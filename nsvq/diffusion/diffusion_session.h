@@ -48,9 +48,6 @@ class DiffusionSession {
   std::optional<LatentSampler> sampler_;
 };
 
-/// The name of the folder beside an exported model that holds its tokenizer.
-inline constexpr auto kExportedTokenizer = "tokenizer";
-
 /// Writes a folder that samples by itself, whole or not at all:
 ///   model.safetensors                the network with the latents' mean and deviation
 ///   config.json                      its settings

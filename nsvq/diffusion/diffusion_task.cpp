@@ -1,7 +1,6 @@
 #include "nsvq/diffusion/diffusion_task.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "nsvq/core/error.h"
@@ -16,8 +15,6 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/recipe/loader_options.h"
-#include "nsvq/train/lr_schedule.h"
-#include "nsvq/train/training_run.h"
 
 namespace nsvq {
 
@@ -32,29 +29,8 @@ DiffusionModel make_diffusion_model(const DiffusionConfig& config, int64_t chann
   return model;
 }
 
-LoaderOptions validation_loader_options(const DiffusionConfig& config, const Group& group,
-                                        c10::Device device) {
-  auto options = inference_loader_options(config, device, group.size());
-  options.rank = group.rank();
-  options.world = group.size();
-  return options;
-}
-
-/// Seeds of an evaluation follow from an image's position in the source alone, so that evaluations
-/// compare.
-torch::Tensor validation_seeds(int64_t seed, const std::vector<int64_t>& indices,
-                               c10::Device device) {
-  std::vector<int64_t> seeds;
-  for (const int64_t index : indices) {
-    constexpr uint64_t purpose = 0x76616c;
-    seeds.push_back(static_cast<int64_t>(
-        combine_seeds({static_cast<uint64_t>(seed), purpose, static_cast<uint64_t>(index)})));
-  }
-  return at::tensor(seeds, at::kLong).to(device);
-}
-
 std::shared_ptr<const Source> open_validation(const DiffusionConfig& config,
-                                              const DiffusionBatches& batches) {
+                                              const LabelledBatches& batches) {
   auto source = open_validation_source(config.data);
   return config.classes > 0 ? numbered_as(std::move(source), batches.classes()) : source;
 }
@@ -62,9 +38,17 @@ std::shared_ptr<const Source> open_validation(const DiffusionConfig& config,
 }  // namespace
 
 DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents,
-                             DiffusionBatches& batches, std::shared_ptr<Group> group,
+                             LabelledBatches& batches, std::shared_ptr<Group> group,
                              c10::Device device)
-    : config_(config),
+    : DiffusionTask(config, latents, batches, std::move(group), device,
+                    make_diffusion_model(config, latents.channels(), device),
+                    make_diffusion_model(config, latents.channels(), device)) {}
+
+DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents,
+                             LabelledBatches& batches, std::shared_ptr<Group> group,
+                             c10::Device device, DiffusionModel model, DiffusionModel averaged)
+    : NetworkTask(config, {"unet", model.ptr(), averaged.ptr()}, batches, group),
+      config_(config),
       latents_(latents),
       batches_(batches),
       group_(std::move(group)),
@@ -72,21 +56,17 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, LatentSpace& latents
       shape_(latents_.shape(config.data.size, config.unet.stride())),
       val_source_(open_validation(config, batches)),
       val_loader_(val_source_, validation_loader_options(config, *group_, device)),
-      model_(make_diffusion_model(config, shape_[0], device)),
-      averaged_(make_diffusion_model(config, shape_[0], device)),
-      average_(model_.ptr(), averaged_.ptr(), config.optimizer.ema_decay),
-      optimizer_(named_parameters(*model_), config.optimizer, &average_),
+      model_(std::move(model)),
+      averaged_(std::move(averaged)),
       loss_(config, device) {
-  require_classes(*val_source_, config.classes, "data.val");
-  for (const auto& parameter : averaged_->parameters()) parameter.set_requires_grad(false);
+  require_classes(*val_source_, config.told(), "data.val");
 }
 
 StepPlan DiffusionTask::plan(const RunState& state) {
-  const int64_t steps = total_steps(config_.train, batches_, state);
-  return {.kind = "denoise",
-          .lr_factors = {lr_factor(config_.optimizer.schedule, state.step, steps)},
-          .phase = "denoise",
-          .graphs_disabled_reason = graphs_disabled_reason()};
+  auto plan = NetworkTask::plan(state);
+  plan.kind = plan.phase = "denoise";
+  plan.graphs_disabled_reason = graphs_disabled_reason();
+  return plan;
 }
 
 torch::Tensor DiffusionTask::latents_of(const TensorBatch& batch) {
@@ -99,32 +79,13 @@ torch::Tensor DiffusionTask::labels_of(const TensorBatch& batch) const {
   return config_.classes > 0 ? batch.at(2) : torch::Tensor();
 }
 
-/// Seeds follow from the step and an image's position among those of all ranks, so that the number
-/// of ranks does not matter.
-void DiffusionTask::step(const TensorBatch& batch, Step& step) {
-  const int64_t count = batch[0].size(0), parts = config_.train.accumulate;
-  const auto positions = at::arange(count, batch[1].options()) + group_->rank() * count;
-  const auto seeds = step.inputs().seed + positions;
-  const auto latents = model_->normalise(latents_of(batch));
-  const auto labels = labels_of(batch);
-  torch::Tensor total = at::zeros({}, latents.options());
-  for (int64_t part = 0; part < parts; ++part) {
-    const int64_t first = count * part / parts, size = count * (part + 1) / parts - first;
-    const auto own = [&](const torch::Tensor& all) {
-      return all.defined() ? all.narrow(0, first, size) : all;
-    };
-    const auto losses =
-        loss_(model_, {own(latents), own(labels), own(seeds)}, DenoisingLoss::Labels::dropped);
-    const auto loss = losses.sum() / static_cast<double>(count);
-    step.backward(loss, *model_, part + 1 == parts);
-    total = total + loss.detach();
-  }
-  Scalars scalars = {{"loss", total}};
-  if (!is_constant(config_.optimizer.schedule)) scalars["lr"] = optimizer_.lr();
-  // The average's decay min(decay, (1 + n) / (10 + n)) in step n: first weights are soon forgotten.
-  const auto n = step.inputs().step.to(at::kFloat) + 1;
-  optimizer_.set_average_decay(((n + 1) / (n + 10)).clamp_max(config_.optimizer.ema_decay));
-  step.update(scalars, {{"unet", model_.get()}});
+TensorBatch DiffusionTask::prepare(const TensorBatch& batch) {
+  return {model_->normalise(latents_of(batch)), labels_of(batch)};
+}
+
+torch::Tensor DiffusionTask::losses(const TensorBatch& part, const torch::Tensor& seeds,
+                                    const Step& /*step*/) {
+  return loss_(model_, {part.at(0), part.at(1), seeds}, DenoisingLoss::Labels::dropped);
 }
 
 /// Whether steps search the nearest codes of images.
@@ -199,22 +160,18 @@ void DiffusionTask::initialise(Journal& /*journal*/) {
 /// The loss of the averaged weights, with equal noise in every evaluation.
 std::map<std::string, double> DiffusionTask::evaluate(const RunState& /*state*/) {
   const torch::NoGradGuard no_grad;
-  auto sums = at::zeros({2}, at::device(device_).dtype(at::kDouble));
   val_loader_.start(0);
-  while (const auto batch = val_loader_.next()) {
-    throw_if_interrupted();
+  const auto figures = mean_loss(*group_, device_, [&]() -> std::optional<torch::Tensor> {
+    const auto batch = val_loader_.next();
+    if (!batch) return std::nullopt;
     const auto tensors = with_labels(*batch, *val_source_, config_.classes, device_);
-    const auto losses = loss_(averaged_,
-                              {averaged_->normalise(latents_of(tensors)), labels_of(tensors),
-                               validation_seeds(config_.seed, batch->indices, device_)},
-                              DenoisingLoss::Labels::kept)
-                            .to(at::kDouble);
-    sums += at::stack({losses.sum(), at::full({}, losses.size(0), losses.options())});
-  }
-  group_->sum({sums});
-  const double images = sums[1].item<double>();
-  if (images == 0) throw UserError("data.val: {}: no usable image", config_.data.val.text());
-  return {{"loss", sums[0].item<double>() / images}, {"images", images}};
+    return loss_(averaged_,
+                 {averaged_->normalise(latents_of(tensors)), labels_of(tensors),
+                  evaluation_seeds(config_.seed, batch->indices, device_)},
+                 DenoisingLoss::Labels::kept);
+  });
+  if (figures.empty()) throw UserError("data.val: {}: no usable image", config_.data.val.text());
+  return figures;
 }
 
 /// Samples of the averaged weights, from equal noise each time.
@@ -223,19 +180,13 @@ std::optional<Image> DiffusionTask::sample_picture() {
   SampleRequest request;
   request.seed = config_.seed;
   for (int64_t i = 0; i < count; ++i) request.indices.push_back(i);
-  request.labels = labels_for(config_, /*wanted=*/-1, request.indices);
+  request.labels = labels_for(config_.told(), /*wanted=*/-1, request.indices);
   // The other processes would wait for this one.
   if (group_->size() == 1) request.before_step = throw_if_interrupted;
   LatentSampler sampler(averaged_, config_, shape_, device_);
   const auto latents = sampler.sample(request);
   if (!at::isfinite(latents).all().item<bool>()) return std::nullopt;
-  const auto columns = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(count))));
-  std::vector<std::vector<Image>> rows;
-  for (const auto& image : latents_.decode(latents).unbind()) {
-    if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
-    rows.back().push_back(to_image(image));
-  }
-  return make_grid(rows);
+  return make_square_grid(latents_.decode(latents));
 }
 
 TensorFile DiffusionTask::model(const RunState& state) {
@@ -244,26 +195,6 @@ TensorFile DiffusionTask::model(const RunState& state) {
   return diffusion_contents(
       named_tensors(*averaged_), config, {config.tokenizer, latents_.sha256()},
       {{"nsvq.step", std::to_string(state.step)}, {"nsvq.epoch", std::to_string(state.epoch)}});
-}
-
-TensorMap DiffusionTask::training_state() {
-  TensorMap all;
-  add_prefixed(all, "model.", named_tensors(*model_));
-  add_prefixed(all, "adam.", optimizer_.state());
-  return all;
-}
-
-TensorMap DiffusionTask::shared_tensors() {
-  auto all = training_state();
-  add_prefixed(all, "average.", named_tensors(*averaged_));
-  return all;
-}
-
-void DiffusionTask::load(const TensorMap& model, const TensorMap& training,
-                         const std::string& /*state*/, const std::string& from) {
-  load_tensors(*model_, with_prefix(training, "model."), from);
-  load_tensors(*averaged_, model, from);
-  optimizer_.load(with_prefix(training, "adam."), from);
 }
 
 }  // namespace nsvq

@@ -7,46 +7,39 @@
 #include <vector>
 
 #include "nsvq/data/loader/loader.h"
-#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/dist/group.h"
-#include "nsvq/train/adam.h"
-#include "nsvq/train/run_observer.h"
-#include "nsvq/train/task.h"
-#include "nsvq/train/weight_average.h"
+#include "nsvq/train/labelled_batches.h"
+#include "nsvq/train/network_task.h"
 
 namespace nsvq {
 
 /// Trains latent diffusion on the latents of a frozen tokenizer, which encodes images on the way or
 /// looks up the codes of tokens.
-class DiffusionTask : public Task, public RunObserver {
+class DiffusionTask : public NetworkTask {
  public:
   /// `latents` and `batches` outlive the task. Throws UserError for settings that cannot run.
-  DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, DiffusionBatches& batches,
+  DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, LabelledBatches& batches,
                 std::shared_ptr<Group> group, c10::Device device);
 
-  // Steps.
   StepPlan plan(const RunState& state) override;
-  void step(const TensorBatch& batch, Step& step) override;
-  std::vector<Adam*> optimizers() override { return {&optimizer_}; }
-
-  // The run.
   void initialise(Journal& journal) override;
-  std::vector<RunObserver*> observers() override { return {this}; }
   std::vector<std::string> describe(int64_t total_steps) const override;
   std::map<std::string, double> evaluate(const RunState& state) override;
   std::optional<Image> sample_picture() override;
   std::optional<NonfiniteLocation> locate_nonfinite(const SkippedSteps& skipped) override;
-
-  // What a checkpoint holds.
   TensorFile model(const RunState& state) override;
-  TensorMap training_state() override;
-  TensorMap shared_tensors() override;
-  void load(const TensorMap& model, const TensorMap& training, const std::string& state,
-            const std::string& from) override;
+
+ protected:
+  TensorBatch prepare(const TensorBatch& batch) override;
+  torch::Tensor losses(const TensorBatch& part, const torch::Tensor& seeds,
+                       const Step& step) override;
 
  private:
+  DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, LabelledBatches& batches,
+                std::shared_ptr<Group> group, c10::Device device, DiffusionModel model,
+                DiffusionModel averaged);
   /// Latents of a batch, not normalised yet.
   torch::Tensor latents_of(const TensorBatch& batch);
   /// Classes of a batch; undefined without classes.
@@ -60,15 +53,13 @@ class DiffusionTask : public Task, public RunObserver {
 
   DiffusionConfig config_;
   LatentSpace& latents_;
-  DiffusionBatches& batches_;
+  LabelledBatches& batches_;
   std::shared_ptr<Group> group_;
   c10::Device device_;
   std::vector<int64_t> shape_;  ///< [d, h, w]
   std::shared_ptr<const Source> val_source_;
   Loader val_loader_;
   DiffusionModel model_, averaged_;
-  WeightAverage average_;
-  Adam optimizer_;
   DenoisingLoss loss_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/diffusion/diffusion_batches.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/fork.h"
 #include "nsvq/tokenizer/tokenizer.h"
@@ -38,17 +39,6 @@ void require_settings_of(const DiffusionConfig& config, const Checkpoint& checkp
   throw UserError(
       "{}: of another configuration: {}; --fork NEW goes on with the settings here in a folder NEW",
       from, fmt::join(differences, ", "));
-}
-
-/// Throws UserError for one that was trained on another tokenizer.
-void require_tokenizer_of(const DiffusionConfig& config, const std::string& tokenizer_sha256,
-                          const Checkpoint& checkpoint, const std::string& from) {
-  const auto tokenizer = diffusion_metadata(checkpoint.model, from).second;
-  if (tokenizer.sha256 == tokenizer_sha256) return;
-  throw UserError(
-      "diffusion.tokenizer: {} is not the tokenizer that {} was trained on ({}), by its weights; "
-      "name that one, or start a new run",
-      config.tokenizer, from, tokenizer.path);
 }
 
 /// The tokenizer is the same by its weights, and may have moved.
@@ -98,8 +88,10 @@ DiffusionTrainer::DiffusionTrainer(const DiffusionConfig& config, const fs::path
       loop_(task_, *batches_, diffusion_loop_options(config, device_), group, device_) {
   const auto from = std::exchange(from_, std::nullopt);
   if (from && group->leads()) {
-    require_tokenizer_of(config, latents_.sha256(), *from,
-                         (start == Start::fork ? fork_of : run).string());
+    const auto folder = (start == Start::fork ? fork_of : run).string();
+    require_tokenizer({config.tokenizer, latents_.sha256()},
+                      diffusion_metadata(from->model, folder).second, "diffusion.tokenizer",
+                      folder);
   }
   if (start == Start::fork) {
     load_forked(loop_, from, config.train, fork_of);

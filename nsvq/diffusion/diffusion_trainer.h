@@ -31,7 +31,7 @@ class DiffusionTrainer {
   TorchFlags flags_;
   std::optional<Checkpoint> from_;  ///< to resume, until it is loaded
   LatentSpace latents_;
-  std::unique_ptr<DiffusionBatches> batches_;
+  std::unique_ptr<LabelledBatches> batches_;
   DiffusionTask task_;
   Loop loop_;
   std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0

@@ -39,13 +39,8 @@ torch::Tensor sample_latents(const std::vector<SamplerStep>& steps,
 ImageNoise::ImageNoise(int64_t seed, const std::vector<int64_t>& indices,
                        std::vector<int64_t> shape, c10::Device device)
     : shape_(std::move(shape)) {
-  std::vector<int64_t> seeds;
-  for (const int64_t index : indices) {
-    constexpr uint64_t purpose = 0x6e6f697365;  // apart from the draws of training
-    seeds.push_back(static_cast<int64_t>(
-        combine_seeds({static_cast<uint64_t>(seed), purpose, static_cast<uint64_t>(index)})));
-  }
-  seeds_ = at::tensor(seeds, at::kLong).to(device);
+  constexpr uint64_t purpose = 0x6e6f697365;  // apart from the draws of training
+  seeds_ = image_seeds(seed, purpose, indices).to(device);
 }
 
 torch::Tensor ImageNoise::draw(int64_t draw) const {
@@ -64,7 +59,7 @@ LatentSampler::LatentSampler(DiffusionModel model, const DiffusionConfig& config
       shape_(std::move(shape)),
       device_(device),
       graph_(device, graphs && device.is_cuda()) {
-  check_guidance(config, config.guidance, "sample.guidance");
+  check_guidance(config.told(), config.guidance, "sample.guidance");
 }
 
 torch::Tensor LatentSampler::network(const torch::Tensor& noisy, const torch::Tensor& times,
@@ -116,22 +111,6 @@ torch::Tensor LatentSampler::sample(const SampleRequest& request) {
       },
       [&](int64_t draw) { return noise.draw(draw).contiguous(layout); });
   return model_->restore(samples);
-}
-
-std::vector<int64_t> labels_for(const DiffusionConfig& config, int64_t wanted,
-                                const std::vector<int64_t>& indices) {
-  if (config.classes == 0) {
-    if (wanted < 0) return {};
-    throw UserError("class {}: the model knows no classes (diffusion.classes is 0)", wanted);
-  }
-  if (wanted >= config.classes) {
-    throw UserError("class {}: the model has classes 0 to {}", wanted, config.classes - 1);
-  }
-  std::vector<int64_t> labels;
-  for (const int64_t index : indices) {
-    labels.push_back(wanted < 0 ? index % config.classes : wanted);
-  }
-  return labels;
 }
 
 }  // namespace nsvq

@@ -95,9 +95,4 @@ class LatentSampler {
   torch::Tensor output_;  ///< of the network; a graph writes it anew
 };
 
-/// A class for each image: `wanted`, or if that is below 0 all in turn. No labels of a model
-/// without classes. Throws UserError for a class that there is not.
-std::vector<int64_t> labels_for(const DiffusionConfig& config, int64_t wanted,
-                                const std::vector<int64_t>& indices);
-
 }  // namespace nsvq

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/tokenizer/inference_session.h"
+#include "nsvq/tokenizer/frozen_tokenizer.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -17,9 +17,7 @@ LatentSpace::LatentSpace(LoadedModel model, const std::string& latents, c10::Dev
         model_.file.string());
   }
   sha256_ = model_sha256(tokenizer);
-  for (const auto& parameter : tokenizer->parameters()) parameter.set_requires_grad(false);
-  tokenizer->eval();
-  move_to_device(tokenizer, model_.config, device);
+  freeze_on(model_, device);
 }
 
 torch::Tensor LatentSpace::encoder_output(const torch::Tensor& images) {
@@ -56,16 +54,7 @@ std::vector<int64_t> LatentSpace::shape(int64_t size, int64_t unet_stride) const
 }
 
 LoadedModel load_tokenizer(const std::string& path) {
-  if (path.empty()) {
-    throw UserError(
-        "diffusion.tokenizer is not set; name a tokenizer's run, checkpoint or model file "
-        "(diffusion.tokenizer=runs/NAME)");
-  }
-  try {
-    return load_model_for_inference(path);
-  } catch (const UserError& error) {
-    throw UserError("diffusion.tokenizer: {}", error.what());
-  }
+  return load_frozen_tokenizer(path, "diffusion.tokenizer");
 }
 
 LatentStatistics::LatentStatistics(int64_t channels, c10::Device device)

@@ -13,7 +13,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/image_names.h"
-#include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/image_sets.h"
 
 namespace nsvq {
 
@@ -168,7 +168,7 @@ void for_each_batch(const std::string& title, int64_t count,
 namespace {
 
 bool compares_sets(const MetricChoice& choice) {
-  return std::all_of(choice.names.begin(), choice.names.end(), is_frechet);
+  return std::ranges::all_of(choice.names, is_of_sets);
 }
 
 std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& other,
@@ -178,8 +178,9 @@ std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& othe
     throw UserError("{}: statistics are for Fréchet distances alone; the other metrics need images",
                     reference.spec);
   }
-  return sets ? unpaired(reference.source.get(), *other.source, limit)
-              : pair_by_name(reference, other, limit);
+  if (!sets) return pair_by_name(reference, other, limit);
+  if (!choice.reference) return unpaired(reference.source.get(), *other.source, limit);
+  return unpaired(reference.source.get(), *limited(other.source, limit));  // the file's are all due
 }
 
 }  // namespace
@@ -187,23 +188,26 @@ std::vector<Pair> pairs_of(const NamedSource& reference, const NamedSource& othe
 std::map<std::string, double> compare_images(const NamedSource& reference, const NamedSource& other,
                                              const MetricChoice& choice, c10::Device device,
                                              int64_t limit) {
-  const auto pairs = pairs_of(reference, other, choice, limit);
+  const NamedSource known{reference.spec,
+                          choice.reference ? choice.reference->images : reference.source};
+  const auto pairs = pairs_of(known, other, choice, limit);
+  const auto count = [&](auto side) {
+    return std::ranges::count_if(pairs, [&](const Pair& pair) { return (pair.*side).has_value(); });
+  };
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = 0,
                                    .device = device,
                                    .reference = choice.reference});
+  require_images(choice.names, count(&Pair::other), other.spec);
   for_each_batch(
-      "metrics", std::ssize(pairs),
-      [&](int64_t i) { return load_pair(reference, other, pairs[i]); },
+      "metrics", std::ssize(pairs), [&](int64_t i) { return load_pair(known, other, pairs[i]); },
       [&](const EvalBatch& batch) { metrics.add(batch); });
   auto values = metrics.values();
   require_all(choice, values);
-  const auto count = [&](auto side) {
-    return std::ranges::count_if(pairs, [&](const Pair& pair) { return (pair.*side).has_value(); });
-  };
   values["images"] = static_cast<double>(count(&Pair::other));
-  const int64_t known = reference.source ? count(&Pair::reference) : choice.reference->count;
-  if (known > 0 && compares_sets(choice)) values["reference_images"] = static_cast<double>(known);
+  const int64_t behind =
+      choice.reference ? choice.reference->image_count() : count(&Pair::reference);
+  if (behind > 0 && compares_sets(choice)) values["reference_images"] = static_cast<double>(behind);
   warn_of_few_images(choice, values);
   return values;
 }

@@ -55,9 +55,9 @@ void for_each_batch(const std::string& title, int64_t count,
 
 /// The chosen figures of images against those of a reference, at their own sizes, the number of
 /// `images`, and of `reference_images` where sets are compared. They are paired by name, unless all
-/// figures are Fréchet distances. With statistics for the reference (choice.reference) its source
-/// is null. A `limit` above 0 takes the first so many pairs, or of each set. Networks run on
-/// `device`. Throws UserError.
+/// figures are of sets. With a file for the reference (choice.reference) its source is null. A
+/// `limit` above 0 takes the first so many pairs, or of each set, but all that such a file holds.
+/// Networks run on `device`. Throws UserError.
 std::map<std::string, double> compare_images(const NamedSource& reference, const NamedSource& other,
                                              const MetricChoice& choice, c10::Device device,
                                              int64_t limit = 0);

@@ -17,6 +17,8 @@ const std::vector<Conventions>& known_conventions() {
        .group = 64},
       // LlamaGen's reconstruction_vq_ddp.py: a data range of 2 for values in [0, 1].
       {.name = "llamagen", .ssim_range = 2},
+      // ADM's evaluator.py, by whose reference files generators are compared.
+      {.name = "adm", .inception = InceptionResize::tensorflow},
   };
   return all;
 }
@@ -44,6 +46,15 @@ std::string pixels_in_words(PixelRule rule) {
 std::string groups_in_words(const Conventions& conventions) {
   if (conventions.group == 1) return "mean over images";
   return fmt::format("mean over batches of {} images", conventions.group);
+}
+
+std::string resize_in_words(InceptionResize resize) {
+  return resize == InceptionResize::tensorflow ? "as in TensorFlow's graph" : "as in pytorch-fid";
+}
+
+std::string inception_in_words(const Conventions& conventions) {
+  return fmt::format("resized (bilinear, 299x299) {}; {}", resize_in_words(conventions.inception),
+                     pixels_in_words(conventions.network));
 }
 
 double decibels(double mean_squared_error) {

@@ -15,6 +15,12 @@ enum class PixelRule {
   unrounded,  ///< (x + 1) * 127.5
 };
 
+/// How FID's network gets images of any size: bilinear to 299 x 299, without antialiasing.
+enum class InceptionResize {
+  pytorch_fid,  ///< by the pixels' centres, as in pytorch-fid
+  tensorflow,   ///< by their corners, as in TensorFlow's graph, which ADM's evaluator runs
+};
+
 /// The choices that make two figures of one name differ. The defaults are nsvq's.
 struct Conventions {
   std::string name = "nsvq";
@@ -22,6 +28,7 @@ struct Conventions {
   PixelRule network = PixelRule::rounded;  ///< for metrics that use a network
   int64_t group = 1;      ///< images that share one PSNR and one mean SSIM; these are averaged
   double ssim_range = 1;  ///< SSIM's data range, of values in [0, 1]
+  InceptionResize inception = InceptionResize::pytorch_fid;
 };
 
 /// Ours and those of peers, ours first.
@@ -37,6 +44,12 @@ PixelRule find_pixel_rule(const std::string& name);
 std::string pixels_in_words(PixelRule rule);
 /// For outputs: "mean over images", "mean over batches of 64 images".
 std::string groups_in_words(const Conventions& conventions);
+
+/// For outputs: "as in pytorch-fid", "as in TensorFlow's graph".
+std::string resize_in_words(InceptionResize resize);
+/// For outputs of metrics by FID's network: "resized (bilinear, 299x299) as in pytorch-fid; 8-bit
+/// rounded".
+std::string inception_in_words(const Conventions& conventions);
 
 /// Metrics keep values of 0 to 255, whose sums are exact where they are whole numbers. Papers
 /// divide by 255 and use a data range of 1, which is equivalent.

@@ -7,8 +7,9 @@
 
 #include "nsvq/core/log.h"
 #include "nsvq/core/lookup.h"
+#include "nsvq/core/precision.h"
+#include "nsvq/metrics/inception_features.h"
 #include "nsvq/nn/features/feature_net.h"
-#include "nsvq/nn/features/inception.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/weights.h"
 
@@ -16,31 +17,19 @@ namespace nsvq {
 
 namespace {
 
-using Features = std::function<torch::Tensor(const torch::Tensor&)>;
-
 const FeatureExtractorKind& extractor_kind(const std::string& name) {
   return find_named(feature_extractor_kinds(), "Fréchet distance", name);
 }
 
-/// FID is defined by one set of weights: different ones would give a number of a different meaning.
-void check_official(const FeatureExtractorKind& kind, const Weights& weights) {
-  if (weights.official) return;
-  if (kind.name == "fid") {
-    throw UserError("fid: the stored {} ({}) are not the official values; remove {} and run `{}`",
-                    kind.weights, weights.source, weights_path(kind.weights).string(),
-                    weights_kind(kind.weights).command);
-  }
-  log("{}: the stored {} ({}) are not the official values; distances differ from theirs", kind.name,
-      kind.weights, weights.source);
-}
-
-Features inception_features(const Weights& weights, c10::Device device) {
-  const auto net = std::make_shared<Inception>();
-  load_parameters(*net, weights.tensors, "weights inception");
-  net->to(device);
-  if (device.is_cpu()) net->fold();
-  use_fast_layout(*net, device);
-  return [net](const torch::Tensor& images) { return net->forward(images * 0.5 + 0.5); };
+/// FID and sFID differ in the output that they take.
+FeatureExtractor inception_extractor(const FeatureExtractorKind& kind,
+                                     const MetricOptions& options) {
+  const auto network = inception_features(kind.name, options);
+  const bool spatial = kind.channels == Inception::kSpatialFeatures;
+  return {kind.name, kind.channels, [network, spatial](const torch::Tensor& images) {
+            const auto outputs = network->of(images);
+            return spatial ? outputs.spatial : outputs.pool;
+          }};
 }
 
 const FeatureNetKind& net_with_weights(const std::string& weights) {
@@ -51,21 +40,30 @@ const FeatureNetKind& net_with_weights(const std::string& weights) {
   return *found;
 }
 
-Features last_activation(const FeatureExtractorKind& kind, const Weights& weights,
-                         c10::Device device) {
+FeatureExtractor last_activation(const FeatureExtractorKind& kind, const MetricOptions& options) {
+  const auto weights = load_weights(kind.weights);
+  if (!weights.official) {
+    log("{}: the stored {} ({}) are not the official values; distances differ from theirs",
+        kind.name, kind.weights, weights.source);
+  }
   const auto& net_kind = net_with_weights(kind.weights);
   const auto net = net_kind.make();
+  const auto device = options.device;
   load_parameters(*net, weights.tensors, "weights " + kind.weights);
   net->to(device);
   use_fast_layout(*net, device);
   const auto shift = per_channel(kImageShift, device), scale = per_channel(kImageScale, device);
-  return [=, name = kind.name, least = net_kind.least_size](const torch::Tensor& images) {
-    if (std::min(images.size(2), images.size(3)) < least) {
-      throw UserError("{} needs images of at least {} x {} pixels, got {} x {}", name, least, least,
-                      images.size(2), images.size(3));
-    }
-    return net->features((images - shift) / scale).back().mean({2, 3});
-  };
+  return {kind.name, kind.channels,
+          [=, name = kind.name, least = net_kind.least_size,
+           rule = options.conventions.network](const torch::Tensor& images) {
+            if (std::min(images.size(2), images.size(3)) < least) {
+              throw UserError("{} needs images of at least {} x {} pixels, got {} x {}", name,
+                              least, least, images.size(2), images.size(3));
+            }
+            const Tf32Guard exact(Tf32Work::convolutions, false);
+            const auto input = to_network_input(images.to(device), rule).contiguous();
+            return net->features((input - shift) / scale).back().mean({2, 3});
+          }};
 }
 
 }  // namespace
@@ -76,8 +74,9 @@ void use_fast_layout(torch::nn::Module& network, c10::Device device) {
 
 const std::vector<FeatureExtractorKind>& feature_extractor_kinds() {
   static const std::vector<FeatureExtractorKind> kinds = {
-      {"fid", "Fréchet Inception distance, resized (bilinear, 299x299) as in pytorch-fid",
-       Inception::kFeatures, "inception"},
+      {"fid", "Fréchet Inception distance", Inception::kFeatures, kInceptionWeights},
+      {"sfid", "Fréchet distance of Inception's spatial features, mixed_6/conv as in ADM",
+       Inception::kSpatialFeatures, kInceptionWeights},
       {"fd-vgg16", "Fréchet distance of the mean of VGG16's last activation", 512, "vgg16"},
       {"fd-alexnet", "Fréchet distance of the mean of AlexNet's last activation", 256, "alexnet"},
       {"fd-squeezenet1_1", "Fréchet distance of the mean of SqueezeNet 1.1's last activation", 512,
@@ -86,19 +85,17 @@ const std::vector<FeatureExtractorKind>& feature_extractor_kinds() {
   return kinds;
 }
 
-FeatureExtractor make_feature_extractor(const std::string& name, c10::Device device) {
+FeatureExtractor make_feature_extractor(const std::string& name, const MetricOptions& options) {
   const auto& kind = extractor_kind(name);
-  const auto weights = load_weights(kind.weights);
-  check_official(kind, weights);
-  const auto network =
-      name == "fid" ? inception_features(weights, device) : last_activation(kind, weights, device);
-  const auto features = [network, device, name](const torch::Tensor& images) {
+  auto extractor = kind.weights == kInceptionWeights ? inception_extractor(kind, options)
+                                                     : last_activation(kind, options);
+  extractor.features = [network = extractor.features, name](const torch::Tensor& images) {
     const torch::NoGradGuard no_grad;
     TORCH_CHECK(images.dim() == 4 && images.size(1) == 3, name, ": needs images [B, 3, H, W], got ",
                 images.sizes());
-    return network(images.to(device, torch::kFloat));
+    return network(images);
   };
-  return {kind.name, kind.channels, features};
+  return extractor;
 }
 
 }  // namespace nsvq

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/metrics/metric.h"
+
 namespace torch::nn {
 class Module;
 }
@@ -18,14 +20,14 @@ namespace nsvq {
 struct FeatureExtractor {
   std::string name;
   int64_t channels;  ///< C
-  /// Images [B, 3, H, W] in [-1, 1], neither clamped nor rounded, to [B, C] fp32,
-  /// without gradients. Throws UserError for images too small for the network.
+  /// Images [B, 3, H, W] in [-1, 1] on any device, clamped and rounded by the conventions, to
+  /// [B, C] fp32, without gradients. Throws UserError for images too small for the network.
   std::function<torch::Tensor(const torch::Tensor& images)> features;
 };
 
 /// A member of the family.
 struct FeatureExtractorKind {
-  std::string name;  ///< the distance's: "fid" only for the network of FID
+  std::string name;  ///< the distance's: "fid" and "sfid" only for the network of FID
   std::string summary;
   int64_t channels;
   std::string weights;  ///< the file in the store of weights (nsvq/nn/weights.h)
@@ -34,8 +36,8 @@ struct FeatureExtractorKind {
 const std::vector<FeatureExtractorKind>& feature_extractor_kinds();
 
 /// With the weights of the store. Throws UserError saying what brings them when they are missing,
-/// and, for "fid", when they are not the official ones; other networks say that in the log.
-FeatureExtractor make_feature_extractor(const std::string& name, c10::Device device);
+/// and, for FID's network, when they are not the official ones; other networks say that in the log.
+FeatureExtractor make_feature_extractor(const std::string& name, const MetricOptions& options);
 
 /// Gives a network of a metric channels-last kernels where that is faster: on a CPU whose
 /// convolutions are oneDNN's. Activations follow them.

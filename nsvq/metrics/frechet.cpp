@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/io/formats/npz.h"
@@ -64,6 +65,7 @@ bool is_finite(const Gaussian& gaussian) {
 
 constexpr const char* kCountKey = "image_count";
 constexpr const char* kSizeKey = "image_size";
+constexpr const char* kResizeKey = "tensorflow_resize";
 
 torch::Tensor one_number(int64_t number) {
   return torch::full({1}, static_cast<double>(number), torch::kDouble);
@@ -154,33 +156,67 @@ double frechet_distance(const FrechetStatistics& a, const FrechetStatistics& b) 
   return frechet_distance(a.gaussian(), b.gaussian());
 }
 
-void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian) {
-  write_npz(path, {{"mu", gaussian.mean},
-                   {"sigma", gaussian.covariance},
-                   {kCountKey, one_number(gaussian.count)},
-                   {kSizeKey, one_number(gaussian.size)}});
+GaussianArrays gaussian_arrays(const std::string& metric) {
+  return metric == "sfid" ? GaussianArrays{"mu_s", "sigma_s"} : GaussianArrays{};
 }
 
-Gaussian read_gaussian(const std::filesystem::path& path) {
-  const auto arrays = read_npz(path, {"mu", "sigma"}, {kCountKey, kSizeKey});
-  const Gaussian gaussian{arrays.at("mu").to(torch::kDouble), arrays.at("sigma").to(torch::kDouble),
-                          number_in(path, arrays, kCountKey), number_in(path, arrays, kSizeKey)};
-  const auto& mean = gaussian.mean;
+void write_gaussians(const std::filesystem::path& path,
+                     const std::map<std::string, Gaussian>& gaussians) {
+  TensorMap arrays;
+  for (const auto& [metric, gaussian] : gaussians) {
+    const auto names = gaussian_arrays(metric);
+    arrays[names.mean] = gaussian.mean;
+    arrays[names.covariance] = gaussian.covariance;
+    arrays[kCountKey] = one_number(gaussian.count);
+    arrays[kSizeKey] = one_number(gaussian.size);
+    if (gaussian.resize == InceptionResize::tensorflow) arrays[kResizeKey] = one_number(1);
+  }
+  write_npz(path, arrays);
+}
+
+namespace {
+
+/// ADM's files are those with spatial statistics and without a number of images.
+std::optional<InceptionResize> resize_of(const std::filesystem::path& path,
+                                         const TensorMap& arrays) {
+  if (number_in(path, arrays, kResizeKey) != 0) return InceptionResize::tensorflow;
+  if (arrays.contains(kCountKey)) return InceptionResize::pytorch_fid;
+  return arrays.contains(gaussian_arrays("sfid").mean) ? std::optional(InceptionResize::tensorflow)
+                                                       : std::nullopt;
+}
+
+/// Throws UserError, naming the file, unless it is the mean and covariance of something.
+void check_gaussian(const std::filesystem::path& path, const GaussianArrays& names,
+                    const Gaussian& gaussian) {
+  const auto &mean = gaussian.mean, &covariance = gaussian.covariance;
   const auto channels = mean.numel();
   if (mean.dim() != 1 || channels == 0 ||
-      gaussian.covariance.sizes() != torch::IntArrayRef({channels, channels})) {
-    throw UserError("{}: 'mu' is [{}] and 'sigma' is [{}], where [C] and [C, C] were due",
-                    path.string(), fmt::join(mean.sizes().vec(), ", "),
-                    fmt::join(gaussian.covariance.sizes().vec(), ", "));
+      covariance.sizes() != torch::IntArrayRef({channels, channels})) {
+    throw UserError("{}: '{}' is [{}] and '{}' is [{}], where [C] and [C, C] were due",
+                    path.string(), names.mean, fmt::join(mean.sizes().vec(), ", "),
+                    names.covariance, fmt::join(covariance.sizes().vec(), ", "));
   }
-  for (const auto& [name, array] : arrays) {
+  for (const auto& [name, array] :
+       {std::pair(names.mean, mean), std::pair(names.covariance, covariance)}) {
     if (array.isfinite().all().item<bool>()) continue;
     throw UserError("{}: '{}' holds numbers that are not finite", path.string(), name);
   }
-  if (!may_be_covariance(gaussian.covariance)) {
-    throw UserError("{}: 'sigma' is not a covariance (symmetric, variances on its diagonal)",
-                    path.string());
-  }
+  if (may_be_covariance(covariance)) return;
+  throw UserError("{}: '{}' is not a covariance (symmetric, variances on its diagonal)",
+                  path.string(), names.covariance);
+}
+
+}  // namespace
+
+Gaussian read_gaussian(const std::filesystem::path& path, const std::string& metric) {
+  const auto names = gaussian_arrays(metric);
+  const auto arrays = read_npz(path, {names.mean, names.covariance},
+                               {kCountKey, kSizeKey, kResizeKey, gaussian_arrays("sfid").mean});
+  const Gaussian gaussian{arrays.at(names.mean).to(torch::kDouble),
+                          arrays.at(names.covariance).to(torch::kDouble),
+                          number_in(path, arrays, kCountKey), number_in(path, arrays, kSizeKey),
+                          resize_of(path, arrays)};
+  check_gaussian(path, names, gaussian);
   return gaussian;
 }
 

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "nsvq/metrics/feature_extractor.h"
@@ -18,6 +21,7 @@ struct Gaussian {
   torch::Tensor covariance;  ///< [C, C], divided by N - 1 as by np.cov
   int64_t count = 0;         ///< N; 0 where unknown
   int64_t size = 0;          ///< images are size x size; 0 where they differ or it is unknown
+  std::optional<InceptionResize> resize = std::nullopt;  ///< of the images, where it is known
 };
 
 /// Mean and covariance of feature vectors that come in batches. Memory does not grow with their
@@ -37,7 +41,7 @@ class FrechetStatistics {
   torch::Tensor mean() const;
   /// [C, C]; throws UserError below two vectors.
   torch::Tensor covariance() const;
-  Gaussian gaussian() const { return {mean(), covariance(), count(), 0}; }
+  Gaussian gaussian() const { return {mean(), covariance(), count(), 0, std::nullopt}; }
 
  private:
   // About shift_, which is near the mean: outer products about zero would lose the digits that a
@@ -52,11 +56,19 @@ class FrechetStatistics {
 double frechet_distance(const Gaussian& a, const Gaussian& b);
 double frechet_distance(const FrechetStatistics& a, const FrechetStatistics& b);
 
-/// Statistics in the format of pytorch-fid: an .npz file with `mu` [C] and `sigma` [C, C]. Ours
-/// hold `image_count` [1] and `image_size` [1] too. Writing is atomic and throws RunError. Reading
-/// throws UserError, naming the file, for anything else than finite numbers of these shapes.
-void write_gaussian(const std::filesystem::path& path, const Gaussian& gaussian);
-Gaussian read_gaussian(const std::filesystem::path& path);
+/// The arrays of a metric in an .npz file of statistics: `mu` [C] and `sigma` [C, C] as pytorch-fid
+/// has them, for sfid `mu_s` and `sigma_s` as the files of ADM's evaluator do.
+struct GaussianArrays {
+  std::string mean = "mu", covariance = "sigma";
+};
+GaussianArrays gaussian_arrays(const std::string& metric);
+
+/// Statistics by metric, of the same images. The file holds `image_count` [1] and `image_size` [1]
+/// too, and `tensorflow_resize` [1] where images were resized so. Atomic. Throws RunError.
+void write_gaussians(const std::filesystem::path& path,
+                     const std::map<std::string, Gaussian>& gaussians);
+/// Throws UserError, naming the file, for anything else than finite numbers of these shapes.
+Gaussian read_gaussian(const std::filesystem::path& path, const std::string& metric = "fid");
 
 /// The Fréchet distance between images and reconstructions as sets: a batch may have either alone.
 /// nullopt below two of each. A `reference` replaces the images, which are then not read; where its
@@ -64,8 +76,8 @@ Gaussian read_gaussian(const std::filesystem::path& path);
 class FrechetMetric : public Metric {
  public:
   /// Throws UserError where the reference has another number of features.
-  FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels,
-                std::shared_ptr<const Gaussian> reference = nullptr);
+  explicit FrechetMetric(FeatureExtractor extractor,
+                         std::shared_ptr<const Gaussian> reference = nullptr);
   void add(const EvalBatch& batch) override;
   std::vector<torch::Tensor> sums() override;
   std::optional<double> value() const override;
@@ -80,8 +92,6 @@ class FrechetMetric : public Metric {
   void note_other_size(const torch::Tensor& reconstructions);
 
   FeatureExtractor extractor_;
-  c10::Device device_;
-  PixelRule pixels_;
   std::shared_ptr<const Gaussian> reference_;
   std::shared_ptr<const Gaussian> known_;  ///< of the images, by an earlier measurement
   FrechetStatistics images_, reconstructions_;

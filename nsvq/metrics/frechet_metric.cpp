@@ -6,7 +6,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/precision.h"
+#include "nsvq/metrics/inception_features.h"
+#include "nsvq/metrics/reference.h"
 
 namespace nsvq {
 
@@ -16,11 +17,8 @@ bool holds_images(const torch::Tensor& images) { return images.defined() && imag
 
 }  // namespace
 
-FrechetMetric::FrechetMetric(FeatureExtractor extractor, c10::Device device, PixelRule pixels,
-                             std::shared_ptr<const Gaussian> reference)
+FrechetMetric::FrechetMetric(FeatureExtractor extractor, std::shared_ptr<const Gaussian> reference)
     : extractor_(std::move(extractor)),
-      device_(device),
-      pixels_(pixels),
       reference_(std::move(reference)),
       images_(extractor_.channels),
       reconstructions_(extractor_.channels) {
@@ -52,10 +50,7 @@ void FrechetMetric::note_other_size(const torch::Tensor& reconstructions) {
 }
 
 void FrechetMetric::add(const torch::Tensor& images, FrechetStatistics& to) {
-  if (!holds_images(images)) return;
-  // Always fp32: statistics are stored and compared with those of other runs.
-  const Tf32Guard exact(Tf32Work::convolutions, false);
-  to.add(extractor_.features(to_network_input(images.to(device_), pixels_).contiguous()));
+  if (holds_images(images)) to.add(extractor_.features(images));
 }
 
 std::vector<torch::Tensor> FrechetMetric::sums() {
@@ -80,11 +75,26 @@ void FrechetMetric::know_images(std::shared_ptr<const Gaussian> statistics) {
   known_ = std::move(statistics);
 }
 
+namespace {
+
+std::string title_of(const FeatureExtractorKind& extractor) {
+  if (extractor.weights != kInceptionWeights) return "Fréchet distance (" + extractor.name + ")";
+  return extractor.name == "fid" ? "FID" : "sFID";
+}
+
+std::string choices_of(const FeatureExtractorKind& extractor, const Conventions& conventions) {
+  return extractor.weights == kInceptionWeights
+             ? extractor.summary + ", " + inception_in_words(conventions)
+             : extractor.summary + "; " + pixels_in_words(conventions.network);
+}
+
+}  // namespace
+
 std::vector<MetricKind> frechet_kinds() {
   std::vector<MetricKind> kinds;
   for (const auto& extractor : feature_extractor_kinds()) {
-    const bool fid = extractor.name == "fid";
-    const auto title = fid ? "FID" : "Fréchet distance (" + extractor.name + ")";
+    const bool inception = extractor.weights == kInceptionWeights;
+    const auto title = title_of(extractor);
     MetricKind kind = {.name = extractor.name,
                        .other_names = {},
                        .summary = extractor.summary,
@@ -92,21 +102,22 @@ std::vector<MetricKind> frechet_kinds() {
                                    .chart = title,
                                    .axis = "",
                                    .unit = "",
-                                   .decimals = fid ? 2 : 4,
+                                   .decimals = inception ? 2 : 4,
                                    .better = Better::lower},
                        .input = MetricInput::sets,
                        .weights = {extractor.weights},
+                       .least_images = 2,
                        .choices =
-                           [summary = extractor.summary](const Conventions& c) {
-                             return summary + "; " + pixels_in_words(c.network);
+                           [extractor](const Conventions& conventions) {
+                             return choices_of(extractor, conventions);
                            },
                        .make =
                            [name = extractor.name](const MetricOptions& options) {
                              return std::make_unique<FrechetMetric>(
-                                 make_feature_extractor(name, options.device), options.device,
-                                 options.conventions.network, options.reference);
+                                 make_feature_extractor(name, options),
+                                 options.reference ? options.reference->of(name) : nullptr);
                            }};
-    if (fid) kind.other_names = {"rfid"};
+    if (extractor.name == "fid") kind.other_names = {"rfid"};
     kinds.push_back(std::move(kind));
   }
   return kinds;

@@ -22,8 +22,12 @@ struct EvalBatch {
 };
 
 struct Gaussian;
+struct Reference;
+class Group;
+class InceptionFeatures;
 
-/// A figure gathered over batches. What it keeps does not grow with their number.
+/// A figure gathered over batches. What it keeps does not grow with their number, unless it says
+/// so.
 class Metric {
  public:
   virtual ~Metric() = default;
@@ -31,12 +35,17 @@ class Metric {
   /// Tensors of the batch may be on any device, and those that the metric does not use undefined.
   /// A batch without images adds nothing.
   virtual void add(const EvalBatch& batch) = 0;
-  /// Everything gathered so far, as CPU tensors to be summed over ranks in place: they are the
-  /// metric's whole state, so zeros make it forget, and their shapes do not depend on what was
-  /// added.
+  /// What adds up over batches, as CPU tensors to be summed over ranks in place. Their shapes do
+  /// not depend on what was added.
   virtual std::vector<torch::Tensor> sums() = 0;
+  /// Forgets all batches. The sums are the whole state of most metrics.
+  virtual void reset();
+  /// Gives each rank what all of them gathered.
+  virtual void join(Group& group);
   /// Unscaled (dB, share, bits). nullopt until enough was added; NaN once a NaN was added.
   virtual std::optional<double> value() const = 0;
+  /// The standard deviation over parts of the images, where the value is their mean.
+  virtual std::optional<double> deviation() const { return std::nullopt; }
 
   /// What is known of the images by themselves, so that another measurement on the same images,
   /// of another model or later in training, need not look at them; null: nothing.
@@ -50,14 +59,17 @@ enum class MetricInput {
   pairs,   ///< images and their reconstructions
   tokens,  ///< indices
   sets,    ///< images and reconstructions as two sets: either may be missing in a batch
+  made,    ///< reconstructions or samples as a set, without images to compare with
 };
 
 struct MetricOptions {
   Conventions conventions;
   int64_t codes = 0;              ///< size of the codebook; 0 where there are no tokens
   c10::Device device = at::kCPU;  ///< where networks go
-  /// Statistics that Fréchet distances use instead of the images'.
-  std::shared_ptr<const Gaussian> reference = nullptr;
+  /// A file whose statistics Fréchet distances use instead of the images'.
+  std::shared_ptr<const Reference> reference = nullptr;
+  /// FID's network, where several metrics share it; null: each loads its own.
+  std::shared_ptr<InceptionFeatures> inception = nullptr;
 };
 
 /// Which of two values of a figure is the better one.
@@ -86,17 +98,20 @@ struct MetricKind {
   MetricInput input;
   bool per_image = false;                 ///< also a figure of a single image
   std::vector<std::string> weights = {};  ///< files of the store (nsvq/nn/weights.h) it needs
+  int64_t least_images = 1;               ///< of a set, below which there is no value
   /// The choices behind the figure, for outputs.
   std::function<std::string(const Conventions&)> choices;
   /// Throws UserError where weights are missing, saying how to get them.
   std::function<std::unique_ptr<Metric>(const MetricOptions&)> make;
 };
 
-std::vector<MetricKind> psnr_kinds();     // psnr and psnr_pooled
-std::vector<MetricKind> ssim_kinds();     // ssim
-std::vector<MetricKind> lpips_kinds();    // one for each network
-std::vector<MetricKind> frechet_kinds();  // one for each feature extractor
-std::vector<MetricKind> usage_kinds();    // utilisation, perplexity and entropy
+std::vector<MetricKind> psnr_kinds();              // psnr and psnr_pooled
+std::vector<MetricKind> ssim_kinds();              // ssim
+std::vector<MetricKind> lpips_kinds();             // one for each network
+std::vector<MetricKind> frechet_kinds();           // one for each feature extractor
+std::vector<MetricKind> inception_score_kinds();   // is
+std::vector<MetricKind> precision_recall_kinds();  // precision and recall
+std::vector<MetricKind> usage_kinds();             // utilisation, perplexity and entropy
 
 /// All members, in the order in which outputs list them.
 const std::vector<MetricKind>& metric_kinds();

@@ -7,24 +7,28 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/feature_extractor.h"
-#include "nsvq/metrics/frechet.h"
+#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/inception_features.h"
 #include "nsvq/nn/weights.h"
 
 namespace nsvq {
 
 namespace {
 
-std::shared_ptr<const Gaussian> read_reference(const std::string& file,
-                                               const std::vector<std::string>& metrics) {
+std::shared_ptr<const Reference> open_reference(const MetricRequest& request,
+                                                const MetricChoice& choice) {
+  const auto& file = request.statistics;
   if (file.empty()) return nullptr;
-  if (std::none_of(metrics.begin(), metrics.end(), is_frechet)) {
+  auto reference = read_reference(file, choice.names, choice.conventions, request.images);
+  const bool whole = request.images == ReferenceImages::in_file;
+  const bool serves =
+      whole ? std::ranges::any_of(choice.names, is_of_sets) : !reference.statistics.empty();
+  if (!serves) {
     throw UserError("{}: statistics are for Fréchet distances; ask for one (--metrics fid)", file);
   }
-  return std::make_shared<const Gaussian>(read_gaussian(file));
+  return std::make_shared<const Reference>(std::move(reference));
 }
 
 std::vector<std::string> default_metrics(Measured measured) {
@@ -42,7 +46,7 @@ MetricChoice choose_metrics(const MetricRequest& request, Measured measured) {
   MetricChoice choice = {
       request.metrics.empty() ? default_metrics(measured) : parse_metric_names(request.metrics),
       find_conventions(request.as), nullptr};
-  choice.reference = read_reference(request.statistics, choice.names);
+  choice.reference = open_reference(request, choice);
   if (!request.pixels.empty()) {
     auto& conventions = choice.conventions;
     conventions.pixels = conventions.network = find_pixel_rule(request.pixels);
@@ -58,32 +62,6 @@ MetricChoice without_tokens(MetricChoice choice) {
   return choice;
 }
 
-bool is_frechet(const std::string& metric) {
-  return metric_kind(metric).input == MetricInput::sets;
-}
-
-void require_all(const MetricChoice& choice, const std::map<std::string, double>& values) {
-  for (const auto& name : choice.names) {
-    if (!values.contains(name)) throw UserError("{} needs at least two images", name);
-  }
-}
-
-void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, double>& values) {
-  double images = values.at("images");
-  const auto reference = values.find("reference_images");
-  if (reference != values.end()) images = std::min(images, reference->second);
-  for (const auto& name : choice.names) warn_of_few_images(name, images);
-}
-
-void warn_of_few_images(const std::string& metric, double images) {
-  for (const auto& kind : feature_extractor_kinds()) {
-    if (kind.name != metric || images > static_cast<double>(kind.channels)) continue;
-    log("{}: {} images are too few for {} features; the value says more of their number than of "
-        "the images, so compare it with values of as many images alone",
-        kind.name, images, kind.channels);
-  }
-}
-
 void add_figures(Json& json, const std::map<std::string, double>& values) {
   for (const auto& name : {"images", "reference_images", "broken_images"}) {
     const auto count = values.find(name);
@@ -92,6 +70,8 @@ void add_figures(Json& json, const std::map<std::string, double>& values) {
   for (const auto& kind : metric_kinds()) {
     const auto value = values.find(kind.name);
     if (value != values.end()) json[kind.name] = value->second;
+    const auto deviation = values.find(deviation_name(kind.name));
+    if (deviation != values.end()) json[deviation->first] = deviation->second;
   }
 }
 
@@ -117,12 +97,18 @@ std::vector<std::string> files_behind(const std::vector<std::string>& metrics) {
 
 }  // namespace
 
-MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions& options) {
+std::string deviation_name(const std::string& metric) { return metric + "_std"; }
+
+MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions& asked) {
+  auto options = asked;
   for (const auto& name : names) {
     const auto& kind = metric_kind(name);
     if (metrics_.contains(kind.name)) continue;
     if (kind.input == MetricInput::tokens && options.codes == 0) {
       throw UserError("{} is a figure of tokens, and there are none", kind.name);
+    }
+    if (std::ranges::find(kind.weights, kInceptionWeights) != kind.weights.end()) {
+      options.inception = inception_ = inception_features(kind.name, options);
     }
     metrics_[kind.name] = kind.make(options);
   }
@@ -130,19 +116,17 @@ MetricSet::MetricSet(const std::vector<std::string>& names, const MetricOptions&
 
 void MetricSet::add(const EvalBatch& batch) {
   const Tf32Guard exact(Tf32Work::convolutions, false);
+  if (inception_) inception_->remember();
   for (auto& [name, metric] : metrics_) metric->add(batch);
+  if (inception_) inception_->forget();
 }
 
-std::vector<torch::Tensor> MetricSet::sums() {
-  std::vector<torch::Tensor> all;
-  for (auto& [name, metric] : metrics_) {
-    for (auto& sum : metric->sums()) all.push_back(sum);
-  }
-  return all;
+void MetricSet::join(Group& group) {
+  for (auto& [name, metric] : metrics_) metric->join(group);
 }
 
 void MetricSet::reset() {
-  for (auto& sum : sums()) sum.zero_();  // they are the metrics' whole state
+  for (auto& [name, metric] : metrics_) metric->reset();
 }
 
 ImageStatistics MetricSet::image_statistics() const {
@@ -164,6 +148,7 @@ std::map<std::string, double> MetricSet::values() const {
   std::map<std::string, double> values;
   for (const auto& [name, metric] : metrics_) {
     if (const auto value = metric->value()) values[name] = *value;
+    if (const auto deviation = metric->deviation()) values[deviation_name(name)] = *deviation;
   }
   return values;
 }

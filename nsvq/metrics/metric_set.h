@@ -9,8 +9,8 @@
 
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/conventions.h"
-#include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/reference.h"
 
 namespace nsvq {
 
@@ -20,6 +20,8 @@ struct MetricRequest {
   std::string as = "nsvq";
   std::string pixels;      ///< rounded, truncated or float; empty: what the conventions say
   std::string statistics;  ///< .npz that replaces the images of Fréchet distances
+  /// Whether that file is the whole reference, so that metrics may take images from it too.
+  ReferenceImages images = ReferenceImages::elsewhere;
 };
 
 /// Whether there are tokens to measure beside images.
@@ -28,7 +30,7 @@ enum class Measured { images_and_tokens, images };
 struct MetricChoice {
   std::vector<std::string> names;
   Conventions conventions;
-  std::shared_ptr<const Gaussian> reference;  ///< from the request's statistics
+  std::shared_ptr<const Reference> reference;  ///< from the request's statistics
 };
 
 /// Throws UserError for unknown names and for statistics that cannot be read or serve nothing.
@@ -37,24 +39,10 @@ MetricChoice choose_metrics(const MetricRequest& request, Measured measured);
 /// Without the figures of tokens, for a model that has none.
 MetricChoice without_tokens(MetricChoice choice);
 
-/// Whether it compares images as sets, so that they need no partners.
-bool is_frechet(const std::string& metric);
-
-/// Throws UserError naming the first metric without a value: too few images.
-void require_all(const MetricChoice& choice, const std::map<std::string, double>& values);
-
-/// A line in the log for each Fréchet distance of no more images than its network has features:
-/// such a covariance has no full rank.
-void warn_of_few_images(const MetricChoice& choice, const std::map<std::string, double>& values);
-void warn_of_few_images(const std::string& metric, double images);
-
 /// Adds figures under their names, counts as whole numbers.
 void add_figures(Json& json, const std::map<std::string, double>& values);
 /// "as" and, for each metric, the choices behind it.
 Json describe_choice(const MetricChoice& choice);
-
-/// Metric::image_statistics by metric.
-using ImageStatistics = std::map<std::string, std::shared_ptr<const Gaussian>>;
 
 /// Several metrics over the same batches.
 class MetricSet {
@@ -64,19 +52,24 @@ class MetricSet {
   MetricSet(const std::vector<std::string>& names, const MetricOptions& options);
 
   void add(const EvalBatch& batch);
-  /// Sums of all metrics, to be summed over ranks in place.
-  std::vector<torch::Tensor> sums();
+  /// Gives each rank what all of them gathered.
+  void join(Group& group);
   /// Forgets all batches. Networks stay loaded.
   void reset();
   /// What is known of the images by themselves, and the way to give it to another set.
   ImageStatistics image_statistics() const;
   void know_images(const ImageStatistics& statistics);
-  /// Values by name, without metrics that have none yet.
+  /// Values by name, without metrics that have none yet. The standard deviation behind a value has
+  /// its metric's name with `_std` after it.
   std::map<std::string, double> values() const;
 
  private:
   std::map<std::string, std::unique_ptr<Metric>> metrics_;
+  std::shared_ptr<InceptionFeatures> inception_;  ///< null without metrics that need it
 };
+
+/// The name of the standard deviation behind a metric's value.
+std::string deviation_name(const std::string& metric);
 
 /// "psnr,ssim" to names as the registry has them, each once. Throws UserError for an unknown one.
 std::vector<std::string> parse_metric_names(const std::string& list);

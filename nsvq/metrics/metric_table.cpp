@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/metric_set.h"
 
 namespace nsvq {
 
@@ -32,6 +32,9 @@ std::vector<Row> rows_of(const std::vector<MetricColumn>& columns, const Convent
   for (const auto& kind : metric_kinds()) {
     if (names.erase(kind.name) > 0) {
       rows.push_back({kind.name, kind.name, kind.display, kind.choices(conventions)});
+    }
+    if (const auto deviation = deviation_name(kind.name); names.erase(deviation) > 0) {
+      rows.push_back({deviation, deviation, kind.display, "standard deviation over the parts"});
     }
   }
   if (names.erase("images") > 0) rows.push_back(count_row("images", "images"));

@@ -1,9 +1,16 @@
 #include <algorithm>
 
 #include "nsvq/core/lookup.h"
+#include "nsvq/dist/group.h"
 #include "nsvq/metrics/metric.h"
 
 namespace nsvq {
+
+void Metric::reset() {
+  for (auto& sum : sums()) sum.zero_();
+}
+
+void Metric::join(Group& group) { group.sum(sums()); }
 
 const std::vector<MetricKind>& metric_kinds() {
   static const std::vector<MetricKind> all = [] {
@@ -13,6 +20,8 @@ const std::vector<MetricKind>& metric_kinds() {
              ssim_kinds(),
              lpips_kinds(),
              frechet_kinds(),
+             inception_score_kinds(),
+             precision_recall_kinds(),
              usage_kinds(),
          }) {
       kinds.insert(kinds.end(), members.begin(), members.end());

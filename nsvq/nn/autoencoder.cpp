@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "nsvq/core/precision.h"
 #include "nsvq/nn/layers.h"
 
 namespace nsvq {
@@ -50,8 +51,11 @@ EncoderImpl::EncoderImpl(const ModelConfig& options) {
   const auto widths = level_widths(options);
   const auto& form = network_form(options.family);
   stride_ = options.stride();
-  conv_in_ = register_module(
-      "conv_in", make_conv({.inputs = 3, .outputs = options.width, .bias = form.biases}));
+  haar_ = options.haar;
+  const auto halving_levels = static_cast<size_t>(options.halving_levels());
+  conv_in_ = register_module("conv_in", make_conv({.inputs = options.picture_channels(),
+                                                   .outputs = options.width,
+                                                   .bias = form.biases}));
   const auto down = register_module("down", torch::nn::ModuleList());
   for (size_t i = 0; i < widths.size(); ++i) {
     down_.push_back(std::make_shared<LevelImpl>(
@@ -59,7 +63,7 @@ EncoderImpl::EncoderImpl(const ModelConfig& options) {
                      .outputs = widths[i],
                      .blocks = options.blocks,
                      .attention = has_attention(options, i),
-                     .resample = i + 1 < widths.size() ? Resample::down : Resample::none,
+                     .resample = i < halving_levels ? Resample::down : Resample::none,
                      .form = form}));
     down->push_back(down_.back());
   }
@@ -80,6 +84,7 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
   TORCH_CHECK(height > 0 && width > 0 && height % stride_ == 0 && width % stride_ == 0,
               "encoder: images of ", height, "x", width,
               " are not a multiple of the stride, which is ", stride_);
+  for (int64_t i = 0; i < haar_; ++i) images = to_haar(images);
   auto x = convolved(*conv_in_, images);
   for (const auto& level : down_) x = through_level(*level, x, recompute);
   x = mid_->forward(x);
@@ -87,10 +92,12 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
   return quant_conv_ ? quant_conv_->forward(latents) : latents;
 }
 
-DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.latent_dim) {
+DecoderImpl::DecoderImpl(const ModelConfig& options)
+    : latent_dim_(options.latent_dim), haar_(options.haar) {
   const auto widths = level_widths(options);
   const auto& form = network_form(options.family);
   const size_t last = widths.size() - 1;
+  const size_t first_doubling = widths.size() - static_cast<size_t>(options.halving_levels());
   if (form.latent_convolutions) {
     post_quant_conv_ = register_module(
         "post_quant_conv", make_latent_conv(options, latent_dim_, options.inner_channels()));
@@ -105,7 +112,7 @@ DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.laten
                      .outputs = widths[i],
                      .blocks = options.blocks + form.more_decoder_blocks,
                      .attention = has_attention(options, i),
-                     .resample = i > 0 ? Resample::up : Resample::none,
+                     .resample = i >= first_doubling ? Resample::up : Resample::none,
                      .form = form}));
     up->push_back(up_.back());
   }
@@ -118,7 +125,8 @@ DecoderImpl::DecoderImpl(const ModelConfig& options) : latent_dim_(options.laten
     }
   }
   norm_out_ = register_module("norm_out", make_norm(widths[0]));
-  conv_out_ = register_module("conv_out", make_conv({.inputs = widths[0], .outputs = 3}));
+  conv_out_ = register_module(
+      "conv_out", make_conv({.inputs = widths[0], .outputs = options.picture_channels()}));
 }
 
 torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
@@ -134,7 +142,10 @@ torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
     if (!adaptive_.empty()) x = {adaptive_[i]->forward(x.sum(), moments), {}};
     x = through_level(*up_[i], x, recompute);
   }
-  return conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  auto images = conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  if (haar_ > 0) images = at_least_fp32(images);
+  for (int64_t i = 0; i < haar_; ++i) images = from_haar(images);
+  return images;
 }
 
 }  // namespace nsvq

@@ -97,6 +97,12 @@ struct AdaptiveNormImpl : torch::nn::Module {
   std::shared_ptr<torch::nn::LinearImpl> gamma_, beta_;
 };
 
+/// One step of the Haar transform, [B, C, H, W] to [B, 4C, H/2, W/2], for even sides: means of 2x2
+/// pixels, then half the differences of the means of their rows, columns and diagonals.
+torch::Tensor to_haar(const torch::Tensor& x);
+/// Its inverse.
+torch::Tensor from_haar(const torch::Tensor& x);
+
 /// Images [B, 3, H, W] to latents [B, latent_dim, H / stride, W / stride].
 struct EncoderImpl : torch::nn::Module {
   /// Throws UserError naming the key if an option is out of range.
@@ -106,7 +112,7 @@ struct EncoderImpl : torch::nn::Module {
   bool recompute = false;  ///< activation checkpointing of each level (recomputed in layers.h)
 
  private:
-  int64_t stride_;
+  int64_t stride_, haar_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv_in_, conv_out_;
   std::shared_ptr<torch::nn::Conv2dImpl> quant_conv_;  // null but in family taming
   std::vector<std::shared_ptr<LevelImpl>> down_;       // full resolution first
@@ -123,7 +129,7 @@ struct DecoderImpl : torch::nn::Module {
   bool recompute = false;  ///< activation checkpointing of each level (recomputed in layers.h)
 
  private:
-  int64_t latent_dim_;
+  int64_t latent_dim_, haar_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv_in_, conv_out_;
   std::shared_ptr<torch::nn::Conv2dImpl> post_quant_conv_;  // null but in family taming
   std::shared_ptr<MidImpl> mid_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "nsvq/nn/autoencoder.h"
 #include "nsvq/nn/layers.h"
@@ -150,6 +151,30 @@ Residual MidImpl::forward(Residual x) {
     if (i == 0 && attn_1_) x = attn_1_->forward(x);
   }
   return x;
+}
+
+torch::Tensor to_haar(const torch::Tensor& x) {
+  const auto pairs = [](const torch::Tensor& of, int64_t dim) {
+    return std::pair{of.slice(dim, 0, std::nullopt, 2), of.slice(dim, 1, std::nullopt, 2)};
+  };
+  const auto [left, right] = pairs(x, 3);
+  const auto [low_top, low_bottom] = pairs(left + right, 2);
+  const auto [high_top, high_bottom] = pairs(left - right, 2);
+  return at::cat({low_top + low_bottom, low_top - low_bottom, high_top + high_bottom,
+                  high_top - high_bottom},
+                 1)
+             .contiguous(x.suggest_memory_format()) /
+         4;
+}
+
+torch::Tensor from_haar(const torch::Tensor& x) {
+  const auto parts = x.chunk(4, 1);
+  const auto joined = [](const torch::Tensor& first, const torch::Tensor& second, int64_t dim) {
+    return at::stack({first, second}, dim + 1).flatten(dim, dim + 1);
+  };
+  const auto low = joined(parts[0] + parts[1], parts[0] - parts[1], 2);
+  const auto high = joined(parts[2] + parts[3], parts[2] - parts[3], 2);
+  return joined(low + high, low - high, 3).contiguous(x.suggest_memory_format());
 }
 
 LatentMoments moments_of(const torch::Tensor& latents) {

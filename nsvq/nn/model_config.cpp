@@ -36,14 +36,15 @@ std::vector<Option> model_options(ModelConfig& model) {
   return {
       {"model.family", &model.family,
        "what the networks are made of: nsvq as the paper, taming as taming-transformers' VQGAN and "
-       "LlamaGen, maskgit as MaskGIT's VQGAN, magvit2 as Open-MAGVIT2",
+       "LlamaGen, maskgit as MaskGIT's VQGAN, maskbit as VQGAN+ and MaskBit, magvit2 as "
+       "Open-MAGVIT2",
        Range::one_of(network_families())},
       {"model.width", &model.width,
        "channels of the first level (normalised in 32 groups if a multiple of 32, else by fours)",
        Range::between(1, 4096)},
       {"model.multipliers", &model.multipliers,
        "channels of each level as multiples of the width; each level after the first halves the "
-       "resolution",
+       "resolution (model.halvings)",
        Range::list(1, 8, Range::between(1, 64))},
       {"model.blocks", &model.blocks, "residual blocks per level", Range::between(1, 16)},
       {"model.latent_dim", &model.latent_dim, "channels of a latent, and so of a code",
@@ -54,6 +55,13 @@ std::vector<Option> model_options(ModelConfig& model) {
        Range::between(0, 4096)},
       {"model.latent_kernel", &model.latent_kernel, "taming: kernel of these two convolutions",
        one_or_three()},
+      {"model.halvings", &model.halvings,
+       "how many levels halve the resolution for the next, from the first on; -1: all but the last",
+       Range::between(-1, 7)},
+      {"model.haar", &model.haar,
+       "how often Haar wavelets halve the picture before the encoder, to 4 times the channels, and "
+       "double it after the decoder; Cosmos' networks have 2",
+       Range::between(0, 3)},
       {"model.attention", &model.attention, "levels with attention, counted from 0",
        Range::list(0, 8, Range::between(0, 7))},
       {"model.mid_attention", &model.mid_attention, "attention after the first middle block",
@@ -80,6 +88,11 @@ void check_model(ModelConfig model) {
   require_in_range(model_options(model));
   check_latent_convolutions(model);
   const auto levels = static_cast<int64_t>(model.multipliers.size());
+  if (model.halvings >= levels) {
+    throw UserError(
+        "model.halvings is {}, but the last of {} levels (model.multipliers) has none after it",
+        model.halvings, levels);
+  }
   for (const int64_t level : model.attention) {
     if (level < levels) continue;
     throw UserError("model.attention names level {}, but model.multipliers has levels 0..{}", level,

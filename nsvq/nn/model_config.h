@@ -17,13 +17,22 @@ struct ModelConfig {
   int64_t latent_dim = 128;
   int64_t z_channels = 0;
   int64_t latent_kernel = 1;
+  int64_t halvings = -1;
+  int64_t haar = 0;
   std::vector<int64_t> attention;
   bool mid_attention = false;
   std::string colors = "rgb";
   std::string range = "symmetric";
 
+  /// Levels, from the first on, that halve the resolution.
+  int64_t halving_levels() const {
+    return halvings < 0 ? static_cast<int64_t>(multipliers.size()) - 1 : halvings;
+  }
   /// Pixels per latent along each side.
-  int64_t stride() const { return int64_t{1} << (multipliers.size() - 1); }
+  int64_t stride() const { return int64_t{1} << (halving_levels() + haar); }
+  /// Channels of a picture as the networks see it: those of 3 colours, four times as many after
+  /// each Haar transform.
+  int64_t picture_channels() const { return int64_t{3} << (2 * haar); }
   /// Channels between conv_out and quant_conv of family taming; of others those of a latent.
   int64_t inner_channels() const { return z_channels == 0 ? latent_dim : z_channels; }
 };

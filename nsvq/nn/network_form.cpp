@@ -8,7 +8,7 @@ namespace nsvq {
 
 namespace {
 
-constexpr std::array<NetworkForm, 4> kForms = {{
+constexpr std::array<NetworkForm, 5> kForms = {{
     {},
     // taming-transformers' VQGAN, and with it LlamaGen, IBQ, VAR, Chameleon, diffusers' VQModel.
     {.name = "taming",
@@ -22,6 +22,12 @@ constexpr std::array<NetworkForm, 4> kForms = {{
     {.name = "maskgit",
      .shortcut_of_result = true,
      .halving = Halving::means,
+     .doubling = Doubling::nearest,
+     .middle_as_levels = true},
+    // VQGAN+ and MaskBit's tokenizers, MaskGIT's with convolutions that halve.
+    {.name = "maskbit",
+     .shortcut_of_result = true,
+     .halving = Halving::padded_after,
      .doubling = Doubling::nearest,
      .middle_as_levels = true},
     // Open-MAGVIT2; SimVQ has the same without adaptive norms, which is nsvq with two blocks.

@@ -81,6 +81,8 @@ const std::vector<WeightsKind>& weights_kinds() {
       // The tensors of TensorFlow's graph of 2015-12-05, or pytorch-fid's own file of them.
       {"inception", "the InceptionV3 of FID", "nsvq weights get inception",
        "af53601073976795636cd02ee9600acda030836ac82b058b243f57d19c95c0c1", "6726825d"},
+      {"inception-fc", "the InceptionV3 of FID, the classifier",
+       "nsvq weights import pt_inception-2015-12-05-6726825d.pth --as inception", "", "6726825d"},
   };
   return kinds;
 }

@@ -56,6 +56,10 @@ struct IbqConfig {
   double temperature = 1;
 };
 
+struct VarConfig {
+  std::vector<int64_t> scales = {1, 2, 3, 4, 5, 6, 8, 10, 13, 16};
+};
+
 /// From `temperature` to `last_temperature` in `anneal_steps`, along half a cosine.
 torch::Tensor gumbel_temperature(const GumbelConfig& config, const torch::Tensor& step);
 
@@ -76,6 +80,7 @@ QuantizerKind soundstream_kind();
 QuantizerKind sqvae_kind();
 QuantizerKind gumbel_kind();
 QuantizerKind ibq_kind();
+QuantizerKind var_kind();
 QuantizerKind none_kind();
 
 }  // namespace nsvq

@@ -13,6 +13,7 @@
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/quantizers/quantizer_config.h"
+#include "nsvq/quantizers/token_grid.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
@@ -54,7 +55,7 @@ struct Quantized {
 /// What a trained quantizer makes of latents.
 struct Assignment {
   torch::Tensor latents;  ///< [B, d, h, w] that the decoder is given
-  torch::Tensor indices;  ///< [B, h, w] int64; [B, 0, 0] of a member without tokens
+  torch::Tensor indices;  ///< as of `encode`; [B, 0, 0] of a member without tokens
 };
 
 /// What an optimizer step leaves for statistics and replacement policies.
@@ -84,16 +85,22 @@ class Quantizer : public torch::nn::Module {
   Quantized quantize(const torch::Tensor& latents, const QuantizerStep& step);
   /// From now on `quantize` adds them where the step asks for terms that move the encoder.
   void set_penalties(const LatentPenalties& penalties) { penalties_ = penalties; }
-  /// Indices [B, h, w] alone, without gradients or losses; changes no state. Throws if a latent has
-  /// no nearest code.
+  /// Indices [B, h, w] alone, or [B, n] of several grids, without gradients or losses; changes no
+  /// state. Throws if a latent has no nearest code.
   torch::Tensor encode(const torch::Tensor& latents);
   /// Asynchronous encode: on a GPU latents without a nearest code get index -1; call
   /// throw_if_marked (search.h) before use.
   torch::Tensor encode_without_waiting(const torch::Tensor& latents);
-  /// Indices [B, h, w] to the latents [B, d, h, w] that the decoder is given.
+  /// Indices as `encode` gives them to the latents [B, d, h, w] that the decoder is given.
   virtual torch::Tensor decode(const torch::Tensor& indices) = 0;
   /// Number of distinct indices; 0 for a member without tokens, which neither encodes nor decodes.
   virtual int64_t codes() const = 0;
+  /// Grids of the indices of latents [B, d, height, width], one but for a member with several
+  /// scales: its indices are those of all grids in this order, each row by row. Throws UserError
+  /// for a size that the member does not take.
+  virtual std::vector<TokenGrid> grids(int64_t height, int64_t width) const {
+    return {{height, width}};
+  }
 
   /// Latents [B, d, h, w] through quantization, without gradients or losses: what `decode` gives
   /// for `encode`; a member without tokens has it too. Changes no state. Throws if a latent has no
@@ -163,7 +170,9 @@ struct QuantizerKind {
   std::string channels = "";
   /// Where quantizer.codes has no say: what the number of codes is.
   std::string codes_are = "";
-  bool tokens = true;             ///< gives indices and a commitment loss
+  bool tokens = true;  ///< gives indices and a commitment loss
+  /// Why no model with it is trained, after its name; empty: it trains. `quantize` then throws.
+  std::string untrained = "";
   bool batch_entropy = false;     ///< has a term of all latents' entropy: takes dist.entropy
   bool ns_loss = false;           ///< has the NS loss: takes quantizer.alpha and its other settings
   bool weighs_commitment = true;  ///< a larger quantizer.beta draws latents closer to their codes
@@ -188,6 +197,9 @@ const QuantizerKind& quantizer_kind(const std::string& type);
 /// The kinds whose own setting `key` is, as "fsq" or "gumbel, ibq"; empty if it is one of `type`,
 /// or none of any kind.
 std::string other_kinds_of(const std::string& key, const std::string& type);
+
+/// Throws UserError for a type with which nothing is trained.
+void require_trained(const QuantizerConfig& config);
 
 /// Throws UserError if `config` does not fit its type.
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim);

@@ -14,7 +14,7 @@ const std::vector<QuantizerKind>& quantizer_kinds() {
       vq_kind(),       ema_kind(),   factorised_kind(), fsq_kind(),         lfq_kind(),
       vqgan_lc_kind(), simvq_kind(), fvq_kind(),        simvq_ns_kind(),    nsvq_kind(),
       affine_kind(),   cvq_kind(),   jukebox_kind(),    soundstream_kind(), sqvae_kind(),
-      gumbel_kind(),   ibq_kind(),   none_kind(),
+      gumbel_kind(),   ibq_kind(),   var_kind(),        none_kind(),
   };
   return kinds;
 }
@@ -34,6 +34,11 @@ std::string other_kinds_of(const std::string& key, const std::string& type) {
   }
   const bool own = std::find(kinds.begin(), kinds.end(), type) != kinds.end();
   return own ? "" : fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+void require_trained(const QuantizerConfig& config) {
+  const auto& reason = quantizer_kind(config.type).untrained;
+  if (!reason.empty()) throw UserError("quantizer.type: {} {}", config.type, reason);
 }
 
 std::shared_ptr<Quantizer> make_quantizer(const QuantizerConfig& config, int64_t latent_dim) {

@@ -22,6 +22,13 @@ const std::vector<RunKindInfo>& run_kinds() {
        .sections = {"diffusion", "unet", "sample"},
        .settings_key = kDiffusionConfigKey,
        .loss = "loss"},
+      {.kind = RunKind::generator,
+       .name = "generator",
+       .trained = "a generator of tokens (nsvq generate)",
+       .command = "nsvq generate train",
+       .sections = {"generator", "sampling"},
+       .settings_key = kGeneratorConfigKey,
+       .loss = "loss"},
   };
   return kinds;
 }

@@ -9,11 +9,12 @@
 namespace nsvq {
 
 /// What a run trains.
-enum class RunKind { tokenizer, diffusion };
+enum class RunKind { tokenizer, diffusion, generator };
 
 /// Metadata of model files: all settings, as YAML.
 inline constexpr auto kModelConfigKey = "nsvq.config";
 inline constexpr auto kDiffusionConfigKey = "nsvq.diffusion.config";
+inline constexpr auto kGeneratorConfigKey = "nsvq.generator.config";
 
 struct RunKindInfo {
   RunKind kind;

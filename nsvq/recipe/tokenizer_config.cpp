@@ -133,7 +133,7 @@ bool keeps_quantizer(const TokenizerConfig& config) {
 bool decides_tensors(const std::string& key) {
   return is_named(key, {"model.", "quantizer.type", "quantizer.codes", "quantizer.normalise",
                         "quantizer.fsq.levels", "quantizer.lfq.bits", "quantizer.features.dim",
-                        "quantizer.bridge.", "quantizer.affine.variant"});
+                        "quantizer.bridge.", "quantizer.affine.variant", "quantizer.var.scales"});
 }
 
 void require_fitting_start(TokenizerConfig here, TokenizerConfig there, const std::string& file) {

@@ -81,6 +81,7 @@ CurveTopic losses() {
                 {"step", "l2", "L2"},
                 {"step", "chroma", "chroma"},
                 {"step", "perceptual", "perceptual"},
+                {"step", "logits", "logits"},
                 {"epoch", "loss", "total, epoch mean"},
                 {"eval", "loss", "validation"}},
                true},

@@ -4,6 +4,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/metrics/image_sets.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -47,7 +48,7 @@ std::map<std::string, double> evaluate(Tokenizer& tokenizer, Loader& loader, c10
 
   if (options.group) options.group->sum({count});
   if (count.item<int64_t>() == 0) throw UserError("evaluation: no usable image in the source");
-  if (options.group) options.group->sum(metrics.sums());
+  if (options.group) metrics.join(*options.group);
   auto values = metrics.values();
   values["images"] = count.item<double>();
   return values;
@@ -66,10 +67,7 @@ Image sample_grid(Tokenizer& tokenizer, const torch::Tensor& images) {
 
 std::map<std::string, double> measure(InferenceSession& session, const MeasuredImages& images,
                                       const MetricChoice& choice, const EvaluateOptions& options) {
-  for (const auto& name : choice.names) {
-    if (!is_frechet(name) || images.source->size() >= 2) continue;
-    throw UserError("{}: {} needs at least two images", images.name, name);
-  }
+  require_images(choice.names, images.source->size(), images.name);
   MetricSet metrics(choice.names, {.conventions = choice.conventions,
                                    .codes = session.codes(),
                                    .device = session.device(),
@@ -88,8 +86,8 @@ std::map<std::string, double> measure(InferenceSession& session, const MeasuredI
   const auto broken = at::tensor({loader.broken()}, at::kLong);
   if (options.group) options.group->sum({broken});
   require_all(choice, values);
-  if (choice.reference && choice.reference->count > 0) {
-    values["reference_images"] = static_cast<double>(choice.reference->count);
+  if (choice.reference && choice.reference->image_count() > 0) {
+    values["reference_images"] = static_cast<double>(choice.reference->image_count());
   }
   warn_of_few_images(choice, values);
   values["broken_images"] = broken.item<double>();

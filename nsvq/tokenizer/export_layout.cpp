@@ -45,6 +45,8 @@ void check_networks(const LoadedModel& model, const Program& program) {
     reason = fmt::format("model.family is {}", network.family);
   } else if (network.latent_kernel != 1) {
     reason = fmt::format("model.latent_kernel is {}", network.latent_kernel);
+  } else if (network.haar != 0 || network.halving_levels() != last) {
+    reason = fmt::format("model.haar is {} and model.halvings {}", network.haar, network.halvings);
   } else if (network.colors != "rgb" || network.range != "symmetric") {
     reason = fmt::format("model.colors is {} and model.range {}", network.colors, network.range);
   } else if (narrow(1) || std::ranges::any_of(network.multipliers, narrow)) {
@@ -74,7 +76,7 @@ torch::Tensor codes_for(const LoadedModel& model, const Program& program) {
   const auto codes = quantizer.code_vectors();
   const bool nearest = codes.defined() && codes.size(1) == model.config.model.latent_dim &&
                        (config.normalise || quantizer.distance() == Distance::l2) &&
-                       (config.type != "ibq" || program.name == "taming");
+                       config.type != "var" && (config.type != "ibq" || program.name == "taming");
   const auto all = [&] { return at::arange(codes.size(0)).view({1, 1, -1}); };
   if (!nearest || !at::equal(quantizer.decode(all()).squeeze(0).squeeze(1).t(), codes)) {
     refuse(fmt::format("tokens of quantizer.type {} are not the nearest of a table of codes",

@@ -22,14 +22,15 @@ constexpr std::array<std::string_view, 2> kTokenizers = {"first_stage_model.", "
 constexpr std::array<const char*, 4> kUsualNames = {
     "diffusion_pytorch_model.safetensors", "model.safetensors", "diffusion_pytorch_model.bin",
     "pytorch_model.bin"};
+constexpr auto kEncoder = "encoder.jit", kDecoder = "decoder.jit";
 
-std::string without_wrappers(std::string name) {
+std::string without_wrappers(std::string_view name) {
   for (size_t i = 0; i < kWrappers.size();) {
     const bool has = name.starts_with(kWrappers[i]);
-    if (has) name.erase(0, kWrappers[i].size());
+    if (has) name.remove_prefix(kWrappers[i].size());
     i = has ? 0 : i + 1;
   }
-  return name;
+  return std::string(name);
 }
 
 bool any_begins(const NamedShapes& shapes, std::string_view begins) {
@@ -54,12 +55,22 @@ std::string prefix_in(const NamedShapes& unwrapped) {
 
 }  // namespace
 
-std::filesystem::path weights_file(const std::filesystem::path& named) {
+std::vector<std::filesystem::path> usual_weights(const std::filesystem::path& folder) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(named, ignored)) return named;
+  const auto has = [&](const char* name) {
+    return std::filesystem::is_regular_file(folder / name, ignored);
+  };
   for (const auto* name : kUsualNames) {
-    if (std::filesystem::is_regular_file(named / name, ignored)) return named / name;
+    if (has(name)) return {folder / name};
   }
+  if (has(kEncoder) && has(kDecoder)) return {folder / kEncoder, folder / kDecoder};
+  return {};
+}
+
+std::vector<std::filesystem::path> weights_files(const std::filesystem::path& named) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(named, ignored)) return {named};
+  if (const auto files = usual_weights(named); !files.empty()) return files;
   throw UserError("{}: a folder without {} or {}; name a file of weights", named.string(),
                   kUsualNames[0], kUsualNames[1]);
 }

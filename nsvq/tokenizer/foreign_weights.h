@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/tokenizer/layouts/layout.h"
@@ -18,9 +19,11 @@ struct ForeignWeights {
   NamedShapes shapes;   ///< by their names as they stand there
 };
 
-/// The file of weights that a user names: in a folder, such as diffusers', the one that has a usual
-/// name. Throws UserError.
-std::filesystem::path weights_file(const std::filesystem::path& named);
+/// The files of weights in a folder of another program: the one that has a usual name, such as
+/// diffusers', or Cosmos' two, of its encoder and its decoder; none in any other folder.
+std::vector<std::filesystem::path> usual_weights(const std::filesystem::path& folder);
+/// The files that a user names: a file, or those of a folder. Throws UserError for one without.
+std::vector<std::filesystem::path> weights_files(const std::filesystem::path& named);
 
 /// Reads a safetensors file or a PyTorch file (.pt, .pth, .ckpt, .bin, .jit). Throws UserError.
 ForeignWeights read_foreign_shapes(const std::filesystem::path& path);

@@ -46,9 +46,11 @@ bool folds_projection(const TheirWeights& weights, const TensorMap& ours,
 /// The settings that the layout and the shapes tell, with defaults for all others.
 TokenizerConfig inferred_config(const TheirWeights& weights, const NamedShapes& ours,
                                 const std::vector<std::string>& overrides) {
-  auto lines = inferred_settings(ours, weights.file);
-  const auto& told = weights.layout->settings;
-  lines.insert(lines.begin(), told.begin(), told.end());
+  auto lines = inferred_settings(*weights.layout, ours, weights.file);
+  if (weights.layout->told_by) {
+    const auto told = weights.layout->told_by(weights.tensors, weights.file);
+    lines.insert(lines.end(), told.begin(), told.end());
+  }
   lines.push_back(fmt::format("data.size: {}", weights.layout->image_size));
   TokenizerConfig config;
   const auto table = option_table(config);
@@ -94,8 +96,8 @@ void check_all_placed(const TensorMap& wanted, const OurWeights& given, const Th
   throw UserError("{}: not quite {}; {}", weights.file, weights.layout->name, what);
 }
 
-Tokenizer make_model(const TokenizerConfig& config, const OurWeights& ours,
-                     const TheirWeights& weights, bool by_recipe) {
+Tokenizer make_model(const TokenizerConfig& config, OurWeights& ours, const TheirWeights& weights,
+                     bool by_recipe) {
   Tokenizer model{nullptr};
   {
     std::optional<TensorBudget> budget;  // inferred sizes may be any
@@ -107,7 +109,13 @@ Tokenizer make_model(const TokenizerConfig& config, const OurWeights& ours,
     const SeedGuard apart;
     model = Tokenizer(config);
   }
-  check_all_placed(named_tensors(*model), ours, weights, by_recipe);
+  const auto wanted = named_tensors(*model);
+  if (weights.layout) {
+    for (const auto& name : weights.layout->made) {
+      if (wanted.contains(name)) ours.tensors.emplace(name, wanted.at(name));
+    }
+  }
+  check_all_placed(wanted, ours, weights, by_recipe);
   load_tensors(*model, ours.tensors, weights.file);
   require_finite(named_tensors(*model), weights.file);
   model->eval();
@@ -146,20 +154,20 @@ std::string described(const TokenizerConfig& config, Tokenizer& model) {
   const auto& network = config.model;
   const int64_t size = config.data.size, grid = size / network.stride();
   return fmt::format(
-      "model: family {}, width {}, multipliers {}, {}; {} of {} of {}; images of {}x{} as {}x{} "
-      "tokens",
+      "model: family {}, width {}, multipliers {}, {}; {} of {} of {}; images of {}x{} as {}",
       network.family, network.width, fmt::join(network.multipliers, ","),
       count_of(network.blocks, "block"), config.quantizer.type,
       count_of(model->quantizer->codes(), "code"), count_of(network.latent_dim, "channel"), size,
-      size, grid, grid);
+      size, shown_grids(model->quantizer->grids(grid, grid)));
 }
 
 }  // namespace
 
 ImportedModel import_model(const ImportRequest& request) {
   const bool by_recipe = !request.recipe.empty();
-  const auto file = weights_file(request.file);
-  auto weights = read_their_weights(file, by_recipe);
+  auto files = weights_files(request.file);
+  if (!request.second.empty()) files.push_back(request.second);
+  auto weights = read_their_weights(files, by_recipe);
   auto ours = with_our_names(weights, request.last);
   ImportedModel made;
   made.config = by_recipe ? load_config(request.recipe, request.overrides)

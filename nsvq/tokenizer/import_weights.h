@@ -11,10 +11,12 @@ namespace nsvq {
 
 /// What is to be made of another program's file of weights.
 struct ImportRequest {
-  std::filesystem::path file;
+  std::filesystem::path file;          ///< a folder will do
   std::string recipe;                  ///< describes the model; empty: names and shapes tell
   std::vector<std::string> overrides;  ///< key=value
   bool last = false;                   ///< the last weights, although there is their moving average
+  /// The decoder's file, where `file` holds the encoder alone; empty for one with both.
+  std::filesystem::path second = {};
 };
 
 /// A model of such weights, on the CPU.

@@ -66,8 +66,9 @@ int64_t InferenceSession::batch_size(const TransformOptions& transform) const {
   const auto precision = model_.tokenizer->precision;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
   const int64_t image_bytes = int64_t{transform.output_height()} * transform.output_width() *
-                              config.model.width * config.model.multipliers.front() *
-                              (half ? 2 : 4);
+                                  config.model.width * config.model.multipliers.front() *
+                                  (half ? 2 : 4) >>
+                              (2 * config.model.haar);
   constexpr int64_t activation_bytes = int64_t{1} << 29, most = 1024;
   const int64_t room = std::clamp<int64_t>(activation_bytes / image_bytes, 1, most);
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(room)));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/data/loader/loader.h"
@@ -26,11 +27,12 @@ class InferenceSession {
   /// With a model that is loaded already.
   InferenceSession(LoadedModel model, c10::Device device);
 
-  /// Images [B, 3, H, W] in [-1, 1], from any device, to indices [B, h, w] on the session's device.
+  /// Images [B, 3, H, W] in [-1, 1], from any device, to indices [B, h, w] on the session's device,
+  /// or [B, n] of several grids.
   /// H and W are multiples of stride(). Throws c10::Error for non-finite latents, UserError if the
   /// model has no tokens.
   torch::Tensor encode(const torch::Tensor& images);
-  /// Indices [B, h, w] to images [B, 3, H, W].
+  /// Such indices to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
   /// Images as they come back; also of a model without tokens (quantizer.type: none).
   torch::Tensor reconstruct(const torch::Tensor& images);
@@ -44,6 +46,11 @@ class InferenceSession {
   int64_t stride() const { return model_.config.model.stride(); }
   /// 0 of a model without tokens.
   int64_t codes() const { return model_.tokenizer->quantizer->codes(); }
+  /// Grids of the indices of images of height x width pixels. Throws UserError for a size that the
+  /// quantizer does not take.
+  std::vector<TokenGrid> grids(int64_t height, int64_t width) const {
+    return model_.tokenizer->quantizer->grids(height / stride(), width / stride());
+  }
   /// Throws UserError, naming the model, if it has no tokens.
   void require_tokens() const;
 

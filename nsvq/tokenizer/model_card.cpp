@@ -65,6 +65,14 @@ std::string about_tokens(const LoadedModel& model) {
   const int64_t codes = model.tokenizer->quantizer->codes();
   if (codes == 0) return "The model is continuous: it has latents and no tokens.\n";
   const int64_t size = config.data.size, stride = config.model.stride(), grid = size / stride;
+  const auto grids = model.tokenizer->quantizer->grids(grid, grid);
+  if (grids.size() > 1) {
+    return fmt::format(
+        "A token is a whole number from 0 to {}. An image of {}x{} pixels has {} of {:.4g} bits "
+        "each, one\nscale after the other, each row by row; `quantizer.{}.scales` are the sides of "
+        "their grids.\n",
+        codes - 1, size, size, shown_grids(grids), bits_of(codes), config.quantizer.type);
+  }
   auto text = fmt::format(
       "A token is a whole number from 0 to {}. Each stands for {}x{} pixels: an image of H x W "
       "pixels\n(multiples of {}) has H/{} x W/{} tokens, counted row by row from the top left, so "

@@ -14,6 +14,7 @@
 #include "nsvq/recipe/run_kind.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/tokenizer/foreign_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {
@@ -130,6 +131,10 @@ ModelFile open_model_file(const fs::path& named) {
       throw UserError("{0}: a folder of runs; name one of them (nsvq runs {0} lists them)",
                       named.string());
     }
+    if (!usual_weights(named).empty()) {
+      throw UserError("{0}: another program's weights; `nsvq import {0}` makes a model of them",
+                      named.string());
+    }
     throw UserError(
         "{}: holds neither checkpoints/step-N/ nor model.safetensors; has the run written a "
         "checkpoint yet?",
@@ -159,9 +164,14 @@ LoadedModel load_model(const fs::path& run_or_checkpoint) {
     throw UserError("{}: a diffusion model, which `nsvq diffusion` samples, not a tokenizer",
                     file.path.string());
   }
+  if (config == metadata.end() && metadata.contains(kGeneratorConfigKey)) {
+    throw UserError("{}: a generator of tokens, which `nsvq generate` samples, not a tokenizer",
+                    file.path.string());
+  }
   if (config == metadata.end()) {
     throw UserError(
-        "{}: carries no configuration (metadata 'nsvq.config'); was it written by nsvq?",
+        "{0}: carries no configuration (metadata 'nsvq.config'), so nsvq has not written it; "
+        "another program's becomes a model by `nsvq import {0}`",
         file.path.string());
   }
   LoadedModel loaded;

@@ -40,6 +40,7 @@ FAMILIES = {
     "taming": {"biases": True, "halving": "padded_after", "doubling": "nearest", "more_decoder_blocks": 1,
                "encoder_out_kernel": 3, "latent_convolutions": True},
     "maskgit": {"shortcut_of_result": True, "halving": "means", "doubling": "nearest", "middle_as_levels": True},
+    "maskbit": {"shortcut_of_result": True, "halving": "padded_after", "doubling": "nearest", "middle_as_levels": True},
     "magvit2": {"middle_as_levels": True, "adaptive_norms": True},
 }
 
@@ -102,6 +103,23 @@ def depth_to_space(x):
     return x.reshape(b, c // 4, 2 * h, 2 * w)
 
 
+def to_haar(x):
+    """[B, C, H, W] to [B, 4C, H/2, W/2]: means of 2x2 pixels, half the differences of rows, columns and diagonals."""
+    a, b, c, d = x[..., ::2, ::2], x[..., ::2, 1::2], x[..., 1::2, ::2], x[..., 1::2, 1::2]
+    return torch.cat([a + b + c + d, a + b - c - d, a - b + c - d, a - b - c + d], 1) / 4
+
+
+def from_haar(x):
+    m, r, c, d = x.chunk(4, 1)
+    rows = [torch.stack(pair, -1).flatten(-2) for pair in ((m + r + c + d, m + r - c - d), (m - r + c - d, m - r - c + d))]
+    return torch.stack(rows, -2).flatten(-3, -2)
+
+
+def halving_levels(config):
+    halvings = config.get("halvings", -1)
+    return len(config["multipliers"]) - 1 if halvings < 0 else halvings
+
+
 class Level(nn.Module):
     def __init__(self, inputs, outputs, blocks, attention, form):
         super().__init__()
@@ -161,13 +179,13 @@ class Encoder(nn.Module):
         form = form_of(config)
         widths = [config["width"] * m for m in config["multipliers"]]
         inner, kernel = config.get("z_channels") or config["latent_dim"], form["encoder_out_kernel"]
-        self.halving = form["halving"]
-        self.conv_in = nn.Conv2d(3, config["width"], 3, padding=1, bias=form["biases"])
+        self.halving, self.halvings, self.haar = form["halving"], halving_levels(config), config.get("haar", 0)
+        self.conv_in = nn.Conv2d(3 * 4**self.haar, config["width"], 3, padding=1, bias=form["biases"])
         self.down = nn.ModuleList()
         for i, width in enumerate(widths):
             inputs = widths[i - 1] if i else config["width"]
             level = Level(inputs, width, config["blocks"], i in config["attention"], form)
-            if i + 1 < len(widths) and self.halving != "means":
+            if i < self.halvings and self.halving != "means":
                 level.downsample = nn.Conv2d(width, width, 3, stride=2, padding=int(self.halving == "padded_around"))
             self.down.append(level)
         self.mid = Mid(widths[-1], config, form)
@@ -178,10 +196,12 @@ class Encoder(nn.Module):
             self.quant_conv = nn.Conv2d(inner, config["latent_dim"], kernel, padding=kernel // 2)
 
     def forward(self, x):
+        for _ in range(self.haar):
+            x = to_haar(x)
         x = self.conv_in(x)
         for i, level in enumerate(self.down):
             x = level(x)
-            if i + 1 < len(self.down):
+            if i < self.halvings:
                 x = halve(self.halving, level, x)
         x = self.conv_out(F.silu(self.norm_out(self.mid(x))))
         return self.quant_conv(x) if hasattr(self, "quant_conv") else x
@@ -194,7 +214,8 @@ class Decoder(nn.Module):
         widths = [config["width"] * m for m in config["multipliers"]]
         latent, kernel = config["latent_dim"], config.get("latent_kernel", 1)
         inner = config.get("z_channels") or latent
-        self.doubling = form["doubling"]
+        self.doubling, self.haar = form["doubling"], config.get("haar", 0)
+        self.first_doubling = len(widths) - halving_levels(config)
         if form["latent_convolutions"]:
             self.post_quant_conv = nn.Conv2d(latent, inner, kernel, padding=kernel // 2)
         self.conv_in = nn.Conv2d(inner, widths[-1], 3, padding=1)
@@ -203,13 +224,13 @@ class Decoder(nn.Module):
         for i, width in enumerate(widths):
             inputs = widths[min(i + 1, len(widths) - 1)]
             level = Level(inputs, width, config["blocks"] + form["more_decoder_blocks"], i in config["attention"], form)
-            if i > 0:
+            if i >= self.first_doubling:
                 level.upsample = nn.Conv2d(width, width if self.doubling == "nearest" else 4 * width, 3, padding=1)
             self.up.append(level)
         if form["adaptive_norms"]:
             self.adaptive = nn.ModuleList(AdaptiveNorm(latent, level.block[0].norm1.num_channels) for level in self.up)
         self.norm_out = group_norm(widths[0])
-        self.conv_out = nn.Conv2d(widths[0], 3, 3, padding=1)
+        self.conv_out = nn.Conv2d(widths[0], 3 * 4**self.haar, 3, padding=1)
 
     def forward(self, latents):
         x = self.post_quant_conv(latents) if hasattr(self, "post_quant_conv") else latents
@@ -218,9 +239,12 @@ class Decoder(nn.Module):
             if hasattr(self, "adaptive"):
                 x = self.adaptive[i](x, latents)
             x = self.up[i](x)
-            if i > 0:
+            if i >= self.first_doubling:
                 x = double(self.doubling, self.up[i], x)
-        return self.conv_out(F.silu(self.norm_out(x)))
+        x = self.conv_out(F.silu(self.norm_out(x)))
+        for _ in range(self.haar):
+            x = from_haar(x)
+        return x
 
 
 class Autoencoder(nn.Module):

@@ -1,8 +1,12 @@
 #include "nsvq/tokenizer/their_weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
+#include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -17,12 +21,19 @@ constexpr std::array<std::string_view, 5> kTraining = {"loss.*", "discriminator.
                                                        "perceptual_loss.*", "colorize"};
 constexpr std::string_view kAverage = "model_ema.";
 
-const Layout* layout_of(const NamedShapes& shapes, const std::filesystem::path& path,
+/// "encoder.jit and decoder.jit" with their folders.
+std::string named(const std::vector<std::filesystem::path>& files) {
+  return fmt::format(
+      "{}", fmt::join(files | std::views::transform([](const auto& file) { return file.string(); }),
+                      " and "));
+}
+
+const Layout* layout_of(const NamedShapes& shapes, const std::vector<std::filesystem::path>& files,
                         bool any_layout) {
-  const auto file = path.string();
+  const auto file = named(files);
   const auto* layout = recognise_layout(shapes);
   if (layout && !layout->refused.empty()) throw UserError("{}: {}", file, describe_layout(*layout));
-  if (layout && layout->check_beside) layout->check_beside(path);
+  if (layout && layout->check_beside) layout->check_beside(files[0]);
   if (layout || any_layout) return layout;
   const auto own = shapes.lower_bound("quantizer.");
   if (own != shapes.end() && own->first.starts_with("quantizer.")) {
@@ -52,7 +63,10 @@ std::optional<torch::Tensor> average_of(const TheirWeights& weights, const std::
 /// What a tensor that is dropped is counted as; nullopt for one that is kept.
 std::optional<std::string> dropped_as(const TheirWeights& weights, const std::string& name) {
   const auto is_name = [&](const auto& pattern) { return fits(pattern, name); };
-  if (weights.layout && std::ranges::any_of(weights.layout->dropped, is_name)) return name;
+  if (weights.layout) {
+    const auto found = std::ranges::find_if(weights.layout->dropped, is_name);
+    if (found != weights.layout->dropped.end()) return *found;
+  }
   if (!name.starts_with(kAverage) && std::ranges::none_of(kTraining, is_name)) return std::nullopt;
   const size_t dot = name.find('.');
   return dot == std::string::npos ? name : name.substr(0, dot) + ".*";
@@ -64,22 +78,62 @@ bool is_frozen(const TheirWeights& weights, const std::string& name) {
          weights.tensors.contains("quantize.embedding_proj.weight");
 }
 
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+/// One of their tensors as ours: one, or the queries, keys and values that are one there.
+std::vector<NamedTensor> as_ours(const Renaming::Result& here, const torch::Tensor& theirs,
+                                 const std::string& file) {
+  const auto sizes = theirs.sizes().vec();
+  if (here.form != Form::fused_there) {
+    return {{here.name, theirs.reshape(sizes_on(Side::ours, here.form, sizes))}};
+  }
+  constexpr std::string_view fused = ".qkv.";
+  constexpr std::array<const char*, 3> layers = {".q.", ".k.", ".v."};
+  const size_t at = here.name.rfind(fused);
+  if (sizes.empty() || sizes[0] % std::ssize(layers) != 0) {
+    throw UserError("{}: the tensor {} of sizes {} is not that of queries, keys and values", file,
+                    quote(here.name), shown_sizes(sizes));
+  }
+  std::vector<NamedTensor> ours;
+  const auto parts = theirs.chunk(std::ssize(layers));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto name = here.name;
+    ours.push_back({name.replace(at, fused.size(), layers[i]), parts[i].contiguous()});
+  }
+  return ours;
+}
+
 }  // namespace
 
-TheirWeights read_their_weights(const std::filesystem::path& file, bool any_layout) {
-  const auto held = read_foreign_shapes(file);
+TheirWeights read_their_weights(const std::vector<std::filesystem::path>& files, bool any_layout) {
+  ForeignWeights held;
+  TensorMap tensors, average;
+  for (const auto& file : files) {
+    auto one = read_foreign_shapes(file);
+    for (auto& [name, shape] : one.shapes) {
+      if (held.shapes.emplace(name, std::move(shape)).second) continue;
+      throw UserError("{}: {} is in both; name files that make one tokenizer together",
+                      named(files), quote(name));
+    }
+    if (file == files.front()) held.part = one.part, held.average = one.average;
+  }
   const auto names = tokenizer_names(held.shapes);
+  TheirWeights weights{.file = named(files),
+                       .part = held.part,
+                       .layout = layout_of(names.shapes, files, any_layout),
+                       .average_part = held.average};
   if (!names.twice.empty()) {
-    throw UserError("{}: two tensors are {} without their prefixes", file.string(),
+    throw UserError("{}: two tensors are {} without their prefixes", weights.file,
                     quote(names.twice));
   }
-  TheirWeights weights{.file = file.string(),
-                       .part = held.part,
-                       .layout = layout_of(names.shapes, file, any_layout),
-                       .average_part = held.average};
   for (const auto& [part, count] : names.outside) weights.dropped[part + ".*"] = count;
-  const auto tensors = read_foreign_tensors(file);
-  const auto average = held.average.empty() ? TensorMap() : read_foreign_tensors(file, true);
+  for (const auto& file : files) {
+    tensors.merge(read_foreign_tensors(file));
+    if (!held.average.empty()) average.merge(read_foreign_tensors(file, true));
+  }
   for (const auto& [name, original] : names.originals) {
     const auto found = tensors.find(original);
     if (found == tensors.end()) throw UserError("{}: changed while it was read", weights.file);
@@ -103,11 +157,12 @@ OurWeights with_our_names(TheirWeights& weights, bool last) {
     if (!average && !is_frozen(weights, name) && without_average.empty()) without_average = name;
     const auto here = renamed(name).value_or(Renaming::Result{name, Form::same});
     const auto& value = average ? *average : tensor;
-    const auto sizes = sizes_on(Side::ours, here.form, value.sizes().vec());
-    if (!ours.tensors.emplace(here.name, value.reshape(sizes)).second) {
-      throw UserError("{}: two tensors become {}", weights.file, quote(here.name));
+    for (const auto& one : as_ours(here, value, weights.file)) {
+      if (!ours.tensors.emplace(one.name, one.tensor).second) {
+        throw UserError("{}: two tensors become {}", weights.file, quote(one.name));
+      }
+      ours.theirs[one.name] = name;
     }
-    ours.theirs[here.name] = name;
   }
   if (ours.averaged > 0 && !without_average.empty()) {
     throw UserError("{}: no moving average of {} in {}; --last takes the last weights",

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/tokenizer/layouts/layout.h"
@@ -23,9 +24,9 @@ struct TheirWeights {
   std::map<std::string, int64_t> dropped = {};
 };
 
-/// Reads a file of weights. Throws UserError for a layout that is refused and, unless
-/// `any_layout`, for an unknown one.
-TheirWeights read_their_weights(const std::filesystem::path& file, bool any_layout);
+/// Reads the files that hold a tokenizer's weights together. Throws UserError for a layout that is
+/// refused and, unless `any_layout`, for an unknown one.
+TheirWeights read_their_weights(const std::vector<std::filesystem::path>& files, bool any_layout);
 
 /// The same tensors by our names.
 struct OurWeights {

@@ -19,15 +19,15 @@ namespace nsvq {
 struct TokenizerImpl : torch::nn::Module {
   explicit TokenizerImpl(const TokenizerConfig& config);
 
-  /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w].
+  /// Images [B, 3, H, W] in [-1, 1] to indices [B, h, w], or [B, n] of several grids (Quantizer).
   torch::Tensor encode(const torch::Tensor& images);
   /// Asynchronous encode: a non-finite latent gets index -1 on a GPU (see Quantizer).
   torch::Tensor encode_without_waiting(const torch::Tensor& images);
-  /// Indices [B, h, w] to images [B, 3, H, W].
+  /// Such indices to images [B, 3, H, W].
   torch::Tensor decode(const torch::Tensor& indices);
 
-  /// Images through encoder, quantizer and decoder, without gradients, and the indices [B, h, w]
-  /// on the way ([B, 0, 0] without tokens). Throws if a latent has no nearest code.
+  /// Images through encoder, quantizer and decoder, without gradients, and the indices on
+  /// the way ([B, 0, 0] without tokens). Throws if a latent has no nearest code.
   struct Reconstruction {
     torch::Tensor images, indices;
   };

@@ -15,6 +15,7 @@
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_work.h"
+#include "nsvq/tokens/variants.h"
 
 namespace nsvq {
 
@@ -32,6 +33,25 @@ void check_codes(const TokenShard& shard, int64_t codes, const fs::path& path, b
         codes - 1,
         other_model ? "; the tokens are of another model, which has to decode them" : "");
   }
+}
+
+/// Throws UserError for tokens of other grids than the model's.
+void require_grids(const TokenSettings& settings, const Quantizer& quantizer,
+                   const fs::path& folder) {
+  if (settings.groups > 1) {
+    throw UserError("{}: codes in {} groups, and no model of this program has groups",
+                    folder.string(), settings.groups);
+  }
+  const auto wanted = quantizer.grids(settings.grid_height, settings.grid_width);
+  if (settings.grids() == wanted) return;
+  throw UserError("{}: its images have {}, and those of this model {}", folder.string(),
+                  shown_grids(settings.grids()), shown_grids(wanted));
+}
+
+/// Tokens [n, ...] of one variant of each image.
+torch::Tensor central(const torch::Tensor& tokens, const TokenSettings& settings) {
+  const auto& variants = settings.variants;
+  return variants.empty() ? tokens : tokens.select(1, central_variant(variants));
 }
 
 constexpr auto kStandardInput = "-";
@@ -73,15 +93,32 @@ torch::Tensor read_raw_tokens(int64_t grid) {
   return tokens;
 }
 
+/// Tokens [n, h, w], or [n, tokens] of several grids. Throws UserError for other shapes than these
+/// and [n, tokens] of the model's own grid.
+torch::Tensor as_decoded(const torch::Tensor& tokens, const std::vector<TokenGrid>& grids,
+                         const std::string& name) {
+  const bool several = grids.size() > 1;
+  const bool flat = tokens.dim() == 2 && tokens.size(1) == tokens_in(grids);
+  if (tokens.numel() == 0) throw UserError("{}: holds no tokens", name);
+  if (!flat && (several || tokens.dim() != 3)) {
+    throw UserError("{}: tokens of shape [{}], expected {}[n, {}] for the model's {}", name,
+                    fmt::join(tokens.sizes().vec(), ", "), several ? "" : "[n, h, w], or ",
+                    tokens_in(grids), shown_grids(grids));
+  }
+  return flat && !several ? tokens.view({-1, grids[0].height, grids[0].width}) : tokens;
+}
+
 /// `tokens` are int64; if they were uint64 (`was_uint64`), values beyond int64 became negative.
 void check_range(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
                  const std::string& name) {
   const auto wrong = tokens.lt(0).logical_or(tokens.ge(codes));
   if (!wrong.any().item<bool>()) return;
   const auto at = wrong.nonzero()[0];
-  const auto index = tokens.index({at[0], at[1], at[2]}).item<int64_t>();
-  throw UserError("{}: image {}, row {}, column {} has the index {}, but the codes are 0 to {}",
-                  name, at[0].item<int64_t>(), at[1].item<int64_t>(), at[2].item<int64_t>(),
+  const auto index = tokens.masked_select(wrong)[0].item<int64_t>();
+  const auto place = [&](int64_t i) { return at[i].item<int64_t>(); };
+  throw UserError("{}: image {}, {} has the index {}, but the codes are 0 to {}", name, place(0),
+                  tokens.dim() == 2 ? fmt::format("token {}", place(1))
+                                    : fmt::format("row {}, column {}", place(1), place(2)),
                   was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index),
                   codes - 1);
 }
@@ -95,6 +132,7 @@ TokenManifest open_tokens(const fs::path& folder, const Tokenizer& tokenizer, bo
     throw UserError("{}: incomplete ({} so far); finish it with `nsvq tokenize`", folder.string(),
                     count_of(manifest.shards.size(), "shard"));
   }
+  require_grids(manifest.settings, *tokenizer->quantizer, folder);
   const auto own = model_sha256(tokenizer);
   const bool other_model = manifest.settings.model_sha256 != own;
   // All shards are checked before the first image is written, so that a damaged one does not leave
@@ -126,9 +164,10 @@ void detokenize(
       continue;
     }
     const auto shard = read_checked_shard(folder, manifest.settings, record);
+    const auto shown = central(shard.tokens, manifest.settings);
     for (int64_t first = done - before; first < count; first += batch_size) {
       const int64_t end = std::min(first + batch_size, count);
-      const auto tokens = shard.tokens.slice(0, first, end);
+      const auto tokens = shown.slice(0, first, end);
       const std::vector<std::string> keys(shard.keys.begin() + first, shard.keys.begin() + end);
       use(session.decode(tokens).to(at::kCPU), keys);
       progress.update(done += end - first);
@@ -143,9 +182,9 @@ bool names_bare_tokens(const std::string& name) {
 }
 
 torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& session) {
-  const int64_t side = session.config().data.size / session.stride(), grid = side * side;
+  const auto grids = session.grids(session.config().data.size, session.config().data.size);
   const bool raw = name == kStandardInput;
-  auto tokens = raw                      ? read_raw_tokens(grid)
+  auto tokens = raw                      ? read_raw_tokens(tokens_in(grids))
                 : name.ends_with(".npy") ? read_npy_tokens(name)
                                          : read_safetensors_tokens(name);
   const auto shown = raw ? "standard input" : name;
@@ -155,18 +194,14 @@ torch::Tensor read_bare_tokens(const std::string& name, const InferenceSession& 
   }
   const bool was_uint64 = tokens.scalar_type() == torch::kUInt64;
   tokens = tokens.to(torch::kInt64);
-  if (tokens.dim() == 2 && tokens.size(1) == grid) tokens = tokens.view({-1, side, side});
-  if (tokens.numel() == 0) throw UserError("{}: holds no tokens", shown);
-  if (tokens.dim() != 3) {
-    throw UserError(
-        "{}: tokens of shape [{}], expected [n, h, w], or [n, {}] for the model's {}x{} tokens",
-        shown, fmt::join(tokens.sizes().vec(), ", "), grid, side, side);
-  }
+  tokens = as_decoded(tokens, grids, shown);
   const auto pixels = [&](int64_t count) {
     return static_cast<uint64_t>(count * session.stride());
   };
-  check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
-                     shown);
+  if (grids.size() == 1) {
+    check_picture_size(pixels(tokens.size(2)), pixels(tokens.size(1)), {}, "tokens for pictures",
+                       shown);
+  }
   check_range(tokens, was_uint64, session.codes(), shown);
   return tokens;
 }
@@ -182,6 +217,13 @@ void decode_bare_tokens(InferenceSession& session, const torch::Tensor& tokens, 
     progress.update(done = end);
   }
   progress.finish();
+}
+
+torch::Tensor read_token_numbers(const std::string& name) {
+  auto numbers = name.ends_with(".npy") ? read_npy_tokens(name) : read_safetensors_tokens(name);
+  if (torch::isIntegralType(numbers.scalar_type(), /*includeBool=*/false)) return numbers;
+  throw UserError("{}: tokens of {}, expected integers", name,
+                  torch::toString(numbers.scalar_type()));
 }
 
 }  // namespace nsvq

@@ -1,5 +1,7 @@
 #include "nsvq/tokens/token_check.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,6 +12,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/files/sha256.h"
+#include "nsvq/tokens/token_work.h"
 
 namespace nsvq {
 
@@ -156,12 +159,11 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
                     *damage);
   }
   auto shard = read_token_shard(path, settings.codes);
-  const auto& tokens = shard.tokens;
-  if (tokens.size(0) != record.images || tokens.size(1) != settings.grid_height ||
-      tokens.size(2) != settings.grid_width) {
-    throw UserError("{}: tokens [{}, {}, {}], but the manifest says [{}, {}, {}]", path.string(),
-                    tokens.size(0), tokens.size(1), tokens.size(2), record.images,
-                    settings.grid_height, settings.grid_width);
+  auto wanted = settings.shape();
+  wanted.insert(wanted.begin(), record.images);
+  if (shard.tokens.sizes() != at::IntArrayRef(wanted)) {
+    throw UserError("{}: tokens [{}], but the manifest says [{}]", path.string(),
+                    fmt::join(shard.tokens.sizes(), ", "), fmt::join(wanted, ", "));
   }
   return shard;
 }
@@ -170,8 +172,9 @@ TokensInMemory read_all_tokens(const fs::path& folder, const TokenManifest& mani
   const auto& settings = manifest.settings;
   TokensInMemory all;
   all.class_names = settings.classes;
-  std::vector<torch::Tensor> parts = {
-      at::empty({0, settings.grid_height, settings.grid_width}, at::kInt)};
+  auto none = settings.shape();
+  none.insert(none.begin(), 0);
+  std::vector<torch::Tensor> parts = {at::empty(none, at::kInt)};
   for (const auto& record : manifest.shards) {
     const auto shard = read_checked_shard(folder, settings, record);
     parts.push_back(shard.tokens.to(at::kInt));
@@ -238,6 +241,16 @@ void require_sound(const fs::path& folder, const TokenManifest& manifest, const 
   if (problems.empty()) return;
   const auto more = problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
   throw UserError("{}{}", problems.front().what, more);
+}
+
+TokenManifest open_complete_tokens(const fs::path& folder, const UseShard& use) {
+  auto manifest = read_token_progress(folder);
+  if (!manifest.complete) {
+    throw UserError("{}: incomplete ({} so far); finish it with `nsvq tokenize`", folder.string(),
+                    count_of(manifest.shards.size(), "shard"));
+  }
+  require_sound(folder, manifest, use);
+  return manifest;
 }
 
 }  // namespace nsvq

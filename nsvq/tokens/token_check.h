@@ -24,7 +24,7 @@ TokenShard read_checked_shard(const std::filesystem::path& folder, const TokenSe
 
 /// All tokens of a folder in memory, in the order of its shards: a training set.
 struct TokensInMemory {
-  torch::Tensor tokens;  ///< [n, h, w] int32
+  torch::Tensor tokens;  ///< int32 [n, h, w], or with TokenSettings::shape
   std::vector<int64_t> classes;
   std::vector<std::string> keys, class_names;
 };
@@ -52,5 +52,9 @@ std::vector<TokenProblem> check_tokens(const std::filesystem::path& folder,
 /// Throws UserError with the first problem.
 void require_sound(const std::filesystem::path& folder, const TokenManifest& manifest,
                    const UseShard& use = {});
+
+/// The manifest of a complete folder, whose shards are all checked. Throws UserError if it is
+/// incomplete, and as require_sound does.
+TokenManifest open_complete_tokens(const std::filesystem::path& folder, const UseShard& use = {});
 
 }  // namespace nsvq

@@ -1,5 +1,7 @@
 #include "nsvq/tokens/token_manifest.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,7 +21,8 @@ using nlohmann::json;
 namespace {
 
 constexpr auto kFormat = "nsvq-tokens";
-constexpr int kVersion = 1;
+/// The second has scales, groups or variants; plain tokens are written as the first.
+constexpr int kVersion = 1, kLastVersion = 2;
 
 Json to_json(const ShardRecord& shard) {
   return {{"file", shard.file},
@@ -40,6 +43,10 @@ Json data_to_json(const TokenManifest& manifest) {
   return data;
 }
 
+bool is_plain(const TokenSettings& settings) {
+  return settings.scales.empty() && settings.groups == 1 && settings.variants.empty();
+}
+
 Json to_json(const TokenManifest& manifest) {
   const auto& settings = manifest.settings;
   int64_t images = 0, broken = 0;
@@ -50,22 +57,27 @@ Json to_json(const TokenManifest& manifest) {
     shards.push_back(to_json(shard));
   }
   Json all = {{"format", kFormat},
-              {"version", kVersion},
+              {"version", is_plain(settings) ? kVersion : kLastVersion},
               {"complete", manifest.complete},
               {"images", images},
               {"broken", broken},
               {"dtype", token_type_name(settings.codes)},
-              {"grid", {settings.grid_height, settings.grid_width}},
-              {"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
-              {"preprocessing",
-               {{"resize", "bilinear, antialiased, to cover"},
-                {"crop", "center"},
-                {"height", settings.image_height},
-                {"width", settings.image_width},
-                {"values", "x / 127.5 - 1"}}},
-              {"data", data_to_json(manifest)},
-              {"shard_size", settings.shard_size},
-              {"batch_size", settings.batch_size}};
+              {"grid", {settings.grid_height, settings.grid_width}}};
+  for (const auto& grid : settings.scales)
+    all["grids"].push_back(Json::array({grid.height, grid.width}));
+  if (settings.groups > 1) all["groups"] = settings.groups;
+  if (!settings.variants.empty()) all["variants"] = settings.variants;
+  const Json rest = {{"model", {{"sha256", settings.model_sha256}, {"codes", settings.codes}}},
+                     {"preprocessing",
+                      {{"resize", "bilinear, antialiased, to cover"},
+                       {"crop", "center"},
+                       {"height", settings.image_height},
+                       {"width", settings.image_width},
+                       {"values", "x / 127.5 - 1"}}},
+                     {"data", data_to_json(manifest)},
+                     {"shard_size", settings.shard_size},
+                     {"batch_size", settings.batch_size}};
+  all.update(rest);
   if (!settings.classes.empty()) all["classes"] = settings.classes;
   all["shards"] = shards;
   return all;
@@ -95,11 +107,28 @@ void require_own_figures(const TokenManifest& manifest, const json& all) {
   }
 }
 
+/// What plain tokens do not have.
+void read_dimensions(TokenSettings& settings, const json& all) {
+  constexpr int64_t most = 65536;  // of each size, and of tokens in them
+  for (const auto& grid : all.value("grids", json::array())) {
+    settings.scales.push_back(
+        {whole_number(grid.at(0), "grids", 1, most), whole_number(grid.at(1), "grids", 1, most)});
+  }
+  settings.groups = whole_number(all.value("groups", json(1)), "groups", 1, most);
+  settings.variants = all.value("variants", std::vector<std::string>{});
+  if (is_plain(settings)) return;
+  double tokens = 1;
+  for (const int64_t size : settings.shape()) tokens *= static_cast<double>(size);
+  if (tokens > static_cast<double>(most) * most) {
+    throw UserError("is of {} tokens an image, more than any program makes", tokens);
+  }
+}
+
 TokenManifest from_json(const json& all) {
   if (all.at("format") != kFormat) throw UserError("is no manifest of tokens");
-  if (all.at("version") != kVersion) {
-    throw UserError("is of format version {}; this program reads version {}",
-                    shown_json(all.at("version")), kVersion);
+  if (all.at("version") != kVersion && all.at("version") != kLastVersion) {
+    throw UserError("is of format version {}; this program reads versions {} and {}",
+                    shown_json(all.at("version")), kVersion, kLastVersion);
   }
   const auto &model = all.at("model"), &pictures = all.at("preprocessing");
   const auto number = [](const json& object, const char* name, int64_t least = 1) {
@@ -117,6 +146,7 @@ TokenManifest from_json(const json& all) {
                        .shard_size = whole_number(all.at("shard_size"), "shard_size", 1),
                        .batch_size = number(all, "batch_size"),
                        .classes = all.value("classes", std::vector<std::string>{})};
+  read_dimensions(manifest.settings, all);
   manifest.source = all.at("data").at("source");
   manifest.complete = all.at("complete");
   std::set<std::string> names;
@@ -140,17 +170,32 @@ TokenManifest from_json(const json& all) {
   return manifest;
 }
 
-/// Manifests of earlier versions lack names of classes, which then count as equal.
-std::string compare_classes(const std::vector<std::string>& here,
-                            const std::vector<std::string>& there) {
-  if (here.empty() || there.empty() || here == there) return "";
+/// The first of two lists of names, each of an `item`, that differs.
+std::string compare_names(const std::string& list, const std::string& item,
+                          const std::vector<std::string>& here,
+                          const std::vector<std::string>& there) {
+  if (here == there) return "";
   const auto first = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first;
   const auto name = [&](const auto& names) {
     const size_t at = first - here.begin();
     return at < names.size() ? quote(names[at]) : "none";
   };
-  return fmt::format("names of classes (class {} is {} here, {} there)", first - here.begin(),
+  return fmt::format("{} ({} {} is {} here, {} there)", list, item, first - here.begin(),
                      name(here), name(there));
+}
+
+/// Manifests of earlier versions lack names of classes, which then count as equal.
+std::string compare_classes(const TokenSettings& here, const TokenSettings& there) {
+  if (here.classes.empty() || there.classes.empty()) return "";
+  return compare_names("names of classes", "class", here.classes, there.classes);
+}
+
+std::string shown_scales(const TokenSettings& settings) {
+  std::vector<std::string> sizes;
+  for (const auto& grid : settings.grids()) {
+    sizes.push_back(fmt::format("{}x{}", grid.height, grid.width));
+  }
+  return fmt::format("{}", fmt::join(sizes, " "));
 }
 
 /// Replaces invalid UTF-8, which names of files may contain and JSON may not.
@@ -172,6 +217,22 @@ auto read_named(const fs::path& path, const Read& read) {
 }
 
 }  // namespace
+
+std::vector<TokenGrid> TokenSettings::grids() const {
+  return scales.empty() ? std::vector<TokenGrid>{{grid_height, grid_width}} : scales;
+}
+
+std::vector<int64_t> TokenSettings::shape() const {
+  std::vector<int64_t> sizes;
+  if (!variants.empty()) sizes.push_back(std::ssize(variants));
+  if (groups > 1) sizes.push_back(groups);
+  if (scales.empty()) {
+    sizes.insert(sizes.end(), {grid_height, grid_width});
+  } else {
+    sizes.push_back(tokens_in(scales));
+  }
+  return sizes;
+}
 
 void write_token_manifest(const fs::path& folder, const TokenManifest& manifest) {
   write_text(folder / kTokenManifest, text_of(to_json(manifest)));
@@ -214,9 +275,12 @@ std::optional<TokenDifference> difference(const TokenSettings& here, const Token
               size(there.image_height, there.image_width)),
       compare("grid", size(here.grid_height, here.grid_width),
               size(there.grid_height, there.grid_width)),
+      compare("grids", shown_scales(here), shown_scales(there)),
+      compare("groups of codes", here.groups, there.groups),
+      {.text = compare_names("variants of images", "variant", here.variants, there.variants)},
       compare("number of images", here.images, there.images),
       compare("names of images", here.keys_sha256.substr(0, 12), there.keys_sha256.substr(0, 12)),
-      {.text = compare_classes(here.classes, there.classes), .of_classes = true},
+      {.text = compare_classes(here, there), .of_classes = true},
       compare("shard size", here.shard_size, there.shard_size),
       compare("batch size", here.batch_size, there.batch_size)};
   const auto first = std::find_if(found.begin(), found.end(),

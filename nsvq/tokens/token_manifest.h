@@ -6,19 +6,31 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/quantizers/token_grid.h"
+
 namespace nsvq {
 
 /// All that the tokens of a folder depend on: folders with equal settings contain equal tokens.
 struct TokenSettings {
   std::string model_sha256;  ///< tensors_sha256 of the model
   int64_t codes = 0;
-  int64_t grid_height = 0, grid_width = 0;    ///< tokens of an image
+  int64_t grid_height = 0, grid_width = 0;    ///< latents of an image
   int64_t image_height = 0, image_width = 0;  ///< pixels after resizing and cropping
   int64_t images = 0;                         ///< in the source, broken ones included
   std::string keys_sha256;                    ///< over their names, a zero byte after each
   int64_t shard_size = 0;                     ///< images of the source in a shard
   int64_t batch_size = 0;                     ///< with it the last bit of a convolution may change
   std::vector<std::string> classes = {};      ///< names by class number; empty if there are none
+  std::vector<TokenGrid> scales = {};  ///< grids of tokens, in order; empty: that of the latents
+  int64_t groups = 1;                  ///< tokens of each place of a grid
+  /// Crops and mirror images of an image that have tokens each, by name; empty: the image alone.
+  std::vector<std::string> variants = {};
+
+  /// All grids, of a single one too.
+  std::vector<TokenGrid> grids() const;
+  /// Sizes of an image's tokens: [h, w], or [tokens] of all scales, in [variants, groups, ...]
+  /// where there are several.
+  std::vector<int64_t> shape() const;
 
   bool operator==(const TokenSettings&) const = default;
 };

@@ -14,16 +14,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Numbers of dimensions that a tensor may have.
+struct Dimensions {
+  int64_t fewest, most;
+};
+
 torch::Tensor checked_tensor(const TensorFile& file, const std::string& name,
-                             torch::ScalarType type, int64_t dimensions, const fs::path& path) {
+                             torch::ScalarType type, Dimensions dimensions, const fs::path& path) {
   const auto found = file.tensors.find(name);
   if (found == file.tensors.end()) {
     throw UserError("{}: holds no tensor '{}'; is it a shard of tokens?", path.string(), name);
   }
-  if (found->second.scalar_type() != type || found->second.dim() != dimensions) {
+  const int64_t count = found->second.dim();
+  if (found->second.scalar_type() != type || count < dimensions.fewest || count > dimensions.most) {
     throw UserError("{}: tensor '{}' has type {} and {} dimensions, expected {} and {}",
-                    path.string(), name, torch::toString(found->second.scalar_type()),
-                    found->second.dim(), torch::toString(type), dimensions);
+                    path.string(), name, torch::toString(found->second.scalar_type()), count,
+                    torch::toString(type),
+                    dimensions.fewest == dimensions.most
+                        ? fmt::to_string(dimensions.most)
+                        : fmt::format("{} to {}", dimensions.fewest, dimensions.most));
   }
   return found->second;
 }
@@ -31,11 +40,10 @@ torch::Tensor checked_tensor(const TensorFile& file, const std::string& name,
 void check_range(const TokenShard& shard, int64_t codes, const fs::path& path) {
   const auto wrong = shard.tokens.lt(0).logical_or(shard.tokens.ge(codes));
   if (!wrong.any().item<bool>()) return;
-  const auto at = wrong.nonzero()[0];
-  const int64_t image = at[0].item<int64_t>();
+  const int64_t image = wrong.nonzero()[0][0].item<int64_t>();
   throw UserError("{}: image {} ({}) has the index {}, but the codes are 0 to {}", path.string(),
                   image, quote(shard.keys[image]),
-                  shard.tokens.index({at[0], at[1], at[2]}).item<int64_t>(), codes - 1);
+                  shard.tokens.masked_select(wrong)[0].item<int64_t>(), codes - 1);
 }
 
 }  // namespace
@@ -100,11 +108,12 @@ void write_token_shard(const fs::path& path, const TokenShard& shard, int64_t co
 TokenShard read_token_shard(const fs::path& path, int64_t codes) {
   const auto file = read_safetensors(path);
   TokenShard shard;
-  shard.tokens = checked_tensor(file, "tokens", token_type(codes), 3, path).to(torch::kInt64);
+  constexpr Dimensions list = {1, 1}, of_images = {2, 5};
+  shard.tokens = checked_tensor(file, "tokens", token_type(codes), of_images, path).to(at::kLong);
   const int64_t images = shard.tokens.size(0);
-  const auto classes = checked_tensor(file, "classes", torch::kInt64, 1, path);
+  const auto classes = checked_tensor(file, "classes", torch::kInt64, list, path);
   shard.classes.assign(classes.data_ptr<int64_t>(), classes.data_ptr<int64_t>() + classes.numel());
-  shard.keys = split_keys(checked_tensor(file, "keys", torch::kUInt8, 1, path), images);
+  shard.keys = split_keys(checked_tensor(file, "keys", torch::kUInt8, list, path), images);
   if (std::ssize(shard.keys) != images || std::ssize(shard.classes) != images) {
     throw UserError("{}: {} images have {} keys and {} classes", path.string(), images,
                     shard.keys.size(), shard.classes.size());

@@ -12,11 +12,12 @@
 namespace nsvq {
 
 /// The tokens of consecutive images of a source. The safetensors file contains
-///   tokens   [n, h, w]  uint8, uint16 or int32, the smallest that holds the number of codes
+///   tokens   [n, h, w]  uint8, uint16 or int32, the smallest that holds the number of codes; with
+///                       scales, groups or variants of other sizes (TokenSettings::shape)
 ///   classes  [n]        int64, -1 for an image without a class
 ///   keys     [bytes]    uint8, the images' names with a zero byte between them
 struct TokenShard {
-  torch::Tensor tokens;  ///< [n, h, w] int64
+  torch::Tensor tokens;  ///< int64, of the n images in dimension 0
   std::vector<int64_t> classes;
   std::vector<std::string> keys;
 };
@@ -40,7 +41,8 @@ std::vector<std::string> split_keys(const torch::Tensor& bytes, int64_t images);
 void write_token_shard(const std::filesystem::path& path, const TokenShard& shard, int64_t codes);
 
 /// Throws UserError naming the file, and the image if there is one, for invalid contents: a tensor
-/// is missing or has the wrong type or shape, a key is missing, an index is out of range.
+/// is missing or has the wrong type, a key is missing, an index is out of range. The sizes of an
+/// image's tokens are not looked at.
 TokenShard read_token_shard(const std::filesystem::path& path, int64_t codes);
 
 }  // namespace nsvq

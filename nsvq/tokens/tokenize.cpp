@@ -5,8 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "nsvq/core/device.h"
+#include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
+#include "nsvq/core/text.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokens/token_shard.h"
 #include "nsvq/tokens/token_stream.h"
@@ -15,8 +18,22 @@ namespace nsvq {
 
 namespace {
 
+Variants variants_for(const TokenizeOptions& options) {
+  const auto& transform = options.loader.transform;
+  if (options.parts == TokenizedParts::ten_crops) return ten_crops(transform);
+  if (options.parts == TokenizedParts::image) return {};
+  return with_mirror_image(transform);
+}
+
+/// The loader of images that variants are cut from.
+LoaderOptions loader_for(const TokenizeOptions& options) {
+  auto loader = options.loader;
+  if (options.parts == TokenizedParts::ten_crops) loader.transform = enlarged(loader.transform);
+  return loader;
+}
+
 TokenSettings settings_for(InferenceSession& session, const Source& source,
-                           const TokenizeOptions& options) {
+                           const TokenizeOptions& options, const Variants& variants) {
   const auto& transform = options.loader.transform;
   const int64_t batch = options.loader.batch_size;
   TokenSettings settings;
@@ -26,6 +43,9 @@ TokenSettings settings_for(InferenceSession& session, const Source& source,
   settings.image_width = transform.output_width();
   settings.grid_height = settings.image_height / session.stride();
   settings.grid_width = settings.image_width / session.stride();
+  const auto grids = session.grids(settings.image_height, settings.image_width);
+  if (grids.size() > 1) settings.scales = grids;
+  settings.variants = variants.names();
   settings.images = source.size();
   settings.keys_sha256 = keys_sha256(source);
   settings.batch_size = batch;
@@ -39,8 +59,13 @@ TokenSettings settings_for(InferenceSession& session, const Source& source,
 class ShardMaker {
  public:
   ShardMaker(Tokenizer& model, std::shared_ptr<const Source> source, const LoaderOptions& options,
-             const TokenSettings& settings)
-      : source_(source), stream_(model, std::move(source), options), settings_(settings) {}
+             const Variants& variants, const TokenSettings& settings)
+      : source_(source),
+        stream_(model, std::move(source), options, variants),
+        settings_(settings),
+        shape_(settings.shape()) {
+    shape_.insert(shape_.begin(), 0);
+  }
 
   /// `done` images are in finished shards.
   TokenShard make(int64_t number, int64_t done, Progress& progress) {
@@ -52,8 +77,7 @@ class ShardMaker {
     }
     next_number_ = number + 1;
     TokenShard shard;
-    std::vector<torch::Tensor> parts = {
-        at::empty({0, settings_.grid_height, settings_.grid_width}, at::kLong)};
+    std::vector<torch::Tensor> parts = {at::empty(shape_, at::kLong)};
     while (true) {
       // The loader skips a batch with broken images only, so the next batch may belong to the next
       // shard.
@@ -78,6 +102,7 @@ class ShardMaker {
   std::shared_ptr<const Source> source_;
   TokenStream stream_;
   const TokenSettings& settings_;
+  std::vector<int64_t> shape_;  ///< of the tokens of no image
   std::optional<TokenBatch> waiting_;
   int64_t next_number_ = -1;
 };
@@ -104,13 +129,21 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
                        const TokenizeOptions& options) {
   const torch::NoGradGuard no_grad;
   session.require_tokens();
-  const auto settings = settings_for(session, *source, options);
+  const auto variants = variants_for(options);
+  const auto settings = settings_for(session, *source, options, variants);
   TokenFolder folder(options.out, settings, options.source, options.part, options.claim_timeout);
 
   int64_t done = folder.images_done();
+  if (done < settings.images) {
+    log("on {}: {} of {} done, shards of {}, batches of {}{}", describe(session.device()), done,
+        count_of(settings.images, "image"), settings.shard_size, settings.batch_size,
+        options.part.count > 1
+            ? fmt::format(", from part {} of {} on", options.part.number, options.part.count)
+            : "");
+  }
   Progress progress("tokenize", settings.images, "images", 30, done);
   const AutocastCacheGuard cached_casts;
-  ShardMaker maker(session.tokenizer(), source, options.loader, settings);
+  ShardMaker maker(session.tokenizer(), source, loader_for(options), variants, settings);
   std::future<void> writing;  // writes one shard while the next is made
   while (true) {
     auto task = folder.take();

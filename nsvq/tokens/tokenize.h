@@ -12,12 +12,20 @@
 
 namespace nsvq {
 
+/// What of an image is tokenized.
+enum class TokenizedParts {
+  image,
+  image_and_mirror_image,
+  ten_crops  ///< of images 1.1 times as large: corners, centre and their mirror images
+};
+
 struct TokenizeOptions {
   std::filesystem::path out;
   std::string source;         ///< the source as the user gave it, for the manifest
   int64_t shard_size = 4096;  ///< images of the source in a shard, rounded up to whole batches
   LoaderOptions loader;       ///< images in order, delivered on the model's device
-  WorkPart part;              ///< the shards that this worker begins with
+  TokenizedParts parts = TokenizedParts::image;
+  WorkPart part;                            ///< the shards that this worker begins with
   std::chrono::seconds claim_timeout{300};  ///< after this time a silent worker's shard is free
 };
 

@@ -17,6 +17,7 @@
 #include "tests/cli/kill.h"
 #include "tests/cli/run.h"
 #include "tests/diffusion/tiny_diffusion.h"
+#include "tests/npz_images.h"
 #include "tests/weights_store.h"
 
 namespace nsvq {
@@ -307,6 +308,28 @@ TEST_F(CliDiffusion, FidOfSamples) {
             0);
   expect_failure(run({"diffusion", "eval", run_, "--data", statistics, "--limit", "2"}), 2,
                  {"--limit: " + statistics + " holds statistics"});
+  expect_failure(run({"diffusion", "eval", run_, "--data", statistics, "--metrics", "recall"}), 2,
+                 {statistics + ": recall needs images 'arr_0'"});
+  expect_failure(run({"diffusion", "eval", run_, "--count", "3", "--metrics", "fid,precision",
+                      "--data", "builtin:dead-leaves?size=16&count=4"}),
+                 2, {"precision needs at least 4 images"});
+}
+
+TEST_F(CliDiffusion, PrecisionOfSamplesAgainstImagesInAFile) {
+  WeightsStore store;
+  store.add("inception", Inception());
+  train_well();
+  const auto file = path("images.npz");
+  write_text(file, npz_images(5, 16, 16, std::string(5 * 16 * 16 * 3, 'x')));
+  const auto result =
+      run({"diffusion", "eval", run_, "--count", "4", "--steps", "2", "--data", file, "--metrics",
+           "fid,precision,recall", "--force", "--json", path("figures.json")});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"  precision: 4 images against 5 images of " + file + "\n"});
+  const auto figures = nlohmann::json::parse(read_text(path("figures.json")));
+  EXPECT_EQ(figures.at("reference_images"), 5);
+  EXPECT_EQ(figures.at("precision"), 0) << "the file's images are all one";
+  EXPECT_GT(figures.at("fid").get<double>(), 0);
 }
 
 /// Batches are the same for every number of processes, and with them their images, to the bits.
@@ -397,7 +420,7 @@ TEST_F(CliDiffusion, RunsAndInfoKnowThem) {
 
 TEST_F(CliDiffusion, HelpSaysWhichMetricsJudgeSamples) {
   const auto help = run({"help", "diffusion", "eval"}).out;
-  expect_contains(help, {"fid): fid, fd-vgg16"});
+  expect_contains(help, {"fid, sfid, fd-vgg16"});
   EXPECT_EQ(help.find("psnr"), std::string::npos) << help;
 }
 

@@ -218,10 +218,30 @@ TEST_F(Exchange, ARefusedLayoutIsNamedWhateverTheRecipe) {
                             {"import", file, "--recipe", "none.yaml", "--out", out_}}) {
     expect_failure(run(words), 2,
                    {file,
-                    "VAR's multi-scale VQVAE is recognised; its multi-scale quantizer is not "
-                    "supported"});
+                    "a VQVAE of several scales is recognised; its scales do not share four "
+                    "convolutions"});
   }
   expect_failure(run({"import", model_, "--out", out_}), 2, {"its names are nsvq's own"});
+}
+
+TEST_F(Exchange, ImportsWhatTwoFilesHoldTogether) {
+  TensorMap encoder, decoder;
+  for (const auto& [name, tensor] : as_simvq()) {
+    (name.starts_with("encoder.") ? encoder : decoder)[name] = tensor;
+  }
+  const auto first = (folder_ / "a.safetensors").string(),
+             second = (folder_ / "b.safetensors").string();
+  write_safetensors(first, {encoder, {}});
+  write_safetensors(second, {decoder, {}});
+  const auto made = run({"import", first, second, "--size", "16", "--out", out_});
+  EXPECT_EQ(made.code, 0) << made.error;
+  expect_same_as_model(out_);
+  expect_contains(made.out, {first + " and " + second + ": SimVQ's network"});
+  expect_failure(run({"import", first, "none", "--out", out_}), 2,
+                 {"none: neither a file nor key=value"});
+  expect_failure(run({"import", first, second, first, "--out", out_}), 2,
+                 {second, "more files than an encoder's and a decoder's"});
+  expect_failure(run({"import", first, second, "--out", second, "--force"}), 2, {second});
 }
 
 TEST_F(Exchange, ImportsAPyTorchFile) {

@@ -138,8 +138,8 @@ TEST_F(Help, NamesTheRightCommandForWordsOfOtherPrograms) {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"sweep", "nsvq reproduce FILE.yaml does that (nsvq help reproduce)"},
       {"resume", "nsvq train RUN --resume does that (nsvq help train)"},
-      {"sample", "nsvq diffusion sample does that (nsvq help diffusion sample)"},
-      {"generate", "nsvq diffusion sample"},
+      {"sample", "nsvq generate sample does that (nsvq help generate sample)"},
+      {"inpaint", "nsvq generate inpaint"},
       {"evaluate", "nsvq eval "}};
   for (const auto& [word, text] : rows) {
     expect_failure(run({word, "x"}), 2, {"unknown command '" + word + "'; ", text});

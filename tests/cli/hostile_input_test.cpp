@@ -129,6 +129,12 @@ TEST_F(HostileInput, NamesThatNoFileCanHaveAreTheUsersError) {
       {"diffusion", "sample", name, "--out", path("s")},
       {"diffusion", "eval", name, "--data", data},
       {"diffusion", "export", name, "--out", path("d")},
+      {"generate", "train", name},
+      {"generate", "config", name},
+      {"generate", "sample", name, "--out", path("s")},
+      {"generate", "inpaint", name, "--image", name, "--mask", name, "--out", path("i.png")},
+      {"generate", "eval", name, "--data", data},
+      {"generate", "export", name, "--out", path("d")},
       {"eval", name, "--data", data},
       {"eval", model_, "--data", name},
       {"eval", model_, "--data", data, "--json", name + ".json"},
@@ -179,6 +185,9 @@ TEST_F(HostileInput, OutputThatCannotBeMadeIsTheUsersError) {
         {"report", data, "--out", out + ".html"},
         {"diffusion", "sample", model_, "--out", out},
         {"diffusion", "export", model_, "--out", out},
+        {"generate", "sample", model_, "--out", out},
+        {"generate", "inpaint", model_, "--image", data, "--outpaint", "left", "--out", out},
+        {"generate", "export", model_, "--out", out},
         {"train", recipe_, "--run", out},
         {"reproduce", "table1", "--scale", "test", "--out", out}};
     for (const auto& words : commands) {

@@ -103,6 +103,27 @@ TEST(Info, SaysWhatAForeignFileIs) {
                  {"a PyTorch file"});
 }
 
+TEST(Info, TakesAFolderOfAnotherProgram) {
+  const TemporaryFolder folder;
+  const auto named = (folder / "vqvae").string();
+  const TensorMap tensors = {{"encoder.down_blocks.0.resnets.0.conv1.weight", at::zeros({4, 3})},
+                             {"quantize.embedding.weight", at::zeros({8, 2})}};
+  write_safetensors(folder / "vqvae/diffusion_pytorch_model.safetensors", {tensors, {}});
+  const auto shown = run({"info", named});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  expect_contains(shown.out, {"diffusers' VQModel", "tensors      2\n", "codes        8\n"});
+  expect_failure(run({"export", named, "--out", folder / "x.safetensors"}), 2,
+                 {"another program's weights", "`nsvq import " + named + "`"});
+  const auto cosmos = folder / "cosmos";
+  write_safetensors(cosmos / "encoder.jit",
+                    {{{"encoder.conv_in.weight", at::zeros({4, 48, 3, 3})}}, {}});
+  write_safetensors(cosmos / "decoder.jit",
+                    {{{"decoder.conv_out.weight", at::zeros({48, 4, 3, 3})}}, {}});
+  expect_contains(run({"info", cosmos}).out, {"tensors      2\n", "Cosmos'"});
+  expect_contains(run({"info", cosmos / "encoder.jit"}).out,
+                  {"Cosmos' encoder is recognised", "importable   no\n", "decoder.jit"});
+}
+
 TEST(Info, CountsWhatAnotherProgramsFileHolds) {
   const TemporaryFolder folder;
   const auto file = (folder / "last.safetensors").string();

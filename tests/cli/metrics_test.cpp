@@ -12,6 +12,7 @@
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/nn/features/inception.h"
 #include "tests/cli/run.h"
+#include "tests/npz_images.h"
 #include "tests/weights_store.h"
 
 namespace nsvq {
@@ -209,6 +210,124 @@ TEST_F(MetricsCommand, StatisticsThatDoNotFitGetOneLine) {
   expect_failure(run({"images", "statistics", "--data", folder_ / "one", "--metric",
                       "fd-squeezenet1_1", "--out", folder_ / "x.npz"}),
                  2, {"two images"});
+}
+
+/// The pixels of pictures as an .npz of samples has them.
+std::string pixels_of(const std::vector<Image>& pictures) {
+  std::string text;
+  for (const auto& image : pictures) text.append(image.pixels.begin(), image.pixels.end());
+  return text;
+}
+
+class SetsCommand : public MetricsCommand {
+ protected:
+  SetsCommand() {
+    store_.add("inception", Inception());
+    std::vector<Image> images, made;
+    for (int i = 0; i < 5; ++i) images.push_back(picture(15, 13, i));
+    for (int i = 0; i < 4; ++i) made.push_back(picture(15, 13, i + 3));
+    for (int i = 0; i < 5; ++i) write("images/" + std::to_string(i) + ".png", images[i]);
+    for (int i = 0; i < 4; ++i) write(fmt::format("made/{}/{}.png", i % 2, i), made[i]);
+    write_text(images_, npz_images(5, 13, 15, pixels_of(images)));
+    write_text(made_, npz_images(4, 13, 15, pixels_of(made), {0, 0, 0, 7}));
+  }
+
+  /// A file as ADM's evaluator has them: statistics, and images for precision and recall.
+  std::string adm_file() {
+    const auto saved = run({"images", "statistics", "--data", folder_ / "images", "--metric",
+                            "fid,sfid", "--conventions", "adm", "--force", "--out", statistics_});
+    EXPECT_EQ(saved.code, 0) << saved.error;
+    expect_contains(saved.out, {"fid, sfid of the 5 images"});
+    return statistics_;
+  }
+
+  WeightsStore store_;
+  std::string images_ = folder_ / "images.npz", made_ = folder_ / "made.npz",
+              statistics_ = folder_ / "statistics.npz";
+};
+
+TEST_F(SetsCommand, FilesOfImagesAreSetsLikeFolders) {
+  const std::string metrics = "fid,sfid,precision,recall";
+  const auto folders = figures({folder_ / "images", folder_ / "made", "--metrics", metrics});
+  const auto files = figures({images_, made_, "--metrics", metrics});
+  for (const auto& name : {"fid", "sfid", "precision", "recall"}) {
+    const double expected = folders.at(name);
+    EXPECT_NEAR(files.at(name).get<double>(), expected, 1e-6 * std::abs(expected)) << name;
+    EXPECT_EQ(files.at("conventions").at(name), folders.at("conventions").at(name));
+  }
+  EXPECT_GT(files.at("fid"), 0);
+  EXPECT_NE(files.at("sfid"), files.at("fid"));
+  EXPECT_EQ(files.at("images"), 4);
+  EXPECT_EQ(files.at("reference_images"), 5);
+  EXPECT_EQ(files.at("sets").at("fid"),
+            "4 images (2 classes of 1 to 3 images) against 5 images of " + images_);
+  EXPECT_EQ(folders.at("sets").at("recall"),
+            fmt::format("4 images (2 classes of 2 images each) against 5 images of {}",
+                        (folder_ / "images").string()));
+  EXPECT_EQ(figures({images_, made_, "--metrics", "recall", "--limit", "4"}).at("reference_images"),
+            5)
+      << "a reference file is whole";
+}
+
+TEST_F(SetsCommand, StatisticsOfTwoMetricsShareAFile) {
+  const auto file = adm_file();
+  const auto direct = figures(
+      {folder_ / "images", folder_ / "made", "--metrics", "fid,sfid", "--conventions", "adm"});
+  const auto result = run({"images", "compare", file, made_, "--metrics", "fid,sfid",
+                           "--conventions", "adm", "--force", "--json", folder_ / "f.json"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto found = json::parse(read_text(folder_ / "f.json"));
+  for (const auto& name : {"fid", "sfid"}) {
+    const double expected = direct.at(name);
+    EXPECT_NEAR(found.at(name).get<double>(), expected, 1e-6 * expected) << name;
+  }
+  expect_contains(result.out,
+                  {"resized (bilinear, 299x299) as in TensorFlow's graph; 8-bit rounded",
+                   "  fid: 4 images (2 classes of 1 to 3 images) against 'mu' and 'sigma' of " +
+                       file + ", of 5 images\n",
+                   "  sfid: ", "'mu_s' and 'sigma_s'"});
+  const auto other = run({"images", "compare", file, made_, "--metrics", "fid"});
+  EXPECT_EQ(other.code, 0) << other.error;
+  expect_contains(other.error, {"as in TensorFlow's graph", "--conventions adm resizes alike"});
+  expect_contains(other.out, {"as in pytorch-fid; 8-bit rounded"});
+}
+
+TEST_F(SetsCommand, WhatAReferenceLacksIsNamed) {
+  const auto file = adm_file();
+  const auto compare = [&](const std::string& metrics) {
+    return run({"images", "compare", file, made_, "--metrics", metrics});
+  };
+  expect_failure(compare("fid,recall"), 2,
+                 {file + ": recall needs images 'arr_0', which it lacks (there are: "});
+  expect_failure(compare("is"), 2, {"inception-fc", "pt_inception-2015-12-05-6726825d.pth"});
+  const auto paired = compare("fid,psnr");  // a line about the resizing, then the refusal
+  EXPECT_EQ(paired.code, 2);
+  expect_contains(paired.error, {"nsvq: " + file, "alone"});
+  expect_failure(run({"images", "statistics", "--data", folder_ / "images", "--metric",
+                      "fid,fd-vgg16", "--out", folder_ / "x.npz"}),
+                 2, {"--metric", "'mu'", "fid", "fd-vgg16"});
+  expect_failure(run({"images", "statistics", "--data", folder_ / "images", "--metric", "psnr",
+                      "--out", folder_ / "x.npz"}),
+                 2, {"--metric", "'psnr'", "sfid"});
+}
+
+TEST_F(SetsCommand, TheInceptionScoreHasADeviationAndNoReference) {
+  store_.add("inception-fc", InceptionHead());
+  std::vector<Image> many;
+  for (int i = 0; i < 12; ++i) many.push_back(picture(9, 9, i));
+  const std::string file = folder_ / "many.npz";
+  write_text(file, npz_images(12, 9, 9, pixels_of(many)));
+  expect_failure(run({"images", "compare", images_, made_, "--metrics", "is"}), 2,
+                 {"is needs at least 10 images"});
+  const auto result = run({"images", "compare", images_, file, "--metrics", "is", "--force",
+                           "--json", folder_ / "f.json"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out,
+                  {"mean over 10 splits", "is_std", "  is: 12 images (classes unknown)\n",
+                   "weights inception-fc: official values"});
+  const auto found = json::parse(read_text(folder_ / "f.json"));
+  EXPECT_GE(found.at("is").get<double>(), 0.999999);
+  EXPECT_GE(found.at("is_std"), 0);
 }
 
 TEST_F(MetricsCommand, MistakesGetOneLine) {

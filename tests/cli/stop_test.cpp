@@ -191,8 +191,8 @@ TEST_F(Stop, TheBestCheckpointIsOpenedByName) {
   EXPECT_EQ(run({"detokenize", other, "--best", "--tokens", tokens, "--out", pictures}).code, 0);
   write_text(other + "/checkpoints/best", "../../elsewhere\n");
   expect_failure(run({"eval", other, "--best", "--data", data}), 2, {"names no checkpoint"});
-  expect_failure(run({"export", run_.string(), "--best", "--out", exported + "2"}), 2,
-                 {"no best checkpoint"});
+  expect_failure(run({"export", run_.string(), "--best", "--out", folder_ / "other.safetensors"}),
+                 2, {"no best checkpoint"});
 }
 
 TEST_F(Stop, NamesThatLackAPartAreCompletedInTheError) {

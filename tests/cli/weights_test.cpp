@@ -92,6 +92,33 @@ TEST_F(WeightsCommand, ImportsHeadsUnderEitherName) {
   }
 }
 
+/// pytorch-fid's file has the classifier, others may not.
+TEST_F(WeightsCommand, ImportsTheHeadOfInceptionWithIt) {
+  auto tensors = tensors_of(Inception());
+  const auto import = [](const std::string& file, const std::string& as = "inception") {
+    return run({"weights", "import", file, "--as", as});
+  };
+  tensors["fc.weight"] = at::ones({1000, 2048});  // torchvision's
+  tensors["fc.bias"] = at::ones({1000});
+  const auto other = write("torchvision.safetensors", tensors);
+  auto result = import(other);
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"inception: other values",
+                               other + " has no fc.weight [1008, 2048], the classifier",
+                               "pt_inception-2015-12-05-6726825d.pth has it\n"});
+  EXPECT_THROW(weights_origin("inception-fc"), UserError);
+  expect_failure(import(other, "inception-fc"), 2, {"fc.weight", "[1000, 2048], not [1008, 2048]"});
+  const auto head = tensors_of(InceptionHead());
+  for (const auto& [name, value] : head) tensors[name] = value;
+  result = import(write("whole.safetensors", tensors));
+  ASSERT_EQ(result.code, 0) << result.error;
+  expect_contains(result.out, {"inception: other values", "inception-fc: other values"});
+  EXPECT_EQ(result.out.find("has no"), std::string::npos) << result.out;
+  const auto stored = load_weights("inception-fc").tensors;
+  EXPECT_EQ(stored.size(), 2u);
+  EXPECT_TRUE(at::equal(stored.at("fc.weight"), head.at("fc.weight")));
+}
+
 TEST_F(WeightsCommand, RefusesWrongFiles) {
   auto tensors = squeezenet_;
   tensors["features.3.squeeze.weight"] = at::zeros({16, 65, 1, 1});

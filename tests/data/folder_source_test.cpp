@@ -76,6 +76,16 @@ TEST(Folder, BrokenImageIsNamedWhenLoaded) {
   }
 }
 
+TEST(Folder, AnImageThatHasGoneIsNoBrokenOne) {
+  TempFolder folder;
+  write_png(folder / "a.png", plain_image(3, 2, 7));
+  write_png(folder / "b.png", plain_image(3, 2, 7));
+  const auto source = open_source(folder.text());
+  std::filesystem::remove(std::filesystem::path(folder.text()) / "b.png");
+  EXPECT_EQ(source->load(0).width, 3);
+  EXPECT_THROW(source->load(1), RunError);
+}
+
 TEST(Folder, PipesDevicesAndHugeFilesAreBrokenImages) {
   TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe.jpg").c_str(), 0600), 0);

@@ -80,7 +80,7 @@ TEST(DiffusionTrainer, NormalisesLatentsByTheTrainingImages) {
     LatentSpace space(load_tokenizer(config.tokenizer), kind, at::kCPU);
     const auto source = open_source(config.data.train);
     auto options = training_loader_options(config, *make_single_group());
-    LabelledImages images(open_source(config.data.train), options, 0);
+    LabelledImages images(open_source(config.data.train), options, {});
     images.start(0, 0, 0);
     std::vector<torch::Tensor> latents;
     while (const auto batch = images.next()) latents.push_back(space.encode(batch->front()));
@@ -120,6 +120,11 @@ TEST(DiffusionTrainer, TokensTrainAsTheirImagesDo) {
   EXPECT_NE(error([](auto& c) { c.classes = 2; }).find("has no class"), std::string::npos);
   EXPECT_NE(error([](auto& c) { c.data.size = 32; }).find("grids of 4x4"), std::string::npos);
   EXPECT_NE(error([](auto& c) { c.tokens = "nowhere"; }).find("diffusion.tokens: nowhere"),
+            std::string::npos);
+  options.out = folder / "mirrored";
+  options.parts = TokenizedParts::image_and_mirror_image;
+  tokenize(session, open_source("builtin:dead-leaves?size=16&count=8"), options);
+  EXPECT_NE(error([&](auto& c) { c.tokens = folder / "mirrored"; }).find("2 crops of each image"),
             std::string::npos);
   auto other = tiny_tokenizer_config();
   other.seed = 5;

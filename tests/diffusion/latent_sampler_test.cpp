@@ -82,12 +82,13 @@ TEST(LatentSampler, GuidanceNeedsDroppedLabels) {
 
 TEST(LatentSampler, ClassesTakeTurns) {
   auto config = tiny_diffusion_config("");
-  EXPECT_TRUE(labels_for(config, -1, {0, 1}).empty());
-  EXPECT_NE(error_of([&] { labels_for(config, 0, {0}); }).find("no classes"), std::string::npos);
+  EXPECT_TRUE(labels_for(config.told(), -1, {0, 1}).empty());
+  EXPECT_NE(error_of([&] { labels_for(config.told(), 0, {0}); }).find("no classes"),
+            std::string::npos);
   config.classes = 3;
-  EXPECT_EQ(labels_for(config, -1, {0, 1, 2, 3, 7}), (std::vector<int64_t>{0, 1, 2, 0, 1}));
-  EXPECT_EQ(labels_for(config, 2, {0, 1}), (std::vector<int64_t>{2, 2}));
-  EXPECT_NE(error_of([&] { labels_for(config, 3, {0}); }).find("classes 0 to 2"),
+  EXPECT_EQ(labels_for(config.told(), -1, {0, 1, 2, 3, 7}), (std::vector<int64_t>{0, 1, 2, 0, 1}));
+  EXPECT_EQ(labels_for(config.told(), 2, {0, 1}), (std::vector<int64_t>{2, 2}));
+  EXPECT_NE(error_of([&] { labels_for(config.told(), 3, {0}); }).find("classes 0 to 2"),
             std::string::npos);
 }
 

@@ -296,6 +296,7 @@ TEST_F(PlanTest, AFinishedRunOfOtherSettingsIsNotTakenForItsOwn) {
   const auto& run = plan.runs[0];
   RunState state;
   state.finished = true;
+  state.step = state.epoch = 1'000'000;  // whatever the budget is
   const auto checkpoint = run.run() / "checkpoints/step-0";
   write_text(checkpoint / "state.json", state_to_json(state, {}));
   write_checksums(checkpoint);

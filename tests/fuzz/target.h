@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nsvq {
@@ -40,6 +41,11 @@ bool accepts(const FuzzTarget& target, std::span<const std::byte> bytes);
 
 /// Sets the length of a safetensors header to end at the last brace, if it points beyond the file.
 void mend_safetensors(Bytes& bytes);
+/// Corrects the CRC-32 of stored members of a zip file, in their own headers and in the directory
+/// at the end.
+void mend_zip(Bytes& bytes);
+/// A zip file of stored members.
+Bytes zip_of(const std::vector<std::pair<std::string, Bytes>>& members);
 
 Bytes bytes_of(const std::string& text);
 std::string text_of(std::span<const std::byte> bytes);

@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "nsvq/core/error.h"
+#include "nsvq/data/sources/npz_source.h"
 #include "nsvq/io/formats/npz.h"
 #include "nsvq/io/formats/tar.h"
 #include "nsvq/io/formats/tar_headers.h"
 #include "nsvq/io/formats/tar_writer.h"
 #include "tests/fuzz/byte_edits.h"
 #include "tests/fuzz/target.h"
+#include "tests/npz_images.h"
 
 namespace nsvq {
 
@@ -172,7 +174,21 @@ std::map<std::string, Bytes> npz_seeds() {
   return seeds;
 }
 
-/// Corrects the CRC-32 of stored members, in their own headers and in the directory at the end.
+void read_npz_images(std::span<const std::byte> bytes) {
+  const NpzSource source(file_with(bytes, "input.npz"), {.pixels = 1 << 16, .side = 256});
+  for (int64_t i = 0; i < std::min<int64_t>(source.size(), 8); ++i) {
+    source.load(i);
+    source.label(i);
+  }
+}
+
+std::map<std::string, Bytes> npz_images_seeds() {
+  return {{"images.npz", bytes_of(npz_images(2, 3, 1, std::string(18, 'x')))},
+          {"classes.npz", bytes_of(npz_images(3, 1, 2, std::string(18, 'x'), {1, 0, 1}))}};
+}
+
+}  // namespace
+
 void mend_zip(Bytes& bytes) {
   for (size_t at = 0; at + 46 <= bytes.size(); ++at) {
     if (std::memcmp(&bytes[at], "PK\1\2", 4) != 0) continue;
@@ -191,7 +207,43 @@ void mend_zip(Bytes& bytes) {
   }
 }
 
-}  // namespace
+Bytes zip_of(const std::vector<std::pair<std::string, Bytes>>& members) {
+  Bytes file, directory;
+  const auto append = [](Bytes& to, std::span<const std::byte> more) {
+    to.insert(to.end(), more.begin(), more.end());
+  };
+  // Fields of two bytes each, from the version that is needed to the length of extra fields.
+  const auto fields = [&](Bytes& to, const std::string& name, size_t size) {
+    Bytes header(26);
+    header[0] = std::byte{20};
+    put_little_endian32(header, 14, static_cast<uint32_t>(size));
+    put_little_endian32(header, 18, static_cast<uint32_t>(size));
+    header[22] = static_cast<std::byte>(name.size());
+    append(to, header);
+  };
+  for (const auto& [name, contents] : members) {
+    const auto at = file.size();
+    append(file, bytes_of("PK\3\4"));
+    fields(file, name, contents.size());
+    append(file, bytes_of(name));
+    append(file, contents);
+    append(directory, bytes_of(std::string("PK\1\2\24\0", 6)));
+    fields(directory, name, contents.size());
+    Bytes place(14);  // the last four are where the member begins
+    put_little_endian32(place, 10, static_cast<uint32_t>(at));
+    append(directory, place);
+    append(directory, bytes_of(name));
+  }
+  Bytes end(22);
+  std::ranges::copy(bytes_of("PK\5\6"), end.begin());
+  end[8] = end[10] = static_cast<std::byte>(members.size());
+  put_little_endian32(end, 12, static_cast<uint32_t>(directory.size()));
+  put_little_endian32(end, 16, static_cast<uint32_t>(file.size()));
+  append(file, directory);
+  append(file, end);
+  mend_zip(file);
+  return file;
+}
 
 std::vector<FuzzTarget> archive_targets() {
   return {
@@ -201,6 +253,7 @@ std::vector<FuzzTarget> archive_targets() {
       {"tar_gz", read_tar, [] { return packed_seeds(gzip); }},
       {"tar_zst", read_tar, [] { return packed_seeds(zstd); }},
       {"npz", read_statistics, npz_seeds, mend_zip},
+      {"npz_images", read_npz_images, npz_images_seeds, mend_zip},
   };
 }
 

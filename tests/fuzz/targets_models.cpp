@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 #include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/layouts/layout.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/tokenizer/tokenizer.h"
@@ -43,8 +47,7 @@ std::map<std::string, Bytes> override_seeds() {
           {"twice", bytes_of("data.train=a\ndata.train=b\nmodel.multipliers=[1, 2]")}};
 }
 
-/// Models without a hash of their contents, which no mutation would get past, and one with it.
-std::map<std::string, Bytes> model_seeds() {
+TokenizerConfig tiny_model() {
   TokenizerConfig config;
   config.data.size = 8;
   config.model.width = 1;
@@ -52,6 +55,12 @@ std::map<std::string, Bytes> model_seeds() {
   config.model.blocks = 1;
   config.model.latent_dim = 1;
   config.quantizer.codes = 2;
+  return config;
+}
+
+/// Models without a hash of their contents, which no mutation would get past, and one with it.
+std::map<std::string, Bytes> model_seeds() {
+  const auto config = tiny_model();
   const Tokenizer model(config);
   constexpr auto settings =
       "model: {width: 1, multipliers: [1], blocks: 1, latent_dim: 1}\nquantizer: {codes: 2}\n";
@@ -66,6 +75,84 @@ std::map<std::string, Bytes> model_seeds() {
       {"hashed.safetensors", file(model_contents(tensors, config))}};
 }
 
+/// The tensors of a small model as a program names them.
+TensorMap in_layout(const char* layout, const std::vector<std::string>& settings) {
+  auto config = load_config("", settings);
+  config.data.size = 256;
+  const auto ours = named_tensors(*Tokenizer(config));
+  NamedShapes shapes;
+  for (const auto& [name, tensor] : ours) shapes[name] = tensor.sizes().vec();
+  const Renaming renamed(find_layout(layout).rules, Side::ours, names_in(shapes));
+  TensorMap theirs;
+  for (const auto& [name, tensor] : ours) {
+    const auto there = renamed(name);
+    if (there)
+      theirs[there->name] = tensor.reshape(sizes_on(Side::theirs, there->form, shapes[name]));
+  }
+  return theirs;
+}
+
+/// A file of torch.save: numbers of all tensors in one storage.
+Bytes pytorch_file(const TensorMap& tensors) {
+  const auto number = [](int64_t value) {  // LONG1 of 4 bytes
+    std::string opcodes = "\x8a\4";
+    for (int shift = 0; shift < 32; shift += 8) opcodes += static_cast<char>(value >> shift);
+    return opcodes;
+  };
+  const auto text = [](const std::string& value) {
+    return "\x8c" + std::string(1, static_cast<char>(value.size())) + value;
+  };
+  const auto numbers = [&](at::IntArrayRef values) {
+    std::string opcodes = "(";
+    for (const int64_t value : values) opcodes += number(value);
+    return opcodes + "t";
+  };
+  std::string pickle = "\x80\2}" + text("state_dict") + "}", storage;
+  for (const auto& [name, tensor] : tensors) {
+    const auto values = tensor.to(at::kFloat).contiguous();
+    pickle += text(name) + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") +
+              "ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(0) + "tQ" +
+              number(static_cast<int64_t>(storage.size() / sizeof(float))) +
+              numbers(values.sizes()) + numbers(values.strides()) + "\x89}tRs";
+    storage.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+  }
+  return zip_of(
+      {{"archive/data.pkl", bytes_of(pickle + "s.")}, {"archive/data/0", bytes_of(storage)}});
+}
+
+/// Weights of other programs, in both containers, for all that import does with them.
+std::map<std::string, Bytes> foreign_seeds() {
+  const std::vector<std::string> small = {"model.width=1", "model.multipliers=[1, 1]",
+                                          "model.blocks=1", "model.latent_dim=2"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    auto settings = small;
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  const auto simvq = in_layout("SimVQ", with({"quantizer.type=simvq", "quantizer.codes=4"}));
+  const auto llamagen =
+      in_layout("LlamaGen's VQ", with({"model.family=taming", "quantizer.type=vq",
+                                       "quantizer.codes=4", "quantizer.normalise=true"}));
+  const auto safetensors = [](const TensorMap& tensors) {
+    return written("theirs.safetensors", [&](const std::string& path) {
+      write_safetensors(path, {tensors, {}});
+    });
+  };
+  return {{"simvq.safetensors", safetensors(simvq)},
+          {"llamagen.safetensors", safetensors(llamagen)},
+          {"simvq.ckpt", pytorch_file(simvq)}};
+}
+
+void mend_foreign(Bytes& bytes) {
+  const bool zip = bytes.size() > 1 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
+  zip ? mend_zip(bytes) : mend_safetensors(bytes);
+}
+
+/// Reader, layout, recipe by names and shapes, and the model of it.
+void read_foreign(std::span<const std::byte> bytes) {
+  import_model({file_with(bytes, "theirs.ckpt"), "", {}, false});
+}
+
 std::vector<FuzzTarget> model_targets() {
   return {
       {"recipe", read_recipe_file, recipe_seeds},
@@ -73,6 +160,7 @@ std::vector<FuzzTarget> model_targets() {
       {"model",
        [](std::span<const std::byte> bytes) { load_model(file_with(bytes, "model.safetensors")); },
        model_seeds, mend_safetensors},
+      {"foreign_weights", read_foreign, foreign_seeds, mend_foreign},
   };
 }
 

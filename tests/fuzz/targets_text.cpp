@@ -61,7 +61,13 @@ Seeds manifest_seeds() {
   joined.joined = {{"a", 1, std::string(64, 'd')}, {"b", 2, std::string(64, 'e')}};
   joined.settings.classes = {"ant", "wasp", "bee"};
   joined.shards[0].file = "tokens-1.safetensors";
-  return {{"manifest.json", text(some_manifest())}, {"joined.json", text(joined)}};
+  auto scaled = some_manifest();
+  scaled.settings.scales = {{1, 1}, {2, 3}, {4, 4}};
+  scaled.settings.groups = 2;
+  scaled.settings.variants = {"left", "center"};
+  return {{"manifest.json", text(some_manifest())},
+          {"joined.json", text(joined)},
+          {"scaled.json", text(scaled)}};
 }
 
 /// Reads a checkpoint's manifest.json beside one of its files.

@@ -17,6 +17,7 @@
 namespace nsvq {
 namespace {
 
+using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 fs::path golden(const std::string& name) {
@@ -144,10 +145,19 @@ TEST(PytorchPickle, ATensorByHand) {
 }
 
 TEST(PytorchPickle, NothingThatItNamesIsCalled) {
-  // os.system("exit") beside a tensor: it is a value like others.
+  // A call beside a tensor is a value like others, but where it can only be meant to do harm.
   const auto pickle = tensor(kTensorV2, kZero, "K\1\x85", "K\1\x85");
-  const auto with_call = "\x80\2}U\1xcposix\nsystem\n(U\4exittRs" + pickle.substr(3);
-  EXPECT_EQ(parse(with_call).tensors.size(), 1u);
+  const auto with_call = [&](const std::string& function) {
+    return "\x80\2}U\1xc" + function + "\n(U\4exittRs" + pickle.substr(3);
+  };
+  EXPECT_EQ(parse(with_call("callbacks\nBest")).tensors.size(), 1u);
+  for (const std::string function : {"posix\nsystem", "os\nsystem", "builtins\neval",
+                                     "subprocess\nPopen", "builtins\n__import__"}) {
+    auto named = function;
+    named[named.find('\n')] = '.';
+    expect_contains(error_in(with_call(function)), {"'" + named + "'", "nothing of it was run"});
+  }
+  expect_contains(error_in("\x80\4U\5posixU\6system\x93U\4exit\x85R."), {"'posix.system'"});
   expect_contains(error_in(tensor("torch._utils\n_rebuild_qtensor", kZero, "K\1\x85", "K\1\x85")),
                   {"'w'", "_rebuild_qtensor"});
 }
@@ -168,6 +178,30 @@ TEST(PytorchPickle, HostileOnesAreRefused) {
   std::string doubled = "\x80\2}q\1";
   for (int i = 0; i < 25; ++i) doubled += "}U\1ah\1sU\1bh\1sq\1";
   expect_contains(error_in(doubled + "."), {"too"});
+}
+
+std::string little_endian(size_t number) {
+  std::string bytes(4, '\0');
+  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+  return bytes;
+}
+
+TEST(PytorchPickle, BombsAreRefusedBeforeTheyTakeMemory) {
+  const size_t many = 2'000'001;
+  expect_contains(error_in("\x80\2" + std::string(many, 'N') + "."), {"more than 2000000 values"});
+  expect_contains(error_in("\x80\4N" + std::string(many, '\x94') + "."), {"remembers more than"});
+  // A megabyte that a few bytes double.
+  const auto large = "X" + little_endian(1 << 20) + std::string(1 << 20, 'a');
+  expect_contains(error_in("\x80\4" + large + "\x94h\0\x93."s), {"name of more than 1000 bytes"});
+  expect_contains(error_in("\x80\4}" + large + "}U\1aNss."), {"a name of 1048576 bytes"});
+}
+
+TEST(PytorchPickle, AMillionTensorsAreRefused) {
+  const auto one = tensor(kTensorV2, kZero, "K\1\x85", "K\1\x85");
+  auto pickle = one.substr(0, one.size() - 2) + "q\1s";  // remembered, and an item as it was
+  for (size_t i = 0; i < 1'000'000; ++i)
+    pickle += "X" + little_endian(4) + little_endian(i + (1 << 24)) + "h\1s";
+  expect_contains(error_in(pickle + "."), {"more than 200000 tensors"});
 }
 
 TEST(PytorchPickle, NumbersOfAnyWidth) {

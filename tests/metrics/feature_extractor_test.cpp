@@ -34,7 +34,7 @@ class FeatureExtractors : public testing::Test {
 
   std::string error_of(const std::string& name) {
     try {
-      make_feature_extractor(name, torch::kCPU);
+      make_feature_extractor(name, {});
       return "";
     } catch (const UserError& error) {
       const std::string message = error.what();
@@ -57,7 +57,7 @@ TEST_F(FeatureExtractors, OfEveryName) {
     SCOPED_TRACE(kind.name);
     EXPECT_TRUE(names.insert(kind.name).second);
     EXPECT_FALSE(kind.summary.empty());
-    const auto extractor = make_feature_extractor(kind.name, torch::kCPU);
+    const auto extractor = make_feature_extractor(kind.name, {});
     EXPECT_EQ(extractor.name, kind.name);
     EXPECT_EQ(extractor.channels, kind.channels);
     auto asking = images.clone().requires_grad_();
@@ -72,17 +72,26 @@ TEST_F(FeatureExtractors, OfEveryName) {
     EXPECT_FALSE(torch::allclose(features[1], features[2], 1e-3, 1e-4));
     EXPECT_THROW(extractor.features(torch::zeros({1, 1, 64, 64})), c10::Error);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"fid", "fd-vgg16", "fd-alexnet", "fd-squeezenet1_1"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"fid", "sfid", "fd-vgg16", "fd-alexnet", "fd-squeezenet1_1"}));
 }
 
 TEST_F(FeatureExtractors, AreTheNetworksOwn) {
   const auto weights = inception_weights();
   save_weights("inception", {weights, "a test", true});
   const auto images = draw("images", {2, 3, 40, 33}).to(torch::kFloat);
+  MetricOptions options;
+  options.conventions.network = PixelRule::unrounded;
   Inception inception;
   load_parameters(inception, weights, "test");
-  EXPECT_TRUE(torch::allclose(make_feature_extractor("fid", torch::kCPU).features(images),
+  EXPECT_TRUE(torch::allclose(make_feature_extractor("fid", options).features(images),
                               inception.forward((images + 1) / 2), 1e-4, 1e-5));
+  options.conventions.inception = InceptionResize::tensorflow;
+  const auto outputs = inception.outputs(Inception::tensorflow_input((images + 1) * 127.5));
+  EXPECT_TRUE(torch::allclose(make_feature_extractor("fid", options).features(images), outputs.pool,
+                              1e-3, 1e-4));
+  EXPECT_TRUE(torch::allclose(make_feature_extractor("sfid", options).features(images),
+                              outputs.spatial, 1e-3, 1e-4));
   const auto vgg = feature_net_kind("vgg").make();
   load_parameters(*vgg, random_weights(*vgg), "test");
   save_weights("vgg16", {random_weights(*vgg), "a test", true});
@@ -90,7 +99,7 @@ TEST_F(FeatureExtractors, AreTheNetworksOwn) {
   const auto mean = torch::tensor({0.485, 0.456, 0.406}).view({1, 3, 1, 1});
   const auto deviation = torch::tensor({0.229, 0.224, 0.225}).view({1, 3, 1, 1});
   const auto activation = vgg->features(((images + 1) / 2 - mean) / deviation).back();
-  const auto features = make_feature_extractor("fd-vgg16", torch::kCPU).features(images);
+  const auto features = make_feature_extractor("fd-vgg16", options).features(images);
   EXPECT_TRUE(torch::allclose(features, activation.mean({2, 3}), 1e-3, 1e-4));
 }
 
@@ -100,6 +109,7 @@ TEST_F(FeatureExtractors, MissingWeightsNameTheCommand) {
     EXPECT_NE(error.find("`" + command + "`"), std::string::npos) << error;
   };
   expect("fid", "nsvq weights get inception");
+  expect("sfid", "nsvq weights get inception");
   expect("fd-vgg16", "nsvq weights get lpips-vgg");
   expect("fd-alexnet", "nsvq weights get lpips-alex");
   expect("fd-squeezenet1_1", "nsvq weights import squeezenet1_1-b8a52dc0.pth --as squeezenet1_1");
@@ -121,7 +131,7 @@ TEST_F(FeatureExtractors, RefuseImagesTooSmallForThem) {
   store_feature_nets();
   for (const auto& name : lpips_net_names()) {
     const auto& kind = feature_net_kind(name);
-    const auto extractor = make_feature_extractor("fd-" + kind.weights, torch::kCPU);
+    const auto extractor = make_feature_extractor("fd-" + kind.weights, {});
     const auto least = kind.least_size;
     EXPECT_NO_THROW(extractor.features(torch::zeros({1, 3, least, least})));
     EXPECT_THROW(extractor.features(torch::zeros({1, 3, least - 1, 64})), UserError);

@@ -200,16 +200,27 @@ TEST(FrechetFile, RoundTrip) {
   const TemporaryFolder folder;
   auto gaussian = statistics(features("x", 40, 8, 0)).gaussian();
   gaussian.size = 64;
-  write_gaussian(folder / "statistics.npz", gaussian);
+  write_gaussians(folder / "statistics.npz", {{"fid", gaussian}});
   const auto read = read_gaussian(folder / "statistics.npz");
   EXPECT_TRUE(torch::equal(read.mean, gaussian.mean));
   EXPECT_TRUE(torch::equal(read.covariance, gaussian.covariance));
   EXPECT_EQ(read.count, 40);
   EXPECT_EQ(read.size, 64);
+  EXPECT_EQ(read.resize, InceptionResize::pytorch_fid);
+  EXPECT_EQ(npz_names(folder / "statistics.npz"),
+            (std::vector<std::string>{"image_count", "image_size", "mu", "sigma"}));
   // The format of pytorch-fid.
   write_npz(folder / "theirs.npz", {{"mu", gaussian.mean}, {"sigma", gaussian.covariance}});
   EXPECT_EQ(read_gaussian(folder / "theirs.npz").count, 0);
   EXPECT_EQ(read_gaussian(folder / "theirs.npz").size, 0);
+  EXPECT_EQ(read_gaussian(folder / "theirs.npz").resize, std::nullopt);
+  // Two metrics in one file.
+  auto spatial = statistics(features("y", 40, 5, 0)).gaussian();
+  spatial.resize = gaussian.resize = InceptionResize::tensorflow;
+  write_gaussians(folder / "both.npz", {{"fid", gaussian}, {"sfid", spatial}});
+  EXPECT_TRUE(torch::equal(read_gaussian(folder / "both.npz", "sfid").mean, spatial.mean));
+  EXPECT_TRUE(torch::equal(read_gaussian(folder / "both.npz").mean, gaussian.mean));
+  EXPECT_EQ(read_gaussian(folder / "both.npz").resize, InceptionResize::tensorflow);
 }
 
 TEST(FrechetFile, RefusesOtherContents) {

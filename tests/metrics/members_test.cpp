@@ -161,7 +161,7 @@ TEST(FrechetMetric, ComparesSetsOfAnySize) {
   const auto first_channel = [](const torch::Tensor& images) {
     return images.select(1, 0).flatten(1);
   };
-  FrechetMetric metric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded);
+  FrechetMetric metric({"colour", 1, first_channel});
   const auto column = [](std::vector<float> values) {
     return torch::tensor(values).view({-1, 1, 1, 1}).expand({-1, 3, 1, 1}).contiguous();
   };
@@ -182,8 +182,7 @@ TEST(FrechetMetric, TakesWhatAnEarlierOneKnowsOfTheImages) {
     return images.select(1, 0).flatten(1);
   };
   const auto make = [&](std::shared_ptr<const Gaussian> reference = nullptr) {
-    return FrechetMetric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded,
-                         std::move(reference));
+    return FrechetMetric({"colour", 1, first_channel}, std::move(reference));
   };
   const auto images = torch::rand({5, 3, 1, 1}), others = torch::rand({5, 3, 1, 1});
   auto first = make(), second = make();
@@ -212,7 +211,7 @@ TEST(FrechetMetric, SaysOnceThatTheReferenceIsOfAnotherSizeOrNamesNone) {
   const auto logged = [&](int64_t size) {
     const auto reference =
         std::make_shared<Gaussian>(Gaussian{torch::zeros({1}), torch::eye(1), 9, size});
-    FrechetMetric metric({"colour", 1, first_channel}, at::kCPU, PixelRule::unrounded, reference);
+    FrechetMetric metric({"colour", 1, first_channel}, reference);
     testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) metric.add({{}, torch::zeros({1, 3, 1, 1}), {}});
     return testing::internal::GetCapturedStderr();

@@ -59,6 +59,15 @@ TEST(Families, LlamaGenHasItsParameters) {
   EXPECT_EQ(parameters(config), 70109835 - 16384 * 8);
 }
 
+TEST(Families, VarHasItsParameters) {
+  auto config = taming_f16(32);
+  config.width = 160;
+  config.z_channels = 0;
+  config.latent_kernel = 3;
+  constexpr int64_t phi = 32 * 32 * 9 + 32;
+  EXPECT_EQ(parameters(config), 108948355 - 4096 * 32 - 4 * phi);
+}
+
 TEST(Families, MaskgitHasItsParameters) {
   ModelConfig config;
   config.family = "maskgit";
@@ -96,6 +105,11 @@ TEST(Families, ParametersHaveTheNamesOfTaming) {
         "down.0.block.0.conv1.bias", "quant_conv.weight"},
        {"up.1.upsample.bias", "conv_in.bias"},
        {"up.0.block.1.conv1.weight", "post_quant_conv.weight"}},
+      {"maskbit",
+       {"mid.block_1.conv1.weight", "down.0.downsample.bias"},
+       {"conv_in.bias", "mid.block_2.conv1.weight", "down.2.downsample.bias"},
+       {"up.1.upsample.bias"},
+       {"up.0.block.1.conv1.weight"}},
       {"magvit2",
        {"mid.block_1.conv1.weight", "down.0.downsample.bias"},
        {"mid.block_2.conv1.weight", "adaptive.0.gamma.weight"},
@@ -115,7 +129,7 @@ TEST(Families, ParametersHaveTheNamesOfTaming) {
 
 TEST(Families, MiddleBlocksAreAsManyAsALevelsInSome) {
   for (const auto& [family, last] :
-       {std::pair{"nsvq", 2}, {"taming", 2}, {"maskgit", 4}, {"magvit2", 4}}) {
+       {std::pair{"nsvq", 2}, {"taming", 2}, {"maskgit", 4}, {"maskbit", 4}, {"magvit2", 4}}) {
     auto config = small_of(family);
     config.blocks = 4;
     config.mid_attention = true;
@@ -288,6 +302,51 @@ TEST(Families, MomentsAreUnbiasedAndOneLatentHasADeviationToo) {
   EXPECT_TRUE(at::allclose(deviation, (centred.square().sum(2) / 19 + 1e-6).sqrt()));
   const auto one = moments_of(at::randn({2, 3, 1, 1}));
   EXPECT_TRUE(at::allclose(one.deviation, at::full({2, 3}, 1e-3)));
+}
+
+TEST(Families, HaarTransformsAreMeansAndDifferencesOf2x2Pixels) {
+  const auto x = at::tensor({1., 2., 3., 4., 5., 7., 11., 13.}).view({1, 2, 2, 2});
+  const auto y = to_haar(x);
+  ASSERT_EQ(y.sizes(), (torch::IntArrayRef{1, 8, 1, 1}));
+  EXPECT_TRUE(at::equal(y.flatten(), at::tensor({2.5, 9., -1., -3., -.5, -1., 0., 0.})));
+  EXPECT_TRUE(at::equal(from_haar(y), x));
+  torch::manual_seed(6);
+  const auto images = at::rand({3, 3, 12, 20}, at::kDouble);
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const auto twice = to_haar(to_haar(images.contiguous(format)));
+    ASSERT_EQ(twice.sizes(), (torch::IntArrayRef{3, 48, 3, 5}));
+    EXPECT_TRUE(twice.is_contiguous(format));
+    EXPECT_TRUE(at::allclose(twice.slice(1, 0, 3), at::avg_pool2d(images, 4)));
+    const auto back = from_haar(from_haar(twice));
+    EXPECT_TRUE(back.is_contiguous(format));
+    EXPECT_TRUE(at::allclose(back, images));
+  }
+}
+
+TEST(Families, WaveletsAndHalvingsChangeTheStride) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [halvings, haar, stride] :
+       {std::tuple{-1, 0, 4}, {2, 0, 4}, {1, 0, 2}, {0, 0, 1}, {1, 2, 8}, {0, 3, 8}, {-1, 1, 8}}) {
+    for (const auto& family : network_families()) {
+      SCOPED_TRACE(family + " " + std::to_string(halvings) + " " + std::to_string(haar));
+      auto config = small_of(family);
+      config.halvings = halvings;
+      config.haar = haar;
+      EXPECT_EQ(config.stride(), stride);
+      Encoder encoder(config);
+      Decoder decoder(config);
+      const auto latents = encoder->forward(at::rand({1, 3, 16, 24}));
+      EXPECT_EQ(latents.sizes(), (torch::IntArrayRef{1, 6, 16 / stride, 24 / stride}));
+      EXPECT_EQ(decoder->forward(latents).sizes(), (torch::IntArrayRef{1, 3, 16, 24}));
+    }
+  }
+}
+
+TEST(Families, AllLevelsButTheLastCanHalve) {
+  ModelConfig config;
+  config.halvings = 4;
+  EXPECT_EQ(error_of([&] { check_model(config); }),
+            "model.halvings is 4, but the last of 4 levels (model.multipliers) has none after it");
 }
 
 TEST(Families, SettingsOfOtherFamiliesAreRefused) {

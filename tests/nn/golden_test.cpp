@@ -2,6 +2,7 @@
 // golden/families.py, which also made golden/autoencoder.json and golden/families.json.
 #include "tests/nn/golden.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "nsvq/nn/autoencoder.h"
@@ -27,6 +28,8 @@ ModelConfig read_config(const json& j) {
   config.family = j.value("family", config.family);
   config.z_channels = j.value("z_channels", config.z_channels);
   config.latent_kernel = j.value("latent_kernel", config.latent_kernel);
+  config.halvings = j.value("halvings", config.halvings);
+  config.haar = j.value("haar", config.haar);
   return config;
 }
 
@@ -46,9 +49,20 @@ void check(Model model, const std::string& prefix, torch::Tensor inputs, const j
   const auto parameters = model->named_parameters();
   const auto& gradients = golden.at("gradients");
   EXPECT_EQ(parameters.size(), gradients.size());
+  double largest = 0;
+  for (const auto& gradient : gradients) {
+    largest = std::max(largest, gradient.at("norm").get<double>());
+  }
   for (const auto& item : parameters) {
     ASSERT_TRUE(gradients.contains(item.key())) << "no parameter " << item.key() << " in PyTorch";
-    expect_golden(item.value().grad(), gradients.at(item.key()), tolerance, prefix + item.key());
+    const torch::Tensor gradient = item.value().grad();
+    const json& wanted = gradients.at(item.key());
+    if (wanted.at("norm").get<double>() < 1e-12 * largest) {
+      // Zero by the maths (a norm takes off the bias before it): rounding errors of larger sums.
+      EXPECT_LT(gradient.norm().item<double>(), 1e-3 * tolerance * largest) << item.key();
+      continue;
+    }
+    expect_golden(gradient, wanted, tolerance, prefix + item.key());
   }
 }
 
@@ -74,7 +88,7 @@ TEST(AutoencoderGolden, MatchesPyTorch) {
 
 TEST(AutoencoderGolden, FamiliesMatchTheProgramsTheyComeFrom) {
   const auto cases = read_golden("families.json");
-  ASSERT_EQ(cases.size(), 7u);
+  ASSERT_EQ(cases.size(), 10u);
   check_all(cases);
 }
 

@@ -79,6 +79,43 @@ TEST(Inception, FoldedNormsGiveTheSameFeatures) {
   EXPECT_LT((net.forward(images) - expected).abs().max().item<double>(), 1e-10 * largest);
 }
 
+TEST(Inception, SpatialFeaturesAreTheFirstChannelsOfMixed6dByPixels) {
+  const auto net = make_net(Inception::Variant::fid, torch::kFloat);
+  const auto images = draw_golden("images", {2, 3, 33, 41}) / 2 + 0.5;
+  const auto input = Inception::pytorch_input(images);
+  const auto outputs = net.outputs(input);
+  EXPECT_TRUE(torch::equal(outputs.pool, net.forward(images)));
+  ASSERT_EQ(outputs.spatial.sizes(), torch::IntArrayRef({2, Inception::kSpatialFeatures}));
+  auto x = input;
+  for (const auto& step : net.steps()) {
+    x = step.run(x);
+    if (step.name == "Mixed_6d") break;
+  }
+  ASSERT_EQ(x.sizes(), torch::IntArrayRef({2, 768, 17, 17}));
+  for (int64_t row = 0; row < 17; row += 4) {
+    for (int64_t column = 0; column < 17; column += 3) {
+      for (int64_t channel = 0; channel < 7; ++channel) {
+        const auto at = (row * 17 + column) * 7 + channel;
+        EXPECT_EQ(outputs.spatial[1][at].item<float>(), x[1][channel][row][column].item<float>());
+      }
+    }
+  }
+}
+
+TEST(InceptionHead, GivesProbabilitiesWithoutTheBias) {
+  InceptionHead head;
+  const auto weight = draw_golden("head", {InceptionHead::kClasses, Inception::kFeatures});
+  load_parameters(head,
+                  {{"fc.weight", weight / 40},
+                   {"fc.bias", torch::arange(InceptionHead::kClasses).to(torch::kFloat)}},
+                  "test");
+  const auto pool = draw_golden("pool", {3, Inception::kFeatures}).to(torch::kFloat);
+  const auto logits =
+      pool.to(torch::kDouble).mm((weight / 40).to(torch::kFloat).to(torch::kDouble).t());
+  const auto expected = logits - logits.exp().sum(1, true).log();
+  EXPECT_TRUE(torch::allclose(head.log_probabilities(pool), expected, 1e-10, 1e-10));
+}
+
 TEST(Inception, TensorsAreThoseOfTheOfficialFile) {
   // The numbers of torchvision's InceptionV3 without aux and fc.
   expect_conv_norms(Inception(), 94, 21'785'568,

@@ -2,7 +2,7 @@
 
 Reads docs/*.md, README.md, CONTRIBUTING.md and nsvq/README.md, and prints a line for each
 - path, in a link, in backticks or in a command, that is not in the tree,
-- setting that `nsvq config --reference` and `nsvq diffusion config --reference` do not have,
+- setting that `nsvq config --reference` and those of `nsvq diffusion` and `nsvq generate` do not have,
 - command or option that the program does not have, target of make or cmake, filter of tests,
 - line over 100 columns, table over ten rows, picture that is not drawn from its CSV.
 Exit code 1 if there are any. Needs Python alone.
@@ -63,7 +63,7 @@ class Program:
 
     def __init__(self, path):
         self.path = path
-        self.settings = self.reference("config") | self.reference("diffusion", "config")
+        self.settings = self.reference("config") | self.reference("diffusion", "config") | self.reference("generate", "config")
         self.sections = {key.split(".")[0] for key in self.settings if "." in key}
         self.words = {}
         line = r'^ *"?([\w -]*\*?)"?\*?\) candidates="([^"]*)"'

@@ -27,6 +27,7 @@ PUBLISHED = {
     "taming f16, 16,384 codes": (TAMING, 76073859 - 16384 * 256),
     "LlamaGen VQ-16": ({**TAMING, "latent_dim": 8, "z_channels": 256}, 71883403 - 16384 * 8),
     "LlamaGen VQ-8": ({**TAMING, "latent_dim": 8, "z_channels": 256, **VQ8}, 70109835 - 16384 * 8),
+    "VAR": ({**TAMING, "width": 160, "latent_dim": 32, "latent_kernel": 3}, 108948355 - 4096 * 32 - 4 * (32 * 32 * 9 + 32)),
     "MaskGIT": ({"family": "maskgit", "multipliers": [1, 1, 2, 2, 4], "latent_dim": 256}, 54515587 - 1024 * 256),
     "Open-MAGVIT2": ({"family": "magvit2", "multipliers": [1, 1, 2, 2, 4], "blocks": 4, "latent_dim": 18}, 115127829),
 }

@@ -7,6 +7,7 @@ Run by ctest: run.sh layouts.py NSVQ, the program.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -230,6 +231,40 @@ class SimvqDecoder(families.MagvitDecoder):
         self.adaptive = nn.ModuleList(Unchanged() for _ in self.up)
 
 
+# VAR: taming's networks, with queries, keys and values by one convolution.
+
+class FusedAttention(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm, self.qkv, self.proj_out = norm(channels), nn.Conv2d(channels, 3 * channels, 1), nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        q, k, v = self.qkv(self.norm(x)).reshape(b, 3, c, h * w).unbind(1)
+        weights = torch.einsum("bci,bcj->bij", q, k).mul(c**-0.5).softmax(2)
+        return x + self.proj_out(torch.einsum("bij,bcj->bci", weights, v).reshape(b, c, h, w))
+
+
+def fuse_attention(module):
+    for name, child in module.named_children():
+        if isinstance(child, TamingAttention):
+            setattr(module, name, FusedAttention(child.q.in_channels))
+        else:
+            fuse_attention(child)
+
+
+class VarEncoder(families.TamingEncoder):
+    def __init__(self, c):
+        super().__init__(c)
+        fuse_attention(self)
+
+
+class VarDecoder(families.TamingDecoder):
+    def __init__(self, c):
+        super().__init__(c)
+        fuse_attention(self)
+
+
 # How tokens are chosen: `scores` of each code, the largest wins.
 
 class Codebook(nn.Module):
@@ -288,6 +323,38 @@ class GumbelCodebook(nn.Module):
         return self.embed.weight[tokens]
 
 
+class ScaleCodebook(nn.Module):
+    """VAR's: tokens of a scale are of what the scales before it leave."""
+
+    sides = [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
+    count = sum(side * side for side in sides)
+
+    def __init__(self, codes, channels):
+        super().__init__()
+        self.embedding, self.quant_resi = nn.Embedding(codes, channels), nn.Module()
+        self.quant_resi.qresi_ls = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(4))
+        self.register_buffer("ema_vocab_hit_SV", torch.zeros(len(self.sides), codes))
+
+    def parts(self, tokens):
+        ticks = np.linspace(1 / 3 / 4, 1 - 1 / 3 / 4, 4)
+        for i, (side, own) in enumerate(zip(self.sides, tokens.split([side * side for side in self.sides], 1))):
+            h = self.embedding(own).view(len(own), side, side, -1).permute(0, 3, 1, 2)
+            h = h if side == self.sides[-1] else F.interpolate(h, size=(self.sides[-1],) * 2, mode="bicubic")
+            phi = self.quant_resi.qresi_ls[np.argmin(np.abs(ticks - i / (len(self.sides) - 1))).item()]
+            yield h * 0.5 + phi(h) * 0.5
+
+    def scores(self, z, tokens):
+        rest, found = z.permute(0, 3, 1, 2), []
+        for side, part in zip(self.sides, self.parts(tokens)):
+            small = F.interpolate(rest, size=(side, side), mode="area")
+            found.append(-torch.cdist(small.flatten(2).transpose(1, 2), self.embedding.weight))
+            rest = rest - part
+        return torch.cat(found, 1).flatten(0, 1)
+
+    def vectors(self, tokens):
+        return sum(self.parts(tokens)).permute(0, 2, 3, 1)
+
+
 class Signs(nn.Module):
     def __init__(self, codes, channels):
         super().__init__()
@@ -300,6 +367,53 @@ class Signs(nn.Module):
         return self.bits[tokens]
 
 
+class StoredSigns(Signs):
+    """MaskBit's, with its buffers in the file."""
+
+    def __init__(self, codes, channels):
+        super().__init__(codes, channels)
+        self.register_buffer("bits_to_indices", (2 ** torch.arange(channels)).int())
+        self.register_buffer("codebook", self.bits.clone())
+
+
+class FiniteScalars(nn.Module):
+    """Cosmos' levels: a channel is bounded and rounded to one of them."""
+
+    def __init__(self, codes, channels):
+        super().__init__()
+        levels = [8, 8, 8, 5, 5, 5]
+        self.register_buffer("_levels", torch.tensor(levels, dtype=torch.int32), persistent=False)
+        self.register_buffer("_basis", torch.tensor([1] + levels[:-1]).cumprod(0).int(), persistent=False)
+        self.register_buffer("implicit_codebook", self.vectors(torch.arange(codes)), persistent=False)
+
+    def steps(self, z):
+        """In whole levels, before they are rounded."""
+        half, even = (self._levels - 1) * (1 + 1e-3) / 2, 0.5 * (self._levels % 2 == 0)
+        return torch.tanh(z + torch.atanh(even / half)) * half - even
+
+    def scores(self, z):
+        return -torch.cdist(self.steps(z) / (self._levels // 2), self.implicit_codebook)
+
+    def vectors(self, tokens):
+        steps = tokens[..., None] // self._basis % self._levels
+        return (steps - self._levels // 2) / (self._levels // 2)
+
+    def forward(self, z):
+        """[B, d, h, w] to tokens and codes, as the encoder's file returns them."""
+        codes = self.steps(z.permute(0, 2, 3, 1)).round() / (self._levels // 2)
+        tokens = ((codes * (self._levels // 2) + self._levels // 2) * self._basis).sum(-1).int()
+        return tokens, codes.permute(0, 3, 1, 2)
+
+
+class CodesOf(nn.Module):
+    def __init__(self, quantizer):
+        super().__init__()
+        self.quantizer = quantizer
+
+    def forward(self, tokens):
+        return self.quantizer.vectors(tokens).permute(0, 3, 1, 2).to(self.quantizer.implicit_codebook.dtype)
+
+
 class Original(nn.Module):
     """A program's tokenizer; its state_dict has the program's names."""
 
@@ -307,7 +421,7 @@ class Original(nn.Module):
         super().__init__()
         self.encoder, self.decoder, self.unit = encoder(c), decoder(c), unit
         self.quantize = quantize(codes, c["latent_dim"])
-        if encoder is families.TamingEncoder:  # whose quant_conv is a part of encoder.forward here
+        if issubclass(encoder, families.TamingEncoder):  # whose quant_conv is a part of encoder.forward here
             self.quant_conv, self.post_quant_conv = self.encoder.quant_conv, self.decoder.post_quant_conv
             self.encoder.quant_conv = self.decoder.post_quant_conv = nn.Identity()
         elif c["z_channels"]:
@@ -320,6 +434,11 @@ class Original(nn.Module):
         """Pixels [B, 3, H, W] of 0 to 255 to [B, h, w, d]."""
         images = pixels / 255 if self.unit else pixels / 127.5 - 1
         return self.quant_conv(self.encoder(images)).permute(0, 2, 3, 1)
+
+    def scores(self, latents, tokens):
+        """Of every code, for each of the tokens that were chosen."""
+        scaled = isinstance(self.quantize, ScaleCodebook)
+        return self.quantize.scores(latents, tokens) if scaled else self.quantize.scores(latents.flatten(0, 2))
 
     def pictures(self, tokens):
         """Tokens [B, h, w] to pixels before they are rounded."""
@@ -348,7 +467,7 @@ def original(*arguments, **named):
     torch.manual_seed(len(named) + sum(map(ord, str(arguments[2]["family"]))))
     model = Original(*arguments, **named).eval().requires_grad_(False)
     codes = arguments[4]
-    grid = torch.randint(0, codes, (2, 4, 4))
+    grid = torch.randint(0, codes, (2, ScaleCodebook.count) if arguments[3] is ScaleCodebook else (2, 4, 4))
     spread(model, pictures_of(2), grid)
     return model
 
@@ -366,6 +485,13 @@ def pictures_of(count):
 
 class Callback:
     """A class that nothing may look up: what Lightning pickles beside the weights."""
+
+
+class Hostile:
+    """What runs a command where Python reads it."""
+
+    def __reduce__(self):
+        return os.system, ("touch ran",)
 
 
 def others(tensors):
@@ -411,6 +537,18 @@ def diffusers_folder(model, file):
     (file / "config.json").write_text(json.dumps({"_class_name": "VQModel", "act_fn": "silu", "norm_num_groups": 32, "norm_type": "group"}))
 
 
+def cosmos_folder(model, file):
+    """TorchScript of the encoder's side and of the decoder's, in bf16, which all of the model becomes."""
+    model.bfloat16()
+    file.mkdir()
+    tokens = torch.zeros(1, 4, 4, dtype=torch.int32)
+    encoder = [("encoder", model.encoder), ("quant_conv", model.quant_conv), ("quantizer", model.quantize)]
+    decoder = [("inv_quant", CodesOf(model.quantize)), ("post_quant_conv", model.post_quant_conv), ("decoder", model.decoder)]
+    for name, parts, example in ("encoder", encoder, pictures_of(1).bfloat16()), ("decoder", decoder, tokens):
+        torch.jit.save(torch.jit.trace(nn.Sequential(OrderedDict(parts)), example, check_trace=False), file / f"{name}.jit")
+    model.float()
+
+
 def old_diffusers(model, file):
     names = {".to_q.": ".query.", ".to_k.": ".key.", ".to_v.": ".value.", ".to_out.0.": ".proj_attn."}
     tensors = OrderedDict()
@@ -429,6 +567,7 @@ def larger_model(model, file):
 T, D = (families.TamingEncoder, families.TamingDecoder), (DiffusersEncoder, DiffusersDecoder)
 M = (families.MagvitEncoder, families.MagvitDecoder)
 CHAMELEON = config("taming", multipliers=[1, 1, 1, 1, 1], latent_dim=256, z_channels=16, mid_attention=True)
+VAR = config("taming", multipliers=[1, 2], blocks=1, attention=[1], mid_attention=True, latent_kernel=3)
 CASES = {  # file: what it holds, how it is saved, the layout by name, how it is exported
     "last.ckpt": (lambda: original(*T, TAMING, Codebook, 64), lightning, "taming-transformers' VQGAN", "taming"),
     "gumbel.ckpt": (lambda: original(*T, {**TAMING, "z_channels": 6}, GumbelCodebook, 64), lightning, "Gumbel codes", "taming"),
@@ -437,8 +576,12 @@ CASES = {  # file: what it holds, how it is saved, the layout by name, how it is
     "simvq.ckpt": (lambda: original(M[0], SimvqDecoder, config("magvit2", blocks=2), ProjectedCodebook, 64), averaged_lightning, "SimVQ", ""),
     "magvit2.ckpt": (lambda: original(*M, config("magvit2", blocks=4, multipliers=[1, 1, 2]), Signs, 64), averaged_lightning, "Open-MAGVIT2", ""),
     "maskgit.bin": (lambda: original(families.MaskgitEncoder, families.MaskgitDecoder, config("maskgit", blocks=2), Codebook, 64, unit=True), plain, "MaskGIT's VQGAN", ""),
+    "vqgan_plus.bin": (lambda: original(families.MaskbitEncoder, families.MaskbitDecoder, config("maskbit", blocks=2), Codebook, 64, unit=True), plain, "VQGAN+", ""),
+    "maskbit.bin": (lambda: original(families.MaskbitEncoder, families.MaskbitDecoder, config("maskbit", blocks=2), StoredSigns, 64, unit=True), plain, "MaskBit's tokenizer", ""),
+    "cosmos": (lambda: original(families.CosmosEncoder, families.CosmosDecoder, {**TAMING, "attention": [], "halvings": 1, "haar": 2}, FiniteScalars, 64000), cosmos_folder, "Cosmos' tokenizer of images", ""),
     "vqvae": (lambda: original(*D, TAMING, Codebook, 64), diffusers_folder, "diffusers' VQModel", "diffusers"),
     "old.bin": (lambda: original(*D, {**TAMING, "blocks": 1, "attention": [0, 2], "multipliers": [1, 2, 3]}, Codebook, 64), old_diffusers, "diffusers' VQModel", ""),
+    "vae_ch160v4096z32.pth": (lambda: original(VarEncoder, VarDecoder, VAR, ScaleCodebook, 64), plain, "VAR's VQVAE", ""),
     "chameleon.safetensors": (lambda: original(*T, CHAMELEON, Codebook, 8192), larger_model, "Chameleon's VQGAN", ""),
 }
 
@@ -460,7 +603,8 @@ class Test:
         make, save, layout, program = CASES[name]
         model, file, imported = make(), self.folder / name, self.folder / f"{name}-model.safetensors"
         save(model, file)
-        notes = self.run("import", file, "--size", str(SIDE), "--out", imported)
+        files = [file / "encoder.jit", file / "decoder.jit"] if save is cosmos_folder else [file]
+        notes = self.run("import", *files, "--size", str(SIDE), "--out", imported)
         assert layout in notes.splitlines()[0], notes
         assert ("moving average (" in notes) == (save in (averaged_lightning, dict_of_dicts)), notes
         tokens, pictures = self.folder / f"{name}-tokens", self.folder / f"{name}-pictures"
@@ -468,6 +612,8 @@ class Test:
         self.run("detokenize", imported, "--tokens", tokens, "--out", pictures, "--device", "cpu")
         found = torch.from_numpy(load_file(tokens / "tokens-00000.safetensors")["tokens"].astype(np.int64))
         self.compare_tokens(name, model, found)
+        if "grids" in json.loads((tokens / "manifest.json").read_text()):
+            self.check_snippet(tokens, found)
         shown = np.stack([np.asarray(Image.open(pictures / f"{i}.png")) for i in range(4)]).astype(int)
         expected = model.pictures(found).clamp(0, 255).round().permute(0, 2, 3, 1).numpy().astype(int)
         assert np.abs(shown - expected).max() <= 1, (name, np.abs(shown - expected).max())
@@ -477,13 +623,22 @@ class Test:
 
     def compare_tokens(self, name, model, found):
         latents = model.latents(self.pixels)
-        scores = model.quantize.scores(latents.flatten(0, 2))
+        scores = model.scores(latents, found)
         best, chosen = scores.max(1).values, scores.gather(1, found.reshape(-1, 1))[:, 0]
         expected = scores.argmax(1).view(found.shape)
         different = (expected != found).double().mean().item()
         print(f"{name}: {expected.unique().numel()} codes in {found.numel()} tokens, {different:.1%} ties")
         assert ((best - chosen) <= 1e-3 * scores.std(1).clamp(min=1e-2)).all(), name
         assert different < 0.05 and expected.unique().numel() > 3, name
+
+    def check_snippet(self, folder, found):
+        """docs/tokens.md parts tokens by scales."""
+        docs = pathlib.Path(__file__).parents[2] / "docs" / "tokens.md"
+        snippet = next(text for text in re.findall(r"^```python\n(.*?)^```", docs.read_text(), re.DOTALL | re.MULTILINE) if "scales" in text)
+        names = {"tokens": found.numpy()}
+        exec(snippet.replace('"tokens/manifest.json"', repr(str(folder / "manifest.json"))), names)
+        assert [scale.shape[1:] for scale in names["scales"]] == [(side, side) for side in ScaleCodebook.sides]
+        assert (names["scales"][2][1].ravel() == found[1, 5:14].numpy()).all()
 
     def check_export(self, model, imported, program):
         out = self.folder / f"{program}.safetensors" if program != "diffusers" else self.folder / "again"
@@ -496,13 +651,21 @@ class Test:
 
     def check_refused(self):
         model = original(*T, TAMING, Codebook, 64)
-        tensors = model.state_dict() | {"quantize.quant_resi.qresi_ls.0.weight": torch.zeros(6, 6, 3, 3)}
+        tensors = model.state_dict() | {"quantize.quant_resi.qresi.weight": torch.zeros(6, 6, 3, 3)}
         torch.save(tensors, self.folder / "var.pth")
         message = self.run("import", self.folder / "var.pth", "--out", self.folder / "var.safetensors", code=2)
-        assert "VAR's multi-scale VQVAE is recognised; its multi-scale quantizer is not supported" in message, message
+        assert "a VQVAE of several scales is recognised; its scales do not share four convolutions" in message, message
         save_file({"a.weight": np.zeros(3, np.float32)}, self.folder / "x.safetensors")
         message = self.run("import", self.folder / "x.safetensors", "--out", self.folder / "y.safetensors", code=2)
         assert "its layout is not known" in message, message
+        message = self.run("import", self.folder / "cosmos" / "decoder.jit", "--out", self.folder / "y.safetensors", code=2)
+        assert "Cosmos' decoder is recognised" in message and "encoder.jit decoder.jit" in message, message
+        notes = self.run("import", self.folder / "cosmos", "--out", self.folder / "y.safetensors")
+        assert "images of 256x256 as 32x32 tokens" in notes, notes
+        torch.save({"state_dict": model.state_dict(), "callbacks": Hostile()}, self.folder / "hostile.ckpt")
+        message = self.run("import", self.folder / "hostile.ckpt", "--out", self.folder / "z.safetensors", code=2)
+        assert "posix.system" in message and "hostile.ckpt" in message and message.count("\n") == 1, message
+        assert not (self.folder / "ran").exists()
 
 
 def main(nsvq):
@@ -513,5 +676,6 @@ def main(nsvq):
         test.check_refused()
 
 
-torch.set_num_threads(1)
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(*sys.argv[1:])

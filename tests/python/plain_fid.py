@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import scipy.linalg
+import scipy.spatial
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -160,6 +161,17 @@ def features(weights, pixels, batch):
         images = torch.from_numpy(pixels[begin : begin + batch]).permute(0, 3, 1, 2) / 255
         parts.append(net(images).double().numpy())
     return np.concatenate(parts)
+
+
+def precision_recall(x, y):
+    """Shares of y in the manifold of x, and of x in that of y, by balls to the third nearest neighbour."""
+
+    def share(judged, centres):
+        near = scipy.spatial.distance.cdist(centres, centres, "sqeuclidean")
+        radii = np.sort(near, axis=1)[:, 3]  # the first is the vector itself
+        return (scipy.spatial.distance.cdist(judged, centres, "sqeuclidean") <= radii).any(1).mean()
+
+    return share(y, x), share(x, y)
 
 
 def frechet_distance(x, y):

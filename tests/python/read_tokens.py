@@ -31,7 +31,7 @@ def blocks(text):
 
 def main(nsvq):
     docs = pathlib.Path(__file__).parents[2] / "docs" / "tokens.md"
-    reader, hasher = blocks(docs.read_text())
+    reader, _, hasher = blocks(docs.read_text())  # layouts.py runs that of scales
     assert len(reader.strip().splitlines()) == 3, "three lines"
 
     with tempfile.TemporaryDirectory() as folder:
@@ -63,6 +63,13 @@ def main(nsvq):
         shard = manifest["shards"][0]
         data = pathlib.Path("tokens", shard["file"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == shard["sha256"] and len(data) == shard["bytes"]
+
+        crops = subprocess.run([nsvq, "tokenize", "run", "--data", "photos", "--out", "crops", "--crops", "ten"],
+                               check=True, capture_output=True, text=True).stdout
+        assert "3 images of 10 times 8x8 tokens" in crops, crops
+        exec(reader.replace("tokens/", "crops/"), found)
+        manifest = json.loads(pathlib.Path("crops/manifest.json").read_text())
+        assert found["tokens"].shape == (3, 10, 8, 8) and len(manifest["variants"]) == 10 and manifest["version"] == 2
         os.chdir("/")
 
 

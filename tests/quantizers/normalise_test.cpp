@@ -205,7 +205,7 @@ TEST(Normalise, OthersRefuseItByName) {
                     {"quantizer.normalise: " + kind.name + " ", "; set quantizer.normalise=false"});
     ++refused;
   }
-  EXPECT_EQ(refused, 9);
+  EXPECT_EQ(refused, 10);
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ TEST_F(ConfigTest, ChangedSettingsSurviveWriting) {
   changed.data.size = 64;  // keep what depends on each other consistent
   changed.model.multipliers = {3, 5, 1};
   changed.model.attention = {1, 2};
+  changed.model.halvings = 1;
   changed.schedule.phases = {"stage1", "warmup"};
   changed.adversarial.target_hinge = 0;  // goes with one discriminator_loss alone, the default
   changed.checkpoint.keep_best = changed.train.metrics.front();

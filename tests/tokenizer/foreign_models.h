@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ inline std::vector<ForeignModel> foreign_models() {
                                             "quantizer.type=lfq", "quantizer.lfq.bits=6"};
   const std::vector<std::string> maskgit = {"model.family=maskgit", "model.range=unit",
                                             "model.blocks=3"};
+  const std::vector<std::string> maskbit = {"model.family=maskbit", "model.range=unit",
+                                            "model.blocks=2"};
   return {
       foreign_model("taming-transformers' VQGAN", with(with(taming, narrow), plain)),
       foreign_model("taming-transformers' VQGAN with Gumbel codes",
@@ -72,6 +75,20 @@ inline std::vector<ForeignModel> foreign_models() {
       foreign_model("Open-MAGVIT2 for images of 128x128", with(small, magvit2), 128),
       foreign_model("SimVQ", with(small, {"quantizer.type=simvq", "quantizer.codes=20"}), 128),
       foreign_model("SimVQ's network with a plain codebook", with(small, plain), 128),
+      foreign_model(
+          "VAR's VQVAE",
+          {"model.family=taming", "model.width=32", "model.multipliers=[1, 1, 1, 1, 1]",
+           "model.blocks=1", "model.latent_dim=6", "model.latent_kernel=3", "model.attention=[4]",
+           "model.mid_attention=true", "quantizer.type=var", "quantizer.codes=20"}),
+      foreign_model("VQGAN+", with(with(small, maskbit), plain)),
+      foreign_model("VQGAN+ with its older decoder", with(with(small, maskbit), plain)),
+      foreign_model("MaskBit's tokenizer",
+                    with(with(small, maskbit), {"quantizer.type=lfq", "quantizer.lfq.bits=6"})),
+      foreign_model("Cosmos' tokenizer of images",
+                    {"model.family=taming", "model.width=8", "model.multipliers=[1, 2, 2]",
+                     "model.blocks=2", "model.latent_dim=6", "model.z_channels=10",
+                     "model.mid_attention=true", "model.halvings=1", "model.haar=2",
+                     "quantizer.type=fsq", "quantizer.fsq.levels=[8, 8, 8, 5, 5, 5]"}),
   };
 }
 
@@ -85,8 +102,10 @@ inline Tokenizer random_tokenizer(const TokenizerConfig& config) {
 
 /// Its tensors by the names of the layout, behind `prefix`.
 inline TensorMap in_layout(const ForeignModel& model, const std::string& prefix = "") {
-  const auto ours = named_tensors(*random_tokenizer(model.config));
-  const Renaming to_theirs(find_layout(model.layout).rules, Side::ours, names_in(shapes_of(ours)));
+  auto ours = named_tensors(*random_tokenizer(model.config));
+  const auto& layout = find_layout(model.layout);
+  for (const auto& made : layout.made) ours.erase(made);
+  const Renaming to_theirs(layout.rules, Side::ours, names_in(shapes_of(ours)));
   TensorMap theirs;
   for (const auto& [name, tensor] : ours) {
     const auto there = to_theirs(name);
@@ -96,6 +115,11 @@ inline TensorMap in_layout(const ForeignModel& model, const std::string& prefix 
     theirs[prefix + there->name] = tensor.detach().reshape(sizes);
   }
   EXPECT_EQ(theirs.size(), ours.size()) << model.layout;
+  for (const auto& mark : layout.has) {  // some are recognised by a tensor that is dropped
+    const auto& dropped = layout.dropped;
+    if (std::ranges::find(dropped, mark.begins) == dropped.end()) continue;
+    theirs[prefix + mark.begins] = at::zeros({1});
+  }
   return theirs;
 }
 

@@ -33,6 +33,9 @@ std::vector<Example> examples() {
     names.insert(names.end(), more.begin(), more.end());
     return names;
   };
+  const std::vector<std::string> maskbit = {
+      "encoder.down.0.res_blocks.0.conv1.weight", "encoder.down.0.down_conv.weight",
+      "encoder.mid.res_blocks.0.conv1.weight", "decoder.up.1.upsample_conv.weight"};
   const std::vector<std::string> magvit2 = {
       "encoder.down.0.block.3.conv1.weight", "encoder.mid_block.3.conv1.weight",
       "decoder.mid_block.3.conv1.weight", "decoder.adaptive.0.gamma.weight"};
@@ -47,9 +50,11 @@ std::vector<Example> examples() {
       {"Chameleon's VQGAN",
        {"encoder.down.0.block.0.conv1.bias", "encoder.down.4.block.0.conv1.bias"},
        {{"quantize.embedding.weight", {8192, 256}}}},
-      {"VAR's multi-scale VQVAE",
-       with(taming, {"quantize.embedding.weight", "quantize.quant_resi.qresi_ls.0.weight",
-                     "quantize.ema_vocab_hit_SV"})},
+      {"VAR's VQVAE", with(taming, {"quantize.embedding.weight", "quantize.ema_vocab_hit_SV",
+                                    "encoder.down.0.block.3.conv1.bias",
+                                    "quantize.quant_resi.qresi_ls.3.weight"})},
+      {"a VQVAE of several scales",
+       with(taming, {"quantize.embedding.weight", "quantize.quant_resi.qresi.weight"})},
       {"Stable Diffusion's AutoencoderKL", taming},
       {"MoVQ", with(taming, {"quantize.embedding.weight", "decoder.norm_out.conv_y.weight"})},
       {"Emu3's vision tokenizer",
@@ -61,9 +66,25 @@ std::vector<Example> examples() {
       {"a tokenizer of videos",
        {"encoder.down.0.block.0.conv1.conv.weight"},
        {{"encoder.conv_in.conv.weight", {8, 3, 3, 3, 3}}}},
-      {"Cosmos' tokenizer", with(taming, {"encoder.patcher.wavelets"})},
-      {"Cosmos' tokenizer",
-       {"decoder.unpatcher._arange", "decoder.up.0.block.0.conv1.bias", "post_quant_conv.weight"}},
+      {"Cosmos' tokenizer of images",
+       with(taming, {"encoder.patcher.wavelets", "quantizer._levels"}),
+       {{"encoder.conv_in.weight", {8, 48, 3, 3}},
+        {"quant_conv.weight", {6, 256, 1, 1}},
+        {"decoder.conv_out.weight", {48, 8, 3, 3}}}},
+      {"Cosmos' encoder",
+       {"encoder.down.0.block.0.conv1.bias", "quantizer._levels"},
+       {{"encoder.conv_in.weight", {8, 12, 3, 3}}, {"quant_conv.weight", {6, 256, 1, 1}}}},
+      {"Cosmos' decoder",
+       {"decoder.up.0.block.0.conv1.bias", "inv_quant.quantizer._levels"},
+       {{"decoder.conv_out.weight", {48, 8, 3, 3}}, {"post_quant_conv.weight", {256, 6, 1, 1}}}},
+      {"Cosmos' continuous tokenizer of images",
+       taming,
+       {{"encoder.conv_in.weight", {8, 48, 3, 3}},
+        {"quant_conv.weight", {16, 16, 1, 1}},
+        {"decoder.conv_out.weight", {48, 8, 3, 3}}}},
+      {"Cosmos' tokenizer of videos", with(taming, {"encoder.patcher3d.wavelets"})},
+      {"Cosmos' tokenizer of videos",
+       {"decoder.unpatcher3d._arange", "decoder.up.0.block.0.conv1.conv3d.bias"}},
       {"LlamaGen's VQ",
        {"encoder.conv_blocks.0.res.0.conv1.weight", "encoder.mid.1.q.weight",
         "decoder.conv_blocks.0.res.2.conv1.bias", "quantize.embedding.weight",
@@ -91,9 +112,10 @@ std::vector<Example> examples() {
       {"MaskGIT's VQGAN in MaskBit's names",
        {"encoder.down.0.res_blocks.0.conv1.weight", "encoder.mid.res_blocks.0.conv1.weight",
         "decoder.up.1.upsample_conv.weight", "quantize.embedding.weight"}},
-      {"MaskBit's tokenizer (VQGAN+)",
-       {"encoder.down.0.res_blocks.0.conv1.weight", "encoder.down.0.down_conv.weight",
-        "encoder.mid.res_blocks.0.conv1.weight", "quantize.codebook"}},
+      {"VQGAN+", with(maskbit, {"decoder.up.0.upsample_conv.weight", "quantize.embedding.weight"})},
+      {"VQGAN+ with its older decoder", with(maskbit, {"quantize.embedding.weight"})},
+      {"MaskBit's tokenizer", with(maskbit, {"decoder.up.0.upsample_conv.weight",
+                                             "quantize.bits_to_indices", "quantize.codebook"})},
       {"TiTok",
        {"latent_tokens", "encoder.latent_token_positional_embedding", "decoder.mask_token",
         "encoder.transformer.0.ln_1.weight", "quantize.embedding.weight",
@@ -141,7 +163,7 @@ TEST(ForeignLayout, EachIsRecognisedBehindAnyWrapper) {
 TEST(ForeignLayout, SomeAreKnownByTheirShapes) {
   NamedShapes shapes = {{"encoder.down.0.block.0.conv1.bias", {8}}, {"quant_conv.weight", {8}}};
   shapes["encoder.conv_in.weight"] = {128, 48, 3, 3};
-  EXPECT_EQ(recognise(shapes)->name, "Cosmos' tokenizer");
+  EXPECT_EQ(recognise(shapes)->name, "Cosmos' encoder");
   shapes["encoder.conv_in.weight"] = {48};
   EXPECT_EQ(recognise(shapes)->name, "Stable Diffusion's AutoencoderKL");
   shapes["encoder.conv_in.weight"] = {128, 3, 3, 3};

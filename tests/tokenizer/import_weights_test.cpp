@@ -159,8 +159,8 @@ TEST_F(ImportWeights, ThatFitNoLayoutAreRefusedByName) {
   const auto taming = in_layout(foreign_models().at(0));
   auto tensors = taming;
   tensors["quantize.quant_resi.qresi_ls.0.weight"] = at::zeros({6, 6, 3, 3});
-  expect_contains(import_error(tensors), {"VAR's multi-scale VQVAE is recognised",
-                                          "its multi-scale quantizer is not supported"});
+  expect_contains(import_error(tensors), {"a VQVAE of several scales is recognised",
+                                          "its scales do not share four convolutions"});
   tensors = taming;
   tensors["encoder.down.0.block.0.conv_shortcut.weight"] = at::zeros({32, 32, 3, 3});
   tensors.erase("decoder.norm_out.bias");
@@ -180,6 +180,38 @@ TEST_F(ImportWeights, ThatFitNoLayoutAreRefusedByName) {
   expect_contains(import_error(tensors), {"two tensors are 'encoder.conv_in.weight'"});
 }
 
+/// VAR's tensors with its attention as it stores it: queries, keys and values in one.
+TensorMap with_fused_attention(TensorMap tensors) {
+  const auto parts = tensors;
+  for (const auto& [name, tensor] : parts) {
+    const size_t at = name.find(".q.");
+    if (at == std::string::npos) continue;
+    const auto named = [&, whole = name](const std::string& layer) {
+      auto other = whole;
+      return other.replace(at, 3, layer);
+    };
+    tensors[named(".qkv.")] = at::cat({tensor, parts.at(named(".k.")), parts.at(named(".v."))});
+    for (const auto* layer : {".q.", ".k.", ".v."}) tensors.erase(named(layer));
+  }
+  return tensors;
+}
+
+TEST_F(ImportWeights, OfFusedAttentionArePartedAndCountsDropped) {
+  const auto model = foreign_models().at(12);
+  auto tensors = with_fused_attention(in_layout(model));
+  ASSERT_TRUE(tensors.contains("decoder.up.4.attn.1.qkv.bias"));
+  tensors["quantize.ema_vocab_hit_SV"] = at::zeros({10, 20});
+  const auto made = import_tensors(tensors);
+  expect_equal(made.tokenizer, random_tokenizer(model.config));
+  expect_contains(joined_notes(made),
+                  {"VAR's VQVAE", "dropped: quantize.ema_vocab_hit_SV",
+                   "var of 20 codes of 6 channels; images of 256x256 as 680 tokens at 10 scales"});
+  expect_contains(import_error(tensors, {"data.size=128"}),
+                  {"quantizer.var.scales end with grids of 16x16", "8x8"});
+  tensors["encoder.mid.attn_1.qkv.bias"] = at::zeros({95});
+  expect_contains(import_error(tensors), {"'encoder.mid.attn_1.qkv.bias'", "[95]", "queries"});
+}
+
 TEST_F(ImportWeights, OfHostileShapesAreRefused) {
   const auto good = in_layout(foreign_models().at(0));
   const auto error_with = [&](const std::string& name, std::vector<int64_t> sizes) {
@@ -197,6 +229,75 @@ TEST_F(ImportWeights, OfHostileShapesAreRefused) {
   auto tensors = good;
   tensors["quantize.embedding.weight"] = at::full({20, 6}, NAN);
   expect_contains(import_error(tensors), {"quantizer.codebook", "NaN"});
+}
+
+class Cosmos : public ImportWeights {
+ protected:
+  /// The files of encoder and decoder, with what TorchScript stores besides.
+  void write_halves(const TensorMap& more_of_encoder = {}) {
+    TensorMap encoder = {{"quantizer._levels", at::tensor({8, 8, 8, 5, 5, 5}, at::kInt)},
+                         {"encoder.patcher.wavelets", at::full({2}, 0.70710678)}};
+    TensorMap decoder = {{"inv_quant.quantizer._basis", at::zeros({6}, at::kInt)}};
+    for (const auto& [name, tensor] : in_layout(model_)) {
+      const bool first = name.starts_with("encoder.") || name.starts_with("quant_conv.");
+      (first ? encoder : decoder)[name] = tensor.to(at::kBFloat16);
+    }
+    for (const auto& [name, tensor] : more_of_encoder) encoder[name] = tensor;
+    write_tensors(folder_ / "cosmos/encoder.jit", encoder);
+    write_tensors(folder_ / "cosmos/decoder.jit", decoder);
+  }
+  ImportedModel import_halves() {
+    return import_model({encoder_, "", {}, false, folder_ / "cosmos/decoder.jit"});
+  }
+
+  ForeignModel model_ = foreign_models().back();
+  std::filesystem::path encoder_ = folder_ / "cosmos/encoder.jit";
+};
+
+TEST_F(Cosmos, EncoderAndDecoderMakeOneModel) {
+  write_halves();
+  auto expected = random_tokenizer(model_.config);
+  for (auto& [name, tensor] : named_tensors(*expected)) {
+    torch::NoGradGuard no_grad;
+    tensor.set_data(tensor.to(at::kBFloat16).to(at::kFloat));
+  }
+  for (const auto& made : {import_halves(), import_model({folder_ / "cosmos", "", {}, false})}) {
+    EXPECT_EQ(to_yaml(made.config), to_yaml(model_.config));
+    expect_equal(made.tokenizer, expected);
+    expect_contains(joined_notes(made),
+                    {encoder_.string() + " and ", "decoder.jit: Cosmos' tokenizer of images",
+                     "1 tensor of encoder.patcher.*", "1 tensor of quantizer.*",
+                     "fsq of 64000 codes of 6 channels", "images of 256x256 as 32x32 tokens"});
+  }
+}
+
+TEST_F(Cosmos, LevelsAreThoseOfTheFile) {
+  write_halves({{"quantizer._levels", at::tensor({4, 4, 4, 3, 3, 3}, at::kInt)}});
+  EXPECT_EQ(import_halves().tokenizer->quantizer->codes(), 64 * 27);
+  const auto error_of_levels = [&](const torch::Tensor& levels) {
+    write_halves({{"quantizer._levels", levels}});
+    return error_of([&] { import_halves(); });
+  };
+  expect_contains(error_of_levels(at::full({6}, NAN)), {"_levels is no list of levels"});
+  expect_contains(error_of_levels(at::zeros({2, 3}, at::kInt)), {"_levels is no list of levels"});
+  expect_contains(error_of_levels(at::tensor({8, 1}, at::kInt)), {"quantizer.fsq.levels"});
+  expect_contains(error_of_levels(at::tensor({8, 8}, at::kInt)), {"quantizer.fsq.levels"});
+}
+
+TEST_F(Cosmos, WhatIsNotAsInNsvqIsRefused) {
+  write_halves({{"encoder.patcher.wavelets", at::ones({2})}});
+  expect_contains(error_of([&] { import_halves(); }), {"encoder.patcher.wavelets", "Haar"});
+  write_halves();
+  expect_contains(error_of([&] {
+                    import_model({encoder_, "", {}, false});
+                  }),
+                  {"Cosmos' encoder is recognised", "nsvq import encoder.jit decoder.jit"});
+  expect_contains(error_of([&] {
+                    import_model({encoder_, "", {}, false, encoder_});
+                  }),
+                  {"encoder.conv_in.", "' is in both"});
+  write_halves({{"quant_conv.weight", at::zeros({16, 10, 1, 1})}});
+  expect_contains(error_of([&] { import_halves(); }), {"continuous", "no codes"});
 }
 
 TEST_F(ImportWeights, OfDiffusersAFolderWillDo) {

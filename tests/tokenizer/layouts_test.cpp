@@ -77,11 +77,22 @@ TEST(LayoutNames, AreThoseOfThePrograms) {
                 {"decoder.up.3.upsample_conv.bias", "decoder.up.3.upsample.bias"},
                 {"encoder.down.2.block.0.nin_shortcut.weight",
                  "encoder.down.2.block.0.nin_shortcut.weight"}});
+  expect_pairs("MaskBit's tokenizer",
+               {{"encoder.mid.res_blocks.0.conv1.weight", "encoder.mid.block_1.conv1.weight"},
+                {"encoder.down.0.down_conv.bias", "encoder.down.0.downsample.bias"},
+                {"decoder.up.0.upsample_conv.bias", "decoder.up.4.upsample.bias"},
+                {"decoder.up.4.res_blocks.1.nin_shortcut.weight",
+                 "decoder.up.0.block.1.nin_shortcut.weight"}});
   expect_pairs("Open-MAGVIT2",
                {{"encoder.mid_block.3.conv1.weight", "encoder.mid.block_4.conv1.weight"},
                 {"encoder.down.1.downsample.weight", "encoder.down.1.downsample.weight"},
                 {"decoder.adaptive.2.gamma.bias", "decoder.adaptive.2.gamma.bias"},
                 {"decoder.up.2.upsample.conv1.weight", "decoder.up.2.upsample.weight"}});
+  expect_pairs("Cosmos' tokenizer of images",
+               {{"encoder.down.0.downsample.conv.weight", "encoder.down.0.downsample.weight"},
+                {"encoder.mid.attn_1.q.bias", "encoder.mid.attn_1.q.bias"},
+                {"decoder.up.2.upsample.conv.bias", "decoder.up.2.upsample.bias"},
+                {"post_quant_conv.weight", "decoder.post_quant_conv.weight"}});
   expect_pairs("SimVQ", {{"decoder.mid_block.1.norm1.bias", "decoder.mid.block_2.norm1.bias"},
                          {"quantize.embedding_proj.bias", "quantizer.projection.bias"}});
 }
@@ -131,21 +142,31 @@ TEST(LayoutForms, LinearLayersAndConvolutions) {
 TEST(Inferred, SettingsNeedTheirTensors) {
   const auto model = foreign_models().at(0);
   const auto shapes = shapes_of(named_tensors(*random_tokenizer(model.config)));
+  const auto& layout = find_layout(model.layout);
   const auto error_without = [&](const std::string& name) {
     auto fewer = shapes;
     fewer.erase(name);
-    return error_of([&] { inferred_settings(fewer, "x.ckpt"); });
+    return error_of([&] { inferred_settings(layout, fewer, "x.ckpt"); });
   };
   expect_contains(error_without("decoder.conv_in.weight"), {"x.ckpt", "no decoder"});
   expect_contains(error_without("encoder.conv_in.weight"),
                   {"x.ckpt", "'encoder.conv_in.weight' is missing"});
   auto odd = shapes;
   odd["encoder.conv_in.weight"] = {32};
-  expect_contains(error_of([&] { inferred_settings(odd, "x.ckpt"); }),
+  expect_contains(error_of([&] { inferred_settings(layout, odd, "x.ckpt"); }),
                   {"'encoder.conv_in.weight' of sizes [32]"});
   odd["encoder.conv_in.weight"] = {31, 3, 3, 3};
-  expect_contains(error_of([&] { inferred_settings(odd, "x.ckpt"); }),
+  expect_contains(error_of([&] { inferred_settings(layout, odd, "x.ckpt"); }),
                   {"level 0 has 32 channels", "the 31 of encoder.conv_in"});
+}
+
+TEST(Inferred, ANetworkThatLacksALayerIsNotOneOfOtherLevels) {
+  const auto model = foreign_models().at(0);
+  auto shapes = shapes_of(named_tensors(*random_tokenizer(model.config)));
+  shapes.erase("decoder.up.1.upsample.weight");
+  for (const auto& line : inferred_settings(find_layout(model.layout), shapes, "x.ckpt")) {
+    EXPECT_FALSE(line.starts_with("model.halvings")) << line;
+  }
 }
 
 TEST(NearestLayout, NamesWhatDiffers) {

@@ -98,6 +98,25 @@ TEST(TokenCheck, LooksBeyondTheChecksum) {
   expect_problem(folder.path(), manifest, "class 7");
 }
 
+TEST(TokenCheck, ShardsHaveTheShapeOfTheManifest) {
+  const TemporaryFolder folder;
+  auto settings = small_settings(2);
+  settings.scales = {{1, 1}, {2, 3}};
+  settings.variants = {"left", "right"};
+  auto tokens = small_folder(folder.path(), settings);
+  const TokenShard shard{torch::arange(28).view({2, 2, 7}), {-1, -1}, {"0.png", "1.png"}};
+  while (const auto task = tokens.take()) tokens.add(*task, shard, {});
+  const auto manifest = tokens.finish();
+  EXPECT_EQ(problems_of(folder.path(), manifest), std::vector<std::string>{});
+  const auto all = read_all_tokens(folder.path(), manifest);
+  EXPECT_TRUE(at::equal(all.tokens.to(at::kLong), shard.tokens));
+  auto other = manifest;
+  other.settings.groups = 2;
+  expect_problem(folder.path(), other, "tokens [2, 2, 7], but the manifest says [2, 2, 2, 7]");
+  other.settings = small_settings(2);
+  expect_problem(folder.path(), other, "tokens [2, 2, 7], but the manifest says [2, 2, 3]");
+}
+
 TEST(TokenCheck, ComparesTheListOfShardsWithTheImages) {
   const TemporaryFolder folder;
   const auto sound = make_tokens(folder.path(), small_settings(5));

@@ -96,6 +96,69 @@ TEST(TokenManifest, KeepsNamesOfClasses) {
   EXPECT_FALSE(difference(back, other));
 }
 
+/// Manifests of programs that read version 1 alone say "version": 1 exactly where nothing is new.
+TEST(TokenManifest, ScalesGroupsAndVariantsMakeAnotherVersion) {
+  const TemporaryFolder folder;
+  const auto plain = some_manifest();
+  EXPECT_EQ(plain.settings.shape(), (std::vector<int64_t>{2, 5}));
+  const auto expect_kept = [&](const TokenManifest& manifest, const std::vector<int64_t>& shape,
+                               const std::string& key) {
+    write_token_manifest(folder.path(), manifest);
+    EXPECT_EQ(read_token_manifest(folder.path()), manifest);
+    const auto json = nlohmann::json::parse(read_text(folder / "manifest.json"));
+    EXPECT_EQ(json.at("version"), key.empty() ? 1 : 2);
+    for (const std::string one : {"grids", "groups", "variants"}) {
+      EXPECT_EQ(json.contains(one), one == key) << one;
+    }
+    EXPECT_EQ(manifest.settings.shape(), shape);
+  };
+  expect_kept(plain, {2, 5}, "");
+  auto scaled = plain, grouped = plain, cropped = plain;
+  scaled.settings.scales = {{1, 1}, {2, 3}, {2, 5}};
+  expect_kept(scaled, {17}, "grids");
+  grouped.settings.groups = 4;
+  expect_kept(grouped, {4, 2, 5}, "groups");
+  cropped.settings.variants = {"left", "right", "center"};
+  expect_kept(cropped, {3, 2, 5}, "variants");
+  cropped.settings.groups = 2;
+  cropped.settings.scales = scaled.settings.scales;
+  EXPECT_EQ(cropped.settings.shape(), (std::vector<int64_t>{3, 2, 17}));
+
+  const auto text = [&](const TokenManifest& manifest) {
+    return difference(plain.settings, manifest.settings).value().text;
+  };
+  EXPECT_EQ(text(scaled), "grids (2x5 here, 1x1 2x3 2x5 there)");
+  EXPECT_EQ(text(grouped), "groups of codes (1 here, 4 there)");
+  cropped = plain;
+  cropped.settings.variants = {"left"};
+  EXPECT_EQ(text(cropped), "variants of images (variant 0 is none here, 'left' there)");
+}
+
+TEST(TokenManifest, WrongScalesGroupsAndVariantsAreRefused) {
+  const TemporaryFolder folder;
+  auto manifest = some_manifest();
+  manifest.settings.scales = {{1, 1}, {2, 5}};
+  manifest.settings.groups = 4;
+  manifest.settings.variants = {"left"};
+  write_token_manifest(folder.path(), manifest);
+  const auto whole = nlohmann::json::parse(read_text(folder / "manifest.json"));
+  const auto error_with = [&](const std::string& key, const std::string& value) {
+    auto changed = whole;
+    changed[key] = nlohmann::json::parse(value);
+    write_text(folder / "manifest.json", changed.dump());
+    return error_of_reading(folder.path());
+  };
+  EXPECT_EQ(error_with("groups", "3"), "");
+  EXPECT_NE(error_with("groups", "0").find("groups is 0"), std::string::npos);
+  EXPECT_NE(error_with("groups", "1.5").find("groups is 1.5"), std::string::npos);
+  EXPECT_NE(error_with("grids", "[[0, 2]]").find("grids is 0"), std::string::npos);
+  EXPECT_NE(error_with("grids", "[[2]]"), "");
+  EXPECT_NE(error_with("grids", "7"), "");
+  EXPECT_NE(error_with("variants", "10"), "");
+  EXPECT_NE(error_with("grids", "[[65536, 65536], [1, 1]]").find("tokens an image"),
+            std::string::npos);
+}
+
 TEST(TokenManifest, IsCreatedOnce) {
   const TemporaryFolder folder;
   EXPECT_TRUE(create_token_manifest(folder.path(), some_manifest()));
@@ -130,7 +193,7 @@ TEST(TokenManifest, CutFilesAndWrongValuesAreRefused) {
     write_text(path, text);
     return error_of_reading(folder.path());
   };
-  EXPECT_NE(replaced("\"version\": 1", "\"version\": 2").find("version 2"), std::string::npos);
+  EXPECT_NE(replaced("\"version\": 1", "\"version\": 3").find("version 3"), std::string::npos);
   EXPECT_NE(replaced("nsvq-tokens", "else").find("no manifest"), std::string::npos);
   EXPECT_NE(replaced("\"codes\": 300", "\"codes\": 0").find("0"), std::string::npos);
   EXPECT_NE(replaced("\"batch_size\": 2", "\"batch_size\": \"2\""), "");

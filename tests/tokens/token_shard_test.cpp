@@ -73,6 +73,23 @@ TEST_F(TokenShards, AShardWithoutImagesReadsBack) {
   EXPECT_TRUE(back.keys.empty());
 }
 
+TEST_F(TokenShards, TokensHaveAnyShapeOfTheFormat) {
+  for (const auto& shape :
+       std::vector<std::vector<int64_t>>{{3, 7}, {3, 4, 2, 5}, {3, 2, 4, 2, 5}}) {
+    auto shard = some_shard(300);
+    shard.tokens = at::randint(0, 299, shape, at::kLong);
+    write_token_shard(path_, shard, 300);
+    EXPECT_TRUE(at::equal(read_token_shard(path_, 300).tokens, shard.tokens));
+    shard.tokens.select(0, 1).flatten()[3] = 299;
+    write_token_shard(path_, shard, 300);
+    EXPECT_NE(error_of_reading(299).find("image 1 ("), std::string::npos);
+  }
+  EXPECT_NE(error_after([](TensorMap& t) {
+              t["tokens"] = at::zeros({3}, at::kLong).to(at::kUInt16);
+            }).find("1 dimensions, expected UInt16 and 2 to 5"),
+            std::string::npos);
+}
+
 TEST_F(TokenShards, KeysMayNotContainZeroBytes) {
   auto shard = some_shard(9);
   shard.keys[1] = std::string("a\0b", 3);

@@ -92,6 +92,7 @@ TEST(TrainerGraphs, GiveTheSameNumbersInAllPhasesOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const auto* precision : {"bf16", "fp32", "fp16"}) {
     for (const auto& kind : quantizer_kinds()) {
+      if (!kind.untrained.empty()) continue;
       const TemporaryFolder folder;
       auto config = gpu_config(kind.name, folder.path());
       config.train.precision = precision;
@@ -131,6 +132,7 @@ TEST(TrainerGraphs, GiveTheSameNumbersWithARelativeNsLossOnTheGpu) {
 TEST(TrainerGraphs, OneRankByNcclIsThePlainRunBitForBitOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const auto& kind : quantizer_kinds()) {
+    if (!kind.untrained.empty()) continue;
     for (const bool graphs : {true, false}) {
       const TemporaryFolder folder;
       auto config = gpu_config(kind.name, folder.path());
@@ -150,6 +152,7 @@ TEST(TrainerGraphs, OneRankByNcclIsThePlainRunBitForBitOnTheGpu) {
 TEST(TrainerGraphs, ResumeBitForBitOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   for (const auto& kind : quantizer_kinds()) {
+    if (!kind.untrained.empty()) continue;
     const TemporaryFolder folder;
     auto config = gpu_config(kind.name, folder.path());
     config.checkpoint = {.every_steps = 5, .keep = 100};

@@ -73,7 +73,9 @@ TEST_P(FinetuneEveryQuantizer, TheDecoderMovesAndTokensStay) {
 
 std::vector<std::string> all_quantizers() {
   std::vector<std::string> names;
-  for (const auto& kind : quantizer_kinds()) names.push_back(kind.name);
+  for (const auto& kind : quantizer_kinds()) {
+    if (kind.untrained.empty()) names.push_back(kind.name);
+  }
   return names;
 }
 

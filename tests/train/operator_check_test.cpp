@@ -92,6 +92,7 @@ TEST(Check, FiguresThatDoNotApplyAreAbsent) {
 
 TEST(Check, EveryQuantizersPathsAgreeAndNothingOfItChanges) {
   for (const auto& kind : quantizer_kinds()) {
+    if (!kind.untrained.empty()) continue;
     SCOPED_TRACE(kind.name);
     torch::manual_seed(3);
     const auto recipe = tiny_config_of(kind.name);

@@ -59,6 +59,7 @@ TokenizerConfig equality_config(const std::string& type, const fs::path& folder)
 std::map<std::string, TokenizerConfig> equality_configs(const fs::path& folder) {
   std::map<std::string, TokenizerConfig> configs;
   for (const auto& kind : quantizer_kinds()) {
+    if (!kind.untrained.empty()) continue;
     configs[kind.name] = equality_config(kind.name, folder / ("files-" + kind.name));
   }
   for (const std::string anchor : {"sampled", "closest", "random"}) {

@@ -61,6 +61,7 @@ bool starts_differently(const TokenizerConfig& config, const TokenizerConfig& be
 
 TEST_F(TrainerTest, EveryQuantizerAndInitialisationTrains) {
   for (const auto& kind : quantizer_kinds()) {
+    if (!kind.untrained.empty()) continue;
     std::optional<TokenizerConfig> before;
     for (const auto* init : {"gaussian", "uniform", "normal", "data", "kmeans"}) {
       SCOPED_TRACE(kind.name + " from " + init);

@@ -7,8 +7,8 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/io/formats/json.h"
+#include "nsvq/metrics/image_sets.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
 
 namespace nsvq {
@@ -22,7 +22,7 @@ void declare_metric_arguments(CLI::App& app, MetricArguments& arguments, Measure
   app.add_option("--metrics", arguments.metrics,
                  "separated by commas (default: those without weights): " + names)
       ->type_name("NAMES");
-  app.add_option("--conventions", arguments.as, "nsvq, simvq or llamagen (docs/evaluation.md)")
+  app.add_option("--conventions", arguments.as, "nsvq, simvq, llamagen or adm (docs/evaluation.md)")
       ->capture_default_str()
       ->type_name("NAME")
       ->group(kRare);
@@ -46,10 +46,11 @@ void print_weights(const std::vector<std::string>& metrics) {
   for (const auto& line : describe_weights(metrics)) fmt::print("  weights {}\n", line);
 }
 
-void print_origins(const MetricArguments& arguments, const MetricChoice& choice) {
+void print_origins(const std::map<std::string, double>& values, const MetricChoice& choice,
+                   const SetNames& sets) {
+  const auto described = describe_sets(choice, values, sets.reference, sets.classes);
+  for (const auto& [metric, line] : described) fmt::print("  {}: {}\n", metric, line);
   print_weights(choice.names);
-  if (arguments.statistics.empty()) return;
-  fmt::print("  Fréchet distances are from the statistics in {}\n", arguments.statistics);
 }
 
 void add_origins(Json& json, const MetricArguments& arguments, const MetricChoice& choice) {
@@ -58,15 +59,19 @@ void add_origins(Json& json, const MetricArguments& arguments, const MetricChoic
 }
 
 void print_figures(const std::string& title, const std::map<std::string, double>& values,
-                   const MetricArguments& arguments, const MetricChoice& choice) {
+                   const MetricChoice& choice, const SetNames& sets) {
   fmt::print("{}, as {}\n{}", title, choice.conventions.name,
              metric_table(values, choice.conventions));
-  print_origins(arguments, choice);
+  print_origins(values, choice, sets);
 }
 
 void add_measured(Json& json, const std::map<std::string, double>& values,
-                  const MetricArguments& arguments, const MetricChoice& choice) {
+                  const MetricArguments& arguments, const MetricChoice& choice,
+                  const SetNames& sets) {
   add_figures(json, values);
+  for (const auto& [metric, line] : describe_sets(choice, values, sets.reference, sets.classes)) {
+    json["sets"][metric] = line;
+  }
   add_origins(json, arguments, choice);
   json["conventions"] = describe_choice(choice);
 }

@@ -193,7 +193,7 @@ void run_compare(const CompareArguments& arguments) {
   }
   fmt::print("on {}, as {}\n{}", arguments.common.data.text(), choice.conventions.name,
              metric_table(columns, choice.conventions));
-  print_origins(arguments.metrics, choice);
+  print_origins(columns.front().values, choice, {arguments.common.data.text()});
   write_picture(arguments, results);
   output.write(to_json(arguments, choice, results));
 }

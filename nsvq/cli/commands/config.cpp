@@ -29,6 +29,7 @@ void check_as_training(const TokenizerConfig& config) {
   note_table_of(config.quantizer, config.model.latent_dim);
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
   make_replacement(config.replacement, config.quantizer, *quantizer);
+  require_trained(config.quantizer);
   check_freeze(config.schedule, config.quantizer);
   check_dist(config.dist, config.quantizer, config.adversarial);
   if (config.adversarial.weight > 0) {

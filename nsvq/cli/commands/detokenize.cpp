@@ -186,7 +186,8 @@ void declare_detokenize(CLI::App& app) {
   app.add_option("--tokens", arguments->tokens,
                  "folder of nsvq tokenize, FILE.npy, FILE.safetensors or -; files hold integers "
                  "[n, h, w] or [n, h*w], - is raw int32 on standard input, and their pictures are "
-                 "named 000000, 000001, ...")
+                 "named 000000, 000001, ...; of several crops of an image the central one is "
+                 "decoded")
       ->required()
       ->type_name("PATH");
   app.add_option("--out", arguments->out,

@@ -58,7 +58,7 @@ Json to_json(const EvalArguments& arguments, const std::string& model, const Met
              const std::map<std::string, double>& values, bool on_training_images) {
   Json json = {{"model", model}, {"data", arguments.model.data.text()}};
   if (on_training_images) json["on_training_images"] = true;
-  add_measured(json, values, arguments.metrics, choice);
+  add_measured(json, values, arguments.metrics, choice, {arguments.model.data.text()});
   return json;
 }
 
@@ -132,8 +132,8 @@ void evaluate_as_rank(const EvalArguments& arguments, const Launch& launch, Grou
               {.group = &group, .on_batch = count});
   if (usage) group.sum(usage->sums());
   if (!group.leads()) return;
-  print_figures(fmt::format("{} on {}", model, arguments.model.data.text()), values,
-                arguments.metrics, choice);
+  const auto data = arguments.model.data.text();
+  print_figures(fmt::format("{} on {}", model, data), values, choice, {data});
   if (per_image) per_image->finish();
   figures.print();
   output.write(to_json(arguments, model, choice, values, on_training_images));

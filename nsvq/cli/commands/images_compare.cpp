@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
 #include "nsvq/cli/arguments/model_arguments.h"
@@ -10,6 +11,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"
+#include "nsvq/metrics/image_sets.h"
 
 namespace nsvq {
 
@@ -31,7 +33,10 @@ std::unique_ptr<Source> open_given(const std::string& images) {
 void compare_image_sets(const ImagesCompareArguments& arguments) {
   auto wanted = arguments.metrics;
   const bool from_file = arguments.reference.ends_with(".npz");
-  if (from_file) wanted.statistics = arguments.reference;
+  if (from_file) {
+    wanted.statistics = arguments.reference;
+    wanted.images = ReferenceImages::in_file;
+  }
   const auto choice = choose_metrics(wanted, Measured::images);
   JsonOutput output(arguments.metrics.json);
   const NamedSource reference{arguments.reference,
@@ -39,10 +44,11 @@ void compare_image_sets(const ImagesCompareArguments& arguments) {
   const NamedSource images{arguments.images, open_given(arguments.images)};
   const auto values =
       compare_images(reference, images, choice, choose_device(arguments.device), arguments.limit);
-  print_figures(fmt::format("{} against {}", images.spec, reference.spec), values,
-                arguments.metrics, choice);
+  const SetNames sets{reference.spec,
+                      describe_classes(*images.source, std::llround(values.at("images")))};
+  print_figures(fmt::format("{} against {}", images.spec, reference.spec), values, choice, sets);
   Json json = {{"reference", reference.spec}, {"other", images.spec}};
-  add_measured(json, values, arguments.metrics, choice);
+  add_measured(json, values, arguments.metrics, choice, sets);
   output.write(json);
 }
 
@@ -51,16 +57,18 @@ void compare_image_sets(const ImagesCompareArguments& arguments) {
 void declare_images_compare(CLI::App& app) {
   const auto arguments = std::make_shared<ImagesCompareArguments>();
   app.add_option("REFERENCE", arguments->reference,
-                 "an image, a folder, tar shards, or statistics (.npz) for Fréchet distances")
+                 "an image, a folder, tar shards, or statistics and images (.npz) for figures of "
+                 "sets, as ADM's reference files")
       ->required();
   app.add_option("IMAGES", arguments->images,
-                 "an image, a folder or tar shards to compare with it; paired by name without "
-                 "ending, of equal sizes (Fréchet distances need no pairs)")
+                 "an image, a folder, tar shards or images in an .npz to compare with it; paired "
+                 "by name without ending, of equal sizes (figures of sets, such as fid, need no "
+                 "pairs)")
       ->required();
   declare_limit(app, arguments->limit);
   app.get_option("--limit")->description(
-      "only the first N images of REFERENCE and their partners; for Fréchet distances the first N "
-      "of both");
+      "only the first N images of REFERENCE and their partners; for figures of sets the first N of "
+      "both");
   declare_metric_arguments(app, arguments->metrics, Measured::images);
   declare_device(app, arguments->device);
   app.callback([arguments] { compare_image_sets(*arguments); });

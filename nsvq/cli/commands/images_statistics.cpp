@@ -1,4 +1,7 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 
 #include "nsvq/cli/arguments/metric_arguments.h"
@@ -8,6 +11,7 @@
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/images/transform.h"
@@ -15,7 +19,8 @@
 #include "nsvq/metrics/compare_images.h"
 #include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/frechet.h"
-#include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/inception_features.h"
 
 namespace nsvq {
 
@@ -26,7 +31,8 @@ struct StatisticsArguments {
   int64_t limit = 0;
   std::string out;
   bool force = false;
-  std::string metric = "fid";
+  std::string metrics = "fid";
+  std::string conventions = "nsvq";
   std::string device = "auto";
   int size = 0;
 };
@@ -40,16 +46,39 @@ Image at_size(Image image, int size) {
   return to_image(pixels);
 }
 
+/// Throws UserError for metrics that a file of statistics is not for, and for two whose arrays have
+/// the same names.
+std::vector<std::string> chosen_metrics(const std::string& list) {
+  const auto names = parse_metric_names(list);
+  std::map<std::string, std::string> taken;  // array -> metric
+  for (const auto& name : names) {
+    find_named(feature_extractor_kinds(), "Fréchet distance", name, "--metric");
+    const auto [other, first] = taken.emplace(gaussian_arrays(name).mean, name);
+    if (first) continue;
+    throw UserError("--metric: a file holds one '{}', that of {} or of {}; write two files",
+                    other->first, other->second, name);
+  }
+  return names;
+}
+
 void write_statistics(const StatisticsArguments& arguments) {
   check_output_files({{"--out", arguments.out}}, arguments.force);
+  const auto names = chosen_metrics(arguments.metrics);
   const auto device = choose_device(arguments.device);
   const auto source = limited(open_source(arguments.data), arguments.limit);
   if (source->size() < 2) {
     throw UserError("{}: a covariance needs at least two images", arguments.data.text());
   }
   std::optional<int64_t> size;  // side of the images so far; 0: they differ or are not square
-  FrechetMetric metric(make_feature_extractor(arguments.metric, device), device,
-                       PixelRule::rounded);
+  MetricOptions options{.conventions = find_conventions(arguments.conventions), .device = device};
+  std::map<std::string, FrechetMetric> metrics;
+  const auto& conventions = options.conventions;
+  for (const auto& name : names) {
+    if (metric_kind(name).weights.front() == kInceptionWeights) {
+      options.inception = inception_features(name, options);
+    }
+    metrics.emplace(name, FrechetMetric(make_feature_extractor(name, options)));
+  }
   for_each_batch(
       "statistics", source->size(),
       [&](int64_t i) {
@@ -59,23 +88,28 @@ void write_statistics(const StatisticsArguments& arguments) {
         const auto& images = batch.images;
         const int64_t side = images.size(2) == images.size(3) ? images.size(2) : 0;
         size = size.value_or(side) == side ? side : 0;
-        metric.add(batch);
+        if (options.inception) options.inception->remember();
+        for (auto& [name, metric] : metrics) metric.add(batch);
+        if (options.inception) options.inception->forget();
       });
-  warn_of_few_images(arguments.metric, static_cast<double>(source->size()));
-  auto gaussian = metric.images();
-  gaussian.size = size.value_or(0);
-  write_gaussian(arguments.out, gaussian);
-  fmt::print("{}: {} of the {} of {}\n", arguments.out, arguments.metric,
+  std::map<std::string, Gaussian> gaussians;
+  for (const auto& [name, metric] : metrics) {
+    warn_of_few_images(name, static_cast<double>(source->size()));
+    auto gaussian = metric.images();
+    gaussian.size = size.value_or(0);
+    gaussian.resize = conventions.inception;
+    gaussians.emplace(name, std::move(gaussian));
+  }
+  write_gaussians(arguments.out, gaussians);
+  fmt::print("{}: {} of the {} of {}\n", arguments.out, fmt::join(names, ", "),
              count_of(source->size(), "image"), arguments.data.text());
-  print_weights({arguments.metric});
+  print_weights(names);
 }
 
 }  // namespace
 
 void declare_images_statistics(CLI::App& app) {
   const auto arguments = std::make_shared<StatisticsArguments>();
-  std::vector<std::string> metrics;
-  for (const auto& kind : feature_extractor_kinds()) metrics.push_back(kind.name);
   declare_data(app, arguments->data, "images: folders, tar shards or builtin:dead-leaves")
       ->required();
   declare_limit(app, arguments->limit);
@@ -87,9 +121,16 @@ void declare_images_statistics(CLI::App& app) {
         return name.ends_with(".npz") ? "" : "end the name in .npz";
       });
   declare_force(app, arguments->force);
-  app.add_option("--metric", arguments->metric, "the Fréchet distance whose network is used")
-      ->check(CLI::IsMember(metrics))
+  app.add_option("--metric", arguments->metrics,
+                 fmt::format("Fréchet distances to be measured: {}, or fid,sfid in one file",
+                             fmt::join(names_of(feature_extractor_kinds()), ", ")))
+      ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--conventions", arguments->conventions,
+                 "adm: resize as ADM's evaluator does (docs/evaluation.md)")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(kRare);
   app.add_option("--size", arguments->size,
                  "resize and crop images to this size as for a model; 0 keeps their own size")
       ->check(CLI::Range(0, 8192))

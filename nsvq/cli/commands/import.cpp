@@ -5,6 +5,7 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/io/files/file.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/import_weights.h"
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct ImportArguments {
-  std::string file, recipe, out;
+  std::string file, second, recipe, out;
   std::vector<std::string> overrides;
   int64_t size = 0;
   bool last = false, averaged = false, force = false;
@@ -35,17 +36,35 @@ fs::path output_for(const ImportArguments& arguments) {
   return file.stem().string() + "-nsvq.safetensors";
 }
 
-void run_import(const ImportArguments& arguments) {
+/// Takes the words that are no key=value from the overrides: a second file, of which there is one
+/// at most.
+void take_second(ImportArguments& arguments) {
+  const auto is_file = [](const auto& word) { return word.find('=') == std::string::npos; };
+  for (const auto& word : arguments.overrides) {
+    if (!is_file(word)) continue;
+    if (!arguments.second.empty()) {
+      throw UserError("nsvq import: {} and {}: more files than an encoder's and a decoder's",
+                      arguments.second, word);
+    }
+    if (!path_exists(word)) throw UserError("{}: neither a file nor key=value", word);
+    arguments.second = word;
+  }
+  std::erase_if(arguments.overrides, is_file);
+}
+
+void run_import(ImportArguments arguments) {
+  take_second(arguments);
   if (arguments.averaged) {
     if (arguments.last) throw UserError("--ema and --last: give one of them");
     log("nsvq import: the moving average is taken without --ema; --last takes the last weights");
   }
   const auto out = output_for(arguments);
-  check_output_files({{"--out", out}}, arguments.force, {{"FILE", arguments.file}});
+  check_output_files({{"--out", out}}, arguments.force,
+                     {{"FILE", arguments.file}, {"FILE", arguments.second}});
   auto overrides = arguments.overrides;
   if (arguments.size > 0) overrides.push_back(fmt::format("data.size={}", arguments.size));
-  const auto made =
-      import_model({arguments.file, arguments.recipe, std::move(overrides), arguments.last});
+  const auto made = import_model(
+      {arguments.file, arguments.recipe, std::move(overrides), arguments.last, arguments.second});
   const auto tensors = named_tensors(*made.tokenizer);
   write_model(out, tensors, made.config,
               {{"nsvq.imported", printable(fs::path(arguments.file).filename().string())}});
@@ -59,9 +78,11 @@ void declare_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
   app.add_option(
          "FILE", arguments->file,
-         "safetensors or PyTorch file (.ckpt, .pt, .pth, .bin) of another program's tokenizer; of "
-         "taming-transformers, LlamaGen, IBQ, SimVQ, Open-MAGVIT2, MaskGIT's VQGAN, Chameleon or "
-         "diffusers' VQModel, whose folder will do too")
+         "safetensors or PyTorch file (.ckpt, .pt, .pth, .bin, .jit) of another program's "
+         "tokenizer; of taming-transformers, LlamaGen, IBQ, VAR, SimVQ, Open-MAGVIT2, MaskGIT's "
+         "VQGAN, Chameleon, Cosmos (`encoder.jit decoder.jit`) or diffusers' VQModel, whose folder "
+         "will "
+         "do too")
       ->required();
   app.add_option("SETTINGS", arguments->overrides,
                  "key=value ..., in place of what the tensors tell");

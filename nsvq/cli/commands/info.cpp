@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ranges>
 
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
@@ -10,6 +11,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/diffusion_model.h"
+#include "nsvq/generation/generator_model.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/io/formats/safetensors_header.h"
@@ -53,7 +55,7 @@ void add_run_state(Json& json, const fs::path& checkpoint) {
     json["finished"] = state.finished;
     auto figures = Json::object();
     add_figures(figures, state.evaluation);
-    // A diffusion model has a loss alone.
+    // A generating model has a loss alone.
     const auto loss = state.evaluation.find("loss");
     if (loss != state.evaluation.end()) figures["loss"] = loss->second;
     if (!figures.empty()) json["figures"] = figures;
@@ -76,10 +78,13 @@ void add_parameters(Json& json, const TensorMap& tensors, const std::vector<std:
 void add_sizes(Json& json, const TokenizerConfig& config) {
   const int64_t size = config.data.size, stride = config.model.stride();
   json["quantizer"] = config.quantizer.type;
-  json["codes"] = make_quantizer(config.quantizer, config.model.latent_dim)->codes();
+  const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);
+  json["codes"] = quantizer->codes();
   json["image"] = {size, size};
   json["stride"] = stride;
   json["grid"] = {size / stride, size / stride};
+  const auto grids = quantizer->grids(size / stride, size / stride);
+  if (grids.size() > 1) json["tokens_of_image"] = tokens_in(grids);
   json["latent_dim"] = config.model.latent_dim;
 }
 
@@ -89,9 +94,13 @@ void print_parameters(const Json& json) {
   }
 }
 
-/// Tensors of a file that is not nsvq's, and whose layout theirs is.
-void show_foreign(const fs::path& file, JsonOutput& output) {
-  const auto weights = read_foreign_shapes(file);
+/// Tensors of files that are not nsvq's, and whose layout theirs is.
+void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
+  const auto& file = files.front();
+  auto weights = read_foreign_shapes(file);
+  for (const auto& more : files | std::views::drop(1)) {
+    weights.shapes.merge(read_foreign_shapes(more).shapes);
+  }
   const auto names = tokenizer_names(weights.shapes);
   const auto* layout = recognise_layout(names.shapes);
   Json json = {{"file", file.string()}};
@@ -133,6 +142,31 @@ bool is_foreign(const fs::path& path) {
   }
 }
 
+/// The files of another program that a path names, a file or a folder; none for other paths.
+std::vector<fs::path> foreign_files(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    return is_foreign(path) ? std::vector{path} : std::vector<fs::path>();
+  }
+  const auto files = list_checkpoints(path).empty() ? usual_weights(path) : std::vector<fs::path>();
+  return !files.empty() && is_foreign(files.front()) ? files : std::vector<fs::path>();
+}
+
+/// Adds what a generator of tokens is; returns its settings.
+std::string add_generator(Json& json, const ModelFile& file) {
+  auto [config, grid, tokenizer] = generator_metadata(file.contents, file.path.string());
+  int64_t numbers = 0;
+  for (const auto& [name, tensor] : file.contents.tensors) numbers += tensor.numel();
+  json["parameters"] = {{"generator", numbers}};
+  json["family"] = config.generator.family;
+  json["grid"] = {grid.height, grid.width};
+  json["codes"] = grid.codes;
+  json["tokenizer"] = tokenizer.path;
+  json["tokenizer_sha256"] = tokenizer.sha256;
+  json["settings"] = settings_to_json(option_table(config));
+  return to_yaml(config);
+}
+
 void show_model(const std::string& path, JsonOutput& output) {
   const auto file = open_model_file(path);
   const auto& metadata = file.contents.metadata;
@@ -149,12 +183,15 @@ void show_model(const std::string& path, JsonOutput& output) {
   json["tensors"] = file.contents.tensors.size();
   const bool diffusion = is_diffusion(file.contents);
   const auto of_tokenizer = [](const auto& tensor) { return tensor.first.starts_with("encoder."); };
-  if (!diffusion && std::ranges::none_of(file.contents.tensors, of_tokenizer)) {
+  const bool generator = is_generator(file.contents);
+  if (!diffusion && !generator && std::ranges::none_of(file.contents.tensors, of_tokenizer)) {
     throw UserError("{}: neither a model nor a shard of tokens", file.path.string());
   }
-  add_parameters(json, file.contents.tensors,
-                 diffusion ? std::vector<std::string>{"unet"}
-                           : std::vector<std::string>{"encoder", "quantizer", "decoder"});
+  if (!generator) {
+    add_parameters(json, file.contents.tensors,
+                   diffusion ? std::vector<std::string>{"unet"}
+                             : std::vector<std::string>{"encoder", "quantizer", "decoder"});
+  }
   std::string settings;
   if (const auto text = metadata.find(kModelConfigKey); text != metadata.end()) {
     auto config = parse_config(text->second, file.path.string());
@@ -171,6 +208,7 @@ void show_model(const std::string& path, JsonOutput& output) {
     settings = to_yaml(config);
     json["settings"] = settings_to_json(option_table(config));
   }
+  if (generator) settings = add_generator(json, file);
   print_values(json);
   print_parameters(json);
   if (json.contains("figures")) {
@@ -192,13 +230,15 @@ void declare_info(CLI::App& app) {
   app.add_option("PATH", arguments->path,
                  "a run's folder, a checkpoint, a model.safetensors, a folder of tokens or "
                  "latents, a shard of tokens, or another program's weights (safetensors, .ckpt, "
-                 ".pt, .pth, .bin)")
+                 ".pt, .pth, .bin, .jit, or its folder)")
       ->required();
   declare_json_argument(app, arguments->json);
   app.callback([arguments] {
     JsonOutput output(arguments->json);
     if (show_tokens_or_latents(arguments->path, output)) return;
-    if (is_foreign(arguments->path)) return show_foreign(arguments->path, output);
+    if (const auto files = foreign_files(arguments->path); !files.empty()) {
+      return show_foreign(files, output);
+    }
     show_model(arguments->path, output);
   });
 }

@@ -22,7 +22,8 @@ namespace nsvq {
 namespace {
 
 struct TokenizeArguments : ShardArguments {
-  std::string crop, part;
+  std::string crop, crops, part;
+  bool flip = false;
   int64_t claim_timeout = 300;
 };
 
@@ -42,6 +43,18 @@ void set_crop(TransformOptions& transform, std::string_view text) {
   transform.height = parse_side(text.substr(0, times), text);
   transform.width =
       times == std::string_view::npos ? transform.height : parse_side(text.substr(times + 1), text);
+}
+
+TokenizedParts parts_of(const TokenizeArguments& arguments) {
+  if (!arguments.crops.empty()) return TokenizedParts::ten_crops;
+  return arguments.flip ? TokenizedParts::image_and_mirror_image : TokenizedParts::image;
+}
+
+/// "16x16 tokens", or that of several crops.
+std::string tokens_of_image(const TokenSettings& settings) {
+  const auto tokens = shown_grids(settings.grids());
+  const auto count = settings.variants.size();
+  return count == 0 ? tokens : fmt::format("{} times {}", count, tokens);
 }
 
 void check_stride(const TransformOptions& transform, int64_t stride) {
@@ -76,6 +89,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   options.part = part;
   options.claim_timeout = std::chrono::seconds(arguments.claim_timeout);
   if (!arguments.crop.empty()) set_crop(options.loader.transform, arguments.crop);
+  options.parts = parts_of(arguments);
   check_stride(options.loader.transform, opened.session.stride());
   const auto sizes =
       choose_shard_sizes(arguments, opened, options.loader.transform, begun_sizes(arguments.out));
@@ -89,9 +103,8 @@ void run_tokenize(const TokenizeArguments& arguments) {
     images += shard.images;
     broken += std::ssize(shard.broken);
   }
-  fmt::print("{}: {} of {}x{} tokens in {}\n", arguments.out, count_of(images, "image"),
-             manifest.settings.grid_height, manifest.settings.grid_width,
-             count_of(manifest.shards.size(), "shard"));
+  fmt::print("{}: {} of {} in {}\n", arguments.out, count_of(images, "image"),
+             tokens_of_image(manifest.settings), count_of(manifest.shards.size(), "shard"));
   if (broken > 0) {
     fmt::print("{} skipped (listed in manifest.json)\n", count_of(broken, "broken image"));
   }
@@ -112,6 +125,12 @@ void declare_tokenize(CLI::App& app) {
                  "size of the images (default: the square of training); multiples of the model's "
                  "stride")
       ->type_name("HxW");
+  app.add_option("--crops", arguments->crops,
+                 "ten: tokens of corners and centre of the image 1.1 times as large, and of their "
+                 "mirror images")
+      ->check(CLI::IsMember({"ten"}));
+  app.add_flag("--flip", arguments->flip,
+               "tokens of the image and of its mirror image; ten crops have them");
   app.add_option("--part", arguments->part,
                  "begin with share K of N (default: all); of N processes that fill the folder, "
                  "each then helps the others; auto: K and N of torchrun or SLURM, without the "

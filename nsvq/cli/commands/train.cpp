@@ -13,6 +13,7 @@
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/metrics/metric_table.h"
+#include "nsvq/quantizers/quantizer.h"
 #include "nsvq/report/report.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"
@@ -67,6 +68,7 @@ void run_train(const TrainArguments& arguments) {
   set_quiet(launch.rank != 0);
   const auto config =
       with_home(load_recipe_or_run(arguments.recipe, arguments.overrides, arguments.allow_pipe));
+  require_trained(config.quantizer);
   const auto group = join_ranks_to_train(launch, config.dist, config.device);
   work_as_rank(*group, [&] { train_as_rank(arguments, config, group, starting); });
 }

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kGet = "nsvq weights get ";
+constexpr auto kInceptionHead = "inception-fc";
 
 /// Names for `get`: each brings one or two files of the store.
 std::vector<std::string> packages() {
@@ -128,6 +129,13 @@ void run_get(const std::string& package) {
         "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth and run `{}`\n",
         weights_kind("squeezenet1_1").command);
   }
+  if (package == "inception" && !try_load(kInceptionHead)) {
+    fmt::print(
+        "still missing: {}, the classifier, which the metric is needs and this package lacks; "
+        "download https://github.com/mseitzer/pytorch-fid/releases/download/fid_weights/"
+        "pt_inception-2015-12-05-6726825d.pth and run `{}`\n",
+        kInceptionHead, weights_kind(kInceptionHead).command);
+  }
 }
 
 /// The module whose parameters are the tensors of this file of the store.
@@ -140,6 +148,7 @@ std::shared_ptr<torch::nn::Module> module_of(const std::string& name) {
   }
   if (name == "resnet50-fc") return std::make_shared<ResNet50Head>();
   if (name == "inception") return std::make_shared<Inception>();
+  if (name == kInceptionHead) return std::make_shared<InceptionHead>();
   throw UserError("no weights are named '{}'", name);
 }
 
@@ -183,15 +192,35 @@ std::string file_sha256(const fs::path& path) {
   return hash.hex();
 }
 
-void run_import(const std::string& file, const std::string& name) {
+void import_tensors(const std::string& file, const std::string& name, const TensorMap& from) {
   const auto& kind = weights_kind(name);
-  const auto tensors = pick_tensors(name, read_user_file(file), file);
+  const auto tensors = pick_tensors(name, from, file);
   const bool official =
       tensors_sha256(tensors) == kind.sha256 ||
       (!kind.file_prefix.empty() && file_sha256(file).starts_with(kind.file_prefix));
   const Weights weights{tensors, fs::path(file).filename().string(), official};
   save_weights(name, weights);
   print_stored(name, weights);
+}
+
+/// Whether there is a classifier of FID's network among the tensors; torchvision's has 1,000
+/// classes.
+bool has_inception_head(const TensorMap& tensors) {
+  const auto found = tensors.find("fc.weight");
+  return found != tensors.end() &&
+         found->second.sizes() ==
+             torch::IntArrayRef({InceptionHead::kClasses, Inception::kFeatures});
+}
+
+void run_import(const std::string& file, const std::string& name) {
+  const auto tensors = read_user_file(file);
+  import_tensors(file, name, tensors);
+  if (name != "inception") return;
+  if (has_inception_head(tensors)) return import_tensors(file, kInceptionHead, tensors);
+  fmt::print(
+      "{} has no fc.weight [{}, {}], the classifier, which the metric is needs; "
+      "pt_inception-2015-12-05-6726825d.pth has it\n",
+      file, InceptionHead::kClasses, Inception::kFeatures);
 }
 
 void declare_list(CLI::App& app) { app.callback(run_list); }

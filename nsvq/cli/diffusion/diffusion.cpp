@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nsvq/cli/program/command.h"
+#include "nsvq/cli/sampling/evaluate_samples.h"
 #include "nsvq/core/error.h"
 #include "nsvq/diffusion/config.h"
 #include "nsvq/runs/config.h"
@@ -46,7 +47,50 @@ void declare_diffusion_config(CLI::App& app) {
   app.callback([arguments] { run_diffusion_config(*arguments); });
 }
 
+struct DiffusionEvalArguments {
+  SampleArguments sampling;
+  EvaluationArguments evaluation;
+};
+
+JudgedModel judged_model(DiffusionSession& session, const SampleArguments& arguments) {
+  const auto& config = session.config();
+  const auto& sample = config.sample;
+  const auto classes =
+      config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
+                         : "";
+  return {sampled_model(session, arguments),
+          training_data_key(config) == "data.train",
+          fmt::format("{}, {} steps{}", sample.sampler, sample.steps, classes),
+          {{"sampler", sample.sampler},
+           {"steps", sample.steps},
+           {"eta", sample.eta},
+           {"spacing", sample.spacing},
+           {"last", sample.last},
+           {"class", config.classes > 0 ? Json(arguments.label) : Json()},
+           {"guidance", config.guidance},
+           {"seed", arguments.seed}},
+          config.classes,
+          arguments.label};
+}
+
+void run_diffusion_eval(const DiffusionEvalArguments& arguments) {
+  work_on_ranks(arguments.sampling, [&](const Launch& launch, Group& group) {
+    std::unique_ptr<DiffusionSession> session;
+    evaluate_samples(arguments.evaluation, group, [&] {
+      session.reset(new DiffusionSession(open_diffusion(arguments.sampling, launch)));
+      return judged_model(*session, arguments.sampling);
+    });
+  });
+}
+
 }  // namespace
+
+void declare_diffusion_eval(CLI::App& app) {
+  const auto arguments = std::make_shared<DiffusionEvalArguments>();
+  declare_sample_arguments(app, arguments->sampling);
+  declare_evaluation(app, arguments->evaluation);
+  app.callback([arguments] { run_diffusion_eval(*arguments); });
+}
 
 void declare_diffusion(CLI::App& app) {
   declare_commands(

@@ -101,7 +101,12 @@ void show_tokens(const fs::path& folder, JsonOutput& output) {
                {"data", manifest.source},
                {"shard_size", settings.shard_size},
                {"batch_size", settings.batch_size}};
+  if (settings.shape().size() != 2) json["tokens_of_image"] = settings.shape();
   print_values(json);
+  if (!settings.variants.empty()) {
+    fmt::print("{:12} {}\n", "variants", fmt::join(settings.variants, "; "));
+    json["variants"] = settings.variants;
+  }
   const auto& classes = settings.classes;
   print_classes(classes);
   json["classes"] = classes;
@@ -132,7 +137,7 @@ void show_shard(const fs::path& path, JsonOutput& output) {
   Json json = {{"shard", path.string()},
                {"folder", known ? known->folder.string() : "unknown"},
                {"images", shard.keys.size()},
-               {"grid", {shard.tokens.size(1), shard.tokens.size(2)}},
+               {"grid", shard.tokens.sizes().slice(1).vec()},
                {"dtype", token_type_name(codes)}};
   if (!shard.keys.empty()) {
     json["first"] = shard.keys.front();

@@ -42,6 +42,7 @@ void declare_detokenize(CLI::App& app);
 void declare_encode(CLI::App& app);
 void declare_tokens(CLI::App& app);
 void declare_diffusion(CLI::App& app);
+void declare_generate(CLI::App& app);
 void declare_codebook(CLI::App& app);
 void declare_export(CLI::App& app);
 void declare_import(CLI::App& app);

@@ -18,6 +18,8 @@ const std::vector<Command>& commands() {
        train},
       {"diffusion", "train latent diffusion on a tokenizer, and sample images", declare_diffusion,
        train},
+      {"generate", "train a generator on a tokenizer's tokens, and sample images", declare_generate,
+       train},
       {"reproduce", "run an experiment (a table of the paper) and make a page of it",
        declare_reproduce, train},
       {"tokenize", "write the tokens of images to a folder of shards", declare_tokenize, use},

@@ -23,8 +23,8 @@ constexpr size_t kMostShown = 18;                 ///< characters of choices bes
 constexpr auto kExitCodes =
     "Exit codes: 0 done; 2 an error in arguments, settings or input files; 3 a failure at run "
     "time; 130 or 143 stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP once what was done is saved "
-    "(train, diffusion train, reproduce, detokenize). Other commands end by the signal; those that "
-    "fill a folder complete it when they are run again.";
+    "(train, diffusion train, generate train, reproduce, detokenize). Other commands end by the "
+    "signal; those that fill a folder complete it when they are run again.";
 
 bool takes_several(const CLI::Option& option) {
   return option.get_expected_max() == CLI::detail::expected_max_vector_size;

@@ -34,6 +34,8 @@ const std::vector<OldOption> kOptions = {{"eval", "--as", "--conventions"},
                                          {"compare", "--columns", "--transpose"},
                                          {"diffusion eval", "--samples", "--count"},
                                          {"diffusion eval", "--reference", "--data"},
+                                         {"generate eval", "--samples", "--count"},
+                                         {"generate eval", "--reference", "--data"},
                                          {"import", "--like", "--recipe"},
                                          {"import", "--set", ""}};
 

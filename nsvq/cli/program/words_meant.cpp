@@ -6,6 +6,7 @@
 
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/config.h"
+#include "nsvq/generation/config.h"
 #include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
@@ -25,8 +26,8 @@ const std::vector<OtherWord> kOtherWords = {
     {"resume", "train RUN --resume", "train"},
     {"continue", "train RUN --resume", "train"},
     {"finetune", "train CONFIG train.init_from=RUN", "train"},
-    {"sample", "diffusion sample", "diffusion sample"},
-    {"generate", "diffusion sample", "diffusion sample"},
+    {"sample", "generate sample", "generate sample"},
+    {"inpaint", "generate inpaint", "generate inpaint"},
     {"evaluate", "eval", "eval"},
     {"validate", "eval", "eval"},
     {"test", "eval", "eval"},
@@ -90,6 +91,10 @@ std::string setting_meant(const std::string& option, const std::vector<std::stri
   const auto value = value_after(option, words);
   if (!words.empty() && words[0] == "diffusion") {
     DiffusionConfig config;
+    return setting_in(option_table(config), word, value);
+  }
+  if (!words.empty() && words[0] == "generate") {
+    GenerationConfig config;
     return setting_in(option_table(config), word, value);
   }
   TokenizerConfig config;

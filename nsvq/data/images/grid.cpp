@@ -1,6 +1,7 @@
 #include "nsvq/data/images/grid.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -98,6 +99,26 @@ Image make_grid(const std::vector<std::vector<Image>>& rows, int gap) {
   for (size_t r = 0; r < rows.size(); ++r)
     for (size_t c = 0; c < rows[r].size(); ++c) paste(rows[r][c], grid, lefts[c], tops[r]);
   return grid;
+}
+
+int64_t square_columns(int64_t images) {
+  return static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(images))));
+}
+
+Image make_square_grid(const std::vector<Image>& images) {
+  const auto columns = static_cast<size_t>(square_columns(std::ssize(images)));
+  std::vector<std::vector<Image>> rows;
+  for (const auto& image : images) {
+    if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
+    rows.back().push_back(image);
+  }
+  return make_grid(rows);
+}
+
+Image make_square_grid(const torch::Tensor& images) {
+  std::vector<Image> all;
+  for (const auto& image : images.unbind()) all.push_back(to_image(image));
+  return make_square_grid(all);
 }
 
 Image enlarge(const Image& image, int factor) {

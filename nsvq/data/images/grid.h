@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "nsvq/io/images/image.h"
@@ -19,6 +20,13 @@ torch::Tensor from_bytes(const torch::Tensor& bytes);
 /// its widest image, a row as high as its highest; smaller images and shorter rows are padded with
 /// white.
 Image make_grid(const std::vector<std::vector<Image>>& rows, int gap = 2);
+
+/// Images row by row, in as square a grid as their number allows.
+Image make_square_grid(const std::vector<Image>& images);
+/// Such a grid for images [B, 3, H, W] in [-1, 1].
+Image make_square_grid(const torch::Tensor& images);
+/// Columns of that grid.
+int64_t square_columns(int64_t images);
 
 /// Enlarges every pixel to a block of `factor` x `factor`.
 Image enlarge(const Image& image, int factor);

@@ -108,7 +108,14 @@ FolderSource::FolderSource(std::vector<fs::path> files, const ImageLimits& limit
 }
 
 Image FolderSource::load(int64_t index) const {
-  return read_image(files_.empty() ? folder_ / keys_.at(index) : files_.at(index), limits_);
+  const auto file = files_.empty() ? folder_ / keys_.at(index) : files_.at(index);
+  try {
+    return read_image(file, limits_);
+  } catch (const UserError&) {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(file, error))) throw;
+    throw RunError("{}: was listed at the start and is not there any more", file.string());
+  }
 }
 
 }  // namespace nsvq

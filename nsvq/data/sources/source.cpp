@@ -17,6 +17,7 @@
 #include "nsvq/data/sources/dead_leaves.h"
 #include "nsvq/data/sources/folder_source.h"
 #include "nsvq/data/sources/image_names.h"
+#include "nsvq/data/sources/npz_source.h"
 #include "nsvq/data/sources/part.h"
 #include "nsvq/data/sources/patterns.h"
 #include "nsvq/data/sources/selected_source.h"
@@ -126,6 +127,9 @@ std::unique_ptr<Source> open_all(const std::string& spec, const ImageLimits& lim
   if (spec.starts_with(builtin)) return open_builtin(spec.substr(builtin.size()));
   const auto paths = paths_of(spec);
   if (paths.size() == 1 && is_folder(paths[0])) return open_folder(paths[0], limits, announce);
+  if (paths.size() == 1 && paths[0].extension() == ".npz") {
+    return std::make_unique<NpzSource>(paths[0], limits);
+  }
   return open_files(paths, spec, limits, announce);
 }
 

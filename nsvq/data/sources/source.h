@@ -80,11 +80,12 @@ class Source {
 
 /// Opens images: `builtin:dead-leaves?size=64&count=2048&seed=0`, a folder of JPEG, PNG and WebP
 /// files, one image file, or tar shards (`photos-{00..03}.tar`, `photos-*.tar`, several separated
-/// by commas; also .tar.gz, .tgz and .tar.zst), or several of these, one after another; or
-/// `pipe:COMMAND`, tars that commands write (pipe_source.h). Each may end in `#0.1..0.2`: its
-/// images whose names have such hashes (part.h). An image beyond the limits counts as broken.
-/// Throws UserError if there are no images, saying which were searched for, and for commands unless
-/// sources.pipes_allowed. A command that fails is run again up to `retries` times.
+/// by commas; also .tar.gz, .tgz and .tar.zst), an .npz file of images (npz_source.h), or several
+/// of these, one after another; or `pipe:COMMAND`, tars that commands write (pipe_source.h). Each
+/// may end in `#0.1..0.2`: its images whose names have such hashes (part.h). An image beyond the
+/// limits counts as broken. Throws UserError if there are no images, saying which were searched
+/// for, and for commands unless sources.pipes_allowed. A command that fails is run again up to
+/// `retries` times.
 std::unique_ptr<Source> open_source(const Sources& sources, const ImageLimits& limits = {},
                                     int64_t retries = 3);
 

@@ -10,6 +10,7 @@
 #include "nsvq/core/lookup.h"
 #include "nsvq/data/sources/overlap.h"
 #include "nsvq/diffusion/config.h"
+#include "nsvq/generation/config.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
 
@@ -56,8 +57,9 @@ Words tokenizer_evaluation(const PlannedRun& run) {
   return with_sources(std::move(words), "--data", run.val);
 }
 
-Words diffusion_evaluation(const PlannedRun& run) {
-  auto words = with_run_and_outputs({"diffusion", "eval"}, run);
+/// `command` compares samples with images.
+Words sample_evaluation(const std::string& command, const PlannedRun& run) {
+  auto words = with_run_and_outputs({command, "eval"}, run);
   words.insert(words.end(),
                {"--count", std::to_string(run.samples), "--data", run.val.items.front()});
   return words;
@@ -68,7 +70,9 @@ Words evaluation_command(const PlannedRun& run) {
     case RunKind::tokenizer:
       return tokenizer_evaluation(run);
     case RunKind::diffusion:
-      return diffusion_evaluation(run);
+      return sample_evaluation("diffusion", run);
+    case RunKind::generator:
+      return sample_evaluation("generate", run);
   }
   return {};
 }
@@ -106,6 +110,8 @@ Words different_settings(const RunView& view) {
       return different_settings<TokenizerConfig>(view);
     case RunKind::diffusion:
       return different_settings<DiffusionConfig>(view);
+    case RunKind::generator:
+      return different_settings<GenerationConfig>(view);
   }
   return {};
 }

@@ -53,7 +53,7 @@ struct PlannedRun {
   int64_t epochs = 0;                ///< training epochs
   int64_t batch = 0;                 ///< images per step
   int64_t size = 0;                  ///< pixels of an image's side
-  int64_t samples = 0;               ///< images of a diffusion model's evaluation
+  int64_t samples = 0;               ///< images that a generating model's evaluation samples
   bool wanted = true;                ///< chosen by PlanOptions::rows
 
   std::filesystem::path run() const { return folder / "run"; }

@@ -176,7 +176,7 @@ void RunPlanner::fill_in(const RunLayers& layers, const std::string& also_hashed
   } catch (const UserError& error) {
     throw UserError("{}: {}", settings_.where("runs." + run.name), error.what());
   }
-  if (trains(run.kind, RunKind::diffusion)) {
+  if (!trains(run.kind, RunKind::tokenizer)) {
     std::erase_if(run.metrics, [](const auto& name) { return name != "fid"; });
   }
   const auto gpus = run.gpus > 1 ? fmt::format("gpus={}\n", run.gpus) : "";

@@ -35,7 +35,7 @@ struct ResolvedSettings {
                         ///< user's own files or words name them
 };
 
-/// Settings of a tokenizer or a diffusion model (`kind`, of run_spec_kinds()). Throws UserError.
+/// Settings of a run that trains something (`kind`, of run_spec_kinds()). Throws UserError.
 ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers& layers);
 
 /// Whether a setting is part of the essence: those of logging, threads and checkpoints are not.

@@ -10,6 +10,7 @@
 
 #include "nsvq/diffusion/config.h"
 #include "nsvq/experiments/spec/experiment.h"
+#include "nsvq/generation/config.h"
 #include "nsvq/io/files/sha256.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/config.h"
@@ -104,6 +105,8 @@ ResolvedSettings resolve_settings(const std::string& kind, const SettingsLayers&
       return resolve<TokenizerConfig>(layers);
     case RunKind::diffusion:
       return resolve<DiffusionConfig>(layers);
+    case RunKind::generator:
+      return resolve<GenerationConfig>(layers);
   }
   return {};
 }

@@ -169,7 +169,8 @@ class Scheduler {
   }
 
   static std::string shown(const std::vector<std::string>& words) {
-    return words.size() > 1 && words[0] == "diffusion" ? "diffusion " + words[1] : words[0];
+    const bool two = words.size() > 1 && (words[0] == "diffusion" || words[0] == "generate");
+    return two ? words[0] + " " + words[1] : words[0];
   }
 
   void collect() {

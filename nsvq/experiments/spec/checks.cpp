@@ -155,7 +155,7 @@ void require_run(const Experiment& experiment, const std::string& key, const std
   throw unknown_name("run", name, names_of(experiment.runs), experiment.file.string() + ": " + key);
 }
 
-/// A metric, a figure of the file, or the loss of a diffusion model's evaluation.
+/// A metric, a figure of the file, or the loss of a generating model's evaluation.
 void require_column(const Experiment& experiment, const std::string& key, const std::string& name) {
   if (is_loss_column(name) || find_metric_kind(name) || experiment.find_figure(name)) return;
   auto known = names_of(experiment.figures);

@@ -178,6 +178,7 @@ const std::vector<RunSpecKind>& run_spec_kinds() {
   static const std::vector<RunSpecKind> kinds = {
       {run_kind(RunKind::tokenizer).name, RunKind::tokenizer, {"train"}, {}},
       {run_kind(RunKind::diffusion).name, RunKind::diffusion, {"diffusion", "train"}, {}},
+      {run_kind(RunKind::generator).name, RunKind::generator, {"generate", "train"}, {}},
       {"kmeans", std::nullopt, {}, {"codebook", "kmeans"}},
       {"features", std::nullopt, {}, {"codebook", "features"}}};
   return kinds;

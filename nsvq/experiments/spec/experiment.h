@@ -56,7 +56,7 @@ struct ScaleSpec {
   std::vector<std::string> set;      ///< key=value for tokenizers, over those recipes
   std::vector<int64_t> seeds = {0};  ///< every run once for each
   std::vector<std::string> columns;  ///< replaces the experiment's; empty: those
-  int64_t samples = 5000;            ///< images that a diffusion model is evaluated on
+  int64_t samples = 5000;            ///< images that a generating model is evaluated on
   PilotSpec pilot;                   ///< for tokenizers that are rows
   std::string about;                 ///< what the scale is, for the page
 };

@@ -110,6 +110,10 @@ fs::path cache_folder() {
 }
 
 void fail_read(const fs::path& path, int error) {
+  if (error == EIO || error == ESTALE || error == ENOTCONN || error == ETIMEDOUT ||
+      error == ENODEV || error == ENXIO) {
+    throw MachineFailure("cannot read {}: {}", path.string(), std::strerror(error));
+  }
   throw UserError("cannot read {}: {}", path.string(), std::strerror(error));
 }
 

@@ -87,7 +87,7 @@ class Descriptor {
 
 // System calls, repeated if a signal interrupts them. Errors name the path.
 
-/// Throws UserError. `error` is an errno.
+/// Throws UserError, or MachineFailure where a disk or mount failed. `error` is an errno.
 [[noreturn]] void fail_read(const std::filesystem::path& path, int error);
 /// Throws RunError, NoRoom if the disk is full.
 [[noreturn]] void fail_write(const std::filesystem::path& path, int error);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,13 +23,6 @@ namespace {
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kAlignment = 64;  // numpy aligns the numbers
 constexpr size_t kMostDimensions = 64;
-
-struct Header {
-  torch::ScalarType type = torch::kDouble;
-  bool by_columns = false;
-  std::vector<int64_t> shape;
-  size_t end = 0;  // offset of the numbers
-};
 
 /// The text after `'key':` in the header's Python dict, whose strings numpy never escapes.
 std::string_view value_of(std::string_view dict, const std::string& key) {
@@ -89,40 +83,40 @@ std::vector<int64_t> parse_shape(std::string_view value) {
   return shape;
 }
 
-Header parse_header(std::string_view bytes, NpyNumbers numbers) {
+}  // namespace
+
+NpyHeader parse_npy_header(std::span<const std::byte> all, NpyNumbers numbers) {
+  const std::string_view bytes(reinterpret_cast<const char*>(all.data()), all.size());
   if (!bytes.starts_with(kMagic) || bytes.size() < 10) throw UserError("an array that is no .npy");
   const auto version = static_cast<uint8_t>(bytes[6]);
   if (version < 1 || version > 3) throw UserError("an array of .npy version {}", version);
   const size_t start = version == 1 ? 10 : 12;
   if (bytes.size() < start) throw UserError("an array cut off in its header");
-  const auto length = little_endian(std::as_bytes(std::span(bytes)).subspan(8, start - 8));
+  const auto length = little_endian(all.subspan(8, start - 8));
   if (length > bytes.size() - start) throw UserError("an array cut off in its header");
   const auto dict = bytes.substr(start, length);
   return {parse_type(value_of(dict, "descr"), numbers), parse_bool(value_of(dict, "fortran_order")),
           parse_shape(value_of(dict, "shape")), start + length};
 }
 
-/// Bytes of the numbers. A product that overflows counts as the largest number, even if a dimension
-/// is 0: torch refuses such sizes.
-uint64_t bytes_of(const Header& header) {
-  uint64_t bytes = torch::elementSize(header.type);
+uint64_t NpyHeader::bytes() const {
+  uint64_t bytes = torch::elementSize(type);
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  for (const int64_t size : header.shape) {
+  for (const int64_t size : shape) {
     if (static_cast<uint64_t>(size) > most / bytes) return most;
     if (size > 0) bytes *= static_cast<uint64_t>(size);
   }
-  return std::ranges::find(header.shape, 0) == header.shape.end() ? bytes : 0;
+  return std::ranges::find(shape, 0) == shape.end() ? bytes : 0;
 }
 
-}  // namespace
-
 std::string npy_header(const torch::Tensor& tensor) {
-  const bool is_double = tensor.scalar_type() == torch::kDouble;
-  TORCH_CHECK(is_double || tensor.scalar_type() == torch::kFloat, "npy: needs fp64 or fp32, got ",
-              tensor.scalar_type());
+  static const std::map<at::ScalarType, const char*> types = {
+      {torch::kDouble, "<f8"}, {torch::kFloat, "<f4"}, {torch::kInt32, "<i4"}};
+  const auto type = types.find(tensor.scalar_type());
+  TORCH_CHECK(type != types.end(), "npy: needs fp64, fp32 or int32, got ", tensor.scalar_type());
   const auto sizes = tensor.sizes().vec();
-  auto dict = fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                          is_double ? 8 : 4, fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
+  auto dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                          type->second, fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
   const size_t before = kMagic.size() + 4, whole = before + dict.size() + 1;
   dict.append((kAlignment - whole % kAlignment) % kAlignment, ' ');
   dict += '\n';
@@ -132,10 +126,9 @@ std::string npy_header(const torch::Tensor& tensor) {
 }
 
 torch::Tensor parse_npy(std::span<const std::byte> bytes, NpyNumbers numbers) {
-  const auto header =
-      parse_header({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, numbers);
+  const auto header = parse_npy_header(bytes, numbers);
   const auto data = bytes.subspan(header.end);
-  if (bytes_of(header) != data.size()) {
+  if (header.bytes() != data.size()) {
     throw UserError("an array of shape [{}] with {} bytes of numbers",
                     fmt::join(header.shape, ", "), data.size());
   }

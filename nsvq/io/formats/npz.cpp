@@ -6,6 +6,7 @@
 #include <bit>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 #include "nsvq/core/error.h"
@@ -33,7 +34,9 @@ struct Freed {
 using Archive = std::unique_ptr<zip_t, Freed<zip_discard>>;
 using Buffer = std::unique_ptr<zip_source_t, Freed<zip_source_free>>;
 
-std::string npy_member(const std::string& name) { return name + ".npy"; }
+constexpr std::string_view kEnding = ".npy";
+
+std::string npy_member(const std::string& name) { return name + std::string(kEnding); }
 
 torch::Tensor read_array(const ZipArchive& archive, const std::string& name) {
   const auto member = npy_member(name);
@@ -93,6 +96,18 @@ void write_npz(const std::filesystem::path& path, const TensorMap& arrays) {
   std::map<std::string, std::string> members;
   for (const auto& [name, array] : arrays) members[npy_member(name)] = npy_file(array);
   write_file(path, zip_of(members));
+}
+
+std::vector<std::string> npz_names(const std::filesystem::path& path) {
+  const InputFile regular(path);
+  try {
+    auto names = ZipArchive(regular).names();
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(kEnding); });
+    for (auto& name : names) name.resize(name.size() - kEnding.size());
+    return names;
+  } catch (const UserError& error) {
+    throw UserError("cannot read {}: {}", path.string(), error.what());
+  }
 }
 
 TensorMap read_npz(const std::filesystem::path& path, const std::vector<std::string>& names,

@@ -12,6 +12,9 @@ namespace nsvq {
 /// equal bytes. fp64 and fp32, from any device. Atomic. Throws RunError.
 void write_npz(const std::filesystem::path& path, const TensorMap& arrays);
 
+/// Names of the arrays. Throws UserError naming the file if it is no zip file.
+std::vector<std::string> npz_names(const std::filesystem::path& path);
+
 /// Reads the arrays of these names, and of the `optional` names if they exist, from a file of
 /// np.savez or np.savez_compressed. Throws UserError naming the file if it is no zip file,
 /// truncated or damaged (checksums are compared), and for an array that is missing, larger than 1

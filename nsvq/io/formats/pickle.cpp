@@ -15,6 +15,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "pickles are little-endian");
 
+// Few bytes can make many or large values; no file of weights has so many.
+constexpr size_t kMostValues = 2'000'000;  // and remembered places
+constexpr size_t kMostNameBytes = 1000;    // of a class or a function
+
 /// The machine that a pickle is a program of: it pushes values on a stack and takes them from it.
 /// Opcodes are named as in Python's pickletools.
 class PickleMachine {
@@ -67,6 +71,9 @@ class PickleMachine {
   PickleValue& value(size_t index) { return pickle_.values[index]; }
   void push(size_t index) { stack_.push_back(index); }
   void push(PickleValue&& value) {
+    if (pickle_.values.size() == kMostValues) {
+      throw UserError("the pickle has more than {} values", kMostValues);
+    }
     pickle_.values.push_back(std::move(value));
     stack_.push_back(pickle_.values.size() - 1);
   }
@@ -220,16 +227,23 @@ class PickleMachine {
     to.parts.insert(to.parts.end(), parts.begin(), parts.end());
   }
 
+  void push_global(const std::string& module, const std::string& name) {
+    if (module.size() + name.size() > kMostNameBytes) {
+      throw UserError("the pickle has a name of more than {} bytes", kMostNameBytes);
+    }
+    push({PickleKind::global, 0, module + "." + name, {}});
+  }
+
   bool object(int opcode) {
     switch (opcode) {
       case 'c': {  // GLOBAL
         const auto module = line();
-        push({PickleKind::global, 0, module + "." + line(), {}});
+        push_global(module, line());
         return true;
       }
       case 0x93: {  // STACK_GLOBAL
         const auto parts = pop_many(2);
-        push({PickleKind::global, 0, value(parts[0]).text + "." + value(parts[1]).text, {}});
+        push_global(value(parts[0]).text, value(parts[1]).text);
         return true;
       }
       case 'R':   // REDUCE
@@ -264,10 +278,10 @@ class PickleMachine {
         return true;
       case 'q':  // BINPUT
       case 'r':  // LONG_BINPUT
-        memo_[number(opcode == 'q' ? 1 : 4)] = top();
+        remember(number(opcode == 'q' ? 1 : 4));
         return true;
       case 0x94:  // MEMOIZE
-        memo_[memo_.size()] = top();
+        remember(memo_.size());
         return true;
       case 'h':  // BINGET
       case 'j':  // LONG_BINGET
@@ -291,6 +305,12 @@ class PickleMachine {
     if (protocol < 2 || protocol > 5) {
       throw UserError("the pickle is of protocol {}, which is not read", protocol);
     }
+  }
+  void remember(uint64_t place) {
+    if (memo_.size() == kMostValues) {
+      throw UserError("the pickle remembers more than {} values", kMostValues);
+    }
+    memo_[place] = top();
   }
   void push_remembered(uint64_t place) {
     const auto found = memo_.find(place);

@@ -23,8 +23,10 @@ static_assert(std::endian::native == std::endian::little, "numbers are read as t
 constexpr size_t kMostPickleBytes = size_t{1} << 25;  // the tensors' numbers lie beside it
 constexpr size_t kMostValues = 1'000'000;             // that are looked at: they may be shared
 constexpr int kMostLevels = 32;                       // of dicts within dicts
-constexpr size_t kMostDimensions = 64;                // torch's limit
-constexpr int64_t kMostSpan = int64_t{1} << 48;       // product of a tensor's sizes, 0 as 1
+constexpr size_t kMostTensors = 200'000;
+constexpr size_t kMostNameBytes = 512;           // of a tensor
+constexpr size_t kMostDimensions = 64;           // torch's limit
+constexpr int64_t kMostSpan = int64_t{1} << 48;  // product of a tensor's sizes, 0 as 1
 constexpr std::string_view kRebuild = "torch._utils._rebuild_";
 
 struct StorageType {
@@ -42,6 +44,34 @@ constexpr std::array<StorageType, 10> kStorageTypes{{{"torch.FloatStorage", torc
                                                      {"torch.CharStorage", torch::kChar},
                                                      {"torch.ByteStorage", torch::kByte},
                                                      {"torch.BoolStorage", torch::kBool}}};
+
+/// Functions, and modules of them, that a pickle names only to run something where Python reads it.
+constexpr std::array<std::string_view, 10> kHostile = {
+    "os.",    "posix.",  "nt.",     "subprocess.", "pty.",
+    "runpy.", "socket.", "ctypes.", "importlib.",  "webbrowser."};
+/// Those of Python itself, whose module has two names.
+constexpr std::array<std::string_view, 5> kHostileBuiltins = {"eval", "exec", "open", "compile",
+                                                              "__import__"};
+
+bool is_hostile(std::string_view name) {
+  for (const std::string_view module : {"builtins.", "__builtin__."}) {
+    if (!name.starts_with(module)) continue;
+    return std::ranges::find(kHostileBuiltins, name.substr(module.size())) !=
+           kHostileBuiltins.end();
+  }
+  return std::ranges::any_of(kHostile, [&](auto begin) { return name.starts_with(begin); });
+}
+
+/// Throws UserError for a pickle that would run something, which is not done here.
+void refuse_hostile(const Pickle& pickle) {
+  for (const auto& value : pickle.values) {
+    if (value.kind != PickleKind::global || !is_hostile(value.text)) continue;
+    throw UserError(
+        "it names {}, which would run where Python reads it; nothing of it was run, and it is "
+        "refused",
+        quote(value.text));
+  }
+}
 
 /// Reads tensors out of a pickle's values.
 class TensorFinder {
@@ -104,7 +134,13 @@ class TensorFinder {
     if (++looked_at_ > kMostValues || level > kMostLevels) {
       throw UserError("its dicts are too many or too deep for a file of weights");
     }
+    if (name.size() > kMostNameBytes) {
+      throw UserError("a name of {} bytes is none of a tensor", name.size());
+    }
     if (callee(from).starts_with(kRebuild)) {
+      if (tensors_.size() == kMostTensors) {
+        throw UserError("it has more than {} tensors", kMostTensors);
+      }
       if (!tensors_.emplace(name, tensor(from, name)).second) {
         throw UserError("two tensors are called {}", quote(name));
       }
@@ -265,6 +301,7 @@ auto with_archive(const std::filesystem::path& path, const Read& read) {
 
 PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle) {
   const auto parsed = parse_pickle(pickle);
+  refuse_hostile(parsed);
   return TensorFinder(parsed).find();
 }
 

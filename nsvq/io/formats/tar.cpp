@@ -96,7 +96,7 @@ std::vector<std::byte> TarReader::read(const TarEntry& entry) const {
     struct stat status {};
     opened = open_archive(path_, status);
     if (status.st_size != bytes_ || nanoseconds(status.st_mtim) != changed_)
-      throw UserError("{}: was changed while in use; start again", path_.string());
+      throw RunError("{}: was changed while in use; start again", path_.string());
   }
   const int descriptor = descriptor_ < 0 ? opened.get() : descriptor_;
   std::vector<std::byte> bytes(static_cast<size_t>(entry.size));
@@ -109,8 +109,8 @@ std::vector<std::byte> TarReader::read(const TarEntry& entry) const {
     if (got < 0)
       throw RunError("{}: cannot read {} ({})", path_.string(), entry.name, std::strerror(errno));
     if (got == 0)
-      throw UserError("{}: {} ends early at offset {}; was the archive changed while in use?",
-                      path_.string(), entry.name, entry.offset + static_cast<int64_t>(done));
+      throw RunError("{}: {} ends early at offset {}: the archive was changed while in use",
+                     path_.string(), entry.name, entry.offset + static_cast<int64_t>(done));
     done += static_cast<size_t>(got);
   }
   return bytes;

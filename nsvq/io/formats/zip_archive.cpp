@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "nsvq/core/error.h"
 
@@ -25,14 +26,11 @@ UserError damaged(zip_error_t* error) {
   return UserError("the zip file is damaged: {}", zip_error_strerror(error));
 }
 
-/// Refuses sizes that only a damaged or hostile file claims for a member, before allocating memory.
+/// Refuses sizes that only a damaged or hostile file claims for a member.
 void check_member(const zip_stat_t& member, uint64_t file_bytes) {
   constexpr auto kNeeded =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((member.valid & kNeeded) != kNeeded) throw UserError("the zip file is damaged");
-  if (member.size > kMostBytes) {
-    throw UserError("a member of {} bytes, more than {}", member.size, kMostBytes);
-  }
   if (member.encryption_method != ZIP_EM_NONE) throw UserError("the zip file is encrypted");
   const bool stored = member.comp_method == ZIP_CM_STORE;
   if (!stored && member.comp_method != ZIP_CM_DEFLATE) {
@@ -43,6 +41,18 @@ void check_member(const zip_stat_t& member, uint64_t file_bytes) {
   const bool expands =
       stored ? member.size == member.comp_size : member.size / kBestRatio <= member.comp_size;
   if (!fits || !expands) throw UserError("the zip file's sizes do not add up");
+}
+
+/// A member's index and sizes.
+std::pair<zip_uint64_t, zip_stat_t> find_member(zip_t* archive, const std::string& name,
+                                                uint64_t file_bytes) {
+  const auto found = zip_name_locate(archive, name.c_str(), 0);
+  if (found < 0) throw UserError("the zip file has no member '{}'", name);
+  const auto index = static_cast<zip_uint64_t>(found);
+  zip_stat_t stat;
+  if (zip_stat_index(archive, index, 0, &stat) != 0) throw damaged(zip_get_error(archive));
+  check_member(stat, file_bytes);
+  return {index, stat};
 }
 
 }  // namespace
@@ -82,14 +92,10 @@ bool ZipArchive::contains(const std::string& name) const {
 }
 
 std::vector<std::byte> ZipArchive::read(const std::string& name) const {
-  const auto found = zip_name_locate(archive_.get(), name.c_str(), 0);
-  if (found < 0) throw UserError("the zip file has no member '{}'", name);
-  const auto index = static_cast<zip_uint64_t>(found);
-  zip_stat_t stat;
-  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0) {
-    throw damaged(zip_get_error(archive_.get()));
+  const auto [index, stat] = find_member(archive_.get(), name, bytes_);
+  if (stat.size > kMostBytes) {  // before allocating memory
+    throw UserError("a member of {} bytes, more than {}", stat.size, kMostBytes);
   }
-  check_member(stat, bytes_);
   const Member member(zip_fopen_index(archive_.get(), index, 0));
   if (!member) throw damaged(zip_get_error(archive_.get()));
   std::vector<std::byte> bytes(stat.size);
@@ -105,6 +111,36 @@ std::vector<std::byte> ZipArchive::read(const std::string& name) const {
   if (got < 0) throw damaged(zip_file_get_error(member.get()));
   if (got > 0) throw UserError("the zip file is damaged: a member is longer than it says");
   return bytes;
+}
+
+void StoredMember::Close::operator()(zip_file* member) const { zip_fclose(member); }
+
+StoredMember::StoredMember(ZipArchive archive, const std::string& name)
+    : archive_(std::move(archive)) {
+  const auto [index, stat] = find_member(archive_.archive_.get(), name, archive_.bytes_);
+  if (stat.comp_method != ZIP_CM_STORE) {
+    throw UserError("'{}' is compressed, and its parts cannot be reached; write it uncompressed",
+                    name);
+  }
+  member_.reset(zip_fopen_index(archive_.archive_.get(), index, 0));
+  if (!member_) throw damaged(zip_get_error(archive_.archive_.get()));
+  size_ = stat.size;
+}
+
+void StoredMember::read(uint64_t offset, std::span<std::byte> bytes) const {
+  const std::lock_guard lock(mutex_);
+  if (offset > size_ || bytes.size() > size_ - offset) {
+    throw UserError("the zip file is damaged: a member is cut off");
+  }
+  if (zip_fseek(member_.get(), static_cast<zip_int64_t>(offset), SEEK_SET) != 0) {
+    throw damaged(zip_file_get_error(member_.get()));
+  }
+  for (size_t filled = 0; filled < bytes.size();) {
+    const auto got = zip_fread(member_.get(), &bytes[filled], bytes.size() - filled);
+    if (got < 0) throw damaged(zip_file_get_error(member_.get()));
+    if (got == 0) throw UserError("the zip file is damaged: a member is cut off");
+    filled += static_cast<size_t>(got);
+  }
 }
 
 }  // namespace nsvq

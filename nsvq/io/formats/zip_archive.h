@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "nsvq/io/files/input_file.h"
 
-struct zip;  // libzip's
+struct zip;       // libzip's
+struct zip_file;  // libzip's
 
 namespace nsvq {
 
@@ -32,11 +35,34 @@ class ZipArchive {
   std::vector<std::byte> read(const std::string& name) const;
 
  private:
+  friend class StoredMember;
+
   struct Discard {
     void operator()(zip* archive) const;
   };
   std::unique_ptr<zip, Discard> archive_;
   uint64_t bytes_ = 0;  ///< of the file
+};
+
+/// A member that lies uncompressed in its archive, of any size, read in pieces. Thread-safe. Its
+/// checksum, which is that of the whole, is not compared.
+class StoredMember {
+ public:
+  /// Throws UserError, without the file's name, if there is none of this name or it is compressed.
+  StoredMember(ZipArchive archive, const std::string& name);
+
+  uint64_t size() const { return size_; }
+  /// Fills `bytes` from `offset` on. Throws UserError where the member ends before.
+  void read(uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  struct Close {
+    void operator()(zip_file* member) const;
+  };
+  ZipArchive archive_;
+  mutable std::mutex mutex_;  // guards the position in member_
+  std::unique_ptr<zip_file, Close> member_;
+  uint64_t size_ = 0;
 };
 
 }  // namespace nsvq

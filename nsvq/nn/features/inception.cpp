@@ -1,10 +1,14 @@
 #include "nsvq/nn/features/inception.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace nsvq {
 
 namespace {
 
 constexpr double kInceptionEpsilon = 1e-3;  // of the batch norm
+constexpr auto kSpatialStep = "Mixed_6d";
 
 using Kernel = std::array<int64_t, 2>;
 constexpr Kernel k1x1 = {1, 1}, k3x3 = {3, 3}, k5x5 = {5, 5};
@@ -12,6 +16,30 @@ constexpr Kernel k1x3 = {1, 3}, k3x1 = {3, 1}, k1x7 = {1, 7}, k7x1 = {7, 1};
 
 InceptionConvShape halving(const std::string& name, int64_t outputs) {
   return {name, outputs, k3x3, 2, false};
+}
+
+/// A line of `from` pixels as one of kSize, along dimension `dim`: output i lies at i * from /
+/// kSize between two pixels, in fp32 as TensorFlow computes it.
+torch::Tensor resized_line(const torch::Tensor& x, int64_t dim) {
+  const int64_t from = x.size(dim);
+  const float scale = static_cast<float>(from) / static_cast<float>(Inception::kSize);
+  std::vector<int64_t> lower, upper;
+  std::vector<float> share;
+  for (int64_t i = 0; i < Inception::kSize; ++i) {
+    const float at = static_cast<float>(i) * scale;
+    lower.push_back(static_cast<int64_t>(at));
+    upper.push_back(std::min(lower.back() + 1, from - 1));
+    share.push_back(at - static_cast<float>(lower.back()));
+  }
+  const auto pick = [&](const std::vector<int64_t>& pixels) {
+    return x.index_select(dim, at::tensor(at::ArrayRef<int64_t>(pixels), at::kLong).to(x.device()));
+  };
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[static_cast<size_t>(dim)] = Inception::kSize;
+  const auto weight =
+      at::tensor(at::ArrayRef<float>(share), at::kFloat).view(shape).to(x.options());
+  const auto below = pick(lower);
+  return below + (pick(upper) - below) * weight;
 }
 
 }  // namespace
@@ -166,16 +194,37 @@ Inception::Inception(Variant variant) {
 }
 
 torch::Tensor Inception::forward(const torch::Tensor& images) const {
+  return outputs(pytorch_input(images)).pool;
+}
+
+torch::Tensor Inception::pytorch_input(const torch::Tensor& images) {
   TORCH_CHECK(images.dim() == 4 && images.size(1) == 3, "inception: needs [B, 3, H, W], got ",
               images.sizes());
   constexpr std::array<int64_t, 2> size = {kSize, kSize};
-  auto x = at::upsample_bilinear2d(images, at::IntArrayRef(size), /*align_corners=*/false) * 2 - 1;
-  for (const auto& step : steps_) x = step.run(x);
-  return x;
+  return at::upsample_bilinear2d(images, at::IntArrayRef(size), /*align_corners=*/false) * 2 - 1;
+}
+
+torch::Tensor Inception::tensorflow_input(const torch::Tensor& pixels) {
+  TORCH_CHECK(pixels.dim() == 4 && pixels.size(1) == 3, "inception: needs [B, 3, H, W], got ",
+              pixels.sizes());
+  return (resized_line(resized_line(pixels, 3), 2) - 128) / 128;
+}
+
+Inception::Outputs Inception::outputs(const torch::Tensor& input) const {
+  Outputs outputs;
+  auto x = input;
+  for (const auto& step : steps_) {
+    x = step.run(x);
+    if (step.name != kSpatialStep) continue;
+    const auto first = x.narrow(1, 0, kSpatialChannels);  // its first branch is branch1x1
+    outputs.spatial = first.permute({0, 2, 3, 1}).flatten(1);
+  }
+  outputs.pool = x;
+  return outputs;
 }
 
 void Inception::fold() {
-  for (const auto& module : modules()) {
+  for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* conv = dynamic_cast<InceptionConv*>(module.get())) conv->fold();
   }
 }
@@ -194,6 +243,20 @@ int64_t Inception::add_block(const std::string& name, int64_t inputs,
   auto* block = register_module(name, std::make_shared<InceptionBlock>(inputs, branches)).get();
   steps_.push_back({name, [block](const torch::Tensor& x) { return block->forward(x); }});
   return block->outputs();
+}
+
+InceptionHead::InceptionHead() {
+  const auto fc = register_module("fc", std::make_shared<torch::nn::Module>());
+  const double bound = 1 / std::sqrt(static_cast<double>(Inception::kFeatures));
+  const auto add = [&](const char* name, const torch::Tensor& value) {
+    return fc->register_parameter(name, value, /*requires_grad=*/false);
+  };
+  weight_ = add("weight", at::empty({kClasses, Inception::kFeatures}).uniform_(-bound, bound));
+  add("bias", at::zeros({kClasses}));
+}
+
+torch::Tensor InceptionHead::log_probabilities(const torch::Tensor& pool) const {
+  return at::linear(pool.to(at::kDouble), weight_.to(at::kDouble)).log_softmax(1);
 }
 
 }  // namespace nsvq

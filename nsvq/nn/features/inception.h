@@ -86,12 +86,28 @@ class Inception : public torch::nn::Module {
   enum class Variant { fid, torchvision };
   static constexpr int64_t kSize = 299;
   static constexpr int64_t kFeatures = 2048;
+  /// sFID's: the first 7 channels of Mixed_6d's branch1x1, which TensorFlow's graph calls
+  /// mixed_6/conv, 17 x 17 of each.
+  static constexpr int64_t kSpatialChannels = 7;
+  static constexpr int64_t kSpatialFeatures = kSpatialChannels * 17 * 17;
 
   explicit Inception(Variant variant = Variant::fid);
 
   /// Images [B, 3, H, W] in [0, 1], resized as pytorch-fid does (bilinear, no antialiasing), to
   /// [B, 2048].
   torch::Tensor forward(const torch::Tensor& images) const;
+
+  struct Outputs {
+    torch::Tensor pool;     ///< [B, 2048], what forward gives
+    torch::Tensor spatial;  ///< [B, 2023] by rows, columns, channels: TensorFlow's order
+  };
+  /// Inputs [B, 3, 299, 299] by one of the functions below.
+  Outputs outputs(const torch::Tensor& input) const;
+  /// Images in [0, 1] as pytorch-fid gives them to the network.
+  static torch::Tensor pytorch_input(const torch::Tensor& images);
+  /// Images of values 0 to 255 as TensorFlow's graph of 2015 treats them: bilinear by pixels'
+  /// corners, not antialiased; then (x - 128) / 128.
+  static torch::Tensor tensorflow_input(const torch::Tensor& pixels);
 
   /// Folds all norms into their convolutions (ConvNorm::fold).
   void fold();
@@ -111,6 +127,21 @@ class Inception : public torch::nn::Module {
                     const std::vector<InceptionBranch>& branches);
 
   std::vector<Step> steps_;
+};
+
+/// The classifier of FID's network, frozen, for the inception score: `fc.weight` [1008, 2048] and
+/// `fc.bias`, as in pytorch-fid's file.
+class InceptionHead : public torch::nn::Module {
+ public:
+  static constexpr int64_t kClasses = 1008;
+
+  InceptionHead();
+  /// Features [B, 2048] to the fp64 logarithms of probabilities [B, 1008], without the bias: the
+  /// score is defined so by its first program, and all others follow.
+  torch::Tensor log_probabilities(const torch::Tensor& pool) const;
+
+ private:
+  torch::Tensor weight_;
 };
 
 }  // namespace nsvq

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 
@@ -9,7 +11,8 @@ namespace nsvq {
 
 namespace {
 
-constexpr size_t kMostLevels = 64;  // beyond what the settings allow
+constexpr size_t kMostLevels = 64;      // beyond what the settings allow
+constexpr int64_t kMostTransforms = 8;  // of Haar, also
 
 /// Shapes of a tokenizer's tensors.
 class TokenizerShapes {
@@ -53,6 +56,24 @@ class TokenizerShapes {
     return multipliers;
   }
 
+  /// Levels that change the resolution, in the network with more of them.
+  int64_t halving_levels(size_t levels) const {
+    int64_t down = 0, up = 0;
+    for (size_t level = 0; level < levels; ++level) {
+      if (has(fmt::format("encoder.down.{}.downsample.weight", level))) ++down;
+      if (has(fmt::format("decoder.up.{}.upsample.weight", level))) ++up;
+    }
+    return std::max(down, up);
+  }
+
+  /// How often Haar wavelets turn 3 channels into 4 times as many for the first convolution.
+  int64_t haar_transforms() const {
+    const int64_t inputs = size("encoder.conv_in.weight", 1);
+    int64_t times = 0;
+    while (times < kMostTransforms && inputs > int64_t{3} << (2 * times)) ++times;
+    return times;
+  }
+
   std::vector<size_t> levels_with_attention(size_t levels) const {
     std::vector<size_t> with;
     for (size_t level = 0; level < levels; ++level) {
@@ -68,7 +89,8 @@ class TokenizerShapes {
 
 }  // namespace
 
-std::vector<std::string> inferred_settings(const NamedShapes& ours, const std::string& from) {
+std::vector<std::string> inferred_settings(const Layout& layout, const NamedShapes& ours,
+                                           const std::string& from) {
   const TokenizerShapes shapes(ours, from);
   if (!shapes.has("decoder.conv_in.weight")) {
     throw UserError(
@@ -81,23 +103,31 @@ std::vector<std::string> inferred_settings(const NamedShapes& ours, const std::s
   const bool mapped = shapes.has("encoder.quant_conv.weight");
   const int64_t latent_dim = mapped ? shapes.size("encoder.quant_conv.weight", 0) : made;
   const auto multipliers = shapes.multipliers(width);
-  std::vector<std::string> lines = {
-      fmt::format("model.width: {}", width),
-      fmt::format("model.multipliers: [{}]", fmt::join(multipliers, ", ")),
-      fmt::format("model.blocks: {}", shapes.count("encoder.down.0.block.", "conv1.weight")),
-      fmt::format("model.latent_dim: {}", latent_dim),
-      fmt::format("model.attention: [{}]",
-                  fmt::join(shapes.levels_with_attention(multipliers.size()), ", ")),
-      fmt::format("model.mid_attention: {}", shapes.has("encoder.mid.attn_1.q.weight"))};
+  const auto levels = multipliers.size();
+  auto lines = layout.settings;
+  const auto add = [&](const char* key, const auto& value) {
+    lines.push_back(fmt::format("{}: {}", key, value));
+  };
+  const auto add_unless = [&](int64_t usual, const char* key, int64_t value) {
+    if (value != usual) add(key, value);
+  };
+  add("model.width", width);
+  add("model.multipliers", fmt::format("[{}]", fmt::join(multipliers, ", ")));
+  add("model.blocks", shapes.count("encoder.down.0.block.", "conv1.weight"));
+  add("model.latent_dim", latent_dim);
+  add("model.attention",
+      fmt::format("[{}]", fmt::join(shapes.levels_with_attention(levels), ", ")));
+  add("model.mid_attention", shapes.has("encoder.mid.attn_1.q.weight"));
+  add_unless(static_cast<int64_t>(levels) - 1, "model.halvings", shapes.halving_levels(levels));
+  add_unless(0, "model.haar", shapes.haar_transforms());
   if (mapped) {
-    const int64_t kernel = shapes.size("encoder.quant_conv.weight", 2);
-    if (made != latent_dim) lines.push_back(fmt::format("model.z_channels: {}", made));
-    if (kernel != 1) lines.push_back(fmt::format("model.latent_kernel: {}", kernel));
+    add_unless(latent_dim, "model.z_channels", made);
+    add_unless(1, "model.latent_kernel", shapes.size("encoder.quant_conv.weight", 2));
   }
   if (shapes.has("quantizer.codebook")) {
-    lines.push_back(fmt::format("quantizer.codes: {}", shapes.size("quantizer.codebook", 0, 2)));
-  } else {
-    lines.push_back(fmt::format("quantizer.lfq.bits: {}", latent_dim));
+    add("quantizer.codes", shapes.size("quantizer.codebook", 0, 2));
+  } else if (std::ranges::count(lines, "quantizer.type: lfq") > 0) {
+    add("quantizer.lfq.bits", latent_dim);
   }
   return lines;
 }

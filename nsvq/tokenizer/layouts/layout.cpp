@@ -63,8 +63,8 @@ const std::vector<Layout>& known_layouts() {
   static const std::vector<Layout> layouts = [] {
     std::vector<Layout> all;
     for (const auto& members :
-         {refused_layouts(), magvit2_layouts(), simvq_layouts(), diffusers_layouts(),
-          llamagen_layouts(), maskgit_layouts(), taming_layouts()}) {
+         {cosmos_layouts(), refused_layouts(), magvit2_layouts(), simvq_layouts(),
+          diffusers_layouts(), llamagen_layouts(), maskgit_layouts(), taming_layouts()}) {
       all.insert(all.end(), members.begin(), members.end());
     }
     return all;

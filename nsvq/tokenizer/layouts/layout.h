@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nsvq/core/tensor_map.h"
 #include "nsvq/tokenizer/layouts/names.h"
 
 namespace nsvq {
@@ -28,6 +29,11 @@ struct Layout {
   std::vector<std::string> dropped = {};   ///< patterns of names that a tokenizer does not need
   std::vector<std::string> settings = {};  ///< what shapes do not tell, as lines of a recipe
   int64_t image_size = 256;                ///< side of the images that it was trained on
+  /// Tensors of ours that follow from the settings, and are not there.
+  std::vector<std::string> made = {};
+  /// Lines of a recipe that follow from the numbers in tensors. Throws UserError, calling the file
+  /// `from`, for what nsvq does otherwise.
+  std::vector<std::string> (*told_by)(const TensorMap& theirs, const std::string& from) = nullptr;
   /// Throws UserError for what a file beside the weights says of them, and nsvq does otherwise.
   void (*check_beside)(const std::filesystem::path& file) = nullptr;
 };
@@ -36,11 +42,15 @@ struct Layout {
 
 std::vector<Layout> refused_layouts();
 std::vector<Layout> taming_layouts();
+std::vector<Layout> cosmos_layouts();
 std::vector<Layout> llamagen_layouts();
 std::vector<Layout> diffusers_layouts();
 std::vector<Layout> maskgit_layouts();
 std::vector<Layout> magvit2_layouts();
 std::vector<Layout> simvq_layouts();
+
+/// Rules for the networks of taming-transformers' VQGAN, which several programs name so.
+std::vector<NameRule> taming_networks();
 
 /// All of them, each before those that it also fits.
 const std::vector<Layout>& known_layouts();

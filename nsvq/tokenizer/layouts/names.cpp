@@ -97,7 +97,7 @@ bool fits(std::string_view pattern, std::string_view name) {
 }
 
 std::vector<int64_t> sizes_on(Side to, Form form, std::vector<int64_t> sizes) {
-  if (form == Form::same) return sizes;
+  if (form == Form::same || form == Form::fused_there) return sizes;
   const bool linear = (form == Form::linear_there) == (to == Side::theirs);
   if (linear && sizes.size() == 4 && sizes[2] == 1 && sizes[3] == 1) sizes.resize(2);
   if (!linear && sizes.size() == 2) sizes.insert(sizes.end(), {1, 1});

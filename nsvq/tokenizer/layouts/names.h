@@ -12,7 +12,8 @@ namespace nsvq {
 enum class Form {
   same,
   linear_there,  ///< theirs [K, C] of a linear layer, ours [K, C, 1, 1] of a convolution
-  linear_here    ///< the other way round
+  linear_here,   ///< the other way round
+  fused_there    ///< theirs, NAME.qkv.*, is NAME.q.*, NAME.k.* and NAME.v.* one after the other
 };
 
 /// Names of a tensor, or of a row of tensors, in another program's files and in ours. Both names

@@ -20,25 +20,22 @@ Layout refused(std::string name, std::vector<Layout::Mark> has, std::string why,
 std::vector<Layout> refused_layouts() {
   const std::string transformer = "its networks are transformers, which nsvq has not";
   const std::string video = "it is made of 3-D convolutions for videos, which nsvq has not";
-  const std::string patches = "its networks work on wavelets of patches, which nsvq has not";
   const std::string spatial = "its decoder is normalised by the codes, which nsvq has not";
   const std::string without_codes = "it has no codes, so it makes no tokens";
-  // Haar wavelets of patches of 4x4 pixels make 48 channels of 3.
-  constexpr int64_t kCosmosInputs = 48;
   const Layout::Mark bias{"encoder.down.0.block.0.conv1.bias"}, quantizer{"quantize."};
   return {
       refused("TiTok", {{"latent_tokens"}, {"encoder.latent_token_positional_embedding"}},
               transformer),
       refused("GigaTok", {{"s2to1encoder."}}, transformer),
       refused("GigaTok with a grid of tokens", {{"s2dencoder."}}, transformer),
-      refused("VAR's multi-scale VQVAE", {{"quantize.quant_resi."}, {"encoder.down."}},
-              "its multi-scale quantizer is not supported"),
+      refused("a VQVAE of several scales", {{"quantize.quant_resi."}, {"encoder.down."}},
+              "its scales do not share four convolutions, as those of VAR do",
+              {"quantize.quant_resi.qresi_ls.3."}),
       refused("Emu3's vision tokenizer", {{"encoder.time_conv."}, quantizer}, video),
       refused("a tokenizer of videos", {{"encoder.conv_in.weight", {0, 0, 0, 0, 0}}}, video),
       refused("a tokenizer of videos", {{"encoder.conv_in.conv.weight", {0, 0, 0, 0, 0}}}, video),
-      refused("Cosmos' tokenizer", {{"encoder.patcher"}}, patches),
-      refused("Cosmos' tokenizer", {{"decoder.unpatcher"}}, patches),
-      refused("Cosmos' tokenizer", {{"encoder.conv_in.weight", {0, kCosmosInputs, 0, 0}}}, patches),
+      refused("Cosmos' tokenizer of videos", {{"encoder.patcher3d."}}, video),
+      refused("Cosmos' tokenizer of videos", {{"decoder.unpatcher3d."}}, video),
       refused("MGVQ", {{"encoder.stages."}, {"quant_conv."}, quantizer},
               "its networks are EfficientViT's, and its tokens of several groups, which nsvq has "
               "not"),
@@ -48,8 +45,6 @@ std::vector<Layout> refused_layouts() {
               without_codes, {"quantize."}),
       refused("Stable Diffusion's AutoencoderKL", {bias, {"quant_conv."}}, without_codes,
               {"quantize."}),
-      refused("MaskBit's tokenizer (VQGAN+)", {{"encoder.down.0.down_conv."}},
-              "its encoder halves the resolution by convolutions that no model.family has"),
       refused("a tokenizer of transformer blocks, such as BAR's", {{"encoder.transformer."}},
               transformer, {"encoder.conv_in."}),
       refused("a tokenizer of transformer blocks, such as BAR's", {{"encoder.blocks."}},

@@ -1,11 +1,9 @@
-// taming-transformers' VQGAN and those that kept its names: IBQ, latent diffusion, Chameleon.
+// taming-transformers' VQGAN and those that kept its names: IBQ, VAR, latent diffusion, Chameleon.
 #include "nsvq/tokenizer/layouts/layout.h"
 
 namespace nsvq {
 
-namespace {
-
-std::vector<NameRule> networks() {
+std::vector<NameRule> taming_networks() {
   return {
       {"encoder.conv_in.*", "encoder.conv_in.*"},
       {"encoder.down.#.block.#.*", "encoder.down.#.block.#.*"},
@@ -28,8 +26,10 @@ std::vector<NameRule> networks() {
   };
 }
 
+namespace {
+
 std::vector<NameRule> with_codes(const std::vector<NameRule>& codes) {
-  auto rules = networks();
+  auto rules = taming_networks();
   rules.insert(rules.end(), codes.begin(), codes.end());
   return rules;
 }
@@ -40,14 +40,24 @@ std::vector<Layout> taming_layouts() {
   const auto searched = with_codes({{"quantize.embedding.weight", "quantizer.codebook"}});
   const auto drawn = with_codes({{"quantize.embed.weight", "quantizer.codebook"},
                                  {"quantize.proj.*", "quantizer.projection.*", Form::linear_here}});
+  // VAR's attention has one convolution for q, k and v.
+  std::vector<NameRule> scaled = {
+      {"encoder.down.#.attn.#.qkv.*", "encoder.down.#.attn.#.qkv.*", Form::fused_there},
+      {"encoder.mid.attn_1.qkv.*", "encoder.mid.attn_1.qkv.*", Form::fused_there},
+      {"decoder.mid.attn_1.qkv.*", "decoder.mid.attn_1.qkv.*", Form::fused_there},
+      {"decoder.up.#.attn.#.qkv.*", "decoder.up.#.attn.#.qkv.*", Form::fused_there},
+      {"quantize.quant_resi.qresi_ls.#.*", "quantizer.phi.#.*"}};
+  scaled.insert(scaled.end(), searched.begin(), searched.end());
   // nsvq's own blocks have these names too, but no biases.
   const Layout::Mark bias{"encoder.down.0.block.0.conv1.bias"};
   const Layout::Mark table{"quantize.embedding.weight"};
+  const std::string scales = "quantize.quant_resi.";
   // Logits are dot products with the codes; the other models with these names have fewer blocks.
   const Layout::Mark fourth{"encoder.down.0.block.3.conv1.bias"};
   return {
       {.name = "IBQ",
        .has = {fourth, table},
+       .lacks = {scales},
        .rules = searched,
        .settings = {"model.family: taming", "quantizer.type: ibq"}},
       {.name = "taming-transformers' VQGAN with Gumbel codes",
@@ -56,14 +66,20 @@ std::vector<Layout> taming_layouts() {
        .settings = {"model.family: taming", "quantizer.type: gumbel"}},
       {.name = "Chameleon's VQGAN",
        .has = {bias, {"quantize.embedding.weight", {8192, 256}}, {"encoder.down.4."}},
-       .lacks = {"encoder.down.4.attn."},
+       .lacks = {"encoder.down.4.attn.", scales},
        .rules = searched,
        .settings = {"model.family: taming", "quantizer.type: vq"},
        .image_size = 512},
       {.name = "taming-transformers' VQGAN",
        .has = {bias, table},
+       .lacks = {scales},
        .rules = searched,
        .settings = {"model.family: taming", "quantizer.type: vq"}},
+      {.name = "VAR's VQVAE",
+       .has = {bias, table, {"quantize.quant_resi.qresi_ls.3."}},
+       .rules = scaled,
+       .dropped = {"quantize.ema_vocab_hit_SV"},  // how often each scale chose each code
+       .settings = {"model.family: taming", "quantizer.type: var"}},
   };
 }
 

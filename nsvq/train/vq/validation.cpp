@@ -1,10 +1,12 @@
 #include "nsvq/train/vq/validation.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/grey_picture.h"
+#include "nsvq/metrics/image_sets.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/recipe/loader_options.h"
@@ -31,15 +33,9 @@ MetricSet make_metrics(const TokenizerConfig& config, int64_t codes, int64_t ima
     MetricChoice choice{config.train.metrics, {}, nullptr};
     if (codes == 0) choice = without_tokens(choice);
     MetricSet metrics(choice.names, {.conventions = {}, .codes = codes, .device = device});
-    bool networks = false;
-    for (const auto& name : choice.names) {
-      const auto& kind = metric_kind(name);
-      networks = networks || !kind.weights.empty();
-      if (kind.input == MetricInput::sets && images < 2) {
-        throw UserError("{} needs at least two images in data.val", kind.name);
-      }
-    }
-    if (networks) {  // a trial: some refuse small images
+    require_images(choice.names, images, "data.val");
+    const auto has_network = [](const auto& name) { return !metric_kind(name).weights.empty(); };
+    if (std::ranges::any_of(choice.names, has_network)) {  // a trial: some refuse small images
       const auto image = at::zeros({1, 3, config.data.size, config.data.size});
       metrics.add({image, image, at::zeros({1, 1, 1}, at::kLong)});
       metrics.reset();

@@ -1,7 +1,7 @@
 """Golden values of the networks of other programs (model.family), each written out here as its program has it.
 
 The modules below have the names and the order of operations of taming-transformers (and LlamaGen, IBQ, VAR), of MaskGIT's
-VQGAN in TiTok's repository, and of Open-MAGVIT2; `named_parameters` gives nsvq's names. Run as a script, it writes
+VQGAN in TiTok's repository, of Open-MAGVIT2, and of Cosmos; `named_parameters` gives nsvq's names. Run as a script, it writes
 families.json beside itself, in the form of autoencoder.json.
 """
 
@@ -146,6 +146,66 @@ class TamingDecoder(Named):
         return self.conv_out(swish(self.norm_out(x)))
 
 
+# Cosmos: taming's networks on wavelets, with levels that do not halve the resolution.
+
+def haar_kernels(channels):
+    """[4C, 1, 2, 2]: all low of each channel, then high along y, along x, along both."""
+    low, high = torch.tensor([0.5, 0.5]), torch.tensor([0.5, -0.5])
+    kernels = torch.stack([torch.outer(along_y, along_x) for along_x in (low, high) for along_y in (low, high)])
+    return kernels.repeat_interleave(channels, 0)[:, None]
+
+
+class Patcher(nn.Module):
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+        self.register_buffer("wavelets", torch.full([2], 0.5**0.5), persistent=False)
+
+    def forward(self, x):
+        for _ in range(self.times):
+            kernels, channels = haar_kernels(x.shape[1]).to(x), x.shape[1]
+            # A group's outputs are those of its input: four of each channel, then in order of the kernels.
+            parts = F.conv2d(x, kernels.view(4, channels, 1, 2, 2).transpose(0, 1).flatten(0, 1), stride=2, groups=channels)
+            x = parts.unflatten(1, (channels, 4)).transpose(1, 2).flatten(1, 2)
+        return x
+
+
+class Unpatcher(Patcher):
+    def forward(self, x):
+        for _ in range(self.times):
+            channels = x.shape[1] // 4
+            kernels = haar_kernels(channels).to(x).view(4, channels, 1, 2, 2).transpose(0, 1).flatten(0, 1)
+            x = x.unflatten(1, (4, channels)).transpose(1, 2).flatten(1, 2)
+            x = F.conv_transpose2d(x, 4 * kernels, stride=2, groups=channels)
+        return x
+
+
+class CosmosEncoder(TamingEncoder):
+    def __init__(self, c):
+        super().__init__(c)
+        self.conv_in = nn.Conv2d(3 * 4 ** c["haar"], c["width"], 3, 1, 1)
+        self.patcher = Patcher(c["haar"])
+        for level in self.down[c["halvings"]:]:
+            if hasattr(level, "downsample"):
+                del level.downsample
+
+    def forward(self, x):
+        return super().forward(self.patcher(x))
+
+
+class CosmosDecoder(TamingDecoder):
+    def __init__(self, c):
+        super().__init__(c)
+        self.conv_out = nn.Conv2d(c["width"] * c["multipliers"][0], 3 * 4 ** c["haar"], 3, 1, 1)
+        self.unpatcher = Unpatcher(c["haar"])
+        for level in self.up[:len(self.up) - c["halvings"]]:
+            if hasattr(level, "upsample"):
+                del level.upsample
+
+    def forward(self, z):
+        return self.unpatcher(super().forward(z))
+
+
 # MaskGIT's VQGAN
 
 class MaskgitBlock(nn.Module):
@@ -215,6 +275,77 @@ class MaskgitDecoder(Named):
             x = level.block(x)
             if hasattr(level, "upsample_conv"):
                 x = level.upsample_conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+        return self.conv_out(swish(self.norm_out(x)))
+
+
+# VQGAN+ and MaskBit: a decoder's level 0 has the lowest resolution.
+
+def maskbit_stage(inputs, outputs, blocks):
+    sizes = [inputs] + [outputs] * blocks
+    return children(nn.Module(), res_blocks=nn.ModuleList(map(MaskgitBlock, sizes, sizes[1:])))
+
+
+def through_stage(stage, x):
+    for block in stage.res_blocks:
+        x = block(x)
+    return x
+
+
+class MaskbitEncoder(Named):
+    names = {**{f"mid.res_blocks.{i}.": f"mid.block_{i + 1}." for i in range(4)}, "res_blocks.": "block.", "down_conv.": "downsample.",
+             "upsample_conv.": "upsample."}
+
+    def __init__(self, c):
+        super().__init__()
+        widths = [c["width"] * m for m in c["multipliers"]]
+        self.conv_in = nn.Conv2d(3, c["width"], 3, 1, 1, bias=False)
+        self.down = nn.ModuleList()
+        for i, (inputs, outputs) in enumerate(zip([c["width"]] + widths, widths)):
+            self.down.append(maskbit_stage(inputs, outputs, c["blocks"]))
+            if i + 1 < len(widths):
+                children(self.down[-1], down_conv=nn.Conv2d(outputs, outputs, 3, 2, 0))
+        self.mid = maskbit_stage(widths[-1], widths[-1], c["blocks"])
+        self.norm_out = norm(widths[-1])
+        self.conv_out = nn.Conv2d(widths[-1], c["latent_dim"], 1)
+
+    def forward(self, x):
+        x = self.conv_in(x)
+        for stage in self.down:
+            x = through_stage(stage, x)
+            if hasattr(stage, "down_conv"):
+                x = stage.down_conv(F.pad(x, (0, 1, 0, 1)))  # "same" for even sizes
+        return self.conv_out(swish(self.norm_out(through_stage(self.mid, x))))
+
+
+class MaskbitDecoder(Named):
+    names = MaskbitEncoder.names
+
+    def __init__(self, c):
+        super().__init__()
+        widths = [c["width"] * m for m in reversed(c["multipliers"])]
+        self.conv_in = nn.Conv2d(c["latent_dim"], widths[0], 3, 1, 1)
+        self.mid = maskbit_stage(widths[0], widths[0], c["blocks"])
+        self.up = nn.ModuleList()
+        for i, (inputs, outputs) in enumerate(zip(widths[:1] + widths, widths)):
+            self.up.append(maskbit_stage(inputs, outputs, c["blocks"]))
+            if i + 1 < len(widths):
+                children(self.up[-1], upsample_conv=nn.Conv2d(outputs, outputs, 3, 1, 1))
+        self.norm_out = norm(widths[-1])
+        self.conv_out = nn.Conv2d(widths[-1], 3, 3, 1, 1)
+
+    def named_parameters(self, *args, **kwargs):
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            first, level, *rest = name.split(".")
+            if first == "up":
+                name = ".".join([first, str(len(self.up) - 1 - int(level)), *rest])
+            yield name, parameter
+
+    def forward(self, z):
+        x = through_stage(self.mid, self.conv_in(z))
+        for stage in self.up:
+            x = through_stage(stage, x)
+            if hasattr(stage, "upsample_conv"):
+                x = stage.upsample_conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
         return self.conv_out(swish(self.norm_out(x)))
 
 
@@ -309,15 +440,19 @@ class MagvitDecoder(Named):
 
 
 ORIGINALS = {"taming": (TamingEncoder, TamingDecoder), "maskgit": (MaskgitEncoder, MaskgitDecoder),
-             "magvit2": (MagvitEncoder, MagvitDecoder)}
+             "maskbit": (MaskbitEncoder, MaskbitDecoder), "magvit2": (MagvitEncoder, MagvitDecoder)}
 SMALL = {**DEFAULTS, "width": 32, "multipliers": [1, 2], "blocks": 1, "z_channels": 0, "latent_kernel": 1}
 CASES = {
     "taming": ({"family": "taming", "width": 64, "multipliers": [1, 2, 2], "blocks": 2, "latent_dim": 5,
                 "z_channels": 12, "attention": [2], "mid_attention": True}, [2, 3, 16, 16]),
     "taming_var": ({"family": "taming", "latent_dim": 6, "latent_kernel": 3, "mid_attention": True}, [1, 3, 6, 10]),
     "taming_one_latent": ({"family": "taming", "multipliers": [2, 4, 4], "latent_dim": 4}, [2, 3, 4, 4]),
+    "cosmos": ({"family": "taming", "multipliers": [1, 2, 2], "blocks": 1, "latent_dim": 6, "z_channels": 12,
+                "mid_attention": True, "halvings": 1, "haar": 2}, [1, 3, 16, 24]),
+    "cosmos_all_halve": ({"family": "taming", "latent_dim": 6, "halvings": 1, "haar": 1}, [2, 3, 8, 12]),
     "maskgit": ({"family": "maskgit", "multipliers": [1, 2, 4], "blocks": 2, "latent_dim": 6}, [2, 3, 16, 16]),
     "maskgit_odd": ({"family": "maskgit", "latent_dim": 3}, [1, 3, 6, 10]),
+    "maskbit": ({"family": "maskbit", "multipliers": [1, 2, 4], "blocks": 2, "latent_dim": 6}, [2, 3, 16, 16]),
     "magvit2": ({"family": "magvit2", "multipliers": [1, 2, 2], "blocks": 3, "latent_dim": 6}, [2, 3, 16, 16]),
     "magvit2_odd": ({"family": "magvit2", "multipliers": [1, 3], "latent_dim": 7}, [1, 3, 6, 10]),
 }
@@ -325,7 +460,8 @@ CASES = {
 
 def original(config):
     """The encoder and the decoder of a family, for the `model` section of a recipe."""
-    return tuple(part(config) for part in ORIGINALS[config["family"]])
+    parts = (CosmosEncoder, CosmosDecoder) if config.get("haar") else ORIGINALS[config["family"]]
+    return tuple(part(config) for part in parts)
 
 
 def golden_case(config, shape):

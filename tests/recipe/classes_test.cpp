@@ -1,4 +1,4 @@
-#include "nsvq/diffusion/diffusion_batches.h"
+#include "nsvq/recipe/classes.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::shared_ptr<const Source> images_in(const fs::path& folder,
   return open_source(folder.string());
 }
 
-TEST(LabelledImages, ClassesOfValidationHaveTheNumbersOfTraining) {
+TEST(Classes, ClassesOfValidationHaveTheNumbersOfTraining) {
   const TemporaryFolder folder;
   const std::vector<std::string> names = {"birds", "cats", "dogs"};
   const auto source = images_in(folder / "val", {"cats", "dogs"});
@@ -36,7 +36,7 @@ TEST(LabelledImages, ClassesOfValidationHaveTheNumbersOfTraining) {
   EXPECT_EQ(numbered->classes(), names);
 }
 
-TEST(LabelledImages, ClassesWithoutNamesKeepTheirNumbers) {
+TEST(Classes, ClassesWithoutNamesKeepTheirNumbers) {
   const TemporaryFolder folder;
   const auto source = images_in(folder / "val", {"cats"});
   EXPECT_EQ(numbered_as(source, {}), source);
@@ -44,7 +44,7 @@ TEST(LabelledImages, ClassesWithoutNamesKeepTheirNumbers) {
   EXPECT_EQ(numbered_as(drawn, {"cats"}), drawn);
 }
 
-TEST(LabelledImages, AClassThatTrainingLacksIsRefused) {
+TEST(Classes, AClassThatTrainingLacksIsRefused) {
   const TemporaryFolder folder;
   EXPECT_THROW(numbered_as(images_in(folder / "val", {"cats", "mice"}), {"cats"}), UserError);
 }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace nsvq {
+
+/// Logits that a chunk of linear_cross_entropy holds.
+inline constexpr int64_t kLogitsAtOnce = int64_t{1} << 26;
+
+/// Cross-entropy [N] of the classes `targets` [N] int64 by the logits x weight^T + bias, x [N, d],
+/// weight [K, d], bias [K] or undefined; in fp32 at least. The logits are made for some rows at a
+/// time, and once more in the backward pass, so that there is never a matrix [N, K]. Under autocast
+/// products are in its type, sums and exponentials in fp32. Without a host synchronisation.
+torch::Tensor linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
+                                   const torch::Tensor& bias, const torch::Tensor& targets,
+                                   int64_t logits_at_once = kLogitsAtOnce);
+
+}  // namespace nsvq

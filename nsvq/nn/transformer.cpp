@@ -1,0 +1,257 @@
+#include "nsvq/nn/transformer.h"
+
+#include <ATen/autocast_mode.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nsvq/core/precision.h"
+
+namespace nsvq {
+
+namespace {
+
+std::shared_ptr<torch::nn::LinearImpl> make_linear(int64_t inputs, int64_t outputs, bool bias) {
+  return std::make_shared<torch::nn::LinearImpl>(
+      torch::nn::LinearOptions(inputs, outputs).bias(bias));
+}
+
+/// A linear layer of zeros from a condition to `parts` vectors for adaptive norms.
+std::shared_ptr<torch::nn::LinearImpl> make_modulation(int64_t width, int64_t parts) {
+  auto layer = make_linear(width, parts * width, /*bias=*/true);
+  torch::nn::init::zeros_(layer->weight);
+  torch::nn::init::zeros_(layer->bias);
+  return layer;
+}
+
+TokenNormImpl::Shape block_norm(const TransformerOptions& options, int64_t width) {
+  const bool layer = options.norm == NormKind::layer;
+  return {width, options.norm, options.eps, /*weight=*/true, /*bias=*/layer};
+}
+
+torch::Tensor dropped(const torch::Tensor& x, double share, bool training) {
+  return training && share > 0 ? at::dropout(x, share, /*train=*/true) : x;
+}
+
+torch::Tensor modulated(const torch::Tensor& x, const Modulation& by) {
+  return by.shift.defined() ? x * (1 + by.scale) + by.shift : x;
+}
+
+torch::Tensor gated_by(const torch::Tensor& x, const Modulation& by) {
+  return by.gate.defined() ? x * by.gate : x;
+}
+
+/// The type in which linear layers give their results.
+at::ScalarType product_type(const torch::Tensor& x) {
+  const auto device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
+                                                   : x.scalar_type();
+}
+
+/// What is added to scores of tokens at `places`: nothing for places up to theirs, else -inf.
+torch::Tensor cache_mask(const KvCache& cache, const torch::Tensor& places, at::ScalarType type) {
+  const auto all = at::arange(cache.positions, places.options());
+  const auto later = all.unsqueeze(0).gt(places.unsqueeze(1));
+  return at::zeros(later.sizes(), places.options().dtype(type)).masked_fill(later, -INFINITY);
+}
+
+/// Puts values [B, heads, T, head width] of a layer at their places, and returns all that is there.
+torch::Tensor remembered(std::vector<torch::Tensor>& cached, size_t layer, int64_t positions,
+                         const torch::Tensor& places, const torch::Tensor& values) {
+  if (cached.size() <= layer) {
+    cached.push_back(
+        at::zeros({values.size(0), values.size(1), positions, values.size(3)}, values.options()));
+  }
+  return cached[layer].index_copy_(2, places, values);
+}
+
+}  // namespace
+
+TokenNormImpl::TokenNormImpl(const Shape& shape) : shape_(shape) {
+  if (shape.weight) weight = register_parameter("weight", at::ones({shape.width}));
+  if (shape.bias) bias = register_parameter("bias", at::zeros({shape.width}));
+}
+
+torch::Tensor TokenNormImpl::forward(const torch::Tensor& x) {
+  // Sums are in fp32 at least whatever the type of x, which only has to be that of the weights.
+  const bool alike = !weight.defined() || weight.scalar_type() == x.scalar_type();
+  const auto wide = alike ? x : at_least_fp32(x);
+  const auto in_type = [&](const torch::Tensor& values) -> std::optional<torch::Tensor> {
+    if (!values.defined()) return std::nullopt;
+    return values.to(wide.scalar_type());
+  };
+  if (shape_.kind == NormKind::layer) {
+    return at::layer_norm(wide, {shape_.width}, in_type(weight), in_type(bias), shape_.eps)
+        .to(x.scalar_type());
+  }
+  auto normalised = at::rms_norm(wide, {shape_.width}, in_type(weight), shape_.eps);
+  if (bias.defined()) normalised = normalised + bias;
+  return normalised.to(x.scalar_type());
+}
+
+TokenAttentionImpl::TokenAttentionImpl(const TransformerOptions& options) : options_(options) {
+  const int64_t inner = options.heads * options.head_width();
+  wqkv_ = register_module("wqkv", make_linear(options.width, 3 * inner, options.bias));
+  wo_ = register_module("wo", make_linear(inner, options.width, options.bias));
+  if (options.query_norm != QueryNorm::head) return;
+  const auto shape = block_norm(options, options.head_width());
+  q_norm_ = register_module("q_norm", std::make_shared<TokenNormImpl>(shape));
+  k_norm_ = register_module("k_norm", std::make_shared<TokenNormImpl>(shape));
+}
+
+/// x [B, T, heads, head width].
+torch::Tensor TokenAttentionImpl::normalised(const torch::Tensor& x, TokenNormImpl* norm) const {
+  if (norm) return norm->forward(x);
+  if (options_.query_norm == QueryNorm::none) return x;
+  const auto joined = x.flatten(2);
+  return at::rms_norm(joined, {joined.size(2)}, {}, options_.eps)
+      .to(x.scalar_type())
+      .view(x.sizes());
+}
+
+torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenContext& context,
+                                          size_t layer, const torch::Tensor& mask) {
+  const auto parts = wqkv_->forward(x).unflatten(2, {3, options_.heads, options_.head_width()});
+  auto query = normalised(parts.select(2, 0), q_norm_.get());
+  auto key = normalised(parts.select(2, 1), k_norm_.get());
+  if (context.rotation.defined()) {
+    const bool as_made = options_.query_norm == QueryNorm::none;
+    const auto both = as_made ? parts.narrow(2, 0, 2) : at::stack({query, key}, 2);
+    const auto turned = rotated(both, context.rotation).unbind(2);
+    query = turned[0];
+    key = turned[1];
+  }
+  query = query.transpose(1, 2);
+  key = key.transpose(1, 2);
+  auto value = parts.select(2, 2).transpose(1, 2);
+  if (context.cache) {
+    auto& cache = *context.cache;
+    key = remembered(cache.keys, layer, cache.positions, context.places, key);
+    value = remembered(cache.values, layer, cache.positions, context.places, value);
+  }
+  const double share = context.training ? options_.dropout.attention : 0;
+  const auto added = mask.defined() ? std::optional<torch::Tensor>(mask) : std::nullopt;
+  const auto mixed = at::scaled_dot_product_attention(query, key, value, added, share,
+                                                      options_.causal && !context.cache);
+  return dropped(wo_->forward(mixed.transpose(1, 2).flatten(2)), options_.dropout.projection,
+                 context.training);
+}
+
+TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options) : dropout_(options.dropout) {
+  w1_ = register_module("w1", make_linear(options.width, options.hidden, options.bias));
+  w2_ = register_module("w2", make_linear(options.hidden, options.width, options.bias));
+  if (!options.gated) return;
+  w3_ = register_module("w3", make_linear(options.width, options.hidden, options.bias));
+}
+
+torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, bool training) {
+  const auto inner = w3_ ? at::silu(w1_->forward(x)) * w3_->forward(x) : at::gelu(w1_->forward(x));
+  const auto outer = w2_->forward(dropped(inner, dropout_.hidden, training));
+  return dropped(outer, dropout_.output, training);
+}
+
+TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) {
+  attention_ = register_module("attention", std::make_shared<TokenAttentionImpl>(options));
+  feed_forward_ = register_module("feed_forward", std::make_shared<TokenMlpImpl>(options));
+  const auto norm = block_norm(options, options.width);
+  attention_norm_ = register_module("attention_norm", std::make_shared<TokenNormImpl>(norm));
+  ffn_norm_ = register_module("ffn_norm", std::make_shared<TokenNormImpl>(norm));
+  if (!options.modulated) return;
+  modulation_ = register_module("modulation", make_modulation(options.width, 6));
+}
+
+torch::Tensor TokenBlockImpl::forward(const torch::Tensor& x, const TokenContext& context,
+                                      size_t layer, const torch::Tensor& mask) {
+  Modulation first, second;
+  if (modulation_) {
+    const auto parts = modulation_->forward(context.condition).chunk(6, -1);
+    first = {parts[0], parts[1], parts[2]};
+    second = {parts[3], parts[4], parts[5]};
+  }
+  const auto seen = modulated(attention_norm_->forward(x), first);
+  const auto attended = x + gated_by(attention_->forward(seen, context, layer, mask), first);
+  const auto inner = modulated(ffn_norm_->forward(attended), second);
+  return attended + gated_by(feed_forward_->forward(inner, context.training), second);
+}
+
+ModulatedNormImpl::ModulatedNormImpl(const TokenNormImpl::Shape& shape) {
+  norm_ = register_module("norm", std::make_shared<TokenNormImpl>(shape));
+  modulation = register_module("modulation", make_modulation(shape.width, 2));
+}
+
+torch::Tensor ModulatedNormImpl::forward(const torch::Tensor& x, const torch::Tensor& condition) {
+  const auto parts = modulation->forward(condition).chunk(2, -1);
+  return modulated(norm_->forward(x), {parts[0], parts[1], {}});
+}
+
+Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& options)
+    : options_(options) {
+  const auto list = owner.register_module("layers", std::make_shared<torch::nn::Module>());
+  for (int64_t i = 0; i < options.depth; ++i) {
+    layers_.push_back(
+        list->register_module(std::to_string(i), std::make_shared<TokenBlockImpl>(options)));
+  }
+}
+
+torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& context) {
+  TORCH_CHECK(x.dim() == 3 && x.size(2) == options_.width, "Transformer: needs tokens [B, T, ",
+              options_.width, "], got ", x.sizes());
+  TORCH_CHECK(!context.cache || options_.causal, "Transformer: a cache needs causal blocks");
+  torch::Tensor mask;
+  if (context.cache) mask = cache_mask(*context.cache, context.places, product_type(x));
+  for (size_t i = 0; i < layers_.size(); ++i) x = layers_[i]->forward(x, context, i, mask);
+  return x;
+}
+
+torch::Tensor grid_rotation(int64_t height, int64_t width, int64_t head_width,
+                            const torch::TensorOptions& options) {
+  TORCH_CHECK(head_width % 4 == 0, "grid_rotation: the head's width must be a multiple of 4, but ",
+              "it is ", head_width);
+  const auto wide = options.dtype(at::kDouble);
+  const int64_t waves = head_width / 4;
+  const auto frequencies = at::pow(1e-4, at::arange(waves, wide) / static_cast<double>(waves));
+  const auto angles = [&](int64_t side) { return at::outer(at::arange(side, wide), frequencies); };
+  const auto rows = angles(height).unsqueeze(1).expand({height, width, waves});
+  const auto columns = angles(width).unsqueeze(0).expand({height, width, waves});
+  const auto turned = at::cat({rows, columns}, 2).flatten(0, 1);
+  const auto type = options.dtype().toScalarType();
+  return at::complex(turned.cos().to(type), turned.sin().to(type));
+}
+
+torch::Tensor rotated(const torch::Tensor& x, const torch::Tensor& rotation) {
+  const auto pairs = at::view_as_complex(at_least_fp32(x).unflatten(-1, {-1, 2}));
+  std::vector<int64_t> shape(x.dim() - 1, 1);
+  shape[0] = rotation.size(0);
+  shape.back() = rotation.size(1);
+  return at::view_as_real(pairs * rotation.view(shape)).flatten(-2).to(x.scalar_type());
+}
+
+int64_t gated_hidden_width(int64_t width) { return (8 * width / 3 + 255) / 256 * 256; }
+
+void fill_token_weights(torch::nn::Module& module, WeightFill fill) {
+  const torch::NoGradGuard no_grad;
+  constexpr double kDeviation = 0.02;
+  for (const auto& item : module.named_modules("", /*include_self=*/false)) {
+    const auto& name = item.key();
+    if (auto* table = item.value()->as<torch::nn::EmbeddingImpl>()) {
+      table->weight.normal_(0, kDeviation);
+    }
+    auto* linear = item.value()->as<torch::nn::LinearImpl>();
+    if (!linear || name.ends_with("modulation")) continue;
+    if (linear->bias.defined()) linear->bias.zero_();
+    if (fill == WeightFill::normal) {
+      linear->weight.normal_(0, kDeviation);
+      continue;
+    }
+    for (auto& part : linear->weight.chunk(name.ends_with("wqkv") ? 3 : 1)) {
+      torch::nn::init::xavier_uniform_(part);
+    }
+  }
+}
+
+}  // namespace nsvq

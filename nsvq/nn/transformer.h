@@ -1,0 +1,171 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace torch::nn {
+class LinearImpl;
+}  // namespace torch::nn
+
+namespace nsvq {
+
+enum class NormKind { rms, layer };
+
+/// A norm over the last dimension, computed in fp32 at least.
+struct TokenNormImpl : torch::nn::Module {
+  struct Shape {
+    int64_t width;
+    NormKind kind = NormKind::rms;
+    double eps = 1e-5;
+    bool weight = true, bias = false;
+  };
+  explicit TokenNormImpl(const Shape& shape);
+  /// In the type of x.
+  torch::Tensor forward(const torch::Tensor& x);
+
+  torch::Tensor weight, bias;  ///< undefined without
+
+ private:
+  Shape shape_;
+};
+
+/// Norms of queries and keys: none; RMS over all heads together, without weights; or the blocks'
+/// norm over each head, with weights.
+enum class QueryNorm { none, width, head };
+
+/// Shares of values that training sets to zero: shares of the attention, what its projection adds,
+/// values inside the MLP, and what the MLP adds.
+struct BlockDropout {
+  double attention = 0, projection = 0, hidden = 0, output = 0;
+};
+
+struct TransformerOptions {
+  int64_t width, depth, heads;
+  int64_t hidden;  ///< channels inside an MLP
+  NormKind norm = NormKind::rms;
+  double eps = 1e-5;
+  QueryNorm query_norm = QueryNorm::none;
+  bool gated = true;       ///< SwiGLU; else GELU
+  bool bias = false;       ///< of linear layers and layer norms
+  bool modulated = false;  ///< adaptive norms by a condition, whose gates start at zero
+  bool causal = false;
+  BlockDropout dropout = {};
+
+  /// Of heads that do not divide the width, the rest is left out.
+  int64_t head_width() const { return width / heads; }
+};
+
+/// Keys and values of tokens that were seen, so that a causal transformer goes on from them.
+struct KvCache {
+  explicit KvCache(int64_t most) : positions((most + 7) / 8 * 8) {}
+
+  int64_t positions;                        ///< a multiple of 8, as fused attention likes masks
+  std::vector<torch::Tensor> keys, values;  ///< of each layer [B, heads, positions, head width]
+};
+
+/// What a transformer is told about its tokens.
+struct TokenContext {
+  torch::Tensor rotation = {};   ///< [T, head width / 2] complex, of rotary positions; or undefined
+  torch::Tensor condition = {};  ///< [B, 1 or T, width] of adaptive norms, after SiLU; or undefined
+  KvCache* cache = nullptr;      ///< tokens follow those in it
+  torch::Tensor places = {};     ///< [T] int64, with a cache: the places of the tokens in it
+  bool training = false;         ///< dropout is on, by torch's generator
+};
+
+/// Self-attention with several heads.
+struct TokenAttentionImpl : torch::nn::Module {
+  explicit TokenAttentionImpl(const TransformerOptions& options);
+  /// `mask` [T, positions of the cache]: with a cache, what is added to the scores.
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context, size_t layer,
+                        const torch::Tensor& mask);
+
+ private:
+  torch::Tensor normalised(const torch::Tensor& x, TokenNormImpl* norm) const;
+
+  TransformerOptions options_;
+  std::shared_ptr<torch::nn::LinearImpl> wqkv_, wo_;
+  std::shared_ptr<TokenNormImpl> q_norm_, k_norm_;  ///< null without weights
+};
+
+/// w2(silu(w1 x) * w3 x), or w2(gelu(w1 x)).
+struct TokenMlpImpl : torch::nn::Module {
+  explicit TokenMlpImpl(const TransformerOptions& options);
+  torch::Tensor forward(const torch::Tensor& x, bool training);
+
+ private:
+  BlockDropout dropout_;
+  std::shared_ptr<torch::nn::LinearImpl> w1_, w2_, w3_;
+};
+
+/// Shift, scale and gate of an adaptive norm, each [B, 1 or T, width].
+struct Modulation {
+  torch::Tensor shift, scale, gate;
+};
+
+/// A pre-norm block: attention, then an MLP, each added to its input.
+struct TokenBlockImpl : torch::nn::Module {
+  explicit TokenBlockImpl(const TransformerOptions& options);
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context, size_t layer,
+                        const torch::Tensor& mask);
+
+ private:
+  std::shared_ptr<TokenAttentionImpl> attention_;
+  std::shared_ptr<TokenMlpImpl> feed_forward_;
+  std::shared_ptr<TokenNormImpl> attention_norm_, ffn_norm_;
+  std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where blocks are not modulated
+};
+
+/// An adaptive norm after the last block.
+struct ModulatedNormImpl : torch::nn::Module {
+  explicit ModulatedNormImpl(const TokenNormImpl::Shape& shape);
+  /// `condition` [B, 1 or T, width], after SiLU.
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& condition);
+
+  std::shared_ptr<torch::nn::LinearImpl> modulation;  ///< to shift and scale; starts at zero
+
+ private:
+  std::shared_ptr<TokenNormImpl> norm_;
+};
+
+/// The blocks of a transformer on tokens [B, T, width], causal or bidirectional. Its modules are
+/// those of `owner`: layers.N.attention.{wqkv,wo}, layers.N.feed_forward.{w1,w2,w3},
+/// layers.N.{attention_norm,ffn_norm,modulation}.
+class Transformer {
+ public:
+  Transformer(torch::nn::Module& owner, const TransformerOptions& options);
+
+  /// [B, T, width]. Runs without a host synchronisation. Throws if a cache is given and the blocks
+  /// are not causal.
+  torch::Tensor forward(torch::Tensor x, const TokenContext& context);
+
+  const TransformerOptions& options() const { return options_; }
+
+ private:
+  TransformerOptions options_;
+  std::vector<std::shared_ptr<TokenBlockImpl>> layers_;
+};
+
+/// Rotations of a grid's positions, row by row, as complex numbers [height * width, head_width /
+/// 2]: the first half of the pairs turns by the row, the second by the column, at frequencies from
+/// 1 down towards 1e-4. The head's width is a multiple of 4.
+torch::Tensor grid_rotation(int64_t height, int64_t width, int64_t head_width,
+                            const torch::TensorOptions& options);
+
+/// x [B, T, ..., head width], whose neighbouring channels are turned as pairs by `rotation`
+/// [T, head width / 2] complex.
+torch::Tensor rotated(const torch::Tensor& x, const torch::Tensor& rotation);
+
+/// 2/3 of 4 times the width, rounded up to a multiple of 256: SwiGLU's usual hidden width.
+int64_t gated_hidden_width(int64_t width);
+
+/// Fills the weights of linear layers and embeddings below `module`, and sets biases to 0: normal
+/// of deviation 0.02, or Xavier-uniform, in which queries, keys and values count as layers of their
+/// own and embeddings are normal. Modulations stay as they are.
+enum class WeightFill { normal, xavier };
+void fill_token_weights(torch::nn::Module& module, WeightFill fill);
+
+}  // namespace nsvq

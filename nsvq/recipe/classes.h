@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nsvq/data/sources/source.h"
+
+namespace nsvq {
+
+/// The classes of images that a generating network is told, by the settings of one section.
+struct ToldClasses {
+  int64_t classes = 0;       ///< 0: none are told
+  double label_dropout = 0;  ///< share of training images whose class is not told
+  std::string section;       ///< "diffusion" for diffusion.classes
+
+  std::string key() const { return section + ".classes"; }
+};
+
+/// Throws UserError, calling it `key`, for a guidance that the network was not trained for.
+void check_guidance(const ToldClasses& told, double guidance, const std::string& key);
+
+/// A class for each image to be made: `wanted`, or if that is below 0 all in turn, by the images'
+/// numbers. No labels where none are told. Throws UserError for a class that there is not.
+std::vector<int64_t> labels_for(const ToldClasses& told, int64_t wanted,
+                                const std::vector<int64_t>& images);
+
+/// Throws UserError, naming the key of the source and an image, unless every image has one of the
+/// classes; nothing where none are told.
+void require_classes(const Source& source, const ToldClasses& told, const std::string& key);
+/// Throws as that for the classes of images with these names; errors begin with `from`.
+void require_classes(const std::vector<int64_t>& classes, const std::vector<std::string>& names,
+                     const ToldClasses& told, const std::string& from);
+
+/// The images of data.val with classes numbered as those of the training data, `names`, which may
+/// have more of them. Throws UserError for a class that these lack.
+std::shared_ptr<const Source> numbered_as(std::shared_ptr<const Source> source,
+                                          const std::vector<std::string>& names);
+
+}  // namespace nsvq

@@ -1,0 +1,243 @@
+#include "nsvq/nn/transformer.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
+
+#include <cmath>
+
+#include "nsvq/core/precision.h"
+#include "nsvq/nn/linear_cross_entropy.h"
+#include "tests/nn/golden.h"
+
+namespace nsvq {
+namespace {
+
+using torch::Tensor;
+
+/// A transformer with golden weights.
+struct Network : torch::nn::Module {
+  explicit Network(const TransformerOptions& options) : blocks(*this, options) {
+    fill_golden(*this, "transformer.");
+  }
+  Transformer blocks;
+};
+
+double furthest(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+
+TransformerOptions rotary_options() {
+  return {.width = 24, .depth = 3, .heads = 3, .hidden = 20, .causal = true};
+}
+
+TransformerOptions modulated_options() {
+  return {.width = 20,
+          .depth = 2,
+          .heads = 2,
+          .hidden = 30,
+          .norm = NormKind::layer,
+          .eps = 1e-6,
+          .query_norm = QueryNorm::head,
+          .gated = false,
+          .bias = true,
+          .modulated = true,
+          .causal = true};
+}
+
+/// Outputs of x, a token at a time after a prefix, with a cache.
+Tensor cached_outputs(Network& network, const Tensor& x, const TokenContext& whole,
+                      int64_t prefix) {
+  const torch::NoGradGuard no_grad;
+  KvCache cache(x.size(1));
+  std::vector<Tensor> outputs;
+  for (int64_t begin = 0; begin < x.size(1); begin += begin == 0 ? prefix : 1) {
+    const int64_t count = begin == 0 ? prefix : 1;
+    TokenContext context{.cache = &cache, .places = at::arange(begin, begin + count, at::kLong)};
+    if (whole.rotation.defined()) context.rotation = whole.rotation.narrow(0, begin, count);
+    if (whole.condition.defined()) context.condition = whole.condition.narrow(1, begin, count);
+    outputs.push_back(network.blocks.forward(x.narrow(1, begin, count), context));
+  }
+  return at::cat(outputs, 1);
+}
+
+TEST(Transformer, CachedDecodingEqualsAFullForwardAtEveryPosition) {
+  const auto x = draw_golden("tokens", {2, 13, 24});
+  const auto rotation = grid_rotation(1, 13, 8, at::TensorOptions().dtype(at::kFloat));
+  Network rotary(rotary_options());
+  const TokenContext turned{.rotation = rotation};
+  const auto full = rotary.blocks.forward(x, turned);
+  for (const int64_t prefix : {1, 2, 5}) {
+    EXPECT_LT(furthest(cached_outputs(rotary, x, turned, prefix), full), 1e-5) << prefix;
+  }
+  Network modulated(modulated_options());
+  const auto y = draw_golden("others", {3, 9, 20});
+  const TokenContext told{.condition = draw_golden("condition", {3, 9, 20})};
+  EXPECT_LT(furthest(cached_outputs(modulated, y, told, 2), modulated.blocks.forward(y, told)),
+            1e-5);
+}
+
+TEST(Transformer, CausalBlocksDoNotSeeLaterTokens) {
+  auto options = rotary_options();
+  auto x = draw_golden("tokens", {1, 7, 24});
+  auto changed = x.clone();
+  changed.select(1, 4).add_(1);
+  const auto difference = [&](Network& network) {
+    return (network.blocks.forward(x, {}) - network.blocks.forward(changed, {})).abs().sum(2)[0];
+  };
+  Network causal(options);
+  const auto ahead = difference(causal);
+  EXPECT_EQ(ahead.narrow(0, 0, 4).max().item<double>(), 0);
+  EXPECT_GT(ahead.narrow(0, 4, 3).min().item<double>(), 1e-4);
+  options.causal = false;
+  Network both(options);
+  EXPECT_GT(difference(both).min().item<double>(), 1e-4);
+  KvCache cache(7);
+  EXPECT_THROW(both.blocks.forward(x, {.cache = &cache, .places = at::arange(7)}), c10::Error);
+}
+
+TEST(Transformer, BlocksBeginAsTheIdentityWhereTheyAreModulated) {
+  struct Fresh : torch::nn::Module {
+    explicit Fresh(const TransformerOptions& options) : blocks(*this, options) {
+      fill_token_weights(*this, WeightFill::xavier);
+    }
+    Transformer blocks;
+  };
+  Fresh network(modulated_options());
+  const auto x = draw_golden("tokens", {2, 3, 20});
+  EXPECT_TRUE(at::equal(network.blocks.forward(x, {.condition = x}), x));
+}
+
+TEST(Transformer, DropoutIsOnInTrainingAlone) {
+  auto options = rotary_options();
+  options.dropout = {.attention = 0.2, .projection = 0.2, .hidden = 0.2, .output = 0.2};
+  Network network(options);
+  const auto x = draw_golden("tokens", {2, 5, 24});
+  const auto trained = [&](int64_t seed) {
+    torch::manual_seed(seed);
+    return network.blocks.forward(x, {.training = true});
+  };
+  EXPECT_TRUE(at::equal(network.blocks.forward(x, {}), network.blocks.forward(x, {})));
+  EXPECT_TRUE(at::equal(trained(1), trained(1)));
+  EXPECT_FALSE(at::equal(trained(1), trained(2)));
+}
+
+/// Neighbouring channels turn: the first half by the row, the second by the column.
+TEST(GridRotation, TurnsPairsByRowAndColumn) {
+  const auto rotation = grid_rotation(2, 3, 8, at::TensorOptions().dtype(at::kDouble));
+  ASSERT_EQ(rotation.sizes(), (std::vector<int64_t>{6, 4}));
+  const auto x = draw_golden("x", {1, 6, 1, 8}).to(at::kDouble);
+  const auto y = rotated(x, rotation);
+  for (int64_t place = 0; place < 6; ++place) {
+    const double row = static_cast<double>(place / 3), column = static_cast<double>(place % 3);
+    const double angles[] = {row, row * 0.01, column, column * 0.01};
+    for (int64_t pair = 0; pair < 4; ++pair) {
+      const auto at_channel = [&](const Tensor& values, int64_t channel) {
+        return values[0][place][0][channel].item<double>();
+      };
+      const double a = at_channel(x, 2 * pair), b = at_channel(x, 2 * pair + 1);
+      const double c = std::cos(angles[pair]), s = std::sin(angles[pair]);
+      EXPECT_NEAR(at_channel(y, 2 * pair), a * c - b * s, 1e-12);
+      EXPECT_NEAR(at_channel(y, 2 * pair + 1), a * s + b * c, 1e-12);
+    }
+  }
+  EXPECT_EQ(rotated(x, at::zeros_like(rotation)).abs().max().item<double>(), 0);
+}
+
+struct Gradients {
+  Tensor losses, x, weight, bias;
+};
+
+struct LossCase {
+  Tensor x, weight, bias, targets, factors;
+
+  LossCase(int64_t rows, int64_t codes, int64_t width, bool with_bias, at::ScalarType type)
+      : x(draw_golden("x", {rows, width}, 2).to(type)),
+        weight(draw_golden("w", {codes, width}).to(type)),
+        bias(with_bias ? draw_golden("b", {codes}).to(type) : Tensor()),
+        targets((draw_golden("t", {rows}).add(1) / 2 * static_cast<double>(codes)).to(at::kLong)),
+        factors(draw_golden("f", {rows}).to(type)) {}
+
+  template <typename Loss>
+  Gradients run(const Loss& loss) const {
+    const auto leaf = [](const Tensor& values) {
+      return values.defined() ? values.detach().clone().requires_grad_() : values;
+    };
+    const auto own_x = leaf(x), own_weight = leaf(weight), own_bias = leaf(bias);
+    const auto losses = loss(own_x, own_weight, own_bias);
+    (losses * factors).sum().backward();
+    return {losses.detach(), own_x.grad(), own_weight.grad(),
+            bias.defined() ? own_bias.grad() : Tensor()};
+  }
+  Gradients in_chunks(int64_t logits_at_once) const {
+    return run([&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return linear_cross_entropy(a, b, c, targets, logits_at_once);
+    });
+  }
+  Gradients plain() const {
+    return run([&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      const auto given = c.defined() ? std::optional<Tensor>(c) : std::nullopt;
+      const auto logits = at_least_fp32(at::linear(a, b, given));
+      return at::cross_entropy_loss(logits, targets, {}, at::Reduction::None);
+    });
+  }
+};
+
+void expect_equal(const Gradients& a, const Gradients& b, double tolerance) {
+  EXPECT_EQ(a.losses.scalar_type(), b.losses.scalar_type());
+  EXPECT_LT(furthest(a.losses, b.losses), tolerance);
+  for (const auto& [own, other] :
+       {std::pair{a.x, b.x}, std::pair{a.weight, b.weight}, std::pair{a.bias, b.bias}}) {
+    ASSERT_EQ(own.defined(), other.defined());
+    if (!own.defined()) continue;
+    EXPECT_EQ(own.scalar_type(), other.scalar_type());
+    EXPECT_LT(furthest(own, other), tolerance * (1 + other.abs().max().item<double>()));
+  }
+}
+
+TEST(LinearCrossEntropy, EqualsThePlainOneInChunksOfAnySize) {
+  for (const auto& [rows, codes] :
+       {std::pair<int64_t, int64_t>{1, 1}, {1, 33}, {31, 2}, {33, 31}, {32, 32}, {65, 100}}) {
+    for (const bool with_bias : {false, true}) {
+      const LossCase one(rows, codes, 7, with_bias, at::kDouble);
+      const auto plain = one.plain();
+      for (const int64_t at_once : {int64_t{1}, 5 * codes + 1, kLogitsAtOnce}) {
+        SCOPED_TRACE(fmt::format("{} rows, {} codes, {} at once", rows, codes, at_once));
+        expect_equal(one.in_chunks(at_once), plain, 1e-12);
+      }
+      const LossCase narrow(rows, codes, 7, with_bias, at::kFloat);
+      expect_equal(narrow.in_chunks(5 * codes + 1), narrow.plain(), 1e-5);
+    }
+  }
+}
+
+TEST(LinearCrossEntropy, UnderAutocastIsAsCloseAsThePlainOne) {
+  const LossCase one(33, 65, 16, true, at::kFloat);
+  const auto exact = LossCase(33, 65, 16, true, at::kDouble).plain();
+  Gradients chunked, plain;
+  {
+    const AutocastGuard autocast(Precision::bf16, at::kCPU);
+    chunked = one.in_chunks(700);
+    plain = one.plain();
+  }
+  const auto error = [&](const Tensor& values, const Tensor& other) {
+    return (values.to(at::kDouble) - other).norm().item<double>();
+  };
+  EXPECT_EQ(chunked.losses.scalar_type(), at::kFloat);
+  EXPECT_LT(error(chunked.losses, exact.losses), 2 * error(plain.losses, exact.losses) + 1e-6);
+  EXPECT_LT(error(chunked.x, exact.x), 2 * error(plain.x, exact.x));
+  EXPECT_LT(error(chunked.weight, exact.weight), 2 * error(plain.weight, exact.weight));
+  EXPECT_LT(error(chunked.bias, exact.bias), 2 * error(plain.bias, exact.bias));
+}
+
+TEST(LinearCrossEntropy, OfNoRowsIsEmptyAndOfNaNIsNaN) {
+  const LossCase none(0, 5, 3, false, at::kFloat);
+  const auto result = none.in_chunks(kLogitsAtOnce);
+  EXPECT_EQ(result.losses.numel(), 0);
+  EXPECT_EQ(result.weight.abs().max().item<double>(), 0);
+  LossCase broken(3, 5, 4, false, at::kFloat);
+  broken.x[1][2] = NAN;
+  const auto losses = broken.in_chunks(6).losses;
+  EXPECT_TRUE(losses[1].isnan().item<bool>());
+  EXPECT_FALSE(losses[0].isnan().item<bool>() || losses[2].isnan().item<bool>());
+}
+
+}  // namespace
+}  // namespace nsvq
