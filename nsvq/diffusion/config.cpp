@@ -26,6 +26,13 @@ std::vector<Option> own_options(DiffusionConfig& config) {
       {"diffusion.latents", &config.latents,
        "what is learned: the encoder's output, quantised only when decoding, or the codes",
        Range::one_of({"encoder", "codes"})},
+      {"diffusion.normalise", &config.normalise,
+       "what the network sees: latents of mean 0 and deviation 1 in each channel (channels), or as "
+       "the tokenizer has them (none)",
+       Range::one_of({"channels", "none"})},
+      {"diffusion.scale", &config.scale,
+       "a factor of these latents; below 1 noise covers them at earlier times",
+       Range::between(1e-3, 1e3)},
       {"diffusion.statistics_images", &config.statistics_images,
        "training images, in whole batches, by which the mean and deviation of latents are "
        "measured; 0: all",

@@ -29,6 +29,8 @@ struct DiffusionConfig : RunConfig {
   std::string tokenizer;
   std::string tokens, cached;
   std::string latents = "encoder";
+  std::string normalise = "channels";
+  double scale = 1;
   int64_t statistics_images = 50000;
   int64_t classes = 0;
   double label_dropout = 0.1;

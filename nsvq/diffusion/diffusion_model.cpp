@@ -134,22 +134,39 @@ torch::Tensor DenoisingLoss::shown_labels(const Images& images, Labels labels) c
   return images.labels.masked_fill(dropped, config_.classes);
 }
 
-torch::Tensor DenoisingLoss::operator()(DiffusionModel& model, const Images& images,
-                                        Labels labels) const {
+DenoisingLoss::Seen DenoisingLoss::see(DiffusionModel& model, const Images& images,
+                                       const torch::Tensor& times,
+                                       const torch::Tensor& labels) const {
   const auto& data = images.latents;
-  const int64_t last = signal_.size(0) - 1;
-  const auto times = (one_uniform_each(images.seeds, kTimeDraw) * static_cast<double>(last + 1))
-                         .to(at::kLong)
-                         .clamp_max(last);
   const auto noise = normal_rows(images.seeds, kNoiseDraw, data[0].numel()).view(data.sizes());
   const auto each = [&](const torch::Tensor& table) {
     return table.index_select(0, times).view({-1, 1, 1, 1});
   };
   const NoiseLevel level{each(signal_), each(noise_)};
-  const auto output =
-      model->unet->forward(add_noise(data, noise, level), times, shown_labels(images, labels));
-  const auto errors = (output - prediction_.target(data, noise, level)).square().mean({1, 2, 3});
-  return errors * weighting_.weights(level.snr().flatten(), prediction_, config_.objective);
+  const auto noisy = add_noise(data, noise, level);
+  return {noise, noisy, model->unet->forward(noisy, times, labels), level};
+}
+
+torch::Tensor DenoisingLoss::loss_of(const Seen& seen, const torch::Tensor& data) const {
+  const auto errors =
+      (seen.output - prediction_.target(data, seen.noise, seen.level)).square().mean({1, 2, 3});
+  return errors * weighting_.weights(seen.level.snr().flatten(), prediction_, config_.objective);
+}
+
+torch::Tensor DenoisingLoss::operator()(DiffusionModel& model, const Images& images,
+                                        Labels labels) const {
+  const int64_t last = signal_.size(0) - 1;
+  const auto times = (one_uniform_each(images.seeds, kTimeDraw) * static_cast<double>(last + 1))
+                         .to(at::kLong)
+                         .clamp_max(last);
+  return loss_of(see(model, images, times, shown_labels(images, labels)), images.latents);
+}
+
+DenoisingLoss::Errors DenoisingLoss::at_time(DiffusionModel& model, const Images& images,
+                                             int64_t time) const {
+  const auto seen = see(model, images, at::full_like(images.seeds, time), images.labels);
+  const auto data = prediction_.data(seen.output, seen.noisy, seen.level);
+  return {loss_of(seen, images.latents), (data - images.latents).square().mean({1, 2, 3})};
 }
 
 }  // namespace nsvq

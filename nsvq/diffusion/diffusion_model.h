@@ -75,7 +75,22 @@ class DenoisingLoss {
   /// [B], the weighted squared error of each image. A share of the labels is dropped in training.
   torch::Tensor operator()(DiffusionModel& model, const Images& images, Labels labels) const;
 
+  /// Of each image [B], at one time in place of a random one.
+  struct Errors {
+    torch::Tensor loss;  ///< the weighted squared error
+    torch::Tensor data;  ///< mean squared error of the latents that the network sees in the noise
+  };
+  Errors at_time(DiffusionModel& model, const Images& images, int64_t time) const;
+
  private:
+  /// What the network makes of latents with noise of a time each [B].
+  struct Seen {
+    torch::Tensor noise, noisy, output;
+    NoiseLevel level;
+  };
+  Seen see(DiffusionModel& model, const Images& images, const torch::Tensor& times,
+           const torch::Tensor& labels) const;
+  torch::Tensor loss_of(const Seen& seen, const torch::Tensor& data) const;
   torch::Tensor shown_labels(const Images& images, Labels labels) const;
 
   DiffusionConfig config_;

@@ -47,7 +47,15 @@ DiffusionSession::DiffusionSession(LoadedDiffusion model, const std::string& tok
 }
 
 torch::Tensor DiffusionSession::sample(const SampleRequest& request) {
-  const auto latents = sampler_->sample(request);
+  return decode(sampler_->sample(request), request);
+}
+
+torch::Tensor DiffusionSession::denoise(const SampleRequest& request, const torch::Tensor& images,
+                                        int64_t time) {
+  return decode(sampler_->denoise(request, {latents_.encode(images), time}), request);
+}
+
+torch::Tensor DiffusionSession::decode(const torch::Tensor& latents, const SampleRequest& request) {
   const auto broken = at::isfinite(latents).flatten(1).all(1).logical_not().nonzero();
   if (broken.size(0) > 0) {
     throw RunError(
@@ -55,7 +63,7 @@ torch::Tensor DiffusionSession::sample(const SampleRequest& request) {
         "precision of the model (fp32 by training with train.precision)",
         request.indices.at(broken[0][0].item<int64_t>()), request.seed);
   }
-  return latents_.decode(latents);
+  return latents_.decode(latents, request.quantise);
 }
 
 std::string DiffusionSession::sha256() const {

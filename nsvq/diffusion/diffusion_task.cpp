@@ -122,9 +122,7 @@ std::vector<std::string> DiffusionTask::describe(int64_t /*total_steps*/) const 
           fmt::format("parameters   {}", parameter_count(*model_))};
 }
 
-/// Mean and deviation of the latents of training images, cropped and flipped as in the first epoch.
-void DiffusionTask::initialise(Journal& /*journal*/) {
-  const torch::NoGradGuard no_grad;
+LatentStatistics DiffusionTask::measure_latents() {
   LatentStatistics statistics(shape_[0], device_);
   const int64_t wanted = config_.statistics_images > 0
                              ? std::min(config_.statistics_images, batches_.samples())
@@ -151,9 +149,21 @@ void DiffusionTask::initialise(Journal& /*journal*/) {
                     batches_.samples(), batches_.step_samples());
   }
   group_->sum({statistics.sums()});
+  return statistics;
+}
+
+/// What the network sees is (latents - mean) / deviation.
+void DiffusionTask::initialise(Journal& /*journal*/) {
+  const torch::NoGradGuard no_grad;
+  auto mean = at::zeros({shape_[0]}), deviation = at::ones({shape_[0]});
+  if (config_.normalise == "channels") {
+    const auto statistics = measure_latents();
+    mean = statistics.mean();
+    deviation = statistics.deviation();
+  }
   for (auto* one : {&model_, &averaged_}) {
-    (*one)->latent_mean.copy_(statistics.mean());
-    (*one)->latent_deviation.copy_(statistics.deviation());
+    (*one)->latent_mean.copy_(mean);
+    (*one)->latent_deviation.copy_(deviation / config_.scale);
   }
 }
 

@@ -40,6 +40,9 @@ class DiffusionTask : public NetworkTask {
   DiffusionTask(const DiffusionConfig& config, LatentSpace& latents, LabelledBatches& batches,
                 std::shared_ptr<Group> group, c10::Device device, DiffusionModel model,
                 DiffusionModel averaged);
+  /// Mean and deviation of the latents of training images, cropped and flipped as in the first
+  /// epoch.
+  LatentStatistics measure_latents();
   /// Latents of a batch, not normalised yet.
   torch::Tensor latents_of(const TensorBatch& batch);
   /// Classes of a batch; undefined without classes.

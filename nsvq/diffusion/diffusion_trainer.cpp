@@ -24,8 +24,9 @@ namespace {
 
 /// Whether a setting decides which tensors there are and what their numbers mean.
 bool decides_weights(const std::string& key) {
-  constexpr std::array<std::string_view, 4> of_weights = {
-      "diffusion.latents", "diffusion.classes", "diffusion.prediction", "diffusion.times"};
+  constexpr std::array<std::string_view, 6> of_weights = {
+      "diffusion.latents", "diffusion.normalise",  "diffusion.scale",
+      "diffusion.classes", "diffusion.prediction", "diffusion.times"};
   return key.starts_with("unet.") || std::ranges::find(of_weights, key) != of_weights.end();
 }
 

@@ -9,8 +9,8 @@
 namespace nsvq {
 
 LatentSampling::LatentSampling(std::vector<SamplerStep> steps, const PredictionKind& prediction,
-                               const NoiseDraws& noise)
-    : steps_(std::move(steps)), prediction_(prediction), samples_(noise(0)) {}
+                               torch::Tensor start)
+    : steps_(std::move(steps)), prediction_(prediction), samples_(std::move(start)) {}
 
 void LatentSampling::step(const Denoiser& denoiser, const NoiseDraws& noise) {
   const torch::NoGradGuard no_grad;
@@ -28,10 +28,8 @@ void LatentSampling::step(const Denoiser& denoiser, const NoiseDraws& noise) {
   ++done_;
 }
 
-torch::Tensor sample_latents(const std::vector<SamplerStep>& steps,
-                             const PredictionKind& prediction, const Denoiser& denoiser,
+torch::Tensor sample_latents(LatentSampling sampling, const Denoiser& denoiser,
                              const NoiseDraws& noise) {
-  LatentSampling sampling(steps, prediction, noise);
   while (sampling.done() < sampling.steps()) sampling.step(denoiser, noise);
   return sampling.samples();
 }
@@ -94,23 +92,45 @@ Denoiser LatentSampler::denoiser_for(const std::vector<int64_t>& labels) {
   };
 }
 
-torch::Tensor LatentSampler::sample(const SampleRequest& request) {
-  const torch::NoGradGuard no_grad;
-  TORCH_CHECK(config_.classes == 0 || request.labels.size() == request.indices.size(),
-              "sample: ", request.labels.size(), " labels for ", request.indices.size(), " images");
-  const ImageNoise noise(request.seed, request.indices, shape_, device_);
-  // The memory layout of the network's output, so that what is added to it has the same.
+/// Noise of the request's images, in the memory layout of the network's output.
+NoiseDraws LatentSampler::draws(const SampleRequest& request) const {
   const auto layout =
       device_.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return [noise = ImageNoise(request.seed, request.indices, shape_, device_), layout](
+             int64_t draw) { return noise.draw(draw).contiguous(layout); };
+}
+
+torch::Tensor LatentSampler::run(LatentSampling sampling, const SampleRequest& request,
+                                 const NoiseDraws& noise) {
+  TORCH_CHECK(config_.classes == 0 || request.labels.size() == request.indices.size(),
+              "sample: ", request.labels.size(), " labels for ", request.indices.size(), " images");
   const auto denoise = denoiser_for(request.labels);
   const auto samples = sample_latents(
-      steps_, prediction_kind(config_.objective.prediction),
+      std::move(sampling),
       [&](const torch::Tensor& noisy, const torch::Tensor& times) {
         request.before_step();
         return denoise(noisy, times);
       },
-      [&](int64_t draw) { return noise.draw(draw).contiguous(layout); });
+      noise);
   return model_->restore(samples);
+}
+
+torch::Tensor LatentSampler::sample(const SampleRequest& request) {
+  const torch::NoGradGuard no_grad;
+  const auto noise = draws(request);
+  return run({steps_, prediction_kind(config_.objective.prediction), noise(0)}, request, noise);
+}
+
+torch::Tensor LatentSampler::denoise(const SampleRequest& request, const DenoiseRequest& noised) {
+  const torch::NoGradGuard no_grad;
+  auto steps = plan_sampling(make_noise_schedule(config_.noise), config_.sample, noised.time);
+  if (steps.empty()) return noised.latents;
+  const auto noise = draws(request);
+  const auto& at = steps.front().at;
+  const auto start =
+      model_->normalise(noised.latents) * at.signal() + noise(0) * at.noise();
+  return run({std::move(steps), prediction_kind(config_.objective.prediction), start}, request,
+             noise);
 }
 
 }  // namespace nsvq

@@ -20,11 +20,11 @@ using Denoiser =
 /// Standard normal noise [B, ...]; number 0 is what sampling starts from, 1, 2, ... are fresh.
 using NoiseDraws = std::function<torch::Tensor(int64_t number)>;
 
-/// Samples in progress, in the type and on the device of the noise that they start from.
+/// Samples in progress, in the type and on the device of what they start from.
 class LatentSampling {
  public:
   LatentSampling(std::vector<SamplerStep> steps, const PredictionKind& prediction,
-                 const NoiseDraws& noise);
+                 torch::Tensor start);
 
   int64_t steps() const { return std::ssize(steps_); }
   int64_t done() const { return done_; }
@@ -40,9 +40,8 @@ class LatentSampling {
   torch::Tensor samples_, data_before_;
 };
 
-/// All steps, without gradients.
-torch::Tensor sample_latents(const std::vector<SamplerStep>& steps,
-                             const PredictionKind& prediction, const Denoiser& denoiser,
+/// All steps that are left, without gradients.
+torch::Tensor sample_latents(LatentSampling sampling, const Denoiser& denoiser,
                              const NoiseDraws& noise);
 
 /// Standard normal noise of images: a number depends on the seed, the image's index, the draw and
@@ -68,6 +67,13 @@ struct SampleRequest {
   std::vector<int64_t> indices;  ///< numbers of the images
   std::vector<int64_t> labels;   ///< a class each; empty: none is told
   std::function<void()> before_step = [] {};
+  bool quantise = true;  ///< latents, before they are decoded
+};
+
+/// Latents of images, to which noise is added and removed again.
+struct DenoiseRequest {
+  torch::Tensor latents;  ///< [images, d, h, w], as the tokenizer has them
+  int64_t time = 0;       ///< sampling begins at the first of its times that is not later
 };
 
 /// Samples a model's latents.
@@ -80,8 +86,12 @@ class LatentSampler {
 
   /// [images, d, h, w], as the tokenizer has them (not normalised).
   torch::Tensor sample(const SampleRequest& request);
+  /// What sampling makes of latents with noise; `request` has their numbers and classes.
+  torch::Tensor denoise(const SampleRequest& request, const DenoiseRequest& noised);
 
  private:
+  torch::Tensor run(LatentSampling sampling, const SampleRequest& request, const NoiseDraws& noise);
+  NoiseDraws draws(const SampleRequest& request) const;
   Denoiser denoiser_for(const std::vector<int64_t>& labels);
   torch::Tensor network(const torch::Tensor& noisy, const torch::Tensor& times,
                         const torch::Tensor& labels);

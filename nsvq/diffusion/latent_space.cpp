@@ -36,10 +36,10 @@ torch::Tensor LatentSpace::from_tokens(const torch::Tensor& tokens) {
   return model_.tokenizer->quantizer->decode(tokens);
 }
 
-torch::Tensor LatentSpace::decode(const torch::Tensor& latents) {
+torch::Tensor LatentSpace::decode(const torch::Tensor& latents, bool quantise) {
   const torch::NoGradGuard no_grad;
   auto& tokenizer = *model_.tokenizer;
-  return tokenizer.to_images(tokenizer.quantizer->assign(latents).latents);
+  return tokenizer.to_images(quantise ? tokenizer.quantizer->assign(latents).latents : latents);
 }
 
 std::vector<int64_t> LatentSpace::shape(int64_t size, int64_t unet_stride) const {

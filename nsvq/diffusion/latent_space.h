@@ -26,8 +26,8 @@ class LatentSpace {
   /// Tokens [B, h, w] to the latents of their codes, as `encode` gives them for images where
   /// diffusion.latents is codes.
   torch::Tensor from_tokens(const torch::Tensor& tokens);
-  /// Latents are quantised and decoded. Throws if one is non-finite.
-  torch::Tensor decode(const torch::Tensor& latents);
+  /// Latents are quantised, unless that is not wanted, and decoded. Throws if one is non-finite.
+  torch::Tensor decode(const torch::Tensor& latents, bool quantise = true);
 
   bool of_codes() const { return codes_; }
   int64_t channels() const { return model_.config.model.latent_dim; }

@@ -145,7 +145,8 @@ std::vector<PathPoint> sampling_path(const NoiseSchedule& schedule, const Sample
   return path;
 }
 
-std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config) {
+std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config,
+                                       std::optional<int64_t> latest) {
   auto checked = config;
   require_in_range(sample_options(checked));
   const auto& kind = sampler_kind(config.sampler);
@@ -153,7 +154,9 @@ std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const Samp
     throw UserError("sample.eta is {}, but {} takes none; leave it 0 or use ddim", config.eta,
                     kind.name);
   }
-  return kind.steps(sampling_path(schedule, config), config);
+  auto path = sampling_path(schedule, config);
+  if (latest) std::erase_if(path, [&](const PathPoint& point) { return point.time > *latest; });
+  return kind.steps(path, config);
 }
 
 }  // namespace nsvq

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,9 @@ const SamplerKind& sampler_kind(const std::string& name);
 /// The times that sample.steps visits, from noise to data, and the end.
 std::vector<PathPoint> sampling_path(const NoiseSchedule& schedule, const SampleConfig& config);
 
-/// The steps of the configured sampler. Throws UserError, naming the key, for settings that do not
-/// fit the schedule or the sampler.
-std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config);
+/// The steps of the configured sampler, with `latest` those from the first such time on. Throws
+/// UserError, naming the key, for settings that do not fit the schedule or the sampler.
+std::vector<SamplerStep> plan_sampling(const NoiseSchedule& schedule, const SampleConfig& config,
+                                       std::optional<int64_t> latest = {});
 
 }  // namespace nsvq

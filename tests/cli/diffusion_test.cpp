@@ -315,6 +315,45 @@ TEST_F(CliDiffusion, FidOfSamples) {
                  2, {"precision needs at least 4 images"});
 }
 
+TEST_F(CliDiffusion, FiguresByTimeOfTheNoise) {
+  train_well();
+  const auto probe = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"diffusion", "probe", run_, "--data",
+                                      "builtin:dead-leaves?size=16&count=5", "--metrics", "psnr",
+                                      "--batch-size", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const auto result = probe({"--times", "0,400,999", "--json"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const auto figures = nlohmann::json::parse(result.out);
+  EXPECT_EQ(figures.at("images"), 5);
+  const auto& rows = figures.at("times");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1].at("time"), 400);
+  EXPECT_GT(rows[0].at("snr").get<double>(), rows[1].at("snr").get<double>());
+  EXPECT_GT(rows[2].at("latent_error").get<double>(), rows[0].at("latent_error").get<double>());
+  EXPECT_GT(rows[0].at("psnr").get<double>(), rows[2].at("psnr").get<double>());
+
+  const auto tenths = probe({"--limit", "2", "--unquantised"});
+  ASSERT_EQ(tenths.code, 0) << tenths.error;
+  expect_contains(tenths.out, {"time   99", "time  999", "latent error", "psnr"});
+  expect_failure(probe({"--times", "1000"}), 2, {"--times 1000", "times 0 to 999"});
+  expect_failure(probe({"--times", "1,-1"}), 2, {"--times -1", "times 0 to 999"});
+}
+
+TEST_F(CliDiffusion, UnquantisedLatentsMakeOtherPictures) {
+  train_well();
+  const auto sample = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> words = {"diffusion", "sample", run_, "--count", "2",
+                                      "--steps",   "2",      "--out", path(out)};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run(words).code, 0);
+    return read_text(path(out));
+  };
+  EXPECT_NE(sample("codes.png", {}), sample("latents.png", {"--unquantised"}));
+}
+
 TEST_F(CliDiffusion, PrecisionOfSamplesAgainstImagesInAFile) {
   WeightsStore store;
   store.add("inception", Inception());

@@ -73,6 +73,7 @@ TEST(DiffusionTrainer, NormalisesLatentsByTheTrainingImages) {
   for (const auto* kind : {"encoder", "codes"}) {
     auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
     config.latents = kind;
+    config.scale = 0.35;
     config.statistics_images = 0;
     config.train.steps = 1;
     train_diffusion(config, folder / kind);
@@ -86,9 +87,22 @@ TEST(DiffusionTrainer, NormalisesLatentsByTheTrainingImages) {
     while (const auto batch = images.next()) latents.push_back(space.encode(batch->front()));
     const auto seen = loaded.model->normalise(at::cat(latents));
     EXPECT_TRUE(at::allclose(seen.mean({0, 2, 3}), at::zeros({4}), 1e-4, 1e-4));
-    EXPECT_TRUE(at::allclose(seen.std({0, 2, 3}, /*unbiased=*/false), at::ones({4}), 1e-3, 1e-3));
+    EXPECT_TRUE(
+        at::allclose(seen.std({0, 2, 3}, /*unbiased=*/false), at::full({4}, 0.35), 1e-3, 1e-3));
     EXPECT_TRUE(at::allclose(loaded.model->restore(seen), at::cat(latents), 1e-4, 1e-4));
   }
+}
+
+TEST(DiffusionTrainer, LatentsCanBeLearnedAsTheTokenizerHasThem) {
+  const TemporaryFolder folder;
+  auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
+  config.normalise = "none";
+  config.scale = 0.5;
+  config.train.steps = 1;
+  train_diffusion(config, folder / "run");
+  const auto loaded = load_diffusion(folder / "run");
+  const auto latents = at::randn({2, 4, 4, 4});
+  EXPECT_TRUE(at::equal(loaded.model->normalise(latents), latents * 0.5));
 }
 
 /// The codes of images that are always cropped alike, by both ways to them.

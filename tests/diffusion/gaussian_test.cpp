@@ -49,8 +49,9 @@ void expect_gaussian(const std::string& schedule_name, const SampleConfig& confi
     const auto eps = (x - std::sqrt(abar) * data) / std::sqrt(1 - abar);
     return prediction == "v" ? std::sqrt(abar) * eps - std::sqrt(1 - abar) * data : eps;
   };
-  const auto samples = sample_latents(plan_sampling(schedule, config), prediction_kind(prediction),
-                                      best, normal_noise);
+  const auto samples = sample_latents(
+      {plan_sampling(schedule, config), prediction_kind(prediction), normal_noise(0)}, best,
+      normal_noise);
   const auto mean = samples.mean(0);
   const auto centred = samples - mean;
   const auto covariance = centred.t().matmul(centred) / (kSamples - 1);
@@ -78,9 +79,10 @@ TEST(GaussianData, SecondOrderNeedsFewerSteps) {
     return (x - std::sqrt(abar) * expected_data(x, abar)) / std::sqrt(1 - abar);
   };
   const auto result = [&](const std::string& sampler, int64_t steps) {
-    return sample_latents(plan_sampling(schedule, {.sampler = sampler, .steps = steps}),
-                          prediction_kind("eps"), best,
-                          [](int64_t number) { return normal_noise(number).slice(0, 0, 300); });
+    const auto noise = [](int64_t number) { return normal_noise(number).slice(0, 0, 300); };
+    return sample_latents({plan_sampling(schedule, {.sampler = sampler, .steps = steps}),
+                           prediction_kind("eps"), noise(0)},
+                          best, noise);
   };
   const auto exact = result("ddim", 1000);  // deterministic: the same noise leads to the same data
   const auto error = [&](const std::string& sampler, int64_t steps) {

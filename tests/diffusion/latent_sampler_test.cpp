@@ -92,6 +92,48 @@ TEST(LatentSampler, ClassesTakeTurns) {
             std::string::npos);
 }
 
+/// At the last time next to nothing of latents is left, and before the first one nothing is added.
+TEST(LatentSampler, LatentsComeOutOfTheNoiseOfATime) {
+  auto config = tiny_diffusion_config("");
+  config.sample.steps = 20;
+  const SampleRequest request{.seed = 3, .indices = {0, 1}};
+  const auto latents = at::randn({2, 4, 4, 4});
+  const auto model = made_up_model(config);
+  for (const auto& kind : sampler_kinds()) {
+    config.sample.sampler = kind.name;
+    LatentSampler sampler(model, config, {4, 4, 4}, at::kCPU);
+    const auto from_mean = sampler.denoise(request, {at::full_like(latents, 0.5), 999});
+    EXPECT_TRUE(at::allclose(from_mean, sampler.sample(request), 1e-2, 1e-2)) << kind.name;
+    EXPECT_TRUE(at::equal(sampler.denoise(request, {latents, 48}), latents)) << "no time to visit";
+    int steps = 0;
+    auto counted = request;
+    counted.before_step = [&] { ++steps; };
+    const auto early = sampler.denoise(counted, {latents, 99});
+    EXPECT_EQ(steps, 2) << "times 99 and 49";
+    EXPECT_LT((early - latents).norm().item<double>(), (from_mean - latents).norm().item<double>());
+  }
+}
+
+/// The loss at the time that an image draws is that of training.
+TEST(DenoisingLoss, AtATimeIsTheLossOfThatTime) {
+  auto config = tiny_diffusion_config("");
+  config.noise.times = 5;
+  config.noise.beta_end = 0.5;
+  config.objective.weighting = "min-snr";
+  auto model = made_up_model(config);
+  const DenoisingLoss loss(config, at::kCPU);
+  const DenoisingLoss::Images images{at::randn({6, 4, 4, 4}), {}, at::arange(6)};
+  const torch::NoGradGuard no_grad;
+  const auto drawn = loss(model, images, DenoisingLoss::Labels::kept);
+  auto seen = at::zeros({6});
+  for (int64_t time = 0; time < config.noise.times; ++time) {
+    const auto errors = loss.at_time(model, images, time);
+    seen += (errors.loss - drawn).abs().lt(1e-5 * drawn);
+    EXPECT_TRUE(errors.data.gt(0).all().item<bool>());
+  }
+  EXPECT_TRUE(seen.eq(1).all().item<bool>()) << seen;
+}
+
 /// The network as a CUDA graph, after its first steps, for batches of two sizes in turn: to the
 /// bits what it is without, in fp32, and in bf16 with weights that are cast once.
 TEST(LatentSampler, ItsCudaGraphIsTheNetworkOnTheGpu) {

@@ -101,7 +101,7 @@ void expect_steps(const SampleConfig& config, const std::string& prediction,
     const auto data = (x - std::sqrt(1 - abar) * eps) / std::sqrt(abar);
     return prediction == "v" ? std::sqrt(abar) * eps - std::sqrt(1 - abar) * data : eps;
   };
-  LatentSampling sampling(plan_sampling(schedule, config), kind, fixed_noise);
+  LatentSampling sampling(plan_sampling(schedule, config), kind, fixed_noise(0));
   ASSERT_EQ(sampling.steps(), config.steps);
   const auto times = expected_times(config.spacing, config.steps);
   const double end = config.last == "one" ? 1 : schedule.abar[0];
@@ -196,7 +196,7 @@ TEST(Samplers, AllEndAtDataThatIsKnown) {
       const double abar = schedule.abar.at(times[0].item<int64_t>());
       return (x - std::sqrt(abar) * data) / std::sqrt(1 - abar);
     };
-    const auto samples = sample_latents(steps, prediction_kind("eps"), denoiser, fixed_noise);
+    const auto samples = sample_latents({steps, prediction_kind("eps"), fixed_noise(0)}, denoiser, fixed_noise);
     EXPECT_TRUE(at::allclose(samples, data, 1e-6, 1e-6)) << kind.name;
   }
 }

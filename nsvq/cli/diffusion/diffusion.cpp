@@ -58,14 +58,16 @@ JudgedModel judged_model(DiffusionSession& session, const SampleArguments& argum
   const auto classes =
       config.classes > 0 ? fmt::format(", class {}, guidance {}", arguments.label, config.guidance)
                          : "";
+  const auto unquantised = arguments.unquantised ? ", latents not quantised" : "";
   return {sampled_model(session, arguments),
           training_data_key(config) == "data.train",
-          fmt::format("{}, {} steps{}", sample.sampler, sample.steps, classes),
+          fmt::format("{}, {} steps{}{}", sample.sampler, sample.steps, classes, unquantised),
           {{"sampler", sample.sampler},
            {"steps", sample.steps},
            {"eta", sample.eta},
            {"spacing", sample.spacing},
            {"last", sample.last},
+           {"quantised", !arguments.unquantised},
            {"class", config.classes > 0 ? Json(arguments.label) : Json()},
            {"guidance", config.guidance},
            {"seed", arguments.seed}},
@@ -99,6 +101,7 @@ void declare_diffusion(CLI::App& app) {
         declare_diffusion_train},
        {"sample", "sample images from a trained model", declare_diffusion_sample},
        {"eval", "compare samples of a model with images, as sets (FID)", declare_diffusion_eval},
+       {"probe", "how well a model finds images in noise, by time", declare_diffusion_probe},
        {"export", "write a model and its tokenizer to one folder, for PyTorch",
         declare_diffusion_export},
        {"config", "print a recipe with all its settings, or a reference of all keys",

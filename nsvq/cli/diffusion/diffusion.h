@@ -18,6 +18,7 @@ void declare_diffusion_train(CLI::App& app);
 void declare_diffusion_sample(CLI::App& app);
 void declare_diffusion_eval(CLI::App& app);
 void declare_diffusion_export(CLI::App& app);
+void declare_diffusion_probe(CLI::App& app);
 
 /// Arguments of every subcommand that samples. Numbers below 0 and empty texts mean the model's own
 /// settings.
@@ -25,6 +26,7 @@ struct SampleArguments : SamplingArguments {
   std::string sampler, spacing, last;
   int64_t steps = -1;
   double eta = -1, guidance = -1;
+  bool unquantised = false;
 };
 
 void declare_sample_arguments(CLI::App& app, SampleArguments& arguments);

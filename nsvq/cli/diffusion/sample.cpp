@@ -20,7 +20,8 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
                                            const DiffusionSampleArguments& arguments) {
   const auto& config = session.config();
   const auto& sample = config.sample;
-  return {{"command", "diffusion sample"},
+  ResumableFolder::Settings settings = {
+          {"command", "diffusion sample"},
           {"model", session.sha256()},
           {"sampler", fmt::format("{} {} {} {} {}", sample.sampler, sample.steps, sample.eta,
                                   sample.spacing, sample.last)},
@@ -30,6 +31,8 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
           {"batch size", fmt::to_string(arguments.batch_size)},
           {"precision", config.train.precision},
           {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
+  if (arguments.unquantised) settings["latents"] = "unquantised";
+  return settings;
 }
 
 void run_diffusion_sample(const DiffusionSampleArguments& arguments) {

@@ -57,6 +57,9 @@ void declare_sample_arguments(CLI::App& app, SampleArguments& arguments) {
   app.add_option("--guidance", arguments.guidance,
                  "weight of the class, 1 without guidance (default: the model's)")
       ->check(check_number(Range::between(0, 1000)));
+  app.add_flag("--unquantised", arguments.unquantised,
+               "decode latents as they are, not the codes nearest to them")
+      ->group(kRare);
   declare_sampling(app, arguments);
 }
 
@@ -71,10 +74,11 @@ DiffusionSession open_diffusion(const SampleArguments& arguments, const Launch& 
 
 SampledModel sampled_model(DiffusionSession& session, const SampleArguments& arguments) {
   const auto& config = session.config();
-  const auto images = [&session, seed = arguments.seed, label = wanted_class(arguments.label)](
-                          int64_t first, int64_t end) {
+  const auto images = [&session, seed = arguments.seed, label = wanted_class(arguments.label),
+                       quantise = !arguments.unquantised](int64_t first, int64_t end) {
     SampleRequest request;
     request.seed = seed;
+    request.quantise = quantise;
     for (int64_t i = first; i < end; ++i) request.indices.push_back(i);
     request.labels = labels_for(session.config().told(), label, request.indices);
     return session.sample(request);
