@@ -13,8 +13,8 @@ namespace nsvq {
 /// While it lives, watches whether other processes need the cores that this one computes on.
 ///
 /// Threads of OpenMP's runtime spin while they wait for one another. That is fastest on cores of
-/// their own; where other processes run on the cores too, the spinning takes the time that the
-/// thread waited for needs. There the threads are made to sleep while they wait. Work is divided
+/// their own; where other processes run on the cores too, a spinning thread takes time from the
+/// thread that it waits for. There the threads are made to sleep while they wait. Work is divided
 /// among as many threads either way, so results do not depend on it.
 class SharedCores {
  public:
@@ -47,8 +47,8 @@ std::string describe_shared_cores(int cores, int threads, double others);
 /// `counts` is true for.
 double busy_ticks(std::string_view stat, const std::function<bool(int)>& counts);
 
-/// Whether cores are too few for `threads` threads beside other processes that use `others` cores,
-/// where they were too few until now or not.
+/// Whether cores are too few for `threads` threads beside other processes that use `others` cores.
+/// The limit is lower if they were too few until now.
 bool too_few_cores(int cores, int threads, double others, bool until_now);
 
 /// How many teams of `threads` threads, one of them in use, it takes until there are more threads

@@ -139,8 +139,8 @@ void warn_of_seen_validation(const DataConfig& data) {
   if (data.on_training_images) return;
   const auto shared = shared_images(validation_sources(data), training_sources(data));
   if (!shared) return;
-  log("data.val has images of {} that are trained on, so its figures say little about others; "
-      "data.split.tune holds some out",
+  log("data.val has images of {} that are trained on, so its figures say little about unseen "
+      "images; data.split.tune holds some out",
       shared->name);
 }
 

@@ -16,7 +16,7 @@ namespace nsvq {
 /// run's folder.
 class GeneratorTrainer {
  public:
-  /// As Trainer (nsvq/train/vq/trainer.h): a new run, one that goes on, or a fork of `fork_of`.
+  /// Starts a run in a new folder, resumes the one in `run`, or forks `fork_of`.
   GeneratorTrainer(const GenerationConfig& config, const std::filesystem::path& run,
                    std::shared_ptr<Group> group, Start start = Start::fresh,
                    std::optional<FolderLock> lock = std::nullopt,

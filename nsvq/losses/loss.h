@@ -12,8 +12,7 @@
 
 namespace nsvq {
 
-/// Settings loss.*. Those of the terms that compare images are the terms' own:
-/// `of<L1LossConfig>()`.
+/// Settings loss.*. Each term that compares images has a struct of its own: `of<L1LossConfig>()`.
 struct LossConfig : MemberSettings {
   double vq = 1;
 };

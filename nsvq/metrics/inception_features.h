@@ -13,8 +13,8 @@
 
 namespace nsvq {
 
-/// FID's network as metrics use it. Those of one set share it: while a batch is remembered, each of
-/// its tensors passes the network once, however many metrics ask.
+/// FID's network as metrics use it. The metrics of one set share it: while a batch is remembered,
+/// each of its tensors passes the network once, however many metrics ask.
 class InceptionFeatures {
  public:
   /// Throws UserError, beginning with `metric`, where the stored weights are not the official ones,

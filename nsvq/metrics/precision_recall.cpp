@@ -91,7 +91,7 @@ class FeatureRows {
   torch::Tensor all() const { return torch::cat(parts_); }
   void clear() { *this = {}; }
 
-  /// Those of all ranks, in the order of ranks.
+  /// Gathers the features of all ranks, in the order of ranks.
   void join(Group& group) {
     if (group.alone()) return;
     const auto counts = torch::zeros({group.size()}, torch::kLong);

@@ -55,7 +55,7 @@ struct TransformerOptions {
   bool causal = false;
   BlockDropout dropout = {};
 
-  /// Of heads that do not divide the width, the rest is left out.
+  /// Channels beyond heads * head_width() are unused.
   int64_t head_width() const { return width / heads; }
 };
 

@@ -32,7 +32,7 @@ struct QuantizerStep {
   /// Number of this slice of the step's latents, counted over ranks and passes, which have slices
   /// of equal size: noise depends on the latent's index in the whole step.
   int64_t part = 0;
-  /// Over which entropies of all latents are taken; null: of these latents alone.
+  /// The ranks over whose latents entropies are taken; null: this rank alone.
   Group* entropy_group = nullptr;
 
   /// Number of the first of latents [N, d] among those of the step.
@@ -55,7 +55,7 @@ struct Quantized {
 /// What a trained quantizer makes of latents.
 struct Assignment {
   torch::Tensor latents;  ///< [B, d, h, w] that the decoder is given
-  torch::Tensor indices;  ///< as of `encode`; [B, 0, 0] of a member without tokens
+  torch::Tensor indices;  ///< as `encode` returns; [B, 0, 0] of a member without tokens
 };
 
 /// What an optimizer step leaves for statistics and replacement policies.

@@ -29,7 +29,7 @@ std::vector<int64_t> labels_for(const ToldClasses& told, int64_t wanted,
 /// Throws UserError, naming the key of the source and an image, unless every image has one of the
 /// classes; nothing where none are told.
 void require_classes(const Source& source, const ToldClasses& told, const std::string& key);
-/// Throws as that for the classes of images with these names; errors begin with `from`.
+/// Checks the classes of images with these names; errors begin with `from`.
 void require_classes(const std::vector<int64_t>& classes, const std::vector<std::string>& names,
                      const ToldClasses& told, const std::string& from);
 

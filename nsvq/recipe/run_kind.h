@@ -32,7 +32,7 @@ struct RunKindInfo {
 const std::vector<RunKindInfo>& run_kinds();
 const RunKindInfo& run_kind(RunKind kind);
 
-/// Whether this is the loss of a kind.
+/// Whether a column of this name is the validation loss of some kind.
 bool is_loss_column(const std::string& name);
 
 /// The kind whose own section a run's settings have; without any, a tokenizer.

@@ -46,8 +46,8 @@ bool keeps_quantizer(const TokenizerConfig& config);
 /// Whether a setting is one of those that decide which tensors a tokenizer has and what their
 /// numbers mean.
 bool decides_tensors(const std::string& key);
-/// Throws UserError for a setting of `there`, a model called `file`, that the run's differs from
-/// where it has to be equal: what its networks and, if it is kept, its quantizer are.
+/// Throws UserError if a setting that has to be equal differs between the run and `there`, a model
+/// called `file`: what its networks and, if it is kept, its quantizer are.
 void require_fitting_start(TokenizerConfig here, TokenizerConfig there, const std::string& file);
 /// The settings of the model that train.init_from names, `there`, which hold for a run where nobody
 /// sets them, as "key=value": model.* and, where its quantizer is kept, quantizer.* and data.size.

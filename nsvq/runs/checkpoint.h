@@ -27,7 +27,7 @@ struct RunState {
   int64_t skipped = 0;       ///< steps skipped as non-finite
   int64_t samples = 0;       ///< size of the training set, which fixes the order of samples
   bool finished = false;     ///< the budget is spent
-  /// The last epoch's evaluation and what follows it are still to come: the run was stopped in it.
+  /// The run was stopped during the last epoch's evaluation, which is to be repeated.
   bool evaluation_pending = false;
   std::map<std::string, double> evaluation;  ///< the last one
   /// The best evaluation by checkpoint.keep_best; no metric before the first one.

@@ -75,7 +75,7 @@ bool was_started_with(const fs::path& folder, const RunMatch& match) {
     if (!holds_run(folder)) return false;
     return match.started(folder);
   } catch (const UserError& error) {
-    log("passed over: {}", error.what());
+    log("skipped: {}", error.what());
     return false;
   }
 }

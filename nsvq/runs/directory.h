@@ -37,7 +37,7 @@ class RunDirectory {
   /// Opens a run's folder, claimed by `lock`, to resume from a checkpoint. Truncates the logs to
   /// the checkpoint's `position` (to nothing without one), so that they end up as those of an
   /// uninterrupted run. Without `settings`, config.yaml stays as it is. Checkpoints newer than that
-  /// of step `from` are damaged, and were passed over.
+  /// of step `from` are damaged, and were skipped.
   static RunDirectory resume(std::filesystem::path path, FolderLock lock,
                              const std::optional<std::string>& settings,
                              const std::optional<LogPosition>& position, int64_t from);
@@ -58,7 +58,7 @@ class RunDirectory {
   /// Writes samples/epoch-NNNN.png and a TensorBoard image; returns the path.
   std::filesystem::path save_samples(const RunState& state, const Image& grid);
   /// Writes checkpoints/step-N and removes all but the newest `keep` and that of step `best`, which
-  /// the file checkpoints/best names; -1: none is the best. Those that were passed over do not
+  /// the file checkpoints/best names; -1: none is the best. Skipped ones do not
   /// count.
   void save(const Checkpoint& checkpoint, int64_t keep, int64_t best = -1);
   /// Lets checkpoints/best name the checkpoint of a step, if it is there; -1: removes the name.

@@ -41,7 +41,7 @@ TokenizerConfig settings_of(const Checkpoint& checkpoint, const std::string& fro
   throw UserError("{}: carries no configuration (metadata '{}')", from, kModelConfigKey);
 }
 
-/// Throws UserError where the phases up to the present one would be others.
+/// Throws UserError if the phases so far would change.
 void require_phases(const ScheduleConfig& now, const ScheduleConfig& old, const RunState& state,
                     const std::string& from) {
   const auto task = parse_json(state.task);
@@ -91,7 +91,7 @@ void save_with_settings(const fs::path& checkpoints, Checkpoint checkpoint,
   save_checkpoint(checkpoints / checkpoint_name(checkpoint.state.step), checkpoint);
 }
 
-/// The checkpoint of the best evaluation, where it is another than that of `state`.
+/// The checkpoint of the best evaluation, if it is not that of `state`.
 void copy_best(const fs::path& from, const fs::path& to, const RunState& state,
                const ForkContents& contents) {
   if (state.best.metric.empty()) return;

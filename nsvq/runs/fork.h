@@ -33,7 +33,7 @@ std::string changed_key(const std::string& change);
 void refuse_changes(std::vector<std::string> changes,
                     const std::function<bool(const std::string& key)>& keeps,
                     const std::string& from);
-/// The same for a tokenizer's checkpoint, whose phases so far and discriminator have to fit too.
+/// Checks a tokenizer's checkpoint: also its phases so far and its discriminator have to fit.
 void require_forkable(const TokenizerConfig& config, const Checkpoint& checkpoint,
                       const std::string& from);
 

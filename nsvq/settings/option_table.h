@@ -61,8 +61,8 @@ class OptionTable {
   std::vector<std::string> differences(const OptionTable& other) const;
 
   /// The keys that a word which is none of them may stand for, at most three, the likeliest first:
-  /// a misspelt key, a word of other programs, a key of another section. None rather than one that
-  /// is not meant.
+  /// a misspelt key, a word of other programs, a key of another section. Empty if none is
+  /// close.
   std::vector<std::string> keys_meant(const std::string& word) const;
 
   /// Every key with type, current value as its default, range and meaning, as text.

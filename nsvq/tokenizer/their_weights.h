@@ -28,7 +28,7 @@ struct TheirWeights {
 /// refused and, unless `any_layout`, for an unknown one.
 TheirWeights read_their_weights(const std::vector<std::filesystem::path>& files, bool any_layout);
 
-/// The same tensors by our names.
+/// Their tensors under our names.
 struct OurWeights {
   TensorMap tensors;
   std::map<std::string, std::string> theirs;  ///< their names by ours

@@ -72,6 +72,13 @@ Tokenizer make_tokenizer(const TokenizerConfig& config, c10::Device device) {
   return tokenizer;
 }
 
+Tokenizer make_average(const TokenizerConfig& config, c10::Device device) {
+  const SeedGuard apart;
+  Tokenizer average(config);
+  move_to_device(average, config, device);
+  return average;
+}
+
 namespace {
 
 constexpr double kOrange = 3, kGreen = 8;

@@ -53,6 +53,9 @@ TORCH_MODULE(Tokenizer);
 /// UserError if the device lacks train.precision.
 Tokenizer make_tokenizer(const TokenizerConfig& config, c10::Device device);
 
+/// A copy for the averages of its weights, to be filled; draws nothing from the process's seed.
+Tokenizer make_average(const TokenizerConfig& config, c10::Device device);
+
 /// Moves a tokenizer to a device, in the memory format that is fast there, and sets its precision.
 void move_to_device(Tokenizer& tokenizer, const TokenizerConfig& config, c10::Device device);
 

@@ -11,7 +11,7 @@ class Checkpointer {
   /// Both outlive the checkpointer.
   Checkpointer(TrainingRun& run, StepRunner& steps) : run_(run), steps_(steps) {}
 
-  /// The run is where its newest checkpoint is: it was loaded.
+  /// To be called after loading: the present position counts as saved.
   void loaded();
   /// Writes a checkpoint of what is finite, after skipped steps were reported (finite_check.h).
   void save();

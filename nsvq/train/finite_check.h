@@ -11,8 +11,8 @@
 
 namespace nsvq {
 
-/// Reports steps that were skipped as non-finite, and ends a run whose numbers are not finite any
-/// more: with an alarm in its log, by which it has a verdict (nsvq/runs/verdict.h), and a RunError.
+/// Reports steps that were skipped as non-finite, and ends a run whose weights became non-finite:
+/// with an alarm in its log, which its verdict reads (nsvq/runs/verdict.h), and a RunError.
 class FiniteCheck {
  public:
   /// All outlive it.

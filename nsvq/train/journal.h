@@ -72,8 +72,8 @@ class EpochTimes {
  public:
   double evaluation = 0, samples = 0, checkpoints = 0;
 
-  /// A line that names the settings, once, when these have taken longer than the steps, all else of
-  /// the `elapsed` seconds, and at least `kNoticeable`; empty before and after.
+  /// A line that names the settings, once, when these seconds exceed both the rest of `elapsed`, in
+  /// which steps ran, and `kNoticeable`; empty before and after.
   std::string advice(double elapsed);
 
   static constexpr double kNoticeable = 20;

@@ -44,10 +44,9 @@ class NetworkTask : public Task, public RunObserver {
             const std::string& from) override;
 
  protected:
-  /// What the loss takes of a batch, tensors [B, ...] or undefined ones: train.accumulate divides
-  /// them.
+  /// The tensors that the loss needs, [B, ...] or undefined; train.accumulate cuts them into slices.
   virtual TensorBatch prepare(const TensorBatch& batch) = 0;
-  /// [B] fp32, a loss of each image of such a part. `seeds` [B] follow from the step and an image's
+  /// The loss of each sample of a slice, [B] fp32. `seeds` [B] follow from the step and an image's
   /// position among those of all ranks, so that the number of ranks does not matter.
   virtual torch::Tensor losses(const TensorBatch& part, const torch::Tensor& seeds,
                                const Step& step) = 0;

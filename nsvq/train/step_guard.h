@@ -23,7 +23,7 @@ struct SkippedSteps {
 /// Where values first became non-finite.
 struct NonfiniteLocation {
   std::string text;  ///< for the log
-  bool own = false;  ///< in this rank's data, weights or forward pass, not in means over ranks
+  bool own = false;  ///< caused by this rank's data, weights or forward pass, not received
 };
 
 /// Skips steps with non-finite losses or gradients. The decision is a boolean on the device that

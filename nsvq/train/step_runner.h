@@ -33,7 +33,7 @@ struct StepPlan {
   double share = 1;  ///< weight in [0, 1] of a ramped loss, such as the adversarial one
   std::vector<double> lr_factors = {};  ///< on the optimizers' learning rates; empty: 1
   bool adversarial = false;             ///< a discriminator trains too
-  bool extra_terms = false;     ///< with losses that few steps have: eager, amid replays of others
+  bool extra_terms = false;     ///< has losses that most steps lack: runs eagerly between replays
   std::string phase = "train";  ///< of training, in every line of metrics.jsonl
   std::string graphs_disabled_reason = {};  ///< why no CUDA graph can capture it; empty if one can
   bool syncs_host = false;                  ///< waits for the device anyway: checks cost nothing

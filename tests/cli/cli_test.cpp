@@ -111,7 +111,7 @@ TEST_F(Cli, WhatARunThatGoesOnMakesOfChangesIsSaid) {
     EXPECT_EQ(result.code, 0) << result.error;
     return result.error;
   };
-  const std::string moved = "the budget has changed", start = "train.init_from has no effect";
+  const std::string moved = "the budget changed", start = "train.init_from has no effect";
   train({"train.steps=2"});
   const auto longer = train({"train.steps=3", "--resume"});
   expect_contains(longer, {moved});

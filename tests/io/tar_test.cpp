@@ -162,8 +162,8 @@ TEST_F(Tar, HardLinksAreFilesAndSymbolicOnesAreNamed) {
     EXPECT_EQ(tar.entries()[i].name, expected[i].first);
     EXPECT_EQ(contents(tar, tar.entries()[i]), expected[i].second);
   }
-  EXPECT_NE(log.find("passed over 1 symbolic link; tar -h"), std::string::npos) << log;
-  EXPECT_NE(log.find("passed over 1 hard link of files that are not in"), std::string::npos) << log;
+  EXPECT_NE(log.find("skipped 1 symbolic link; tar -h"), std::string::npos) << log;
+  EXPECT_NE(log.find("skipped 1 hard link to files that do not"), std::string::npos) << log;
 }
 
 TEST_F(Tar, CorruptArchives) {

@@ -145,7 +145,7 @@ TEST_F(ForkTest, OtherValidationImagesAreMeasuredAnew) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(fork(config, 11), CrashOfFork);
   expect_contains(testing::internal::GetCapturedStderr(),
-                  {"evaluations are of other images from here on"});
+                  {"from here on evaluations use different images"});
   EXPECT_FALSE(fs::exists(fork_ / "checkpoints/best"));
   EXPECT_TRUE(load_run_state(list_checkpoints(fork_).back()).evaluation.empty());
   train_in(config, fork_, Start::resume);

@@ -59,11 +59,11 @@ std::shared_ptr<BrokenLog> shared_log(const std::string& spec, bool& first) {
 void log_passed_over(const std::string& where, const PassedOver& others) {
   if (others.text().empty()) return;
   const auto advice = others.advice();
-  log("{}: passed over {} (only {} files are read){}", where, others.text(), kImageEndings,
+  log("{}: skipped {} (only {} files are read){}", where, others.text(), kImageEndings,
       advice.empty() ? "" : "; " + advice);
 }
 
-/// `announce`: logs which files are passed over.
+/// `announce`: logs which files are skipped.
 std::unique_ptr<Source> open_folder(const fs::path& folder, const ImageLimits& limits,
                                     bool announce) {
   auto source = std::make_unique<FolderSource>(folder, limits);

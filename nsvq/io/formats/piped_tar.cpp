@@ -101,7 +101,7 @@ void visit_piped_tar(const std::string& command, const std::stop_token& stop,
     if (!visit(*entry, contents)) return;
   }
   if (const auto links = scanner.hard_links().size() + scanner.symbolic_links(); links > 0) {
-    log("{}: passed over {} link{}, whose files are gone by then", shown_command(command), links,
+    log("{}: skipped {} link{}; links in a stream cannot be followed", shown_command(command), links,
         links == 1 ? "" : "s");
   }
   if (!input.only_zeros_left()) {

@@ -49,7 +49,7 @@ constexpr std::array<StorageType, 10> kStorageTypes{{{"torch.FloatStorage", torc
 constexpr std::array<std::string_view, 10> kHostile = {
     "os.",    "posix.",  "nt.",     "subprocess.", "pty.",
     "runpy.", "socket.", "ctypes.", "importlib.",  "webbrowser."};
-/// Those of Python itself, whose module has two names.
+/// Functions of Python's builtins, a module with two names.
 constexpr std::array<std::string_view, 5> kHostileBuiltins = {"eval", "exec", "open", "compile",
                                                               "__import__"};
 

@@ -232,13 +232,13 @@ std::vector<TarEntry> read_tar_headers(const std::string& path, int descriptor, 
   std::vector<TarEntry> entries;
   while (auto entry = scanner.next()) entries.push_back(std::move(*entry));
   if (const auto links = scanner.symbolic_links(); links > 0) {
-    log("{}: passed over {} symbolic link{}; tar -h stores the files themselves", path, links,
+    log("{}: skipped {} symbolic link{}; tar -h stores the files themselves", path, links,
         links == 1 ? "" : "s");
   }
   const auto files = entries.size(), hard = scanner.hard_links().size();
   auto all = with_hard_links(std::move(entries), scanner.hard_links());
   if (const auto lost = files + hard - all.size(); lost > 0) {
-    log("{}: passed over {} of files that are not in the archive before them", path,
+    log("{}: skipped {} to files that do not come earlier in the archive", path,
         count_of(lost, "hard link"));
   }
   return all;

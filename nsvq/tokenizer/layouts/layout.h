@@ -32,9 +32,9 @@ struct Layout {
   /// Tensors of ours that follow from the settings, and are not there.
   std::vector<std::string> made = {};
   /// Lines of a recipe that follow from the numbers in tensors. Throws UserError, calling the file
-  /// `from`, for what nsvq does otherwise.
+  /// `from`, for features that nsvq implements differently.
   std::vector<std::string> (*told_by)(const TensorMap& theirs, const std::string& from) = nullptr;
-  /// Throws UserError for what a file beside the weights says of them, and nsvq does otherwise.
+  /// Throws UserError for what a file beside the weights says that nsvq does not implement.
   void (*check_beside)(const std::filesystem::path& file) = nullptr;
 };
 

@@ -15,8 +15,8 @@
 
 namespace nsvq {
 
-/// What an epoch's line says of the codebook, and alarms at signs of collapse (alarm.*). What steps
-/// tell of them is also looked at in windows of steps, where epochs are long or the run is short.
+/// What an epoch's line says of the codebook, and alarms at signs of collapse (alarm.*). Where
+/// epochs are long or the run is short, windows of steps are checked too.
 class HealthMonitor : public RunObserver {
  public:
   /// What is passed by reference outlives it. `codes`: 0 without tokens; `window`: by window_steps.

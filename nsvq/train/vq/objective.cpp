@@ -4,6 +4,22 @@
 
 namespace nsvq {
 
+namespace {
+
+/// What a frozen quantizer gives: what its tokens decode to, as in an evaluation, and no loss.
+Quantized quantize_frozen(Quantizer& quantizer, const torch::Tensor& latents) {
+  const auto assigned = quantizer.assign_without_waiting(latents);
+  Quantized result;
+  result.latents = assigned.latents;
+  result.indices = assigned.indices.clamp_min(0);  // without a code, the commitment is NaN
+  result.loss = at::zeros({}, assigned.latents.options());
+  result.terms = {
+      {"commitment", at::mse_loss(quantizer.compared(latents.detach()), assigned.latents)}};
+  return result;
+}
+
+}  // namespace
+
 Objective::Objective(const TokenizerConfig& config, Tokenizer& model, c10::Device device,
                      std::shared_ptr<Group> group)
     : model_(model),
@@ -30,6 +46,13 @@ QuantizerStep Objective::quantizer_terms(const Phase& phase, const StepInputs& i
           .entropy_group = shared_entropy_ ? group_.get() : nullptr};
 }
 
+Quantized Objective::quantize(const torch::Tensor& latents, const Phase& phase,
+                              const StepInputs& inputs, const SlicePass& pass) const {
+  auto& quantizer = *model_->quantizer;
+  return phase.train_quantizer ? quantizer.quantize(latents, quantizer_terms(phase, inputs, pass))
+                               : quantize_frozen(quantizer, latents);
+}
+
 torch::Tensor Objective::compare(const torch::Tensor& images, const torch::Tensor& reconstructions,
                                  Scalars& scalars) const {
   auto sum = at::zeros({}, images.options());
@@ -42,8 +65,8 @@ torch::Tensor Objective::compare(const torch::Tensor& images, const torch::Tenso
   return sum;
 }
 
-/// L = L_rec + lambda_perc L_perc + lambda_vq L_vq + lambda_adv L_adv, the phases' rows of which
-/// stand in phase.cpp. L_vq is what the quantizer gives.
+/// L = L_rec + lambda_perc L_perc + lambda_vq L_vq + lambda_adv L_adv; the rows of phase.cpp say
+/// which terms each phase has. L_vq is what the quantizer gives.
 torch::Tensor Objective::generator(const torch::Tensor& images,
                                    const torch::Tensor& reconstructions, const Quantized& quantized,
                                    const Step& step, const SlicePass& pass, Scalars& scalars) {

@@ -30,6 +30,10 @@ class Objective {
   /// What the quantizer is asked for in a phase: the terms of L_vq, by the step's random numbers.
   QuantizerStep quantizer_terms(const Phase& phase, const StepInputs& inputs,
                                 const SlicePass& pass = {}) const;
+  /// What the decoder is given for latents [B, d, h, w] in a phase, with L_vq; a frozen quantizer
+  /// has none.
+  Quantized quantize(const torch::Tensor& latents, const Phase& phase, const StepInputs& inputs,
+                     const SlicePass& pass) const;
   /// L_rec + lambda_perc L_perc for images and reconstructions [B, 3, H, W]: the terms of loss.*
   /// that compare them, each added to `scalars`.
   torch::Tensor compare(const torch::Tensor& images, const torch::Tensor& reconstructions,

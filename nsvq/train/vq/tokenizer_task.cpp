@@ -1,12 +1,10 @@
 #include "nsvq/train/vq/tokenizer_task.h"
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "nsvq/core/log.h"
-#include "nsvq/core/random.h"
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/journal.h"
@@ -23,30 +21,11 @@ torch::Tensor join(const std::vector<torch::Tensor>& slices) {
   return slices.size() == 1 ? slices.front() : at::cat(slices);
 }
 
-Tokenizer make_average(const TokenizerConfig& config, c10::Device device) {
-  const SeedGuard apart;
-  Tokenizer average(config);
-  move_to_device(average, config, device);
-  return average;
-}
-
 Adam::Parameters parameters_of(const TokenizerImpl& model, const OptimizerConfig& optimizer) {
   const auto& scale = optimizer.scale;
   return named_parameters(model, {{"encoder", {scale.encoder}},
                                   {"quantizer", {scale.quantizer, optimizer.eps_quantizer}},
                                   {"decoder", {scale.decoder}}});
-}
-
-/// What a frozen quantizer gives: what its tokens decode to, as in an evaluation, and no loss.
-Quantized quantize_frozen(Quantizer& quantizer, const torch::Tensor& latents) {
-  const auto assigned = quantizer.assign_without_waiting(latents);
-  Quantized result;
-  result.latents = assigned.latents;
-  result.indices = assigned.indices.clamp_min(0);  // without a code, the commitment is NaN
-  result.loss = at::zeros({}, assigned.latents.options());
-  result.terms = {
-      {"commitment", at::mse_loss(quantizer.compared(latents.detach()), assigned.latents)}};
-  return result;
 }
 
 }  // namespace
@@ -126,11 +105,8 @@ bool TokenizerTask::pass(const torch::Tensor& images, const SlicePass& slice, St
       return false;
     }
   }
-  const auto& phase = schedule_.phase();
   const auto quantized =  // q = argmin_j |z_e - c_j|, and L_vq
-      phase.train_quantizer ? model_->quantizer->quantize(
-                                  latents, objective_.quantizer_terms(phase, step.inputs(), slice))
-                            : quantize_frozen(*model_->quantizer, latents);
+      objective_.quantize(latents, schedule_.phase(), step.inputs(), slice);
   const auto reconstructions = model_->to_images(quantized.latents);  // D(z_q), z_q = c_q
 
   auto scalars = quantized.terms;
@@ -205,9 +181,8 @@ void TokenizerTask::after_step(Journal& journal, const TensorBatch& /*batch*/) {
 }
 
 void TokenizerTask::start_next_epoch(Journal& journal) {
-  if (config_.schedule.epoch_steps == 0) {
-    end_schedule_epoch(journal, journal.epoch_mean("commitment"));
-  }
+  if (config_.schedule.epoch_steps > 0) return;
+  end_schedule_epoch(journal, journal.epoch_mean("commitment"));
 }
 
 void TokenizerTask::end_schedule_epoch(Journal& journal, double commitment) {
@@ -258,9 +233,7 @@ RunState TokenizerTask::state_for_benchmark(int64_t phase) {
   const auto long_ago = std::numeric_limits<int64_t>::min() / 2;  // so that ramps have ended
   schedule_.enter({phase, "a benchmark"}, long_ago);
   freeze_or_train();
-  RunState state;
-  state.step = config_.adversarial.start_step;
-  return state;
+  return {.step = config_.adversarial.start_step};
 }
 
 // Checkpoints.

@@ -37,7 +37,7 @@ void note_changes(const TokenizerConfig& here, const TokenizerConfig& there) {
                            (here.train.steps > 0 || here.train.epochs == there.train.epochs);
   if (!same_budget && (falls_to_the_end(here.optimizer.schedule) ||
                        falls_to_the_end(here.optimizer.discriminator_schedule))) {
-    log("the budget has changed, and with it learning rates that fall to its end "
+    log("the budget changed, so learning rates that fall to its end change too "
         "(optimizer.schedule.steps keeps them)");
   }
   if (with_absolute_paths(here).train.init_from != with_absolute_paths(there).train.init_from) {
@@ -66,7 +66,7 @@ std::vector<std::string> changes_of_fork(const fs::path& run, const TokenizerCon
 
 /// Figures of other images are no measure of those that follow.
 void forget_evaluations(Checkpoint& checkpoint) {
-  log("evaluations are of other images from here on: their best figures and drift begin anew");
+  log("from here on evaluations use different images: their best figures and drift begin anew");
   auto& [state, logs, model, training] = checkpoint;
   state.best = {};
   state.evaluation.clear();
