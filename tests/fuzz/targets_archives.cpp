@@ -28,7 +28,7 @@ void read_entries(const TarReader& reader) {
 void read_changed(const TarReader& reader) {
   try {
     read_entries(reader);
-  } catch (const UserError&) {
+  } catch (const RunError&) {
   }
 }
 
