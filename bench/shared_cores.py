@@ -57,7 +57,7 @@ class OnTerminal:
         before = self.done, time.perf_counter()
         time.sleep(seconds)
         self.begun()
-        return lambda: (self.done - before[0]) / (time.perf_counter() - before[1])
+        return (self.done - before[0]) / (time.perf_counter() - before[1])
 
     def end(self):
         if self.process.poll() is None:
@@ -96,7 +96,7 @@ class Repeated:
         while not any(at > begin for at, _ in self.found):
             self.begun()
             time.sleep(0.1)
-        return lambda: 1000 / statistics.median(ms for at, ms in self.found if at > begin)
+        return 1000 / statistics.median(ms for at, ms in self.found if at > begin)
 
     def end(self):
         self.ended = True
@@ -136,7 +136,7 @@ def measure(words_of, count, kind, seconds, environment):
         rates = [None] * count
 
         def watch(number):
-            rates[number] = running[number].rate(seconds)()
+            rates[number] = running[number].rate(seconds)
 
         threads = [threading.Thread(target=watch, args=(number,)) for number in range(count)]
         for thread in threads:
