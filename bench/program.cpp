@@ -10,6 +10,7 @@
 #include "bench/profile.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
+#include "nsvq/core/shared_cores.h"
 
 namespace nsvq {
 
@@ -36,6 +37,7 @@ void declare_all(CLI::App& app) {
 }  // namespace
 
 int run_benchmarks(int argc, const char* const* argv) {
+  const SharedCores cores;
   CLI::App app("nsvq_bench: speed and memory of nsvq, with FLOPs and profiles", "nsvq_bench");
   app.require_subcommand(1);
   declare_all(app);

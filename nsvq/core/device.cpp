@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "nsvq/core/core_use.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
@@ -62,10 +62,9 @@ void wait_for(c10::Device device) {
 }
 
 int usable_cores() {
-  cpu_set_t allowed;
-  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  const int cores = std::max(
-      known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency()), 1);
+  const int bound_to = CPU_COUNT(&own_cores());
+  const int cores =
+      bound_to > 0 ? bound_to : std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
   std::ifstream limit("/sys/fs/cgroup/cpu.max");  // "QUOTA PERIOD" in microseconds, or "max PERIOD"
   double quota = 0, period = 0;
   if (!(limit >> quota >> period) || period <= 0) return cores;

@@ -7,16 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <chrono>
 #include <condition_variable>
-#include <ctime>
-#include <fstream>
+#include <filesystem>
 #include <iterator>
 #include <mutex>
-#include <optional>
+#include <random>
+#include <system_error>
 #include <vector>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/parallel.h"
+#include "nsvq/core/text.h"
 
 namespace nsvq {
 
@@ -24,6 +26,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval(500);
 constexpr int kMostTeams = 16;
+/// A core has room where it is busy for less of the time, and is shared where others use more.
+constexpr double kRoom = 0.7, kShared = 0.3;
 
 /// Sleeps until `stop`, at most `duration`; whether it was stopped.
 bool sleep(const std::stop_token& stop, std::chrono::milliseconds duration) {
@@ -48,84 +52,108 @@ std::jthread idle_team() {
   });
 }
 
+/// The number of threads that the program set last: a thread learns it when it begins.
+int threads_of_program() {
+  int threads = 1;
+  std::jthread([&] { threads = at::get_num_threads(); }).join();
+  return threads;
+}
+
+/// With a GPU threads start its work and read ahead, and do not wait for one another.
+bool computes_on_gpu() {
+  static const bool gpu = gpu_count() > 0;
+  return gpu;
+}
+
 void watch(const std::stop_token& stop) {
-  OtherProcesses others;
+  CoreUseMeter meter;
+  std::minstd_rand random(static_cast<unsigned>(::getpid()));
+  std::uniform_real_distribution<double> draw;
+  CoreSharing sharing;
   std::vector<std::jthread> idle_teams;
+  CoreBinding binding;  // ends before the teams do: spinning threads on one core stand still
   while (!sleep(stop, kInterval)) {
-    const int threads = at::get_num_threads();
-    const bool few =
-        too_few_cores(others.cores(), threads, others.cores_used(), !idle_teams.empty());
-    const int teams = few ? std::min(teams_above(others.cores(), threads), kMostTeams) : 0;
-    if (teams == 0) idle_teams.clear();
-    while (std::ssize(idle_teams) < teams) idle_teams.push_back(idle_team());
+    sharing = choose_sharing(meter.since_last(), threads_of_program(), sharing, draw(random));
+    if (sharing.core && computes_on_gpu()) sharing.core = std::nullopt;
+    while (std::ssize(idle_teams) < sharing.idle_teams) idle_teams.push_back(idle_team());
+    binding.keep_to(sharing.core);
+    if (sharing.idle_teams == 0) idle_teams.clear();
   }
+}
+
+/// The cores that `threads` threads have where all who want to compute get the same.
+double fair_part(int cores, int threads, double others) {
+  return cores * threads / (threads + others);
+}
+
+/// The core to keep to next, now that it is `now`.
+int choose_core(const CoreUse& use, std::optional<int> now, double draw) {
+  const auto any = [&](double part) {
+    const auto at = static_cast<std::ptrdiff_t>(part * use.cores());
+    return std::next(use.busy.begin(), std::min<std::ptrdiff_t>(at, use.cores() - 1))->first;
+  };
+  if (!now || !use.busy.contains(*now)) return any(draw);
+  const double others_here = use.busy.at(*now) - use.own;
+  if (others_here < kShared) return *now;
+  const auto least = std::ranges::min_element(
+      use.busy, {}, [](const auto& core_and_use) { return core_and_use.second; });
+  if (least->second < kRoom) return draw < 0.5 ? least->first : *now;
+  // Several others here: perhaps there are fewer elsewhere.
+  const double few_moves = 1.0 / 16;
+  return others_here > 0.6 && draw < few_moves ? any(draw / few_moves) : *now;
+}
+
+cpu_set_t only(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  return set;
 }
 
 }  // namespace
 
-OtherProcesses::OtherProcesses() {
-  ::sched_getaffinity(0, sizeof usable_, &usable_);
-  cores_used();
+CoreSharing choose_sharing(const CoreUse& use, int threads, const CoreSharing& until_now,
+                           double draw) {
+  if (use.cores() == 0) return {};  // not known
+  const double others = use.others();
+  if (!too_few_cores(use.cores(), threads, others, until_now.idle_teams > 0)) return {};
+  CoreSharing next{.idle_teams = std::min(teams_above(use.cores(), threads), kMostTeams)};
+  if (fair_part(use.cores(), threads, others) < 2) {
+    next.core = choose_core(use, until_now.core, draw);
+  }
+  return next;
 }
 
-double OtherProcesses::cores_used() {
-  std::ifstream file("/proc/stat");
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};
-  const auto usable = [this](int core) { return CPU_ISSET(core, &usable_); };
-  const double all = busy_ticks(stat, usable) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  timespec own{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-  const double now_others =
-      all - static_cast<double>(own.tv_sec) - static_cast<double>(own.tv_nsec) * 1e-9;
-  const auto now = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> passed = now - before_;
-  const double used = (now_others - others_) / passed.count();
-  before_ = now;
-  others_ = now_others;
-  return used;
+void CoreBinding::keep_to(std::optional<int> core) {
+  if (core == core_) return;
+  const cpu_set_t from = core_ ? only(*core_) : own_cores();
+  const cpu_set_t to = core ? only(*core) : own_cores();
+  core_ = core;
+  std::error_code error;  // a thread may end meanwhile
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const auto thread =
+        static_cast<pid_t>(parse_decimal(entry.path().filename().string()).value_or(0));
+    cpu_set_t present;
+    if (thread == 0 || ::sched_getaffinity(thread, sizeof present, &present) != 0) continue;
+    if (CPU_EQUAL(&present, &from)) ::sched_setaffinity(thread, sizeof to, &to);
+  }
 }
 
-std::string describe_shared_cores(int cores, int threads, double others) {
-  if (!too_few_cores(cores, threads, others, /*until_now=*/false)) return "";
-  return fmt::format("other processes use {:.1f} of {} cores: threads sleep while they wait",
-                     std::min(others, static_cast<double>(cores)), cores);
+std::string describe_shared_cores(const CoreUse& use, int threads) {
+  const auto sharing = choose_sharing(use, threads, {}, 0);
+  if (sharing.idle_teams == 0) return "";
+  return fmt::format("other processes use {:.1f} of {} cores: threads sleep while they wait{}",
+                     use.others(), use.cores(), sharing.core ? " and keep to one core" : "");
 }
 
 SharedCores::SharedCores() {
+  own_cores();
   // Signals stay with the threads that wait for them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   watcher_ = std::jthread(watch);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-double busy_ticks(std::string_view stat, const std::function<bool(int)>& counts) {
-  double busy = 0;
-  while (!stat.empty()) {
-    const auto end = std::min(stat.find('\n'), stat.size());
-    auto line = stat.substr(0, end);
-    stat.remove_prefix(std::min(end + 1, stat.size()));
-    const auto next = [&]() -> std::optional<int64_t> {
-      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-      int64_t number = 0;
-      const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-      line.remove_prefix(static_cast<size_t>(rest - line.data()));
-      return error == std::errc() ? std::optional(number) : std::nullopt;
-    };
-    if (!line.starts_with("cpu")) continue;
-    line.remove_prefix(3);
-    if (line.starts_with(' ')) continue;  // the sum of all
-    const auto core = next();
-    if (!core || !counts(static_cast<int>(*core))) continue;
-    // user, nice, system, idle, iowait, irq, softirq, steal; guests' time is within user and nice
-    for (int column = 0; column < 8; ++column) {
-      const auto ticks = next();
-      if (!ticks) break;
-      if (column != 3 && column != 4) busy += static_cast<double>(*ticks);
-    }
-  }
-  return busy;
 }
 
 bool too_few_cores(int cores, int threads, double others, bool until_now) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <deque>
 #include <future>
-#include <thread>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
@@ -58,7 +58,7 @@ torch::Tensor to_tensor(const Image& image) {
 /// Calls `use(load(i))` for 0 <= i < count in order, loading a few ahead in threads.
 void load_ahead(int64_t count, const std::function<ImagePair(int64_t)>& load,
                 const std::function<void(ImagePair)>& use) {
-  const int64_t ahead = std::clamp<int64_t>(std::thread::hardware_concurrency(), 2, 16);
+  const int64_t ahead = std::clamp(usable_cores(), 2, 16);
   std::deque<std::future<ImagePair>> loading;
   for (int64_t started = 0; started < count || !loading.empty();) {
     while (started < count && std::ssize(loading) < ahead) {

@@ -1,8 +1,10 @@
 #include "nsvq/core/shared_cores.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
+#include <thread>
 
 #include "nsvq/core/parallel.h"
 
@@ -17,21 +19,33 @@ constexpr const char* kStat =
     "intr 12345 0 0\n"
     "cpufreq 9\n";
 
-TEST(BusyTicks, LeaveOutIdleTimeAndCoresThatDoNotCount) {
-  const auto only = [](int wanted) { return [wanted](int core) { return core == wanted; }; };
-  EXPECT_EQ(busy_ticks(kStat, only(0)), 100 + 2 + 30 + 1 + 2 + 4);
-  EXPECT_EQ(busy_ticks(kStat, only(1)), 200);
-  EXPECT_EQ(busy_ticks(kStat, only(2)), 0);
-  EXPECT_EQ(busy_ticks(kStat, [](int) { return true; }), 139 + 200 + 1000);
+using Ticks = std::map<int, double>;
+
+TEST(BusyTicks, LeaveOutIdleTime) {
+  EXPECT_EQ(busy_ticks(kStat), (Ticks{{0, 100 + 2 + 30 + 1 + 2 + 4}, {1, 200}, {12, 1000}}));
 }
 
 TEST(BusyTicks, OfTextThatIsCutOff) {
-  const auto all = [](int) { return true; };
-  EXPECT_EQ(busy_ticks("", all), 0);
-  EXPECT_EQ(busy_ticks("cpu", all), 0);
-  EXPECT_EQ(busy_ticks("cpu3", all), 0);
-  EXPECT_EQ(busy_ticks("cpu3 5", all), 5);
-  EXPECT_EQ(busy_ticks("cpu3 5 x", all), 5);
+  EXPECT_EQ(busy_ticks(""), Ticks());
+  EXPECT_EQ(busy_ticks("cpu"), Ticks());
+  EXPECT_EQ(busy_ticks("cpu3"), (Ticks{{3, 0}}));
+  EXPECT_EQ(busy_ticks("cpu3 5"), (Ticks{{3, 5}}));
+  EXPECT_EQ(busy_ticks("cpu3 5 x"), (Ticks{{3, 5}}));
+}
+
+TEST(CoreUse, OfOthersIsWhatThisProcessDidNotUse) {
+  EXPECT_DOUBLE_EQ((CoreUse{{{0, 0.9}, {1, 0.6}}, 1.1}.others()), 0.4);
+  EXPECT_EQ((CoreUse{{{0, 0.5}, {1, 0.5}}, 1.1}.others()), 0) << "ticks are counted, not measured";
+}
+
+TEST(CoreUse, SumsThisProcessOverItsThreads) {
+  CoreUseMeter meter;
+  const auto busy_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (std::chrono::steady_clock::now() < busy_until) {
+  }
+  const auto use = meter.since_last();
+  EXPECT_GT(use.own, 0);
+  EXPECT_EQ(use.cores(), CPU_COUNT(&own_cores()));
 }
 
 TEST(TooFewCores, WhereOthersNeedWhatTheThreadsUse) {
@@ -45,11 +59,14 @@ TEST(TooFewCores, WhereOthersNeedWhatTheThreadsUse) {
 }
 
 TEST(TooFewCores, AreSaidInALine) {
-  EXPECT_EQ(describe_shared_cores(2, 2, 0.1), "");
-  EXPECT_EQ(describe_shared_cores(2, 1, 2), "") << "one thread waits for none";
-  EXPECT_EQ(describe_shared_cores(2, 2, 1.63),
-            "other processes use 1.6 of 2 cores: threads sleep while they wait");
-  EXPECT_EQ(describe_shared_cores(16, 16, 16.2),
+  EXPECT_EQ(describe_shared_cores({{{0, 0.9}, {1, 0.1}}, 0.9}, 2), "");
+  EXPECT_EQ(describe_shared_cores({{{0, 1}, {1, 1}}, 0}, 1), "") << "one thread waits for none";
+  EXPECT_EQ(
+      describe_shared_cores({{{0, 1}, {1, 0.63}}, 0}, 2),
+      "other processes use 1.6 of 2 cores: threads sleep while they wait and keep to one core");
+  CoreUse many;
+  for (int core = 0; core < 16; ++core) many.busy[core] = 1;
+  EXPECT_EQ(describe_shared_cores(many, 16),
             "other processes use 16.0 of 16 cores: threads sleep while they wait");
 }
 
@@ -63,6 +80,114 @@ TEST(TeamsAbove, AreTheFewestWithMoreThreadsThanCores) {
     EXPECT_GT(all(idle), cores) << cores << " " << threads;
     if (idle > 1) EXPECT_LE(all(idle - 1), cores) << cores << " " << threads;
   }
+}
+
+TEST(ChooseSharing, ThreadsSpinWithoutOthers) {
+  const auto alone = choose_sharing({{{0, 0.9}, {1, 0.9}}, 1.75}, 2, {}, 0.5);
+  EXPECT_EQ(alone.idle_teams, 0);
+  EXPECT_FALSE(alone.core);
+  const auto unknown = choose_sharing({}, 2, {}, 0.5);
+  EXPECT_EQ(unknown.idle_teams, 0) << "without /proc";
+}
+
+TEST(ChooseSharing, KeepsToOneCoreWhereItsPartIsLessThanTwo) {
+  const CoreUse halves{{{3, 1}, {7, 1}}, 1};
+  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.1).core, 3);
+  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.9).core, 7);
+  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.9).idle_teams, 1);
+  const CoreUse four{{{0, 1}, {1, 1}, {2, 1}, {3, 1}}, 2};
+  EXPECT_EQ(choose_sharing(four, 4, {}, 0.1).idle_teams, 1);
+  EXPECT_FALSE(choose_sharing(four, 4, {}, 0.1).core) << "a fair part is two cores and more";
+}
+
+TEST(ChooseSharing, StaysOnACoreOfItsOwn) {
+  const CoreUse own{{{0, 1}, {1, 1}}, 1};
+  for (const double draw : {0.0, 0.4, 0.99}) {
+    EXPECT_EQ(choose_sharing(own, 2, {1, 0}, draw).core, 0) << draw;
+  }
+}
+
+TEST(ChooseSharing, OneOfTwoLeavesAnothersCoreForAnEmptyOne) {
+  const CoreUse crowded{{{0, 1}, {1, 0.05}}, 0.5};
+  EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.4).core, 1);
+  EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.6).core, 0) << "lest both go";
+}
+
+TEST(ChooseSharing, SeldomLeavesACoreOfSeveralOthers) {
+  const CoreUse full{{{0, 1}, {1, 1}}, 0.33};
+  EXPECT_EQ(choose_sharing(full, 2, {1, 0}, 0.05).core, 1);
+  EXPECT_EQ(choose_sharing(full, 2, {1, 0}, 0.1).core, 0);
+  const CoreUse halved{{{0, 1}, {1, 1}}, 0.5};
+  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.05).core, 0) << "one other, as elsewhere";
+}
+
+cpu_set_t cores_of_this_thread() {
+  cpu_set_t set;
+  ::sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
+bool keeps_to(int core) {
+  const auto set = cores_of_this_thread();
+  return CPU_COUNT(&set) == 1 && CPU_ISSET(core, &set);
+}
+
+bool uses_own_cores() {
+  const auto set = cores_of_this_thread();
+  return CPU_EQUAL(&set, &own_cores());
+}
+
+int last_core() {
+  int last = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &own_cores())) last = core;
+  }
+  return last;
+}
+
+TEST(CoreBinding, HoldsForAllThreadsWhileItLives) {
+  std::atomic<int> stage = 0;
+  std::atomic<bool> other_kept = false;
+  std::thread other([&] {
+    while (stage == 0) std::this_thread::yield();
+    other_kept = keeps_to(last_core());
+  });
+  {
+    CoreBinding binding;
+    binding.keep_to(last_core());
+    EXPECT_TRUE(keeps_to(last_core()));
+    std::thread([] { EXPECT_TRUE(keeps_to(last_core())); }).join();
+    stage = 1;
+    other.join();
+    EXPECT_TRUE(other_kept);
+  }
+  EXPECT_TRUE(uses_own_cores());
+}
+
+TEST(CoreBinding, LeavesThreadsThatAreBoundOtherwise) {
+  if (CPU_COUNT(&own_cores()) < 2) GTEST_SKIP() << "one core";
+  std::thread([] {
+    cpu_set_t bound = own_cores();
+    CPU_CLR(last_core(), &bound);
+    ::sched_setaffinity(0, sizeof bound, &bound);
+    {
+      CoreBinding binding;
+      binding.keep_to(last_core());
+      const auto now = cores_of_this_thread();
+      EXPECT_TRUE(CPU_EQUAL(&now, &bound));
+    }
+    const auto after = cores_of_this_thread();
+    EXPECT_TRUE(CPU_EQUAL(&after, &bound));
+  }).join();
+}
+
+TEST(CoreBinding, ChildrenUseAllCoresAgain) {
+  CoreBinding binding;
+  binding.keep_to(last_core());
+  std::thread([] {
+    use_own_cores();
+    EXPECT_TRUE(uses_own_cores());
+  }).join();
 }
 
 TEST(SharedCores, EndsAtOnceAndLeavesThePoolUsable) {

@@ -11,8 +11,10 @@
 #include <optional>
 #include <thread>
 
+#include "nsvq/core/shared_cores.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
+#include "tests/environment.h"
 #include "tests/processes.h"
 
 namespace nsvq {
@@ -35,6 +37,15 @@ std::string printed(const std::string& program, const std::vector<std::string>& 
     EXPECT_EQ(status, 0);
   }
   return read_text(path);
+}
+
+TEST(SpawnProgram, ProgramsUseAllCoresWhereThisOneKeepsToOne) {
+  CoreBinding binding;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &own_cores())) binding.keep_to(core);
+  }
+  const Environment all("OMP_NUM_THREADS", std::nullopt);  // nproc obeys it
+  EXPECT_EQ(printed("nproc", {}), std::to_string(CPU_COUNT(&own_cores())) + "\n");
 }
 
 TEST(SpawnProgram, NoShellReadsTheArguments) {

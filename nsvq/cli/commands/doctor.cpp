@@ -134,15 +134,15 @@ void run_doctor(const JsonArgument& argument) {
   JsonOutput output(argument);
   const TorchFlags as_in_training({});
   const int threads = at::get_num_threads();
-  OtherProcesses others;
+  CoreUseMeter meter;
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const double used_by_others = std::max(others.cores_used(), 0.0);
+  const auto use = meter.since_last();
   Json json = {{"nsvq", kVersion},
                {"commit", commit()},
                {"torch", TORCH_VERSION},
                {"cpu",
                 {{"usable_cores", usable_cores()},
-                 {"used_by_others", used_by_others},
+                 {"used_by_others", use.others()},
                  {"cores", std::thread::hardware_concurrency()},
                  {"threads", threads},
                  {"instructions", cpu_path()}}}};
@@ -151,7 +151,7 @@ void run_doctor(const JsonArgument& argument) {
   fmt::print("CPU          {} of {} usable, {}, {}\n", usable_cores(),
              count_of(std::thread::hardware_concurrency(), "core"), count_of(threads, "thread"),
              cpu_path());
-  const auto shared = describe_shared_cores(others.cores(), threads, used_by_others);
+  const auto shared = describe_shared_cores(use, threads);
   if (!shared.empty()) fmt::print("             {}\n", shared);
   json["gpu"] = show_gpus();
   std::error_code no_folder;  // ignored: its free bytes are unknown

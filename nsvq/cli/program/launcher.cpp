@@ -17,6 +17,7 @@
 #include <cstring>
 #include <thread>
 
+#include "nsvq/core/core_use.h"
 #include "nsvq/core/error.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/processes/spawn.h"
@@ -71,6 +72,7 @@ ExecWords environment_of(int rank, int count, int port) {
 [[noreturn]] void become_rank(const ExecWords& arguments, const ExecWords& environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also where the launcher is killed
   ::setpgid(0, 0);                     // Ctrl-C goes to the launcher, which passes it on once
+  use_own_cores();
   ::execve("/proc/self/exe", arguments.get(), environment.get());
   ::_exit(127);
 }

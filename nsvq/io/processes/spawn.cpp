@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "nsvq/core/core_use.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
@@ -73,6 +74,7 @@ int become_program(const ChildPlan& plan) {
   ::closefrom(STDERR_FILENO + 1);
 #endif
   reset_signals();
+  use_own_cores();
   ::execvpe(plan.program, plan.words, plan.environment);
   return errno;
 }
