@@ -13,6 +13,7 @@
 #include "nsvq/io/formats/zip_archive.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
+#include "tests/npz_images.h"
 
 namespace nsvq {
 namespace {
@@ -172,8 +173,8 @@ TEST(PytorchPickle, NothingThatItNamesIsCalled) {
   }
   for (const std::string function :
        {"posix\nsystem", "os\nsystem", "os.path\njoin", "builtins\neval", "subprocess\nPopen",
-        "builtins\n__import__", "__builtin__\ngetattr", "shutil\nrmtree", "io\nopen",
-        "torch\nload", "torch.hub\nload", "operator\nattrgetter"}) {
+        "builtins\n__import__", "__builtin__\ngetattr", "shutil\nrmtree", "io\nopen", "torch\nload",
+        "torch.hub\nload", "operator\nattrgetter"}) {
     auto named = function;
     named[named.find('\n')] = '.';
     expect_contains(error_in(with_call(function)), {"'" + named + "'", "nothing of it was run"});
@@ -260,10 +261,12 @@ TEST(PytorchFile, TensorsThatShareNumbersTakeNoMoreThanAFewTimesTheFile) {
   const auto write = [&](int copies) {
     const auto one = tensor(kTensorV2, kZero, "J" + little_endian(count) + "\x85", "K\1\x85");
     auto pickle = one.substr(0, one.size() - 2) + "q\1s";
-    for (int i = 1; i < copies; ++i) pickle += "X" + little_endian(4) + little_endian((1u << 24) + i) + "h\1s";
+    for (int i = 1; i < copies; ++i)
+      pickle += "X" + little_endian(4) + little_endian((1u << 24) + i) + "h\1s";
     pickle += ".";
     const std::string numbers(count * sizeof(float), '\0');
-    write_bytes(path, zip_of({{"x/data.pkl", pickle}, {"x/data/0", numbers}}));
+    const auto zip = zip_text({{"x/data.pkl", pickle}, {"x/data/0", numbers}});
+    write_bytes(path, std::as_bytes(std::span(zip)));
   };
   write(20);
   EXPECT_EQ(read_pytorch(path).size(), 20u);

@@ -12,13 +12,33 @@ namespace nsvq {
 namespace {
 
 /// Modules of which a file of weights has no use, by the first part of their names.
-constexpr auto kModules = std::to_array<std::string_view>({"_operator", "_pickle", "_posixsubprocess", "_socket", "_thread", "asyncio", "bdb", "cProfile", "code", "codeop", "commands", "ctypes", "dill", "ftplib", "http", "imp", "importlib", "marshal", "nt", "operator", "os", "pdb", "pickle", "pip", "pkgutil", "platform", "popen2", "posix", "profile", "pty", "requests", "runpy", "shutil", "signal", "socket", "subprocess", "sys", "timeit", "urllib", "webbrowser", "zipimport"});
+constexpr auto kModules =
+    std::to_array<std::string_view>({"_operator",  "_pickle",   "_posixsubprocess",
+                                     "_socket",    "_thread",   "asyncio",
+                                     "bdb",        "cProfile",  "code",
+                                     "codeop",     "commands",  "ctypes",
+                                     "dill",       "ftplib",    "http",
+                                     "imp",        "importlib", "marshal",
+                                     "nt",         "operator",  "os",
+                                     "pdb",        "pickle",    "pip",
+                                     "pkgutil",    "platform",  "popen2",
+                                     "posix",      "profile",   "pty",
+                                     "requests",   "runpy",     "shutil",
+                                     "signal",     "socket",    "subprocess",
+                                     "sys",        "timeit",    "urllib",
+                                     "webbrowser", "zipimport"});
 
 /// Functions, classes and parts of modules that have harmless ones too.
-constexpr auto kNames = std::to_array<std::string_view>({"_io.open", "io.open", "multiprocessing.", "numpy.load", "numpy.testing.", "threading.Thread", "torch.hub.", "torch.jit.load", "torch.load", "torch.ops.", "torch.package.", "torch.serialization.load", "torch.utils.cpp_extension.", "types.CodeType", "types.FunctionType"});
+constexpr auto kNames = std::to_array<std::string_view>(
+    {"_io.open", "io.open", "multiprocessing.", "numpy.load", "numpy.testing.", "threading.Thread",
+     "torch.hub.", "torch.jit.load", "torch.load", "torch.ops.", "torch.package.",
+     "torch.serialization.load", "torch.utils.cpp_extension.", "types.CodeType",
+     "types.FunctionType"});
 
 /// What Python itself has that only makes values.
-constexpr auto kBuiltins = std::to_array<std::string_view>({"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "long", "object", "range", "set", "slice", "str", "tuple", "type", "unicode", "xrange"});
+constexpr auto kBuiltins = std::to_array<std::string_view>(
+    {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "long",
+     "object", "range", "set", "slice", "str", "tuple", "type", "unicode", "xrange"});
 
 bool is_hostile(std::string_view name) {
   const auto module = name.substr(0, name.find('.'));

@@ -14,8 +14,8 @@ namespace nsvq {
 
 namespace {
 
-constexpr size_t kMostValues = 1'000'000;             // that are looked at: they may be shared
-constexpr int kMostLevels = 32;                       // of dicts within dicts
+constexpr size_t kMostValues = 1'000'000;  // that are looked at: they may be shared
+constexpr int kMostLevels = 32;            // of dicts within dicts
 constexpr size_t kMostTensors = 200'000;
 constexpr size_t kMostNameBytes = 512;           // of a tensor
 constexpr size_t kMostDimensions = 64;           // torch's limit
@@ -152,8 +152,8 @@ class TensorFinder {
     if (function == kRebuildOfType && wrappers > 0 && arguments.parts.size() > 2) {
       return tensor(part(arguments, 0).text, part(arguments, 2), name, wrappers - 1);
     }
-    const bool plain = function == "torch._utils._rebuild_tensor" ||
-                       function == "torch._utils._rebuild_tensor_v2";
+    const bool plain =
+        function == "torch._utils._rebuild_tensor" || function == "torch._utils._rebuild_tensor_v2";
     if (!plain || arguments.parts.size() < 4) {
       throw UserError("tensor {} is made by {}, which is not read", quote(name), quote(function));
     }

@@ -14,7 +14,7 @@ namespace nsvq {
 
 namespace {
 
-constexpr uint64_t kBestRatio = 1032;               // best compression of deflate
+constexpr uint64_t kBestRatio = 1032;  // best compression of deflate
 
 struct CloseMember {
   void operator()(zip_file_t* member) const { zip_fclose(member); }
