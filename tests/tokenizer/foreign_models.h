@@ -89,6 +89,8 @@ inline std::vector<ForeignModel> foreign_models() {
       foreign_model("VQGAN+ with its older decoder", with(with(small, maskbit), plain)),
       foreign_model("MaskBit's tokenizer",
                     with(with(small, maskbit), {"quantizer.type=lfq", "quantizer.lfq.bits=6"})),
+      foreign_model("Janus' VQ as transformers has it",
+                    with(with(taming, narrow), with(plain, {"quantizer.normalise=true"})), 384),
       foreign_model("Cosmos' tokenizer of images",
                     {"model.family=taming", "model.width=8", "model.multipliers=[1, 2, 2]",
                      "model.blocks=2", "model.latent_dim=6", "model.z_channels=10",
