@@ -22,7 +22,7 @@ class PytorchContainer {
 };
 
 /// Whether a file begins as torch.save began it before version 1.6: pickles, one after the other,
-/// then numbers.
+/// then numbers; or, before 0.1.10, a tar of these.
 bool is_old_pytorch_file(const InputFile& file);
 /// Such a file, which must outlive the container.
 std::unique_ptr<PytorchContainer> open_old_pytorch_file(const InputFile& file);

@@ -39,12 +39,16 @@ constexpr std::array<StorageType, 10> kStorageTypes{{{"torch.FloatStorage", torc
                                                      {"torch.ByteStorage", torch::kByte},
                                                      {"torch.BoolStorage", torch::kBool}}};
 
+}  // namespace
+
 std::optional<torch::ScalarType> storage_type(std::string_view name) {
   for (const auto& known : kStorageTypes) {
     if (name == known.name) return known.type;
   }
   return std::nullopt;
 }
+
+namespace {
 
 /// Reads tensors out of a pickle's values.
 class TensorFinder {

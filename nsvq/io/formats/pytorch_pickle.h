@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nsvq/io/formats/pickle.h"
@@ -36,6 +38,9 @@ struct PytorchContents {
 /// state_dict (or "model") of a training checkpoint counts. Throws UserError.
 PytorchContents tensors_described(const Pickle& pickle);
 PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle);
+
+/// The type of the numbers of "torch.FloatStorage" and its like; nullopt for another name.
+std::optional<torch::ScalarType> storage_type(std::string_view name);
 
 /// The type of each storage that a pickle names, also of those that no tensor above is a part of.
 /// Throws UserError for a type that is not read.

@@ -25,7 +25,8 @@ constexpr uint64_t longest_header = 100'000'000;  // the official reader's limit
 
 /// What else a file is, by its first bytes.
 std::string describe_foreign(std::string_view start, const std::filesystem::path& path) {
-  if (start.starts_with("PK\x03\x04") || start.starts_with("\x80\x02\x8a\x0a\x6c\xfc")) {
+  const bool old = start.starts_with("\x80\x02\x8a\x0a\x6c\xfc");  // by torch.save before 1.6
+  if (old || start.starts_with("PK\x03\x04")) {
     return fmt::format(
         "a PyTorch file (.pt, .pth, .ckpt) or another zip archive, not safetensors; `nsvq info {}` "
         "says what it holds, `nsvq import` makes a model of weights it knows",
