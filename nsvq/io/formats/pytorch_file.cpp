@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/formats/old_pytorch_file.h"
+#include "nsvq/io/formats/pickle_reading.h"
 #include "nsvq/io/formats/zip_archive.h"
 
 namespace nsvq {
@@ -17,8 +19,6 @@ namespace nsvq {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are read as they lie there");
-
-constexpr size_t kMostPickleBytes = size_t{1} << 25;  // the tensors' numbers lie beside it
 
 /// Whether the numbers of a tensor, which is not empty, lie within its storage of so many, none
 /// twice.
