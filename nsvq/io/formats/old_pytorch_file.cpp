@@ -14,16 +14,16 @@ namespace nsvq {
 
 namespace {
 
-constexpr int64_t kVersion = 1001;  // of the format
+constexpr int64_t kOldVersion = 1001;  // of the format
 /// A pickle of torch's magic number.
-constexpr std::array<unsigned char, 15> kMagic = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
-                                                  0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+constexpr std::array<unsigned char, 15> kOldMagic = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+                                                     0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
 
 /// Throws UserError for another version.
 void check_version(PickleReading& reading) {
   const auto version = reading.pickle(kMostSmallBytes);
-  if (version.values.at(version.root).number == kVersion) return;
-  throw UserError("a file of torch.save of another version than {}", kVersion);
+  if (version.values.at(version.root).number == kOldVersion) return;
+  throw UserError("a file of torch.save of another version than {}", kOldVersion);
 }
 
 /// Throws UserError for numbers that are big-endian.
@@ -41,7 +41,7 @@ void check_system(PickleReading& reading) {
 class OldContainer : public PytorchContainer {
  public:
   explicit OldContainer(const InputFile& file) : file_(file) {
-    PickleReading reading(file, kMagic.size());
+    PickleReading reading(file, kOldMagic.size());
     check_version(reading);
     check_system(reading);
     pickle_ = reading.pickle(kMostPickleBytes);
@@ -71,10 +71,10 @@ class OldContainer : public PytorchContainer {
 }  // namespace
 
 bool is_old_pytorch_file(const InputFile& file) {
-  std::array<unsigned char, kMagic.size()> start{};
+  std::array<unsigned char, kOldMagic.size()> start{};
   if (file.size() < start.size()) return false;
   file.read(0, std::as_writable_bytes(std::span(start)));
-  return start == kMagic || is_tar_pytorch_file(file);
+  return start == kOldMagic || is_tar_pytorch_file(file);
 }
 
 std::unique_ptr<PytorchContainer> open_old_pytorch_file(const InputFile& file) {

@@ -14,11 +14,11 @@ namespace nsvq {
 
 namespace {
 
-constexpr size_t kMostValues = 1'000'000;  // that are looked at: they may be shared
-constexpr int kMostLevels = 32;            // of dicts within dicts
+constexpr size_t kMostLookedAt = 1'000'000;  // that are looked at: they may be shared
+constexpr int kMostLevels = 32;              // of dicts within dicts
 constexpr size_t kMostTensors = 200'000;
-constexpr size_t kMostNameBytes = 512;           // of a tensor
-constexpr size_t kMostDimensions = 64;           // torch's limit
+constexpr size_t kMostTensorName = 512;          // of a tensor
+constexpr size_t kMostTensorDimensions = 64;     // torch's limit
 constexpr int64_t kMostSpan = int64_t{1} << 48;  // product of a tensor's sizes, 0 as 1
 constexpr std::string_view kRebuild = "torch._utils._rebuild_";
 constexpr std::string_view kRebuildOfType = "torch._tensor._rebuild_from_type_v2";
@@ -114,10 +114,10 @@ class TensorFinder {
   }
 
   void collect(const PickleValue& from, const std::string& name, int level) {
-    if (++looked_at_ > kMostValues || level > kMostLevels) {
+    if (++looked_at_ > kMostLookedAt || level > kMostLevels) {
       throw UserError("its dicts are too many or too deep for a file of weights");
     }
-    if (name.size() > kMostNameBytes) {
+    if (name.size() > kMostTensorName) {
       throw UserError("a name of {} bytes is none of a tensor", name.size());
     }
     if (makes_tensor(from)) {
@@ -187,7 +187,7 @@ class TensorFinder {
   }
 
   std::vector<int64_t> numbers(const PickleValue& sequence, const std::string& name) const {
-    if (sequence.kind != PickleKind::sequence || sequence.parts.size() > kMostDimensions)
+    if (sequence.kind != PickleKind::sequence || sequence.parts.size() > kMostTensorDimensions)
       refuse(name);
     std::vector<int64_t> numbers;
     for (const size_t index : sequence.parts) {

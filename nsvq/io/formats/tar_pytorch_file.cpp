@@ -16,16 +16,16 @@ namespace nsvq {
 namespace {
 
 constexpr std::string_view kFirstMember = "sys_info";
-constexpr int64_t kMostTensors = 200'000;
-constexpr int64_t kMostDimensions = 64;
+constexpr int64_t kMostListed = 200'000;
+constexpr int64_t kMostListedDimensions = 64;
 
 /// The name that a number or a text is.
-std::string name_of(const PickleValue& value) {
+std::string text_or_number(const PickleValue& value) {
   return value.kind == PickleKind::text ? value.text : std::to_string(value.number);
 }
 
 /// The member `index` of the tuple that a pickle is.
-const PickleValue& member(const Pickle& tuple, size_t index) {
+const PickleValue& part_of_tuple(const Pickle& tuple, size_t index) {
   const auto& parts = tuple.values.at(tuple.root).parts;
   if (index >= parts.size()) throw UserError("a description in it does not add up");
   return tuple.values.at(parts[index]);
@@ -35,8 +35,7 @@ const PickleValue& member(const Pickle& tuple, size_t index) {
 int64_t count_in(PickleReading& reading) {
   const auto pickle = reading.pickle(kMostSmallBytes);
   const int64_t count = pickle.values.at(pickle.root).number;
-  if (count < 0 || count > kMostTensors)
-    throw UserError("it has more than {} tensors", kMostTensors);
+  if (count < 0 || count > kMostListed) throw UserError("it has more than {} tensors", kMostListed);
   return count;
 }
 
@@ -71,7 +70,7 @@ class TarContainer : public PytorchContainer {
     std::map<std::string, PickleValue> calls;  // one a tensor, however often it is named
     for (size_t i = 0; i < count; ++i) {
       if (pickle.values[i].kind != PickleKind::outside) continue;
-      const auto name = name_of(pickle.values.at(pickle.values[i].parts.at(0)));
+      const auto name = text_or_number(pickle.values.at(pickle.values[i].parts.at(0)));
       const auto found = tensors_.find(name);
       if (found == tensors_.end()) throw UserError("it has no tensor called {}", quote(name));
       if (!calls.contains(name)) calls[name] = call_for(pickle, found->second);
@@ -100,11 +99,11 @@ class TarContainer : public PytorchContainer {
   /// (name, device, type), a count and the numbers.
   void read_storage(PickleReading& reading) {
     const auto described = reading.pickle(kMostSmallBytes);
-    const auto& type = member(described, 2).text;
+    const auto& type = part_of_tuple(described, 2).text;
     const auto known = storage_type(type);
     if (!known) throw UserError("{} is not supported", quote(type));
-    storages_[name_of(member(described, 0))] = {type,
-                                                pass_numbers(reading, torch::elementSize(*known))};
+    storages_[text_or_number(part_of_tuple(described, 0))] = {
+        type, pass_numbers(reading, torch::elementSize(*known))};
   }
 
   /// (name, name of the storage, type), the number of dimensions, sizes, strides, offset.
@@ -112,12 +111,12 @@ class TarContainer : public PytorchContainer {
     const auto described = reading.pickle(kMostSmallBytes);
     constexpr int64_t low = 0xffffffff;  // 4 bytes are a number, 4 are unused
     const int64_t dimensions = reading.number() & low;
-    if (dimensions > kMostDimensions) throw UserError("a description in it does not add up");
-    Described tensor{.storage = name_of(member(described, 1))};
+    if (dimensions > kMostListedDimensions) throw UserError("a description in it does not add up");
+    Described tensor{.storage = text_or_number(part_of_tuple(described, 1))};
     tensor.sizes = reading.numbers(static_cast<uint64_t>(dimensions));
     tensor.strides = reading.numbers(static_cast<uint64_t>(dimensions));
     tensor.offset = reading.number();
-    tensors_[name_of(member(described, 0))] = tensor;
+    tensors_[text_or_number(part_of_tuple(described, 0))] = tensor;
   }
 
   /// A call of torch._utils._rebuild_tensor.
