@@ -14,10 +14,10 @@ namespace nsvq {
 
 namespace {
 
-constexpr size_t kMostLookedAt = 1'000'000;  // that are looked at: they may be shared
+constexpr size_t kMostLookedAt = 1'000'000;  // values: they may be shared
 constexpr int kMostLevels = 32;              // of dicts within dicts
 constexpr size_t kMostTensors = 200'000;
-constexpr size_t kMostTensorName = 512;          // of a tensor
+constexpr size_t kMostTensorName = 512;          // bytes
 constexpr size_t kMostTensorDimensions = 64;     // torch's limit
 constexpr int64_t kMostSpan = int64_t{1} << 48;  // product of a tensor's sizes, 0 as 1
 constexpr std::string_view kRebuild = "torch._utils._rebuild_";
