@@ -34,6 +34,7 @@ LAYOUTS = {
     "llamagen-vq16": {"latent_dim": 8, "normalise": True},
 }
 WORK = ("tokenise", "decode")
+KEYS = ("milliseconds", "images_per_second", "peak_gib", "peak_reserved_gib")
 
 
 class Attention(pytorch_model.Attention):
@@ -130,9 +131,8 @@ def measure(work, options):
         times.append(1e3 * (time.perf_counter() - start))
     peaks = (torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved) if on_gpu else ()
     milliseconds = statistics.median(times)
-    keys = ("peak_gib", "peak_reserved_gib")
     return {"milliseconds": milliseconds, "images_per_second": 1e3 * options.batch / milliseconds,
-            **{key: peak() / 2**30 for key, peak in zip(keys, peaks)}}
+            **{key: peak() / 2**30 for key, peak in zip(KEYS[2:], peaks)}}
 
 
 def by_nsvq(layout, options):
@@ -152,7 +152,7 @@ def show(layout, how, name, figures):
     print(f"| {layout} | {name} | {how} | {figures['milliseconds']:.2f} | {figures['images_per_second']:.1f} | "
           f"{' | '.join(memory)} |", flush=True)
     return {"layout": layout, "work": name, "how": how,
-            **{key: figures[key] for key in ("milliseconds", "images_per_second", "peak_gib", "peak_reserved_gib") if key in figures}}
+            **{key: value for key, value in figures.items() if key in KEYS}}
 
 
 def bench(layout, options):
@@ -180,7 +180,8 @@ def compare(rows):
             line = f"{layout}, {name}: {ours['images_per_second'] / best['images_per_second']:.2f}x {best['how']}"
             if "peak_gib" in best:
                 least = min(row["peak_gib"] for row in compiled)
-                line += f"; {ours['peak_gib'] / best['peak_gib']:.2f} of its memory, {ours['peak_gib'] / least:.2f} of the least"
+                line += f"; {ours['peak_gib'] / best['peak_gib']:.2f} of its memory"
+                line += f", {ours['peak_gib'] / least:.2f} of the least"
             print(line)
 
 

@@ -33,8 +33,8 @@ class Packaged(layouts.Original):
         nn.Module.__init__(self)
         self.model, self.unit = model, False
 
-    encoder, decoder, quantize = (property(lambda self, name=name: getattr(self.model, name)) for name in ("encoder", "decoder", "quantize"))
-    quant_conv = property(lambda self: self.model.quant_conv)
+    encoder, decoder, quantize, quant_conv = (property(lambda self, name=name: getattr(self.model, name))
+                                              for name in ("encoder", "decoder", "quantize", "quant_conv"))
 
     def scores(self, latents, tokens):
         return -torch.cdist(latents.flatten(0, 2), self.quantize.embedding.weight)
@@ -96,20 +96,22 @@ def made(kind, model, grid=GRID):
 
 def diffusers():
     return made(Diffusers, VQModel(
-        down_block_types=("DownEncoderBlock2D", "AttnDownEncoderBlock2D"), up_block_types=("AttnUpDecoderBlock2D", "UpDecoderBlock2D"),
+        down_block_types=("DownEncoderBlock2D", "AttnDownEncoderBlock2D"),
+        up_block_types=("AttnUpDecoderBlock2D", "UpDecoderBlock2D"),
         block_out_channels=(32, 64), layers_per_block=2, latent_channels=12, num_vq_embeddings=64, vq_embed_dim=6,
         lookup_from_codebook=True, mid_block_add_attention=True, sample_size=layouts.SIDE))
 
 
 def janus():
     return made(Janus, JanusVQVAE(JanusVQVAEConfig(
-        base_channels=32, channel_multiplier=[1, 2], num_res_blocks=2, embed_dim=6, latent_channels=12, num_embeddings=64, num_patches=GRID)))
+        base_channels=32, channel_multiplier=[1, 2], num_res_blocks=2, embed_dim=6, latent_channels=12, num_embeddings=64,
+        num_patches=GRID)))
 
 
 def chameleon():
     return made(Chameleon, ChameleonVQVAE(ChameleonVQVAEConfig(
-        base_channels=32, channel_multiplier=[1, 1, 1, 1, 1], num_res_blocks=layouts.CHAMELEON["blocks"], embed_dim=256, latent_channels=16,
-        num_embeddings=8192)), GRID // 8)
+        base_channels=32, channel_multiplier=[1, 1, 1, 1, 1], num_res_blocks=layouts.CHAMELEON["blocks"], embed_dim=256,
+        latent_channels=16, num_embeddings=8192)), GRID // 8)
 
 
 def save(model, file):
@@ -134,11 +136,12 @@ class Test(layouts.Test):
     def check_export(self, model, imported, program):
         super().check_export(model, imported, program)
         again = VQModel.from_pretrained(self.folder / "again")
-        kept = ("block_out_channels", "layers_per_block", "latent_channels", "num_vq_embeddings", "vq_embed_dim", "norm_type", "act_fn",
-                "mid_block_add_attention", "lookup_from_codebook", "down_block_types", "up_block_types")
-        for key in kept:
-            assert list(again.config[key]) == list(model.model.config[key]) if isinstance(again.config[key], (list, tuple)) \
-                else again.config[key] == model.model.config[key], key
+        for key in ("block_out_channels", "layers_per_block", "latent_channels", "num_vq_embeddings", "vq_embed_dim",
+                    "norm_type", "act_fn", "mid_block_add_attention", "lookup_from_codebook", "down_block_types",
+                    "up_block_types"):
+            values = [one.config[key] for one in (again, model.model)]
+            written, expected = (tuple(value) if isinstance(value, list) else value for value in values)
+            assert written == expected, key
         latents = model.model.encode(self.pixels / 127.5 - 1).latents
         assert torch.equal(again.encode(self.pixels / 127.5 - 1).latents, latents)
         assert torch.equal(again.decode(latents).sample, model.model.decode(latents).sample)

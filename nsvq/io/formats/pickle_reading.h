@@ -10,7 +10,7 @@
 namespace nsvq {
 
 inline constexpr uint64_t kMostPickleBytes = uint64_t{1} << 25;  // numbers of tensors lie beside it
-inline constexpr uint64_t kMostSmallBytes = 4096;  // of a pickle with some numbers
+inline constexpr uint64_t kMostSmallBytes = 4096;                // of a pickle with some numbers
 
 /// Pickles and numbers that follow each other in a file, from `begin` on. Throws UserError, without
 /// the file's name, where it ends before.

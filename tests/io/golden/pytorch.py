@@ -74,8 +74,8 @@ def oldest(tensors, file):
     pickle.dump(len(named), parts["tensors"], protocol=2)
     for key, tensor in named.items():
         pickle.dump((key, tensor.untyped_storage()._cdata, torch.FloatTensor), parts["tensors"], protocol=2)
-        parts["tensors"].write(struct.pack(f"<ii{2 * tensor.dim() + 1}q", tensor.dim(), 0, *tensor.shape, *tensor.stride(),
-                                           tensor.storage_offset()))
+        numbers_of = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        parts["tensors"].write(struct.pack(f"<ii{len(numbers_of)}q", tensor.dim(), 0, *numbers_of))
     pickle.dump(len(storages), parts["storages"], protocol=2)
     for key, tensor in storages.items():
         pickle.dump((key, "cpu", torch.FloatStorage), parts["storages"], protocol=2)
