@@ -69,8 +69,9 @@ profdata=$(command -v llvm-profdata llvm-profdata-14 | head -n 1) cov=$(command 
 "$profdata" merge -o "$logs/all.profdata" "$logs"/*.profraw
 readers='exif jpeg_decode jpeg_errors png webp image tar tar_headers decompress safetensors safetensors_header
   token_shard token_manifest folder_checksums npy npz json input_file yaml patterns image_names combined_sources
+  pickle pytorch_pickle pytorch_file old_pytorch_file tar_pytorch_file pickle_reading hostile_names
   pipe_index runs/state runs/log runs/named_numbers'
-[ "$name" = fuzz_readers ] || readers="$readers run_config tokenizer_config model_file open_model foreign_weights their_weights layouts/infer layouts/names pickle pytorch_file layout contents_hash option option_table settings_reader"
+[ "$name" = fuzz_readers ] || readers="$readers run_config tokenizer_config model_file open_model foreign_weights their_weights layouts/infer layouts/names layout contents_hash option option_table settings_reader"
 mapfile -t readers < <(for reader in $readers; do find nsvq -path "*/$reader.cpp"; done)
 python3 scripts/fuzz_coverage.py "$cov" "$program" "$logs/all.profdata" "${readers[@]}"
 exit $failed

@@ -73,6 +73,10 @@ std::vector<Option> model_options(ModelConfig& model) {
       {"model.range", &model.range,
        "pixels as the networks see and make them: symmetric in [-1, 1], unit in [0, 1]",
        Range::one_of({"symmetric", "unit"})},
+      {"model.rounding", &model.rounding,
+       "how `detokenize` and `reconstruct` make 256 levels of pixels: nearest, or down, as several "
+       "programs do whose models nsvq imports",
+       Range::one_of({"nearest", "down"}), kNotOnResult},
   };
 }
 

@@ -23,6 +23,7 @@ struct ModelConfig {
   bool mid_attention = false;
   std::string colors = "rgb";
   std::string range = "symmetric";
+  std::string rounding = "nearest";
 
   /// Levels, from the first on, that halve the resolution.
   int64_t halving_levels() const {

@@ -9,7 +9,6 @@
 #include "nsvq/io/formats/pytorch_file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/formats/safetensors_header.h"
-#include "nsvq/io/formats/zip_archive.h"
 
 namespace nsvq {
 
@@ -95,7 +94,7 @@ TokenizerNames tokenizer_names(const NamedShapes& shapes) {
 
 ForeignWeights read_foreign_shapes(const std::filesystem::path& path) {
   ForeignWeights weights;
-  if (!is_zip_file(path)) {
+  if (!is_pytorch_file(path)) {
     for (auto& entry : read_safetensors_header(path).entries) {
       weights.shapes[entry.name] = std::move(entry.shape);
     }
@@ -109,7 +108,7 @@ ForeignWeights read_foreign_shapes(const std::filesystem::path& path) {
 }
 
 TensorMap read_foreign_tensors(const std::filesystem::path& path, bool averaged) {
-  if (is_zip_file(path)) return read_pytorch(path, averaged);
+  if (is_pytorch_file(path)) return read_pytorch(path, averaged);
   return averaged ? TensorMap() : read_safetensors(path).tensors;
 }
 

@@ -57,6 +57,10 @@ class TarOutput : public PictureOutput {
 
 }  // namespace
 
+torch::Tensor as_rounded(const torch::Tensor& images, const ModelConfig& model) {
+  return model.rounding == "down" ? from_bytes(to_bytes_below(images)) : images;
+}
+
 std::vector<std::vector<std::byte>> encode_pictures(const torch::Tensor& images,
                                                     std::string_view ending) {
   std::vector<Image> pictures;

@@ -12,8 +12,13 @@
 #include <vector>
 
 #include "nsvq/io/files/resumable_folder.h"
+#include "nsvq/nn/model_config.h"
 
 namespace nsvq {
+
+/// Images in [-1, 1] for encode_pictures and to_image, which round to the nearest of 256 levels:
+/// themselves or, with model.rounding: down, the level below each value.
+torch::Tensor as_rounded(const torch::Tensor& images, const ModelConfig& model);
 
 /// Images [B, 3, H, W] in [-1, 1] as files of this ending, .png or .jpg (quality 95), encoded side
 /// by side.

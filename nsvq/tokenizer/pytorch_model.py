@@ -342,7 +342,8 @@ def main(photo):
     tokenizer = load()
     tokens = tokenizer.encode(tokenizer.read(photo))
     print(tokens[0].tolist())
-    pixels = ((tokenizer.decode(tokens)[0].permute(1, 2, 0) + 1) * 127.5).clamp(0, 255).round().to(torch.uint8)
+    pixels = ((tokenizer.decode(tokens)[0].permute(1, 2, 0) + 1) * 127.5).clamp(0, 255)
+    pixels = (pixels if tokenizer.config["model"].get("rounding") == "down" else pixels.round()).to(torch.uint8)
     Image.fromarray(pixels.numpy()).save(pathlib.Path(photo).with_name(pathlib.Path(photo).stem + "-decoded.png"))
 
 

@@ -19,7 +19,7 @@ ReconstructedImage reconstruct_image(InferenceSession& session, const Image& ima
   auto input = at::empty({1, 3, fitted.height, fitted.width});
   transform(fitted, {.height = fitted.height, .width = fitted.width}, 0,
             {input.data_ptr<float>(), static_cast<size_t>(input.numel())});
-  auto output = to_image(session.reconstruct(input)[0]);
+  auto output = to_image(as_rounded(session.reconstruct(input), session.config().model)[0]);
   if (fit != Fit::pad) return {std::move(fitted), std::move(output)};
   return {image, crop_corner(output, image.width, image.height)};
 }

@@ -13,6 +13,7 @@
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/images/image.h"
 #include "nsvq/tokenizer/model_file.h"
+#include "nsvq/tokenizer/picture_output.h"
 #include "nsvq/tokens/token_check.h"
 #include "nsvq/tokens/token_work.h"
 #include "nsvq/tokens/variants.h"
@@ -52,6 +53,11 @@ void require_grids(const TokenSettings& settings, const Quantizer& quantizer,
 torch::Tensor central(const torch::Tensor& tokens, const TokenSettings& settings) {
   const auto& variants = settings.variants;
   return variants.empty() ? tokens : tokens.select(1, central_variant(variants));
+}
+
+/// Images of tokens, on the CPU.
+torch::Tensor pictures_of(InferenceSession& session, const torch::Tensor& tokens) {
+  return as_rounded(session.decode(tokens), session.config().model).to(at::kCPU);
 }
 
 constexpr auto kStandardInput = "-";
@@ -169,7 +175,7 @@ void detokenize(
       const int64_t end = std::min(first + batch_size, count);
       const auto tokens = shown.slice(0, first, end);
       const std::vector<std::string> keys(shard.keys.begin() + first, shard.keys.begin() + end);
-      use(session.decode(tokens).to(at::kCPU), keys);
+      use(pictures_of(session, tokens), keys);
       progress.update(done += end - first);
     }
     before += count;
@@ -213,7 +219,7 @@ void decode_bare_tokens(InferenceSession& session, const torch::Tensor& tokens, 
   Progress progress("detokenize", images, "images", 30, done);
   while (done < images) {
     const int64_t end = std::min(done + batch_size, images);
-    use(session.decode(tokens.slice(0, done, end)).to(at::kCPU), done);
+    use(pictures_of(session, tokens.slice(0, done, end)), done);
     progress.update(done = end);
   }
   progress.finish();

@@ -20,10 +20,13 @@ TEST(BenchTokenize, TimesAModelOnResidentImages) {
   const auto result =
       run({"bench", "tokenize", model, "--device", "cpu", "--rounds", "1", "--json", out});
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"batch 8", "images/s", "| encoder |", "| search |"});
+  expect_contains(result.out, {"batch 8", "images/s", "decoded from resident tokens", "| encoder |",
+                               "| search |"});
   std::ifstream file(out);
   const auto json = nlohmann::json::parse(file);
   EXPECT_GT(json.at("images_per_second").get<double>(), 0);
+  EXPECT_GT(json.at("decode").at("images_per_second").get<double>(), 0);
+  EXPECT_GT(json.at("decode").at("peak_gib").get<double>(), 0);
   EXPECT_FALSE(json.contains("data"));
 }
 

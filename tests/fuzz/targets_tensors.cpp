@@ -92,6 +92,23 @@ std::map<std::string, Bytes> pickle_seeds() {
   return {{"tensors.pkl", bytes_of(pickle)}};
 }
 
+/// Files of torch.save of before 1.6 and of today with these tensors.
+std::map<std::string, Bytes> pytorch_seeds() {
+  const auto described = pickle_seeds().at("tensors.pkl");
+  const std::string numbers(6 * sizeof(float), '\1');
+  const auto old = "\x80\2\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3.\x80\2}."s +
+                   text_of(described) +
+                   "\x80\2]X\1\0\0\0"
+                   "0a.\6\0\0\0\0\0\0\0"s +
+                   numbers;
+  return {{"old.pt", bytes_of(old)},
+          {"new.pt", zip_of({{"x/data.pkl", described}, {"x/data/0", bytes_of(numbers)}})}};
+}
+
+void mend_pytorch(Bytes& bytes) {
+  if (!bytes.empty() && bytes[0] == std::byte{'P'}) mend_zip(bytes);
+}
+
 }  // namespace
 
 void mend_safetensors(Bytes& bytes) {
@@ -118,6 +135,9 @@ std::vector<FuzzTarget> tensor_targets() {
        npy_integer_seeds},
       {"pytorch_pickle", [](std::span<const std::byte> bytes) { parse_pytorch_pickle(bytes); },
        pickle_seeds},
+      {"pytorch_file",
+       [](std::span<const std::byte> bytes) { read_pytorch(file_with(bytes, "input.pt")); },
+       pytorch_seeds, mend_pytorch},
   };
 }
 

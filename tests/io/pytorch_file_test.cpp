@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -13,6 +14,7 @@
 #include "nsvq/io/formats/zip_archive.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
+#include "tests/npz_images.h"
 
 namespace nsvq {
 namespace {
@@ -52,15 +54,25 @@ TEST(PytorchFile, HoldsAStateDict) {
                               {"flags", torch::tensor({true, false})},
                               {"empty", torch::zeros({0, 2})},
                               {"single", torch::tensor(2.5F)}};
-  for (const auto* name : {"plain.pt", "protocol-4.pt"}) {
+  for (const auto* name : {"plain.pt", "protocol-4.pt", "old.pt"}) {
     SCOPED_TRACE(name);
-    EXPECT_TRUE(is_zip_file(golden(name)));
+    EXPECT_TRUE(is_pytorch_file(golden(name)));
+    EXPECT_EQ(is_zip_file(golden(name)), std::string(name) != "old.pt");
     const auto contents = read_pytorch_names(golden(name));
     EXPECT_EQ(contents.part, "");
     EXPECT_EQ(contents.tensors.at("transposed").shape, (std::vector<int64_t>{3, 2}));
     EXPECT_EQ(contents.tensors.at("last").offset, 7);
     expect_same(read_pytorch(golden(name)), expected);
   }
+}
+
+TEST(PytorchFile, OfTheFirstVersionsIsATar) {
+  EXPECT_TRUE(is_pytorch_file(golden("oldest.pt")));
+  EXPECT_EQ(read_pytorch_names(golden("oldest.pt")).part, "state_dict");
+  const auto rows = counted({4, 3});
+  expect_same(read_pytorch(golden("oldest.pt")), {{"rows", rows},
+                                                  {"last", rows.slice(0, 2).select(1, 1)},
+                                                  {"transposed", counted({2, 3}).t()}});
 }
 
 TEST(PytorchFile, OfATrainingCheckpointItsStateDictCounts) {
@@ -89,22 +101,39 @@ TEST(PytorchFile, OfTorchScriptItsModulesAre) {
 TEST(PytorchFile, WhatIsNoneIsNamed) {
   const TemporaryFolder folder;
   const auto path = folder / "x.pt";
-  EXPECT_FALSE(is_zip_file(golden("old.pt")));
-  expect_contains(error_of([&] { read_pytorch(golden("old.pt")); }), {"old.pt", "not a zip file"});
+  EXPECT_FALSE(is_pytorch_file(golden("../pytorch.py")));
   fs::copy(fs::path(NSVQ_TESTS_DIR) / "golden/npz/version-0.1.npz", path);
   expect_contains(error_of([&] { read_pytorch_names(path); }), {"x.pt", "data.pkl"});
   expect_contains(error_of([&] { read_pytorch(folder / "gone.pt"); }), {"gone.pt"});
 }
 
+void write_bytes(const fs::path& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+}
+
 TEST(PytorchFile, EveryTruncationIsOneLine) {
   const TemporaryFolder folder;
-  const auto whole = read_file(golden("checkpoint.ckpt"));
   const auto path = folder / "x.ckpt";
-  for (size_t length = 0; length < whole.size(); length += 7) {
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(length));
-    expect_contains(error_of([&] { read_pytorch(path); }), {path.string()});
+  for (const auto* name : {"checkpoint.ckpt", "old.pt", "oldest.pt"}) {
+    const auto whole = read_file(golden(name));
+    const auto written = [](std::byte byte) { return byte != std::byte{0}; };
+    const auto padding =
+        std::ranges::find_if(whole.rbegin(), whole.rend(), written) - whole.rbegin();
+    for (size_t length = 0; length + padding < whole.size(); length += 7) {
+      write_bytes(path, std::span(whole).first(length));
+      expect_contains(error_of([&] { read_pytorch(path); }), {path.string()});
+    }
   }
+}
+
+TEST(PytorchFile, OfAnotherOldVersionIsRefused) {
+  const TemporaryFolder folder;
+  auto bytes = read_file(golden("old.pt"));
+  ASSERT_EQ(bytes.at(18), std::byte{0xe9});  // of 1001
+  bytes[18] = std::byte{0xe8};
+  write_bytes(folder / "x.pt", bytes);
+  expect_contains(error_of([&] { read_pytorch(folder / "x.pt"); }), {"x.pt", "version", "1001"});
 }
 
 // Pickles by hand; the opcodes are those of Python's pickletools.
@@ -151,8 +180,14 @@ TEST(PytorchPickle, NothingThatItNamesIsCalled) {
     return "\x80\2}U\1xc" + function + "\n(U\4exittRs" + pickle.substr(3);
   };
   EXPECT_EQ(parse(with_call("callbacks\nBest")).tensors.size(), 1u);
-  for (const std::string function : {"posix\nsystem", "os\nsystem", "builtins\neval",
-                                     "subprocess\nPopen", "builtins\n__import__"}) {
+  for (const std::string harmless : {"builtins\nset", "collections\nOrderedDict", "osmnx\nGraph",
+                                     "argparse\nNamespace", "functools\npartial"}) {
+    EXPECT_EQ(parse(with_call(harmless)).tensors.size(), 1u) << harmless;
+  }
+  for (const std::string function :
+       {"posix\nsystem", "os\nsystem", "os.path\njoin", "builtins\neval", "subprocess\nPopen",
+        "builtins\n__import__", "__builtin__\ngetattr", "shutil\nrmtree", "io\nopen", "torch\nload",
+        "torch.hub\nload", "operator\nattrgetter"}) {
     auto named = function;
     named[named.find('\n')] = '.';
     expect_contains(error_in(with_call(function)), {"'" + named + "'", "nothing of it was run"});
@@ -180,6 +215,33 @@ TEST(PytorchPickle, HostileOnesAreRefused) {
   expect_contains(error_in(doubled + "."), {"too"});
 }
 
+// {"w": a tensor that a class and a parameter are wrapped around}, and one that contains itself.
+TEST(PytorchPickle, WrappedTensorsAreRead) {
+  const auto plain = tensor(kTensorV2, "K\1", "K\2\x85", "K\1\x85");
+  const size_t at = plain.find("ctorch._utils"), end = plain.rfind("tRs.");
+  const auto arguments = plain.substr(plain.find('\n', plain.find('\n') + 1) + 1);
+  const auto call = plain.substr(at, end + 2 - at);
+  const auto typed = "ctorch._tensor\n_rebuild_from_type_v2\n(" + ("c" + kTensorV2 + "\n") +
+                     "ctorch\nTensor\n" + arguments.substr(0, arguments.size() - 3) + "}tR";
+  for (const auto& made : {call, typed, "ctorch._utils\n_rebuild_parameter\n(" + call + "\x89}tR",
+                           "ctorch._utils\n_rebuild_parameter\n(" + typed + "\x89}tR"}) {
+    const auto contents = parse("\x80\2}U\1w" + made + "s.");
+    EXPECT_EQ(contents.tensors.at("w").shape, std::vector<int64_t>{2});
+  }
+  expect_contains(error_in("\x80\2}U\1wctorch._utils\n_rebuild_parameter\n]q\1Rq\2h\1h\2a0s."),
+                  {"'w'", "_rebuild_parameter"});
+}
+
+TEST(PytorchPickle, NamesOfAPickledModuleAreThoseOfItsStateDict) {
+  const auto one = tensor(kTensorV2, "K\1", "K\2\x85", "K\1\x85");
+  const auto call = one.substr(one.find("ctorch._utils"), one.rfind("s.") - one.find("ctorch"));
+  const auto module = [](const std::string& state) { return "cx\nModule\n)\x81" + state + "b"; };
+  const auto inner = module("}U\x0b_parameters}U\6weight" + call + "ss");
+  const auto contents = parse("\x80\2" + module("}U\x08_modules}U\1a" + inner + "ss") + ".");
+  ASSERT_EQ(contents.tensors.size(), 1u);
+  EXPECT_EQ(contents.tensors.begin()->first, "a.weight");
+}
+
 std::string little_endian(size_t number) {
   std::string bytes(4, '\0');
   for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(number >> (8 * i));
@@ -202,6 +264,28 @@ TEST(PytorchPickle, AMillionTensorsAreRefused) {
   for (size_t i = 0; i < 1'000'000; ++i)
     pickle += "X" + little_endian(4) + little_endian(i + (1 << 24)) + "h\1s";
   expect_contains(error_in(pickle + "."), {"more than 200000 tensors"});
+}
+
+// Many tensors of the same numbers: a few KB would become GiB.
+TEST(PytorchFile, TensorsThatShareNumbersTakeNoMoreThanAFewTimesTheFile) {
+  const TemporaryFolder folder;
+  const auto path = folder / "shared.pt";
+  constexpr int64_t count = 1 << 20;  // 4 MiB
+  const auto write = [&](int copies) {
+    const auto one = tensor(kTensorV2, kZero, "J" + little_endian(count) + "\x85", "K\1\x85");
+    auto pickle = one.substr(0, one.size() - 2) + "q\1s";
+    for (int i = 1; i < copies; ++i)
+      pickle += "X" + little_endian(4) + little_endian((1u << 24) + i) + "h\1s";
+    pickle += ".";
+    const std::string numbers(count * sizeof(float), '\0');
+    const auto zip = zip_text({{"x/data.pkl", pickle}, {"x/data/0", numbers}});
+    write_bytes(path, std::as_bytes(std::span(zip)));
+  };
+  write(20);
+  EXPECT_EQ(read_pytorch(path).size(), 20u);
+  write(1000);
+  EXPECT_EQ(read_pytorch_names(path).tensors.size(), 1000u);
+  expect_contains(error_of([&] { read_pytorch(path); }), {"shared.pt", "far more memory"});
 }
 
 TEST(PytorchPickle, NumbersOfAnyWidth) {

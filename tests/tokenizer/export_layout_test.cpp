@@ -1,9 +1,11 @@
 // Models in the layouts of other programs.
 #include "nsvq/tokenizer/export_layout.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
@@ -65,6 +67,38 @@ TEST(ExportLayout, IsReadBackAsTheSameModel) {
   EXPECT_EQ(json.at("mid_block_add_attention"), false);
   EXPECT_EQ(json.at("num_vq_embeddings"), 20);
   EXPECT_EQ(json.at("latent_channels"), 6);
+}
+
+/// Lines "NAME TYPE SIZES" of a public checkpoint.
+std::vector<std::string> stored_names(const std::string& checkpoint) {
+  const auto text =
+      read_text(std::filesystem::path(NSVQ_TESTS_DIR) / "stored/names" / (checkpoint + ".txt"));
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+TEST(ExportLayout, HasNamesTypesAndSizesOfPublicCheckpoints) {
+  const std::string configs = NSVQ_TESTS_DIR "/../../configs/";
+  const std::vector<std::string> amused = {
+      "model.family=taming", "model.multipliers=[1, 2, 2, 4, 6]", "model.latent_dim=64",
+      "quantizer.type=vq", "quantizer.codes=8192"};
+  for (const auto& [program, checkpoint, config] :
+       {std::tuple{"taming", "vqgan-f16-16384", load_config(configs + "taming-f16.yaml", {})},
+        std::tuple{"llamagen", "vq_ds16_c2i", load_config(configs + "llamagen-vq16.yaml", {})},
+        std::tuple{"diffusers", "amused-vqvae", load_config("", amused)}}) {
+    SCOPED_TRACE(checkpoint);
+    std::vector<std::string> lines;
+    for (const auto& [name, tensor] : with_their_names(loaded(config), program)) {
+      EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+      lines.push_back(fmt::format("{} float32 {}", name, fmt::join(tensor.sizes().vec(), "x")));
+    }
+    EXPECT_EQ(lines, stored_names(checkpoint));
+  }
 }
 
 TEST(ExportLayout, CodesThatAreMadeBecomeATable) {

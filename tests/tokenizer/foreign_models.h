@@ -39,27 +39,31 @@ inline std::vector<ForeignModel> foreign_models() {
   };
   const std::vector<std::string> narrow = {"model.latent_dim=6", "model.z_channels=10"};
   const std::vector<std::string> plain = {"quantizer.type=vq", "quantizer.codes=20"};
+  const std::vector<std::string> down = {"model.rounding=down"};
   const std::vector<std::string> small = {"model.width=8", "model.multipliers=[1, 2, 2]",
                                           "model.latent_dim=6"};
-  const std::vector<std::string> magvit2 = {"model.family=magvit2", "model.blocks=4",
-                                            "quantizer.type=lfq", "quantizer.lfq.bits=6"};
+  const std::vector<std::string> magvit2 = {"model.family=magvit2", "model.rounding=down",
+                                            "model.blocks=4", "quantizer.type=lfq",
+                                            "quantizer.lfq.bits=6"};
   const std::vector<std::string> maskgit = {"model.family=maskgit", "model.range=unit",
-                                            "model.blocks=3"};
+                                            "model.rounding=down", "model.blocks=3"};
   const std::vector<std::string> maskbit = {"model.family=maskbit", "model.range=unit",
-                                            "model.blocks=2"};
+                                            "model.rounding=down", "model.blocks=2"};
   return {
-      foreign_model("taming-transformers' VQGAN", with(with(taming, narrow), plain)),
-      foreign_model("taming-transformers' VQGAN with Gumbel codes",
-                    with(taming, {"model.latent_dim=7", "quantizer.type=gumbel",
-                                  "quantizer.codes=12", "model.latent_kernel=1"})),
-      foreign_model("IBQ",
-                    {"model.family=taming", "model.width=32", "model.multipliers=[1, 1]",
-                     "model.blocks=4", "model.latent_dim=6", "model.attention=[1]",
-                     "model.mid_attention=true", "quantizer.type=ibq", "quantizer.codes=20"}),
+      foreign_model("taming-transformers' VQGAN", with(with(taming, narrow), with(plain, down))),
+      foreign_model(
+          "taming-transformers' VQGAN with Gumbel codes",
+          with(taming, {"model.latent_dim=7", "model.rounding=down", "quantizer.type=gumbel",
+                        "quantizer.codes=12", "model.latent_kernel=1"})),
+      foreign_model("IBQ", {"model.family=taming", "model.rounding=down", "model.width=32",
+                            "model.multipliers=[1, 1]", "model.blocks=4", "model.latent_dim=6",
+                            "model.attention=[1]", "model.mid_attention=true", "quantizer.type=ibq",
+                            "quantizer.codes=20"}),
       foreign_model("Chameleon's VQGAN",
-                    {"model.family=taming", "model.width=8", "model.multipliers=[1, 1, 1, 1, 2]",
-                     "model.blocks=1", "model.latent_dim=256", "model.z_channels=4",
-                     "model.mid_attention=true", "quantizer.type=vq", "quantizer.codes=8192"},
+                    {"model.family=taming", "model.rounding=down", "model.width=8",
+                     "model.multipliers=[1, 1, 1, 1, 2]", "model.blocks=1", "model.latent_dim=256",
+                     "model.z_channels=4", "model.mid_attention=true", "quantizer.type=vq",
+                     "quantizer.codes=8192"},
                     512),
       foreign_model("LlamaGen's VQ",
                     with(with(taming, narrow), with(plain, {"quantizer.normalise=true"}))),
@@ -73,17 +77,20 @@ inline std::vector<ForeignModel> foreign_models() {
                     with(magvit2, {"model.width=8", "model.multipliers=[1, 1, 2, 2, 4]",
                                    "model.latent_dim=6"})),
       foreign_model("Open-MAGVIT2 for images of 128x128", with(small, magvit2), 128),
-      foreign_model("SimVQ", with(small, {"quantizer.type=simvq", "quantizer.codes=20"}), 128),
-      foreign_model("SimVQ's network with a plain codebook", with(small, plain), 128),
-      foreign_model(
-          "VAR's VQVAE",
-          {"model.family=taming", "model.width=32", "model.multipliers=[1, 1, 1, 1, 1]",
-           "model.blocks=1", "model.latent_dim=6", "model.latent_kernel=3", "model.attention=[4]",
-           "model.mid_attention=true", "quantizer.type=var", "quantizer.codes=20"}),
+      foreign_model("SimVQ",
+                    with(with(small, down), {"quantizer.type=simvq", "quantizer.codes=20"}), 128),
+      foreign_model("SimVQ's network with a plain codebook", with(with(small, down), plain), 128),
+      foreign_model("VAR's VQVAE",
+                    {"model.family=taming", "model.rounding=down", "model.width=32",
+                     "model.multipliers=[1, 1, 1, 1, 1]", "model.blocks=1", "model.latent_dim=6",
+                     "model.latent_kernel=3", "model.attention=[4]", "model.mid_attention=true",
+                     "quantizer.type=var", "quantizer.codes=20"}),
       foreign_model("VQGAN+", with(with(small, maskbit), plain)),
       foreign_model("VQGAN+ with its older decoder", with(with(small, maskbit), plain)),
       foreign_model("MaskBit's tokenizer",
                     with(with(small, maskbit), {"quantizer.type=lfq", "quantizer.lfq.bits=6"})),
+      foreign_model("Janus' VQ as transformers has it",
+                    with(with(taming, narrow), with(plain, {"quantizer.normalise=true"})), 384),
       foreign_model("Cosmos' tokenizer of images",
                     {"model.family=taming", "model.width=8", "model.multipliers=[1, 2, 2]",
                      "model.blocks=2", "model.latent_dim=6", "model.z_channels=10",

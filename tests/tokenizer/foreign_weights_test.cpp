@@ -89,6 +89,8 @@ std::vector<Example> examples() {
        {"encoder.conv_blocks.0.res.0.conv1.weight", "encoder.mid.1.q.weight",
         "decoder.conv_blocks.0.res.2.conv1.bias", "quantize.embedding.weight",
         "quantize.codebook_used", "quant_conv.weight"}},
+      {"Janus' VQ as transformers has it",
+       with(taming, {"quantize.embedding.weight", "decoder.up.0.upsample.conv.weight"})},
       {"GigaTok",
        {"encoder.conv_blocks.0.res.0.conv1.weight", "s2to1encoder.ln_pre.weight",
         "s1to2decoder.ln_pre.weight", "quantize.embedding.weight"}},

@@ -88,29 +88,35 @@ class Figures {
   Json& json_;
 };
 
-/// Times encoding of images that are already on the device: the upper limit for `tokenize`.
-torch::Tensor bench_resident(Subject& subject, const BenchTokenizeArguments& arguments,
-                             Json& json) {
+/// Times work on a batch, prints its line and adds its figures with the memory that it takes.
+void bench_batch(const std::string& what, const Work& work, Subject& subject, int rounds,
+                 Json& json) {
   const int64_t batch = subject.loader.batch_size;
-  const auto images =
-      random_images(batch, subject.session.config().data.size, subject.session.device());
-  const auto work = [&] { HostCopy(subject.session.tokenizer()->encode_without_waiting(images)); };
-  for (int i = 0; i < 3; ++i) work();
-  arguments.probe->call_once(work);
-  const auto taken = time_work(work, subject.session.device(), arguments.rounds);
+  const auto device = subject.session.device();
+  const auto taken = time_work(work, device, rounds);
   if (!taken) throw RunError("a batch of {} does not fit into the device's memory", batch);
   const double rate = 1e3 * static_cast<double>(batch) / taken->milliseconds;
-  const MemoryUse memory(subject.session.device());
-  fmt::print("{}, {}, batch {}: {:.1f} images/s on resident images, {}\n",
-             describe(subject.session.device()), name_of(subject.session.tokenizer()->precision),
-             batch, rate, memory.text());
+  const MemoryUse memory(device);
+  fmt::print("{}, {}, batch {}: {:.1f} images/s {}, {}\n", describe(device),
+             name_of(subject.session.tokenizer()->precision), batch, rate, what, memory.text());
   json["images_per_second"] = rate;
   json["milliseconds"] = taken->milliseconds;
   memory.add_to(json);
-  arguments.probe->show_rate(taken->milliseconds, batch, "image", json);
+}
+
+/// Times encoding of images that are already on the device: the upper limit for `tokenize`. Returns
+/// their tokens.
+torch::Tensor bench_resident(Subject& subject, const torch::Tensor& images,
+                             const BenchTokenizeArguments& arguments, Json& json) {
+  auto& tokenizer = *subject.session.tokenizer();
+  const auto work = [&] { HostCopy(tokenizer.encode_without_waiting(images)); };
+  for (int i = 0; i < 3; ++i) work();
+  arguments.probe->call_once(work);
+  bench_batch("on resident images", work, subject, arguments.rounds, json);
+  arguments.probe->show_rate(json["milliseconds"], images.size(0), "image", json);
   fmt::print("\n");
   arguments.probe->show_kernels(work, subject.session.device(), json);
-  return images;
+  return tokenizer.encode(images);
 }
 
 /// Images per second of `pass`, which goes through a source and returns its number of images.
@@ -203,7 +209,12 @@ void run_bench_tokenize(const BenchTokenizeArguments& arguments) {
                {"batch_size", subject.loader.batch_size}};
   {
     const AutocastCacheGuard cached_casts;
-    const auto images = bench_resident(subject, arguments, json);
+    const auto images = random_images(subject.loader.batch_size, subject.session.config().data.size,
+                                      subject.session.device());
+    const auto tokens = bench_resident(subject, images, arguments, json);
+    const auto decode = [&] { subject.session.decode(tokens); };
+    bench_batch("decoded from resident tokens", decode, subject, arguments.rounds, json["decode"]);
+    fmt::print("\n");
     Figures figures(subject, json);
     const auto latents = subject.session.tokenizer()->to_latents(images);
     figures.time(

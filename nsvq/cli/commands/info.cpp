@@ -14,8 +14,8 @@
 #include "nsvq/generation/generator_model.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
+#include "nsvq/io/formats/pytorch_file.h"
 #include "nsvq/io/formats/safetensors_header.h"
-#include "nsvq/io/formats/zip_archive.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
 #include "nsvq/nn/weights.h"
@@ -132,7 +132,7 @@ void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
 bool is_foreign(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
-  if (is_zip_file(path)) return true;
+  if (is_pytorch_file(path)) return true;
   try {
     const auto metadata = read_safetensors_header(path).metadata;
     return std::ranges::none_of(metadata,

@@ -85,7 +85,8 @@ void write_folder(ModelOnData& opened, const ReconstructArguments& arguments) {
       folder.advance(opened.source->size(), {});
       break;
     }
-    auto images = opened.session.reconstruct(batch->images);
+    auto images =
+        as_rounded(opened.session.reconstruct(batch->images), opened.session.config().model);
     if (arguments.pairs) images = at::cat({batch->images.to(images.device()), images}, 3);
     const auto files = encode_pictures(images, ".png");
     for (size_t i = 0; i < files.size() && folder.pictures() < total; ++i) {

@@ -60,6 +60,18 @@ torch::Tensor to_bytes(const torch::Tensor& images) {
       .to(torch::kByte);
 }
 
+torch::Tensor to_bytes_below(const torch::Tensor& images) {
+  return images.detach()
+      .to(torch::kFloat)
+      .clamp(-1, 1)
+      .add(1)
+      .div(2)
+      .mul(255)
+      .nan_to_num(0)
+      .floor()
+      .to(torch::kByte);
+}
+
 torch::Tensor from_bytes(const torch::Tensor& bytes) {
   return bytes.to(torch::kFloat).div(127.5).sub(1);
 }

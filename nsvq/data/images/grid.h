@@ -14,6 +14,8 @@ namespace nsvq {
 Image to_image(const torch::Tensor& chw);
 /// Converts images in [-1, 1] to bytes, rounded like to_image, and back to floats, on their device.
 torch::Tensor to_bytes(const torch::Tensor& images);
+/// To bytes of which the rest is cut off, as a cast to uint8 does it.
+torch::Tensor to_bytes_below(const torch::Tensor& images);
 torch::Tensor from_bytes(const torch::Tensor& bytes);
 
 /// Rows of images, aligned in columns, with `gap` white pixels between them. A column is as wide as

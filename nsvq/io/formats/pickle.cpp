@@ -33,6 +33,7 @@ class PickleMachine {
       }
     }
     pickle_.root = pop();
+    pickle_.bytes = at_;
     return std::move(pickle_);
   }
 

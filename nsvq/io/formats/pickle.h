@@ -34,6 +34,7 @@ struct PickleValue {
 struct Pickle {
   std::vector<PickleValue> values;
   size_t root = 0;
+  size_t bytes = 0;  ///< that it takes; others may follow
 };
 
 /// Reads protocols 2 to 5. Throws UserError for anything else, and for a pickle that is cut off or

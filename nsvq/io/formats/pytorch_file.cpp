@@ -1,17 +1,17 @@
 #include "nsvq/io/formats/pytorch_file.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
+#include <map>
+#include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/input_file.h"
-#include "nsvq/io/formats/pickle.h"
+#include "nsvq/io/formats/old_pytorch_file.h"
+#include "nsvq/io/formats/pickle_reading.h"
 #include "nsvq/io/formats/zip_archive.h"
 
 namespace nsvq {
@@ -19,201 +19,6 @@ namespace nsvq {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are read as they lie there");
-
-constexpr size_t kMostPickleBytes = size_t{1} << 25;  // the tensors' numbers lie beside it
-constexpr size_t kMostValues = 1'000'000;             // that are looked at: they may be shared
-constexpr int kMostLevels = 32;                       // of dicts within dicts
-constexpr size_t kMostTensors = 200'000;
-constexpr size_t kMostNameBytes = 512;           // of a tensor
-constexpr size_t kMostDimensions = 64;           // torch's limit
-constexpr int64_t kMostSpan = int64_t{1} << 48;  // product of a tensor's sizes, 0 as 1
-constexpr std::string_view kRebuild = "torch._utils._rebuild_";
-
-struct StorageType {
-  std::string_view name;
-  torch::ScalarType type;
-};
-
-constexpr std::array<StorageType, 10> kStorageTypes{{{"torch.FloatStorage", torch::kFloat},
-                                                     {"torch.DoubleStorage", torch::kDouble},
-                                                     {"torch.HalfStorage", torch::kHalf},
-                                                     {"torch.BFloat16Storage", torch::kBFloat16},
-                                                     {"torch.LongStorage", torch::kLong},
-                                                     {"torch.IntStorage", torch::kInt},
-                                                     {"torch.ShortStorage", torch::kShort},
-                                                     {"torch.CharStorage", torch::kChar},
-                                                     {"torch.ByteStorage", torch::kByte},
-                                                     {"torch.BoolStorage", torch::kBool}}};
-
-/// Functions, and modules of them, that a pickle names only to run something where Python reads it.
-constexpr std::array<std::string_view, 10> kHostile = {
-    "os.",    "posix.",  "nt.",     "subprocess.", "pty.",
-    "runpy.", "socket.", "ctypes.", "importlib.",  "webbrowser."};
-/// Functions of Python's builtins, a module with two names.
-constexpr std::array<std::string_view, 5> kHostileBuiltins = {"eval", "exec", "open", "compile",
-                                                              "__import__"};
-
-bool is_hostile(std::string_view name) {
-  for (const std::string_view module : {"builtins.", "__builtin__."}) {
-    if (!name.starts_with(module)) continue;
-    return std::ranges::find(kHostileBuiltins, name.substr(module.size())) !=
-           kHostileBuiltins.end();
-  }
-  return std::ranges::any_of(kHostile, [&](auto begin) { return name.starts_with(begin); });
-}
-
-/// Throws UserError for a pickle that would run something, which is not done here.
-void refuse_hostile(const Pickle& pickle) {
-  for (const auto& value : pickle.values) {
-    if (value.kind != PickleKind::global || !is_hostile(value.text)) continue;
-    throw UserError(
-        "it names {}, which would run where Python reads it; nothing of it was run, and it is "
-        "refused",
-        quote(value.text));
-  }
-}
-
-/// Reads tensors out of a pickle's values.
-class TensorFinder {
- public:
-  explicit TensorFinder(const Pickle& pickle) : pickle_(pickle) {}
-
-  PytorchContents find() {
-    for (const auto* part : {"state_dict", "model"}) {
-      PytorchContents found{part, tensors_in(part)};
-      if (found.tensors.empty()) continue;
-      add_average(found);
-      return found;
-    }
-    collect(value(pickle_.root), "", 0);
-    return {"", std::move(tensors_)};
-  }
-
- private:
-  const PickleValue& value(size_t index) const { return pickle_.values.at(index); }
-  const PickleValue& part(const PickleValue& of, size_t index) const {
-    return value(of.parts.at(index));
-  }
-
-  /// What a dict holds under a name; null without.
-  const PickleValue* item(const PickleValue& dict, std::string_view name) const {
-    if (dict.kind != PickleKind::dict) return nullptr;
-    for (size_t i = 0; i + 1 < dict.parts.size(); i += 2) {
-      const auto& key = part(dict, i);
-      if (key.kind == PickleKind::text && key.text == name) return &part(dict, i + 1);
-    }
-    return nullptr;
-  }
-
-  /// The tensors of a part of the file.
-  std::map<std::string, PytorchTensor> tensors_in(const char* part) {
-    const auto* inner = item(value(pickle_.root), part);
-    if (inner) collect(*inner, "", 0);
-    return std::exchange(tensors_, {});
-  }
-
-  void add_average(PytorchContents& found) {
-    for (const auto* part : {"ema", "model_ema", "ema_state_dict"}) {
-      auto average = tensors_in(part);
-      const bool equal_names = std::ranges::all_of(
-          average, [&](const auto& tensor) { return found.tensors.contains(tensor.first); });
-      if (average.empty() || !equal_names) continue;
-      found.average_part = part;
-      found.average = std::move(average);
-      return;
-    }
-  }
-
-  /// The function that a call is of; empty for other values.
-  std::string_view callee(const PickleValue& call) const {
-    if (call.kind != PickleKind::call || part(call, 0).kind != PickleKind::global) return "";
-    return part(call, 0).text;
-  }
-
-  void collect(const PickleValue& from, const std::string& name, int level) {
-    if (++looked_at_ > kMostValues || level > kMostLevels) {
-      throw UserError("its dicts are too many or too deep for a file of weights");
-    }
-    if (name.size() > kMostNameBytes) {
-      throw UserError("a name of {} bytes is none of a tensor", name.size());
-    }
-    if (callee(from).starts_with(kRebuild)) {
-      if (tensors_.size() == kMostTensors) {
-        throw UserError("it has more than {} tensors", kMostTensors);
-      }
-      if (!tensors_.emplace(name, tensor(from, name)).second) {
-        throw UserError("two tensors are called {}", quote(name));
-      }
-    } else if (from.kind == PickleKind::call && from.parts.size() > 2) {
-      collect(part(from, 2), name, level + 1);  // a module of TorchScript
-    } else if (from.kind == PickleKind::dict) {
-      for (size_t i = 0; i + 1 < from.parts.size(); i += 2) {
-        const auto& key = part(from, i);
-        if (key.kind != PickleKind::text && key.kind != PickleKind::number) continue;
-        const auto text = key.kind == PickleKind::text ? key.text : std::to_string(key.number);
-        collect(part(from, i + 1), name.empty() ? text : name + "." + text, level + 1);
-      }
-    }
-  }
-
-  PytorchTensor tensor(const PickleValue& call, const std::string& name) const {
-    const auto function = callee(call).substr(kRebuild.size());
-    const auto& arguments = part(call, 1);
-    if (function.starts_with("parameter") && !arguments.parts.empty()) {
-      const auto& inner = part(arguments, 0);
-      if (callee(inner).starts_with("torch._utils._rebuild_tensor")) return tensor(inner, name);
-    }
-    const bool plain = function == "tensor" || function == "tensor_v2";
-    if (!plain || arguments.parts.size() < 4) {
-      throw UserError("tensor {} is made by {}, which is not read", quote(name),
-                      quote(callee(call)));
-    }
-    auto made = storage(part(arguments, 0), name);
-    made.offset = part(arguments, 1).number;
-    made.shape = numbers(part(arguments, 2), name);
-    made.strides = numbers(part(arguments, 3), name);
-    if (made.offset < 0 || made.shape.size() != made.strides.size()) refuse(name);
-    int64_t span = 1;
-    for (const auto size : made.shape) {
-      if (size > kMostSpan / span) refuse(name);
-      span *= std::max<int64_t>(size, 1);
-    }
-    return made;
-  }
-
-  /// ("storage", its type, its name, a device, its numbers).
-  PytorchTensor storage(const PickleValue& outside, const std::string& name) const {
-    if (outside.kind != PickleKind::outside) refuse(name);
-    const auto& description = part(outside, 0);
-    if (description.kind != PickleKind::sequence || description.parts.size() < 3) refuse(name);
-    const auto &type = part(description, 1), &key = part(description, 2);
-    if (type.kind != PickleKind::global || key.kind != PickleKind::text) refuse(name);
-    for (const auto& known : kStorageTypes) {
-      if (type.text == known.name) return {known.type, {}, {}, 0, key.text};
-    }
-    throw UserError("tensor {}: {} is not supported", quote(name), quote(type.text));
-  }
-
-  std::vector<int64_t> numbers(const PickleValue& sequence, const std::string& name) const {
-    if (sequence.kind != PickleKind::sequence || sequence.parts.size() > kMostDimensions)
-      refuse(name);
-    std::vector<int64_t> numbers;
-    for (const size_t index : sequence.parts) {
-      const auto& number = value(index);
-      if (number.kind != PickleKind::number || number.number < 0) refuse(name);
-      numbers.push_back(number.number);
-    }
-    return numbers;
-  }
-
-  [[noreturn]] static void refuse(const std::string& name) {
-    throw UserError("the description of tensor {} does not add up", quote(name));
-  }
-
-  const Pickle& pickle_;
-  std::map<std::string, PytorchTensor> tensors_;
-  size_t looked_at_ = 0;
-};
 
 /// Whether the numbers of a tensor, which is not empty, lie within its storage of so many, none
 /// twice.
@@ -230,98 +35,139 @@ bool lies_within(const PytorchTensor& tensor, int64_t stored) {
   return last < stored;
 }
 
-/// Numbers that tensors share: one of the archive's members below data/.
+/// Numbers that tensors share.
 class StoredNumbers {
  public:
   explicit StoredNumbers(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
 
-  torch::Tensor tensor(const PytorchTensor& from, const std::string& name) {
-    if (std::count(from.shape.begin(), from.shape.end(), 0) > 0) {
-      return at::empty(from.shape, from.type);
-    }
-    const auto width = torch::elementSize(from.type);
-    const auto stored = static_cast<int64_t>(bytes_.size() / width);
-    if (!lies_within(from, stored)) {
+  /// How many bytes a tensor takes. Throws UserError for one that they do not hold.
+  uint64_t bytes_of(const PytorchTensor& tensor, const std::string& name) {
+    if (std::ranges::count(tensor.shape, 0) > 0) return 0;
+    const auto width = torch::elementSize(tensor.type);
+    if (!lies_within(tensor, static_cast<int64_t>(bytes_.size() / width))) {
       throw UserError("tensor {} is larger than its storage", quote(name));
     }
-    if (from.type == torch::kBool && std::any_of(bytes_.begin(), bytes_.end(), [](auto byte) {
-          return byte > std::byte{1};  // any other value is undefined behaviour for its users
-        })) {
+    if (tensor.type == torch::kBool && !are_flags()) {
       throw UserError("tensor {}: a bool is neither 0 nor 1", quote(name));
     }
+    uint64_t bytes = width;
+    for (const auto size : tensor.shape) bytes *= static_cast<uint64_t>(size);
+    return bytes;
+  }
+
+  /// One that `bytes_of` let pass.
+  torch::Tensor tensor(const PytorchTensor& from) {
+    if (std::ranges::count(from.shape, 0) > 0) return at::empty(from.shape, from.type);
+    const auto stored = static_cast<int64_t>(bytes_.size() / torch::elementSize(from.type));
     return at::from_blob(bytes_.data(), {stored}, from.type)
         .as_strided(from.shape, from.strides, from.offset)
         .clone(at::MemoryFormat::Contiguous);
   }
 
  private:
+  /// Whether all bytes are 0 or 1: any other bool is undefined behaviour for its users.
+  bool are_flags() {
+    if (!flags_) {
+      flags_ = std::ranges::none_of(bytes_, [](auto byte) { return byte > std::byte{1}; });
+    }
+    return *flags_;
+  }
+
   std::vector<std::byte> bytes_;
+  std::optional<bool> flags_;
 };
 
-/// The folder in the archive in which everything lies, with its slash.
-std::string root_of(const ZipArchive& archive) {
-  constexpr std::string_view kPickle = "data.pkl";
-  for (const auto& name : archive.names()) {
-    const auto slash = name.find('/');
-    if (slash != std::string::npos && name.substr(slash + 1) == kPickle) {
-      return name.substr(0, slash + 1);
+/// A zip file, as torch.save and torch.jit.save write it.
+class ZipContainer : public PytorchContainer {
+ public:
+  explicit ZipContainer(const InputFile& file) : archive_(file), root_(root_of(archive_)) {}
+
+  Pickle pickle() const override {
+    const auto order = root_ + "byteorder";
+    if (archive_.contains(order)) {
+      const auto bytes = archive_.read(order);
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (text == "big") throw UserError("its numbers are big-endian, which is not read");
     }
+    return parse_pickle(archive_.read(root_ + "data.pkl", kMostPickleBytes));
   }
-  throw UserError("a zip file without data.pkl, so none of torch.save");
-}
+  std::vector<std::byte> storage(const std::string& key, uint64_t most) const override {
+    return archive_.read(root_ + "data/" + key, most);
+  }
 
-PytorchContents read_contents(const ZipArchive& archive, const std::string& root) {
-  const auto order = root + "byteorder";
-  if (archive.contains(order)) {
-    const auto bytes = archive.read(order);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (text == "big") throw UserError("its numbers are big-endian, which is not read");
+ private:
+  /// The folder in the archive in which everything lies, with its slash.
+  static std::string root_of(const ZipArchive& archive) {
+    constexpr std::string_view kPickle = "data.pkl";
+    for (const auto& name : archive.names()) {
+      const auto slash = name.find('/');
+      if (slash != std::string::npos && name.substr(slash + 1) == kPickle) {
+        return name.substr(0, slash + 1);
+      }
+    }
+    throw UserError("a zip file without data.pkl, so none of torch.save");
   }
-  const auto pickle = archive.read(root + "data.pkl");
-  if (pickle.size() > kMostPickleBytes) {
-    throw UserError("its data.pkl has {} bytes, more than {}", pickle.size(), kMostPickleBytes);
-  }
-  return parse_pytorch_pickle(pickle);
-}
 
-/// Calls read(archive, root), with errors that name the file.
+  ZipArchive archive_;
+  std::string root_;
+};
+
+/// Calls read(container, file), with errors that name the file.
 template <typename Read>
-auto with_archive(const std::filesystem::path& path, const Read& read) {
+auto with_container(const std::filesystem::path& path, const Read& read) {
   const InputFile file(path);
   try {
-    const ZipArchive archive(file);
-    return read(archive, root_of(archive));
+    if (is_old_pytorch_file(file)) return read(*open_old_pytorch_file(file), file);
+    return read(ZipContainer(file), file);
   } catch (const UserError& error) {
     throw UserError("cannot read {}, a PyTorch file or another zip archive: {}", path.string(),
                     error.what());
   }
 }
 
+/// Tensors may share their numbers, and a compressed member may be of any size: memory is taken for
+/// a few times what the file holds, and for any small one.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t file_bytes) : left_(kTimes * file_bytes + kSmall) {}
+
+  uint64_t left() const { return left_; }
+  void take(uint64_t bytes) {
+    if (bytes > left_) throw UserError("its tensors take far more memory than the file has bytes");
+    left_ -= bytes;
+  }
+
+ private:
+  static constexpr uint64_t kTimes = 4, kSmall = uint64_t{256} << 20;
+  uint64_t left_;
+};
+
 }  // namespace
 
-PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle) {
-  const auto parsed = parse_pickle(pickle);
-  refuse_hostile(parsed);
-  return TensorFinder(parsed).find();
+bool is_pytorch_file(const std::filesystem::path& path) {
+  return is_zip_file(path) || is_old_pytorch_file(InputFile(path));
 }
 
 PytorchContents read_pytorch_names(const std::filesystem::path& path) {
-  return with_archive(path, [](const ZipArchive& archive, const std::string& root) {
-    return read_contents(archive, root);
+  return with_container(path, [](const PytorchContainer& container, const InputFile&) {
+    return tensors_described(container.pickle());
   });
 }
 
 TensorMap read_pytorch(const std::filesystem::path& path, bool averaged) {
-  return with_archive(path, [averaged](const ZipArchive& archive, const std::string& root) {
-    const auto contents = read_contents(archive, root);
+  return with_container(path, [averaged](const PytorchContainer& container, const InputFile& file) {
+    const auto contents = tensors_described(container.pickle());
     const auto& wanted = averaged ? contents.average : contents.tensors;
     std::map<std::string, std::vector<std::string>> by_storage;
     for (const auto& [name, tensor] : wanted) by_storage[tensor.storage].push_back(name);
+    MemoryLimit limit(file.size());
     TensorMap tensors;
     for (const auto& [key, names] : by_storage) {
-      StoredNumbers storage(archive.read(root + "data/" + key));
+      StoredNumbers storage(container.storage(key, limit.left()));
       for (const auto& name : names) {
-        tensors[name] = storage.tensor(wanted.at(name), name);
+        const auto& tensor = wanted.at(name);
+        limit.take(storage.bytes_of(tensor, name));
+        tensors[name] = storage.tensor(tensor);
       }
     }
     return tensors;

@@ -25,20 +25,14 @@ constexpr uint64_t longest_header = 100'000'000;  // the official reader's limit
 
 /// What else a file is, by its first bytes.
 std::string describe_foreign(std::string_view start, const std::filesystem::path& path) {
-  if (start.starts_with("PK\x03\x04")) {
+  const bool old = start.starts_with("\x80\x02\x8a\x0a\x6c\xfc");  // by torch.save before 1.6
+  if (old || start.starts_with("PK\x03\x04")) {
     return fmt::format(
         "a PyTorch file (.pt, .pth, .ckpt) or another zip archive, not safetensors; `nsvq info {}` "
         "says what it holds, `nsvq import` makes a model of weights it knows",
         shown_shell_word(path.string()));
   }
-  if (start.starts_with("\x80\x02")) {
-    const auto anew = path.parent_path() / (path.stem().string() + "-new.pt");
-    return fmt::format(
-        "a Python pickle, such as a PyTorch file of before torch 1.6, not safetensors; write it "
-        "anew: python3 -c \"import sys, torch; torch.save(torch.load(sys.argv[1], "
-        "map_location='cpu', weights_only=True), sys.argv[2])\" {} {}",
-        shown_shell_word(path.string()), shown_shell_word(anew.string()));
-  }
+  if (start.starts_with("\x80")) return "a Python pickle that torch.save has not written";
   const auto is_text = [](unsigned char c) {
     return c >= 0x20 || c == '\n' || c == '\r' || c == '\t';
   };

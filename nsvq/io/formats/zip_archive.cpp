@@ -14,8 +14,7 @@ namespace nsvq {
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // per member; a small file can claim any size
-constexpr uint64_t kBestRatio = 1032;               // best compression of deflate
+constexpr uint64_t kBestRatio = 1032;  // best compression of deflate
 
 struct CloseMember {
   void operator()(zip_file_t* member) const { zip_fclose(member); }
@@ -91,10 +90,10 @@ bool ZipArchive::contains(const std::string& name) const {
   return zip_name_locate(archive_.get(), name.c_str(), 0) >= 0;
 }
 
-std::vector<std::byte> ZipArchive::read(const std::string& name) const {
+std::vector<std::byte> ZipArchive::read(const std::string& name, uint64_t most) const {
   const auto [index, stat] = find_member(archive_.get(), name, bytes_);
-  if (stat.size > kMostBytes) {  // before allocating memory
-    throw UserError("a member of {} bytes, more than {}", stat.size, kMostBytes);
+  if (stat.size > most) {  // before allocating memory
+    throw UserError("'{}' has {} bytes, more than {}", name, stat.size, most);
   }
   const Member member(zip_fopen_index(archive_.get(), index, 0));
   if (!member) throw damaged(zip_get_error(archive_.get()));

@@ -19,6 +19,8 @@ namespace nsvq {
 /// Whether a file begins as zip files do. Throws UserError naming a file that cannot be read.
 bool is_zip_file(const std::filesystem::path& path);
 
+inline constexpr uint64_t kMostMemberBytes = uint64_t{1} << 30;  // a small file can claim any size
+
 /// A zip file from which members are read. Throws UserError, without the file's name, if it is no
 /// zip file, truncated or damaged.
 class ZipArchive {
@@ -30,9 +32,9 @@ class ZipArchive {
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const;
   /// A member's bytes, of which the checksum is compared. Throws UserError too if there is none of
-  /// this name, for more than 1 GiB, and, before memory is taken, for a size that its compressed
-  /// bytes cannot expand to.
-  std::vector<std::byte> read(const std::string& name) const;
+  /// this name, for more than `most` bytes, and, before memory is taken, for a size that its
+  /// compressed bytes cannot expand to.
+  std::vector<std::byte> read(const std::string& name, uint64_t most = kMostMemberBytes) const;
 
  private:
   friend class StoredMember;

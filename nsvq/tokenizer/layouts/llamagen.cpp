@@ -1,7 +1,25 @@
 // LlamaGen's VQ-16 and VQ-8, which Janus has too: taming's networks under other names.
+#include <string>
+
 #include "nsvq/tokenizer/layouts/layout.h"
 
 namespace nsvq {
+
+namespace {
+
+/// taming's names, but for levels of the decoder: transformers counts from the lowest resolution.
+std::vector<NameRule> rules_of_transformers() {
+  const std::string up = "decoder.up.";
+  auto rules = taming_networks();
+  for (auto& rule : rules) {
+    if (!rule.theirs.starts_with(up)) continue;
+    rule.theirs[up.size()] = rule.ours[up.size()] = '~';
+  }
+  rules.push_back({"quantize.embedding.weight", "quantizer.codebook"});
+  return rules;
+}
+
+}  // namespace
 
 std::vector<Layout> llamagen_layouts() {
   const std::vector<NameRule> rules = {
@@ -28,12 +46,20 @@ std::vector<Layout> llamagen_layouts() {
       {"decoder.conv_out.*", "decoder.conv_out.*"},
       {"quantize.embedding.weight", "quantizer.codebook"},
   };
-  return {
-      {.name = "LlamaGen's VQ",
-       .has = {{"encoder.conv_blocks."}, {"quantize.embedding.weight"}},
-       .rules = rules,
-       .dropped = {"quantize.codebook_used"},  // indices of the last batches
-       .settings = {"model.family: taming", "quantizer.type: vq", "quantizer.normalise: true"}}};
+  return {{.name = "LlamaGen's VQ",
+           .has = {{"encoder.conv_blocks."}, {"quantize.embedding.weight"}},
+           .rules = rules,
+           .dropped = {"quantize.codebook_used"},  // indices of the last batches
+           .settings = {"model.family: taming", "quantizer.type: vq", "quantizer.normalise: true"}},
+          // Its own code takes the tokens of latents and codes that are not divided by their norms,
+          // unlike Janus', and decodes codes that are.
+          {.name = "Janus' VQ as transformers has it",
+           .has = {{"encoder.down.0.block.0.conv1.bias"},
+                   {"decoder.up.0.upsample.conv."},
+                   {"quantize.embedding.weight"}},
+           .rules = rules_of_transformers(),
+           .settings = {"model.family: taming", "quantizer.type: vq", "quantizer.normalise: true"},
+           .image_size = 384}};
 }
 
 }  // namespace nsvq

@@ -20,10 +20,11 @@ std::vector<Layout> magvit2_layouts() {
       {"decoder.norm_out.*", "decoder.norm_out.*"},
       {"decoder.conv_out.*", "decoder.conv_out.*"},
   };
-  const Layout of_256{.name = "Open-MAGVIT2",
-                      .has = {{"encoder.mid_block."}, {"decoder.adaptive."}},
-                      .rules = rules,
-                      .settings = {"model.family: magvit2", "quantizer.type: lfq"}};
+  const Layout of_256{
+      .name = "Open-MAGVIT2",
+      .has = {{"encoder.mid_block."}, {"decoder.adaptive."}},
+      .rules = rules,
+      .settings = {"model.family: magvit2", "model.rounding: down", "quantizer.type: lfq"}};
   // The model of 128x128 pixels has a level less.
   auto of_128 = of_256;
   of_128.name = "Open-MAGVIT2 for images of 128x128";

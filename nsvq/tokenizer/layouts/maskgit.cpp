@@ -47,7 +47,8 @@ std::vector<NameRule> rules_of_maskbit(const std::string& level) {
 }
 
 std::vector<std::string> settings_of(const std::string& family, const std::string& quantizer) {
-  return {"model.family: " + family, "model.range: unit", "quantizer.type: " + quantizer};
+  return {"model.family: " + family, "model.range: unit", "model.rounding: down",
+          "quantizer.type: " + quantizer};
 }
 
 }  // namespace

@@ -34,13 +34,13 @@ std::vector<Layout> simvq_layouts() {
        .has = {encoder, decoder, table, {"quantize.embedding_proj.weight"}},
        .lacks = {"decoder.adaptive.", "encoder.down_blocks."},
        .rules = rules_of_simvq(),
-       .settings = {"quantizer.type: simvq"},
+       .settings = {"model.rounding: down", "quantizer.type: simvq"},
        .image_size = 128},
       {.name = "SimVQ's network with a plain codebook",
        .has = {encoder, decoder, table},
        .lacks = {"decoder.adaptive.", "encoder.down_blocks."},
        .rules = rules_of_simvq(),
-       .settings = {"quantizer.type: vq"},
+       .settings = {"model.rounding: down", "quantizer.type: vq"},
        .image_size = 128},
   };
 }
