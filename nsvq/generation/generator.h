@@ -37,9 +37,11 @@ struct SamplingConfig {
   double guidance_power = 1;  ///< p of schedule power-cosine
   int64_t steps = 0;          ///< of family masked; 0: its own number
   double temperature = 1;
+  double first_temperature = 0;  ///< of family masked; 0: `temperature` in every step
   int64_t top_k = 0;
   double top_p = 1;
   std::string order = "halton";     ///< of family masked
+  bool redraw = false;              ///< of order halton
   double choice_temperature = 4.5;  ///< of order confidence
 
   bool operator==(const SamplingConfig&) const = default;
@@ -115,6 +117,10 @@ const GeneratorKind& generator_kind(const std::string& name);
 
 /// A generator with fresh weights on the CPU. Throws UserError for what check_generator refuses.
 std::shared_ptr<Generator> make_generator(const GeneratorConfig& config, const GridShape& grid);
+
+/// Casts the weights of products once, as autocast would at every use of them: a CUDA graph of a
+/// step would cast all of them in each. The generator does not train and is not saved afterwards.
+void cast_for_sampling(Generator& generator);
 
 /// Steps of sampling, each of which calls TokenRequest::before_step.
 int64_t sampling_steps(const SamplingConfig& sampling, const GeneratorConfig& config,

@@ -42,17 +42,14 @@ class MaskedGenerator : public Generator {
     };
     classes_ = register_module("cls_emb", std::make_shared<ClassTableImpl>(grid.classes, width));
     const bool full = config.head == "full";
-    tokens_ = register_module("tok_emb", full ? make_full_table(grid.codes + 1, width)
-                                              : make_factorised_table(grid.codes, 1, width));
+    tokens_ = register_module("tok_emb", make_token_table(config, grid.codes, 1));
     positions_ = table("pos_emb", grid.positions());
     if (config.registers > 0) registers_ = table("reg_tokens", config.registers);
     norm_ = register_module("last_norm", std::make_shared<ModulatedNormImpl>(
                                              TokenNormImpl::Shape{.width = width, .bias = true}));
     fill_token_weights(*this, WeightFill::xavier);
     torch::nn::init::xavier_uniform_(norm_->modulation->weight);
-    head_ = register_module(
-        "output", full ? tied_head()
-                       : make_factorised_head(grid.codes, width, config.heads, config.head_depth));
+    head_ = register_module("output", full ? tied_head() : make_token_head(config, grid.codes));
   }
 
   torch::Tensor loss(const TokenImages& images, bool training) override {

@@ -29,6 +29,7 @@ class FullHead : public TokenHead {
     const auto bias = bias_.defined() ? std::optional<torch::Tensor>(bias_) : std::nullopt;
     auto logits = at_least_fp32(at::linear(hidden, weight_, bias)).narrow(1, 0, codes_);
     if (how.weight.defined()) logits = guided(logits, how.weight);
+    if (how.factor.defined()) logits = logits * how.factor;
     DrawnTokens drawn;
     drawn.tokens = drawn_codes(filtered_logits(logits, how.sampling), how.seeds);
     if (how.with_chances) {
@@ -36,6 +37,12 @@ class FullHead : public TokenHead {
       drawn.chances = chances.gather(1, drawn.tokens.unsqueeze(1)).squeeze(1);
     }
     return drawn;
+  }
+
+  /// Tied weights stay as they are in the table.
+  void cast_products(at::ScalarType type) override {
+    weight_ = weight_.detach().to(type);
+    if (bias_.defined()) bias_ = bias_.detach().to(type);
   }
 
  private:

@@ -38,11 +38,8 @@ Tensor numbers(const std::vector<int64_t>& values) { return at::tensor(values, a
 Tensor done() { return at::ones({}, at::kFloat); }
 
 std::vector<std::pair<std::string, std::string>> families_and_heads() {
-  return {{"ar", "full"},
-          {"masked", "full"},
-          {"rar", "full"},
-          {"ar", "factorised"},
-          {"masked", "factorised"}};
+  return {{"ar", "full"},           {"masked", "full"}, {"rar", "full"},   {"ar", "factorised"},
+          {"masked", "factorised"}, {"ar", "bits"},     {"masked", "bits"}};
 }
 
 /// All grids of `positions` tokens of `codes` codes.
@@ -187,7 +184,8 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   refused({.family = "rar", .anneal_from = 0.8, .anneal_to = 0.8}, {"generator.anneal_to"});
   refused({.family = "ar", .dropout = 1}, {"generator.dropout"});
   refused({.family = "rar", .head = "factorised"}, {"generator.head", "rar"});
-  refused({.family = "ar", .head = "bits"}, {"generator.head"});
+  refused({.family = "rar", .head = "bits"}, {"generator.head", "rar"});
+  refused({.family = "ar", .head = "words"}, {"generator.head"});
 
   const auto unsampled = [&](const SamplingConfig& sampling, const GeneratorConfig& config,
                              const GridShape& of, const std::vector<std::string>& words) {
@@ -203,6 +201,10 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   unsampled({.top_p = 0}, ar, grid, {"sampling.top_p"});
   unsampled({.temperature = 0}, ar, grid, {"sampling.temperature"});
   unsampled({.guidance_power = 2}, ar, grid, {"sampling.guidance_power"});
+  unsampled({.redraw = true}, ar, grid, {"sampling.redraw", "ar"});
+  unsampled({.order = "confidence", .redraw = true}, masked, grid, {"sampling.redraw", "halton"});
+  unsampled({.first_temperature = 2}, ar, grid, {"sampling.first_temperature", "ar"});
+  unsampled({.top_k = 5}, {.head = "bits"}, grid, {"sampling.top_k", "bits"});
   unsampled({.choice_temperature = 2}, masked, grid, {"sampling.choice_temperature"});
   unsampled({.guidance_schedule = "cosine"}, ar, grid, {"sampling.guidance_schedule"});
   EXPECT_EQ(sampling_steps({}, masked, grid), 16);

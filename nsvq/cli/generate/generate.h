@@ -20,6 +20,7 @@ void declare_generate_sample(CLI::App& app);
 void declare_generate_eval(CLI::App& app);
 void declare_generate_inpaint(CLI::App& app);
 void declare_generate_export(CLI::App& app);
+void declare_generate_import(CLI::App& app);
 
 /// Arguments of every subcommand that samples tokens. Numbers below 0 mean the model's own
 /// settings.

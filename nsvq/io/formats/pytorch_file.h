@@ -34,7 +34,8 @@ struct PytorchContents {
 };
 
 /// What `data.pkl` in the zip file describes, without running anything that it names. Only the
-/// state_dict (or "model") of a training checkpoint counts. Throws UserError.
+/// state_dict (or "model", "model_state_dict", "module") of a training checkpoint counts. Throws
+/// UserError.
 PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle);
 
 /// Names and shapes in a file of torch.save or torch.jit.save: .pt, .pth, .ckpt, .bin, .jit.
