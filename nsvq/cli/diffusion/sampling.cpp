@@ -76,7 +76,7 @@ SampledModel sampled_model(DiffusionSession& session, const SampleArguments& arg
     SampleRequest request;
     request.seed = seed;
     for (int64_t i = first; i < end; ++i) request.indices.push_back(i);
-    request.labels = labels_for(session.config().told(), label, request.indices);
+    request.labels = labels_for(session.config().told(), label, request.indices, seed);
     return session.sample(request);
   };
   return {

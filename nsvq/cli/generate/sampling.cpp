@@ -76,7 +76,8 @@ GenerationRequest request_tokens(const GeneratorSession& session,
   request.seed = arguments.seed;
   for (int64_t i = first; i < end; ++i) request.indices.push_back(i);
   request.labels =
-      labels_for(session.config().told(), wanted_class(arguments.label), request.indices);
+      labels_for(session.config().told(), wanted_class(arguments.label), request.indices,
+                              arguments.seed);
   return request;
 }
 
