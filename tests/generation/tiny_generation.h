@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -59,6 +60,7 @@ inline std::string write_token_folder(const std::filesystem::path& folder,
   options.out = folder;
   options.loader = session.loader_options();
   options.shard_size = shard_size;
+  options.loader.batch_size = std::min(options.loader.batch_size, shard_size);
   tokenize(session, open_source(source), options);
   return folder.string();
 }

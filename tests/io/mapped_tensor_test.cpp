@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <filesystem>
+
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/safetensors.h"

@@ -107,6 +107,7 @@ void run_generate_export(const GenerateExportArguments& arguments) {
 void declare_generate_eval(CLI::App& app) {
   const auto arguments = std::make_shared<GenerateEvalArguments>();
   declare_generate_arguments(app, arguments->sampling);
+  declare_resize(app, arguments->sampling);
   declare_evaluation(app, arguments->evaluation);
   app.callback([arguments] { run_generate_eval(*arguments); });
 }
