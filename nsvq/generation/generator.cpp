@@ -72,6 +72,11 @@ std::vector<Option> generator_options(GeneratorConfig& config) {
        Range::one_of({"full", "factorised", "bits"})},
       {"generator.head_depth", &config.head_depth,
        "head factorised: blocks of the transformer on the two parts", Range::between(1, 16)},
+      {"generator.modulation", &config.modulation,
+       "masked, rar: the layer that makes scales and shifts of the class: block, one in each; "
+       "shared, "
+       "one for all blocks, each of which adds its own offset",
+       Range::one_of({"block", "shared"})},
       {"generator.registers", &config.registers,
        "masked: learned vectors that stand beside the tokens", Range::between(0, 64)},
       {"generator.anneal_from", &config.anneal_from,
@@ -146,6 +151,10 @@ void check_generator(GeneratorConfig config, const GridShape& grid) {
   if (config.head != "full" && grid.codes < 4) {
     throw UserError("generator.head is {}, but there are {} codes; set it to full", config.head,
                     grid.codes);
+  }
+  if (config.family == "ar" && config.modulation != GeneratorConfig().modulation) {
+    throw UserError("generator.modulation is {}, but family ar has none; leave it block",
+                    config.modulation);
   }
   generator_kind(config.family).check(config);
 }

@@ -24,6 +24,7 @@ struct GeneratorConfig {
   std::string head = "full";
   int64_t head_depth = 2;                      ///< of head factorised
   int64_t registers = 1;                       ///< of family masked
+  std::string modulation = "block";            ///< of families masked and rar
   double anneal_from = 0.5, anneal_to = 0.75;  ///< of family rar, shares of the training
 };
 

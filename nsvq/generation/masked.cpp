@@ -24,6 +24,7 @@ TransformerOptions masked_options(const GeneratorConfig& config) {
           .hidden = config.hidden > 0 ? config.hidden : gated_hidden_width(config.width),
           .query_norm = QueryNorm::width,
           .modulated = true,
+          .shared_modulation = config.modulation == "shared",
           .dropout = {.attention = dropout, .projection = dropout, .hidden = dropout}};
 }
 

@@ -31,6 +31,7 @@ TransformerOptions rar_options(const GeneratorConfig& config) {
           .gated = false,
           .bias = true,
           .modulated = true,
+          .shared_modulation = config.modulation == "shared",
           .causal = true,
           .dropout = {config.dropout, config.dropout, config.dropout, config.dropout}};
 }

@@ -184,6 +184,7 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   refused({.family = "rar", .anneal_from = 0.8, .anneal_to = 0.8}, {"generator.anneal_to"});
   refused({.family = "ar", .dropout = 1}, {"generator.dropout"});
   refused({.family = "rar", .head = "factorised"}, {"generator.head", "rar"});
+  refused({.family = "ar", .modulation = "shared"}, {"generator.modulation", "ar"});
   refused({.family = "rar", .head = "bits"}, {"generator.head", "rar"});
   refused({.family = "ar", .head = "words"}, {"generator.head"});
 

@@ -4,6 +4,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include <cmath>
+#include <string>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/linear_cross_entropy.h"
@@ -103,6 +104,30 @@ TEST(Transformer, BlocksBeginAsTheIdentityWhereTheyAreModulated) {
   Fresh network(modulated_options());
   const auto x = draw_golden("tokens", {2, 3, 20});
   EXPECT_TRUE(at::equal(network.blocks.forward(x, {.condition = x}), x));
+}
+
+TEST(Transformer, ASharedModulationIsThatOfEachBlockWithItsOffset) {
+  const torch::NoGradGuard no_grad;
+  auto options = modulated_options();
+  Network own(options);
+  options.shared_modulation = true;
+  Network shared(options);
+  const auto ours = own.named_parameters(), theirs = shared.named_parameters();
+  for (const auto& item : ours) {
+    const auto& name = item.key();
+    if (name.ends_with("modulation.weight")) {
+      item.value().copy_(theirs["modulation.weight"]);
+    } else if (name.ends_with("modulation.bias")) {
+      const auto block = name.substr(0, name.size() - std::string("modulation.bias").size());
+      item.value().copy_(theirs["modulation.bias"] + theirs[block + "modulation_offset"]);
+    } else {
+      item.value().copy_(theirs[name]);
+    }
+  }
+  EXPECT_EQ(ours.size() - 2 * 2, theirs.size() - 2 - 2);
+  const auto x = draw_golden("tokens", {2, 5, 20});
+  const TokenContext told{.condition = draw_golden("condition", {2, 1, 20})};
+  EXPECT_LT(furthest(own.blocks.forward(x, told), shared.blocks.forward(x, told)), 1e-5);
 }
 
 TEST(Transformer, DropoutIsOnInTrainingAlone) {
