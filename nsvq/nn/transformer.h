@@ -116,11 +116,12 @@ struct TokenBlockImpl : torch::nn::Module {
                         const torch::Tensor& mask);
 
  private:
+  /// Of both norms, [B, 1 or T, 6 width]; undefined without.
+  torch::Tensor modulations(const TokenContext& context) const;
+
   std::shared_ptr<TokenAttentionImpl> attention_;
   std::shared_ptr<TokenMlpImpl> feed_forward_;
   std::shared_ptr<TokenNormImpl> attention_norm_, ffn_norm_;
-  torch::Tensor modulations(const TokenContext& context) const;
-
   std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where blocks have none of their own
   torch::Tensor offset_;                               ///< [6 width] on the shared one
 };
