@@ -2,6 +2,7 @@
 
 #include "nsvq/generation/generator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
@@ -321,6 +322,12 @@ void expect_learnt(const MarkovChain& chain, const MarkovRun& run, double gap, d
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(made[i], i < 3 ? MarkovChain::kShares[i] : 0, off) << "successor " << i;
   }
+  if (!in_steps) return;
+  // Tokens of one step do not see each other: the gap is shown, not bounded.
+  const int64_t fewer = chain.grid.positions() / 2;
+  const auto hasty = chain.bigrams(generator->sample({{}, seeds, {}}, {.steps = fewer}));
+  fmt::print("{} steps for {} tokens: successors {:.3f}, {:.3f}, {:.3f}, no successor {:.3f}\n",
+             fewer, chain.grid.positions(), hasty[0], hasty[1], hasty[2], hasty[3]);
 }
 
 TEST(MarkovChain, OfFewCodesIsLearnt) {
