@@ -42,7 +42,7 @@ class ArGenerator : public Generator {
     const TokenContext context{.rotation = rotation(x).narrow(0, 0, seen + 1),
                                .training = training};
     const auto hidden = norm_->forward(transformer_.forward(x, context));
-    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten())
+    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
   }

@@ -65,7 +65,8 @@ class BitsHead : public TokenHead {
     bias_ = register_parameter("bias", at::zeros({bits_}));
   }
 
-  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) override {
+  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                       RowGradients /*rows*/) override {
     const auto signs = signs_of(tokens, bits_, hidden.scalar_type());
     const auto earlier = at::ones({bits_, bits_}, signs.options()).tril(-1);
     const auto before = at::matmul(signs.unsqueeze(1) * earlier, told_);  // [N, bits, channels]

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/nn/linear_cross_entropy.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
@@ -71,6 +72,8 @@ struct TokenImages {
   torch::Tensor labels;    ///< [B] int64; undefined without classes
   torch::Tensor seeds;     ///< [B] int64, from which labels, masks and orders of an image follow
   torch::Tensor progress;  ///< [] fp32: the share of training that is done
+  /// Of the images' losses: equal where their mean is taken, which saves time.
+  RowGradients gradients = RowGradients::any;
 };
 
 /// Images to be sampled.

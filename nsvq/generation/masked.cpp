@@ -62,7 +62,7 @@ class MaskedGenerator : public Generator {
         uniform_rows(images.seeds, kMaskDraw, grid_.positions()).lt(share.unsqueeze(1));
     const auto hidden =
         hidden_states(images.tokens.masked_fill(masked, grid_.codes), labels, {}, training);
-    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten())
+    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
   }

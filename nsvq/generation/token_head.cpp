@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "nsvq/generation/token_sampling.h"
-#include "nsvq/nn/linear_cross_entropy.h"
 #include "nsvq/ops/random/seeded_random.h"
 
 namespace nsvq {
@@ -21,8 +20,9 @@ class FullHead : public TokenHead {
     if (shape.bias) bias_ = register_parameter("bias", at::zeros({shape.outputs}));
   }
 
-  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) override {
-    return linear_cross_entropy(hidden, weight_, bias_, tokens);
+  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                       RowGradients rows) override {
+    return linear_cross_entropy(hidden, weight_, bias_, tokens, rows);
   }
 
   DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) override {

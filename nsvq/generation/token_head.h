@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "nsvq/generation/generator.h"
+#include "nsvq/nn/linear_cross_entropy.h"
 
 namespace torch::nn {
 class EmbeddingImpl;
@@ -32,7 +33,8 @@ struct DrawnTokens {
 class TokenHead : public torch::nn::Module {
  public:
   /// Hidden states [N, width]: -log p of tokens [N], in fp32 at least.
-  virtual torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) = 0;
+  virtual torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                               RowGradients rows = RowGradients::any) = 0;
   /// Hidden states [N, width]; with guidance [2N, width], the upper half with the class.
   virtual DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) = 0;
   /// Casts large weights of its own products for good (cast_for_sampling).

@@ -191,9 +191,9 @@ struct LossCase {
     return {losses.detach(), own_x.grad(), own_weight.grad(),
             bias.defined() ? own_bias.grad() : Tensor()};
   }
-  Gradients in_chunks(int64_t logits_at_once) const {
+  Gradients in_chunks(int64_t logits_at_once, RowGradients rows = RowGradients::any) const {
     return run([&](const Tensor& a, const Tensor& b, const Tensor& c) {
-      return linear_cross_entropy(a, b, c, targets, logits_at_once);
+      return linear_cross_entropy(a, b, c, targets, rows, logits_at_once);
     });
   }
   Gradients plain() const {
@@ -231,6 +231,24 @@ TEST(LinearCrossEntropy, EqualsThePlainOneInChunksOfAnySize) {
       expect_equal(narrow.in_chunks(5 * codes + 1), narrow.plain(), 1e-5);
     }
   }
+}
+
+TEST(LinearCrossEntropy, OfEqualGradientsIsThePlainOne) {
+  for (const auto& [rows, codes] : {std::pair<int64_t, int64_t>{1, 1}, {31, 33}, {65, 100}}) {
+    for (const bool with_bias : {false, true}) {
+      LossCase one(rows, codes, 7, with_bias, at::kDouble);
+      one.factors.fill_(-0.3);
+      for (const int64_t at_once : {int64_t{1}, 5 * codes + 1, kLogitsAtOnce}) {
+        expect_equal(one.in_chunks(at_once, RowGradients::equal), one.plain(), 1e-12);
+      }
+    }
+  }
+  const auto nothing = at::empty({0, 4}).requires_grad_();
+  linear_cross_entropy(nothing, at::zeros({3, 4}), {}, at::empty({0}, at::kLong),
+                       RowGradients::equal)
+      .sum()
+      .backward();
+  EXPECT_EQ(nothing.grad().numel(), 0);
 }
 
 TEST(LinearCrossEntropy, UnderAutocastIsAsCloseAsThePlainOne) {
