@@ -22,10 +22,6 @@ std::vector<Option> lr_schedule_options(const std::string& section, const std::s
        Range::at_least(0)},
       {section + ".final_share", &schedule.final_share,
        "linear, cosine: the final rate as a share of the full one", Range::between(0, 1)},
-      {section + ".hold_share", &schedule.hold_share,
-       "linear, cosine: share of the steps after the warm-up that have the full rate, before it "
-       "falls",
-       Range::from_to_below(0, 1)},
   };
 }
 
@@ -51,10 +47,6 @@ std::vector<Option> optimizer_options(OptimizerConfig& optimizer) {
       {"optimizer.weight_decay", &optimizer.weight_decay,
        "AdamW: share of every parameter that a step of rate 1 takes away; 0: Adam",
        Range::between(0, 1000)},
-      {"optimizer.decayed", &optimizer.decayed,
-       "what weight_decay takes from: all parameters, or matrices, those of two dimensions and "
-       "more",
-       Range::one_of({"all", "matrices"})},
       {"optimizer.clip_norm", &optimizer.clip_norm,
        "largest L2 norm of all gradients of the generator, and of the discriminator; 0: no limit",
        Range::between(0, 1e30)},

@@ -14,7 +14,6 @@ struct LrScheduleConfig {
   int64_t warmup_steps = 0;
   int64_t steps = 0;
   double final_share = 0;
-  double hold_share = 0;
 };
 
 /// Factors on the learning rate of each module.
@@ -33,7 +32,6 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double eps_quantizer = 0;  ///< 0: eps
   double weight_decay = 0;
-  std::string decayed = "all";
   double clip_norm = 0;
   double ema_decay = 0.999;
   LrScaleConfig scale;

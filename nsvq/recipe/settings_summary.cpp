@@ -62,13 +62,9 @@ std::string unused_by_choice(const std::string& key, const TokenizerConfig& conf
   if (key == "optimizer.scale.discriminator" && config.adversarial.weight == 0) {
     return "adversarial.weight is 0: there is no discriminator";
   }
-  if (is_one_of(key, {"optimizer.schedule.steps", "optimizer.schedule.final_share",
-                      "optimizer.schedule.hold_share"}) &&
+  if (is_one_of(key, {"optimizer.schedule.steps", "optimizer.schedule.final_share"}) &&
       optimizer.schedule.shape == "constant") {
     return "optimizer.schedule.shape is constant";
-  }
-  if (key == "optimizer.decayed" && optimizer.weight_decay == 0) {
-    return "optimizer.weight_decay is 0";
   }
   if (key.starts_with("adversarial.schedule.") && key != "adversarial.schedule.shape") {
     const auto& shape = optimizer.discriminator_schedule.shape;

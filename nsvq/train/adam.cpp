@@ -29,8 +29,7 @@ Adam::Adam(const Parameters& parameters, const OptimizerConfig& config,
     slots_.push_back({name, tensor, at::zeros_like(like), at::zeros_like(like),
                       at::zeros({}, like.options().dtype(at::kFloat)),
                       average ? average->of(tensor) : torch::Tensor(), lr_scale,
-                      eps > 0 ? eps : config.eps,
-                      config.decayed == "all" || like.dim() > 1 ? config.weight_decay : 0});
+                      eps > 0 ? eps : config.eps});
   }
   if (!slots_.empty()) lr_factor_ = lr_factor_.to(slots_[0].parameter.device());
 }
@@ -45,7 +44,7 @@ void Adam::step(const torch::Tensor& skipped) {
   const torch::NoGradGuard no_grad;
   auto skip = skipped;
   if (held_.defined()) skip = skip.defined() ? skip.logical_or(held_) : held_;
-  std::map<std::pair<double, double>, AdamTensors> moving;  // by eps and decay: a call has one
+  std::map<double, AdamTensors> moving;  // by eps: a call has one
   std::vector<torch::Tensor> gradients, still, averages_of_still;
   for (const auto& slot : slots_) {
     if (!slot.parameter.requires_grad() || !slot.parameter.grad().defined()) {
@@ -54,7 +53,7 @@ void Adam::step(const torch::Tensor& skipped) {
       averages_of_still.push_back(slot.average);
       continue;
     }
-    auto& tensors = moving[{slot.eps, slot.weight_decay}];
+    auto& tensors = moving[slot.eps];
     tensors.parameters.push_back(slot.parameter);
     tensors.gradients.push_back(slot.parameter.grad());
     tensors.moments1.push_back(slot.moment1);
@@ -68,8 +67,7 @@ void Adam::step(const torch::Tensor& skipped) {
   if (config_.clip_norm > 0 && !gradients.empty()) {
     gradient_factor = clipping_factor(gradients, config_.clip_norm);
   }
-  for (auto& [constants, tensors] : moving) {
-    const auto& [eps, weight_decay] = constants;
+  for (auto& [eps, tensors] : moving) {
     tensors.lr_factor = lr_factor_;
     tensors.gradient_factor = gradient_factor;
     tensors.average_decay = average_decay_now_;
@@ -78,7 +76,7 @@ void Adam::step(const torch::Tensor& skipped) {
                .beta1 = config_.beta1,
                .beta2 = config_.beta2,
                .eps = eps,
-               .weight_decay = weight_decay,
+               .weight_decay = config_.weight_decay,
                .average_decay = average_decay_},
               skip);
   }

@@ -15,9 +15,8 @@ double lr_factor(const LrScheduleConfig& schedule, int64_t step, int64_t steps) 
   if (schedule.shape == "constant") return 1;
   const auto end = static_cast<double>(schedule.steps > 0 ? schedule.steps : steps);
   const double progress = end > warmup ? std::min(1.0, (at - warmup) / (end - warmup)) : 1;
-  const double fallen = std::max(0.0, (progress - schedule.hold_share) / (1 - schedule.hold_share));
   const double left =
-      schedule.shape == "linear" ? 1 - fallen : 0.5 * (1 + std::cos(std::numbers::pi * fallen));
+      schedule.shape == "linear" ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
   return schedule.final_share + (1 - schedule.final_share) * left;
 }
 

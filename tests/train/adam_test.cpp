@@ -52,22 +52,6 @@ TEST(Adam, ClipsByTheNormOfAllGradientsAsTorchDoes) {
   expect_torchs_steps({.lr = 0.05, .clip_norm = 2});
 }
 
-TEST(Adam, TakesDecayFromMatricesAloneWhereItIsTold) {
-  const auto decayed = parameters(), kept = parameters();
-  Adam all(named(decayed), {.lr = 0.05, .weight_decay = 0.5});
-  Adam matrices(named(kept), {.lr = 0.05, .weight_decay = 0.5, .decayed = "matrices"});
-  Adam* const adams[] = {&all, &matrices};
-  const std::vector<torch::Tensor>* const sets[] = {&decayed, &kept};
-  for (size_t i = 0; i < 2; ++i) {
-    objective(*sets[i]).backward();
-    adams[i]->step();
-  }
-  EXPECT_TRUE(at::equal(decayed[0], kept[0]));
-  EXPECT_TRUE(at::equal(decayed[2], kept[2]));
-  const auto start = parameters()[1];
-  EXPECT_TRUE(at::allclose(decayed[1], kept[1] - 0.05 * 0.5 * start, 1e-5, 1e-6));
-}
-
 /// The first step of Adam moves a number by the rate, whatever its gradient.
 TEST(Adam, MovesEachParameterAtItsOwnRate) {
   const auto p = parameters();

@@ -50,16 +50,6 @@ TEST(LrSchedule, FallsToItsFinalShare) {
   EXPECT_NEAR(lr_factor(schedule, 60, 120), 0.1, 1e-12) << "before the end of the run";
 }
 
-TEST(LrSchedule, HoldsTheFullRateBeforeItFalls) {
-  LrScheduleConfig schedule{.shape = "linear", .warmup_steps = 20, .hold_share = 0.9};
-  EXPECT_EQ(lr_factor(schedule, 20, 120), 1);
-  EXPECT_EQ(lr_factor(schedule, 110, 120), 1);
-  EXPECT_NEAR(lr_factor(schedule, 115, 120), 0.5, 1e-12);
-  schedule.shape = "cosine";
-  EXPECT_NEAR(lr_factor(schedule, 115, 120), 0.5, 1e-12);
-  EXPECT_NEAR(lr_factor(schedule, 120, 120), 0, 1e-12);
-}
-
 TEST(LrSchedule, ARunShorterThanItsWarmUpOnlyRises) {
   const LrScheduleConfig schedule{.shape = "cosine", .warmup_steps = 10};
   EXPECT_NEAR(lr_factor(schedule, 4, 5), 0.5, 1e-12);
