@@ -32,6 +32,8 @@ void declare_all(CLI::App& app) {
       probe);
   declare_bench_diffusion(*app.add_subcommand(
       "diffusion", "time latent diffusion, a training step and sampling, on random latents"));
+  declare_bench_generation(*app.add_subcommand(
+      "generation", "time a generator of tokens, a training step and sampling, on random tokens"));
 }
 
 }  // namespace

@@ -12,5 +12,6 @@ int run_benchmarks(int argc, const char* const* argv);
 
 void declare_bench_ops(CLI::App& app);
 void declare_bench_diffusion(CLI::App& app);
+void declare_bench_generation(CLI::App& app);
 
 }  // namespace nsvq

@@ -23,17 +23,12 @@ class ArGenerator : public Generator {
   ArGenerator(const GeneratorConfig& config, const GridShape& grid)
       : config_(config), grid_(grid), transformer_(*this, ar_options(config)) {
     const int64_t width = config.width;
-    const bool full = config.head == "full";
-    tokens_ = register_module("tok_embeddings", full ? make_full_table(grid.codes, width)
-                                                     : make_factorised_table(grid.codes, 0, width));
+    tokens_ = register_module("tok_embeddings", make_token_table(config, grid.codes, 0));
     classes_ =
         register_module("cls_embedding", std::make_shared<ClassTableImpl>(grid.classes, width));
     norm_ = register_module("norm", std::make_shared<TokenNormImpl>(TokenNormImpl::Shape{width}));
     fill_token_weights(*this, WeightFill::normal);
-    head_ = register_module(
-        "output", full
-                      ? make_full_head({.width = width, .codes = grid.codes, .outputs = grid.codes})
-                      : make_factorised_head(grid.codes, width, config.heads, config.head_depth));
+    head_ = register_module("output", make_token_head(config, grid.codes));
   }
 
   torch::Tensor loss(const TokenImages& images, bool training) override {
@@ -47,7 +42,7 @@ class ArGenerator : public Generator {
     const TokenContext context{.rotation = rotation(x).narrow(0, 0, seen + 1),
                                .training = training};
     const auto hidden = norm_->forward(transformer_.forward(x, context));
-    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten())
+    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
   }

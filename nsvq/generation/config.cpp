@@ -36,6 +36,11 @@ std::vector<Option> own_generation_options(GenerationConfig& config) {
       {"generator.token_classes", &config.token_classes,
        "classes of the images in such a file: .npy of integers [n], or text with one a line",
        Range::any_path(), kNotOnResult},
+      {"generator.tokens_in", &config.tokens_in,
+       "where generator.tokens are kept: memory, that of the device; files, the folder's, which "
+       "are "
+       "read as batches need them, for more tokens than memory holds",
+       Range::one_of({"memory", "files"}), kNotOnResult},
       {"generator.val_tokens", &config.val_tokens,
        "tokens to evaluate on in place of data.val, as for generator.tokens", Range::any_path(),
        kNotOnResult},

@@ -22,6 +22,7 @@ struct GenerationConfig : RunConfig {
   SamplingConfig sampling;
   std::string tokenizer;
   std::string tokens, token_classes;
+  std::string tokens_in = "memory";
   std::string val_tokens, val_token_classes;
   int64_t codes = 0;
   int64_t classes = 0;

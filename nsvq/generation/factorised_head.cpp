@@ -4,7 +4,6 @@
 
 #include "nsvq/generation/token_head.h"
 #include "nsvq/generation/token_sampling.h"
-#include "nsvq/nn/linear_cross_entropy.h"
 #include "nsvq/nn/transformer.h"
 
 namespace nsvq {
@@ -52,11 +51,12 @@ class FactorisedHead : public TokenHead {
     second_ = register_module("second", logits(split_.second_codes));
   }
 
-  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) override {
+  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                       RowGradients rows) override {
     const auto first = tokens.div(split_.second_codes, "floor");
     const auto y = on_places(at::stack({hidden, told_->forward(first)}, 1)).unbind(1);
-    return first_->losses(y[0], first) +
-           second_->losses(y[1], tokens.remainder(split_.second_codes));
+    return first_->losses(y[0], first, rows) +
+           second_->losses(y[1], tokens.remainder(split_.second_codes), rows);
   }
 
   DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) override {

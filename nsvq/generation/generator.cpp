@@ -1,8 +1,12 @@
 #include "nsvq/generation/generator.h"
 
+#include <fmt/format.h>
+#include <torch/nn/modules/linear.h>
+
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/generation/members.h"
+#include "nsvq/generation/token_head.h"
 #include "nsvq/generation/token_sampling.h"
 
 namespace nsvq {
@@ -16,6 +20,10 @@ void check_order(const SamplingConfig& sampling) {
       sampling.choice_temperature != defaults.choice_temperature) {
     throw UserError("sampling.choice_temperature is {}, but only sampling.order confidence uses it",
                     sampling.choice_temperature);
+  }
+  if (sampling.redraw && sampling.order != "halton") {
+    throw UserError(
+        "sampling.redraw is true, but only sampling.order halton uses it; leave it false");
   }
   if (sampling.guidance_schedule != "power-cosine" &&
       sampling.guidance_power != defaults.guidance_power) {
@@ -60,10 +68,15 @@ std::vector<Option> generator_options(GeneratorConfig& config) {
        Range::from_to_below(0, 1)},
       {"generator.head", &config.head,
        "how codes are told: full by a logit each; factorised, for very many, in two parts, as "
-       "Open-MAGVIT2 (ar, masked)",
-       Range::one_of({"full", "factorised"})},
+       "Open-MAGVIT2; bits, for any number, bit by bit (ar, masked)",
+       Range::one_of({"full", "factorised", "bits"})},
       {"generator.head_depth", &config.head_depth,
        "head factorised: blocks of the transformer on the two parts", Range::between(1, 16)},
+      {"generator.modulation", &config.modulation,
+       "masked, rar: the layer that makes scales and shifts of the class: block, one in each; "
+       "shared, "
+       "one for all blocks, each of which adds its own offset",
+       Range::one_of({"block", "shared"})},
       {"generator.registers", &config.registers,
        "masked: learned vectors that stand beside the tokens", Range::between(0, 64)},
       {"generator.anneal_from", &config.anneal_from,
@@ -95,6 +108,10 @@ std::vector<Option> sampling_options(SamplingConfig& config) {
       {"sampling.temperature", &config.temperature,
        "by which logits are divided: below 1 likely codes are drawn more often", Range::above(0),
        no_effect},
+      {"sampling.first_temperature", &config.first_temperature,
+       "masked: that of the first step, from which 1 / temperature goes to that of the last; 0: "
+       "sampling.temperature in every step",
+       Range::at_least(0), no_effect},
       {"sampling.top_k", &config.top_k, "codes that a draw chooses from, the likeliest; 0: all",
        Range::between(0, 1e9), no_effect},
       {"sampling.top_p", &config.top_p,
@@ -110,6 +127,12 @@ std::vector<Option> sampling_options(SamplingConfig& config) {
        "masked: which tokens a step finds; halton: spread over the image; confidence: those drawn "
        "with the highest probability, as MaskGIT",
        Range::one_of({"halton", "confidence"}), no_effect},
+      {"sampling.redraw",
+       &config.redraw,
+       "order halton: each step also draws the tokens anew that were found before it, as the "
+       "authors' program does",
+       {},
+       no_effect},
       {"sampling.choice_temperature", &config.choice_temperature,
        "order confidence: factor of the noise on log probabilities, which falls to 0",
        Range::at_least(0), no_effect},
@@ -125,9 +148,13 @@ void check_generator(GeneratorConfig config, const GridShape& grid) {
     throw UserError("generator.anneal_to is {}; set it above generator.anneal_from, which is {}",
                     config.anneal_to, config.anneal_from);
   }
-  if (config.head == "factorised" && grid.codes < 4) {
-    throw UserError("generator.head is factorised, but there are {} codes; set it to full",
+  if (config.head != "full" && grid.codes < 4) {
+    throw UserError("generator.head is {}, but there are {} codes; set it to full", config.head,
                     grid.codes);
+  }
+  if (config.family == "ar" && config.modulation != GeneratorConfig().modulation) {
+    throw UserError("generator.modulation is {}, but family ar has none; leave it block",
+                    config.modulation);
   }
   generator_kind(config.family).check(config);
 }
@@ -145,9 +172,22 @@ void check_sampling(SamplingConfig sampling, const GeneratorConfig& config, cons
     throw UserError("sampling.order is {}, but family {} finds tokens row by row; leave it {}",
                     sampling.order, config.family, SamplingConfig().order);
   }
+  if ((sampling.first_temperature > 0 || sampling.redraw) && !in_steps) {
+    throw UserError("{}, but family {} draws each token once; leave it {}",
+                    sampling.redraw ? "sampling.redraw is true"
+                                    : fmt::format("sampling.first_temperature is {}",
+                                                  sampling.first_temperature),
+                    config.family, sampling.redraw ? "false" : "0");
+  }
   if (sampling.steps > grid.positions()) {
     throw UserError("sampling.steps is {}, but an image has {} tokens; set at most as many",
                     sampling.steps, grid.positions());
+  }
+  if (config.head == "bits" && (sampling.top_k > 0 || sampling.top_p < 1)) {
+    throw UserError(
+        "sampling.top_k is {} and sampling.top_p {}, but generator.head bits draws bit by bit; "
+        "leave them 0 and 1",
+        sampling.top_k, sampling.top_p);
   }
   if (sampling.top_k > grid.codes) {
     throw UserError("sampling.top_k is {}, but there are {} codes; set at most as many, or 0",
@@ -172,6 +212,22 @@ const GeneratorKind& generator_kind(const std::string& name) {
 std::shared_ptr<Generator> make_generator(const GeneratorConfig& config, const GridShape& grid) {
   check_generator(config, grid);
   return generator_kind(config.family).make(config, grid);
+}
+
+void cast_for_sampling(Generator& generator) {
+  const bool half = generator.precision == Precision::fp16;
+  if (generator.precision != Precision::bf16 && !half) return;
+  const auto type = half ? at::kHalf : at::kBFloat16;
+  const auto cast = [&](torch::Tensor& values) {
+    if (values.defined()) values.set_data(values.detach().to(type));
+  };
+  for (const auto& module : generator.modules()) {
+    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
+      cast(linear->weight);
+      cast(linear->bias);
+    }
+    if (auto* head = dynamic_cast<TokenHead*>(module.get())) head->cast_products(type);
+  }
 }
 
 int64_t sampling_steps(const SamplingConfig& sampling, const GeneratorConfig& config,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/nn/linear_cross_entropy.h"
 #include "nsvq/settings/option.h"
 
 namespace nsvq {
@@ -24,6 +25,7 @@ struct GeneratorConfig {
   std::string head = "full";
   int64_t head_depth = 2;                      ///< of head factorised
   int64_t registers = 1;                       ///< of family masked
+  std::string modulation = "block";            ///< of families masked and rar
   double anneal_from = 0.5, anneal_to = 0.75;  ///< of family rar, shares of the training
 };
 
@@ -37,9 +39,11 @@ struct SamplingConfig {
   double guidance_power = 1;  ///< p of schedule power-cosine
   int64_t steps = 0;          ///< of family masked; 0: its own number
   double temperature = 1;
+  double first_temperature = 0;  ///< of family masked; 0: `temperature` in every step
   int64_t top_k = 0;
   double top_p = 1;
   std::string order = "halton";     ///< of family masked
+  bool redraw = false;              ///< of order halton
   double choice_temperature = 4.5;  ///< of order confidence
 
   bool operator==(const SamplingConfig&) const = default;
@@ -68,6 +72,8 @@ struct TokenImages {
   torch::Tensor labels;    ///< [B] int64; undefined without classes
   torch::Tensor seeds;     ///< [B] int64, from which labels, masks and orders of an image follow
   torch::Tensor progress;  ///< [] fp32: the share of training that is done
+  /// Of the images' losses: equal where their mean is taken, which saves time.
+  RowGradients gradients = RowGradients::any;
 };
 
 /// Images to be sampled.
@@ -115,6 +121,10 @@ const GeneratorKind& generator_kind(const std::string& name);
 
 /// A generator with fresh weights on the CPU. Throws UserError for what check_generator refuses.
 std::shared_ptr<Generator> make_generator(const GeneratorConfig& config, const GridShape& grid);
+
+/// Casts the weights of products once, as autocast would at every use of them: a CUDA graph of a
+/// step would cast all of them in each. The generator does not train and is not saved afterwards.
+void cast_for_sampling(Generator& generator);
 
 /// Steps of sampling, each of which calls TokenRequest::before_step.
 int64_t sampling_steps(const SamplingConfig& sampling, const GeneratorConfig& config,

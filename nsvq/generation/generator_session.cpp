@@ -41,6 +41,11 @@ GeneratorSession::GeneratorSession(LoadedGenerator generator, const Options& opt
                    options.batch_size, /*graphs=*/device_.is_cuda());
 }
 
+torch::Tensor GeneratorSession::sample_tokens(const GenerationRequest& request) {
+  if (!std::exchange(cast_, true)) cast_for_sampling(*generator_.generator);
+  return sampler_->sample(request);
+}
+
 TokenCodec& GeneratorSession::codec() {
   if (codec_) return *codec_;
   throw UserError(
@@ -88,11 +93,11 @@ torch::Tensor GeneratorSession::fill(const torch::Tensor& image, const torch::Te
 }
 
 /// The half of the image on that side is the model's other half, and what is new goes behind it.
-torch::Tensor GeneratorSession::continued(const torch::Tensor& image, Side side,
+torch::Tensor GeneratorSession::continued(const torch::Tensor& image, ImageSide side,
                                           GenerationRequest request) {
   require_fills_gaps();
-  const bool across = side == Side::left || side == Side::right;
-  const bool ahead = side == Side::right || side == Side::bottom;
+  const bool across = side == ImageSide::left || side == ImageSide::right;
+  const bool ahead = side == ImageSide::right || side == ImageSide::bottom;
   const int64_t axis = across ? 1 : 0, length = across ? grid().width : grid().height;
   const int64_t kept = (length + 1) / 2, fresh = length - kept;
   const auto known = tokens_of(image);
@@ -115,6 +120,7 @@ torch::Tensor GeneratorSession::continued(const torch::Tensor& image, Side side,
 }
 
 std::string GeneratorSession::sha256() const {
+  TORCH_CHECK(!cast_, "GeneratorSession: sha256 after sampling");
   return tensors_sha256(named_tensors(*generator_.generator)) + generator_.tokenizer.sha256;
 }
 

@@ -16,7 +16,7 @@
 namespace nsvq {
 
 /// A side of an image on which it goes on.
-enum class Side { left, right, top, bottom };
+enum class ImageSide { left, right, top, bottom };
 
 /// A trained generator in use, with its tokenizer if it has one: samples tokens and images. Sets
 /// torch's process-wide flags as InferenceSession does, so one session is used at a time.
@@ -34,9 +34,7 @@ class GeneratorSession {
   GeneratorSession(LoadedGenerator generator, const Options& options);
 
   /// [images, h, w] int64 on the session's device.
-  torch::Tensor sample_tokens(const GenerationRequest& request) {
-    return sampler_->sample(request);
-  }
+  torch::Tensor sample_tokens(const GenerationRequest& request);
   /// Tokens [images, h, w] to images [images, 3, H, W] in [-1, 1], decoded in batches of one size.
   /// Throws UserError without a tokenizer.
   torch::Tensor decode(const torch::Tensor& tokens);
@@ -47,7 +45,7 @@ class GeneratorSession {
   torch::Tensor fill(const torch::Tensor& image, const torch::Tensor& mask,
                      GenerationRequest request);
   /// Images of which `image` [3, H, W] goes on to a side by half of it.
-  torch::Tensor continued(const torch::Tensor& image, Side side, GenerationRequest request);
+  torch::Tensor continued(const torch::Tensor& image, ImageSide side, GenerationRequest request);
 
   bool has_tokenizer() const { return codec_.has_value(); }
   /// Throws UserError without one.
@@ -58,7 +56,8 @@ class GeneratorSession {
   const GenerationConfig& config() const { return generator_.config; }
   const GridShape& grid() const { return generator_.grid; }
   const LoadedGenerator& generator() const { return generator_; }
-  /// sha256 over generator and tokenizer, on which images depend besides settings.
+  /// sha256 over generator and tokenizer, on which images depend besides settings. Before the first
+  /// sample, which casts weights for good.
   std::string sha256() const;
   c10::Device device() const { return device_; }
 
@@ -73,6 +72,7 @@ class GeneratorSession {
   AutocastCacheGuard cached_casts_;  ///< weights are cast once
   std::optional<TokenCodec> codec_;
   std::optional<TokenSampler> sampler_;
+  bool cast_ = false;  ///< weights, for sampling
 };
 
 }  // namespace nsvq

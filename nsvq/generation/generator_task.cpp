@@ -99,7 +99,8 @@ torch::Tensor GeneratorTask::loss_of(Generator& generator, const TokenImages& im
 
 torch::Tensor GeneratorTask::losses(const TensorBatch& part, const torch::Tensor& seeds,
                                     const Step& step) {
-  return loss_of(*generator_, {part.at(0), part.at(1), seeds, step.inputs().share},
+  return loss_of(*generator_,
+                 {part.at(0), part.at(1), seeds, step.inputs().share, RowGradients::equal},
                  /*training=*/true);
 }
 

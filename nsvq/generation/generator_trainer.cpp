@@ -68,6 +68,8 @@ std::vector<std::string> changes_of_generator(const fs::path& run, const Generat
                           with_absolute_paths(config));
 }
 
+}  // namespace
+
 LoopOptions generator_loop_options(const GenerationConfig& config, c10::Device device) {
   return {.train = config.train,
           .checkpoint = config.checkpoint,
@@ -78,8 +80,6 @@ LoopOptions generator_loop_options(const GenerationConfig& config, c10::Device d
           .samples = "images",
           .best_is_highest = false};
 }
-
-}  // namespace
 
 GeneratorTrainer::GeneratorTrainer(const GenerationConfig& config, const fs::path& run,
                                    std::shared_ptr<Group> group, Start start,

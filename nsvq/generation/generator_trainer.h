@@ -12,6 +12,8 @@
 
 namespace nsvq {
 
+LoopOptions generator_loop_options(const GenerationConfig& config, c10::Device device);
+
 /// A run that trains a generator of tokens: the loop with the task of generator_task.h and the
 /// run's folder.
 class GeneratorTrainer {

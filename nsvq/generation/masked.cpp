@@ -24,6 +24,7 @@ TransformerOptions masked_options(const GeneratorConfig& config) {
           .hidden = config.hidden > 0 ? config.hidden : gated_hidden_width(config.width),
           .query_norm = QueryNorm::width,
           .modulated = true,
+          .shared_modulation = config.modulation == "shared",
           .dropout = {.attention = dropout, .projection = dropout, .hidden = dropout}};
 }
 
@@ -42,17 +43,14 @@ class MaskedGenerator : public Generator {
     };
     classes_ = register_module("cls_emb", std::make_shared<ClassTableImpl>(grid.classes, width));
     const bool full = config.head == "full";
-    tokens_ = register_module("tok_emb", full ? make_full_table(grid.codes + 1, width)
-                                              : make_factorised_table(grid.codes, 1, width));
+    tokens_ = register_module("tok_emb", make_token_table(config, grid.codes, 1));
     positions_ = table("pos_emb", grid.positions());
     if (config.registers > 0) registers_ = table("reg_tokens", config.registers);
     norm_ = register_module("last_norm", std::make_shared<ModulatedNormImpl>(
                                              TokenNormImpl::Shape{.width = width, .bias = true}));
     fill_token_weights(*this, WeightFill::xavier);
     torch::nn::init::xavier_uniform_(norm_->modulation->weight);
-    head_ = register_module(
-        "output", full ? tied_head()
-                       : make_factorised_head(grid.codes, width, config.heads, config.head_depth));
+    head_ = register_module("output", full ? tied_head() : make_token_head(config, grid.codes));
   }
 
   torch::Tensor loss(const TokenImages& images, bool training) override {
@@ -64,7 +62,7 @@ class MaskedGenerator : public Generator {
         uniform_rows(images.seeds, kMaskDraw, grid_.positions()).lt(share.unsqueeze(1));
     const auto hidden =
         hidden_states(images.tokens.masked_fill(masked, grid_.codes), labels, {}, training);
-    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten())
+    return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
   }

@@ -27,6 +27,14 @@ torch::Tensor at_each(const torch::Tensor& values, const torch::Tensor& places) 
   return values.gather(1, places);
 }
 
+/// By step, what logits over the last step's temperature are multiplied by.
+torch::Tensor temperature_factors(const SamplingConfig& sampling, int64_t steps) {
+  const double first = sampling.temperature / sampling.first_temperature;
+  const auto done =
+      at::arange(steps, at::kDouble) / static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  return (first + (1 - first) * done).to(at::kFloat);
+}
+
 /// Seeds [B, n] of draws at positions `places` [B or 1, n], one number more than there are
 /// positions for each step.
 torch::Tensor seeds_at(const torch::Tensor& seeds, const torch::Tensor& step, int64_t positions,
@@ -83,6 +91,10 @@ void MaskedSampler::prepare(const MaskedNetwork& network, const TokenRequest& re
   step_ = at::zeros({1}, seeds.options());
   weights_.reset();
   if (sampling.guidance != 1) weights_ = guidance_weights(sampling, steps, seeds.device());
+  factors_.reset();
+  if (sampling.first_temperature > 0) {
+    factors_ = temperature_factors(sampling, steps).to(seeds.device());
+  }
   auto counts = arccos_counts(positions, steps);
   counts.insert(counts.begin(), 0);
   window_ = 0;
@@ -99,7 +111,8 @@ void MaskedSampler::prepare(const MaskedNetwork& network, const TokenRequest& re
 }
 
 TokenDraw MaskedSampler::draw_by(const torch::Tensor& seeds) const {
-  return {seeds, weights_.defined() ? now(weights_) : torch::Tensor(), sampling_};
+  return {seeds, weights_.defined() ? now(weights_) : torch::Tensor(),
+          factors_.defined() ? now(factors_) : torch::Tensor(), sampling_};
 }
 
 /// Besnier et al. 2025: each step finds the next positions of the order for good. `given`: labels,
@@ -119,6 +132,21 @@ void MaskedSampler::halton_step(const MaskedNetwork& network, const StepGraph::B
   const auto old = at_each(tokens_, places);
   const auto found = ahead.lt(count).logical_and(old.eq(network.mask));
   tokens_.scatter_(1, places, at::where(found, drawn.tokens.view_as(places), old));
+}
+
+/// The same order, but each step draws all positions up to its last anew, as the authors' program
+/// does. `given`: labels, seeds, the number [B, positions] of each position in the order, or that
+/// of positions for tokens that stay.
+void MaskedSampler::redrawing_step(const MaskedNetwork& network, const StepGraph::Batch& given) {
+  const auto &seeds = given[1], &numbers = given[2];
+  const int64_t positions = network.grid.positions();
+  const auto all = at::arange(positions, seeds.options()).unsqueeze(0);
+  const auto hidden =
+      network.hidden(weights_.defined() ? at::cat({tokens_, tokens_}) : tokens_, given[0], {});
+  const auto noise = seeds_at(seeds, step_, positions, all);
+  const auto drawn = network.head.draw(hidden.flatten(0, 1), draw_by(noise.flatten()));
+  const auto found = numbers.lt(counts_.index_select(0, step_ + 1));
+  tokens_.copy_(at::where(found, drawn.tokens.view_as(tokens_), tokens_));
 }
 
 /// MaskGIT (Chang et al. 2022): each step draws all that is masked, and masks the least likely of
@@ -165,14 +193,23 @@ torch::Tensor MaskedSampler::sample(const MaskedNetwork& network, const TokenReq
   tokens_.fill_(network.mask);
   if (request.given.defined())
     tokens_.copy_(at::where(request.given.lt(0), tokens_, request.given));
-  const bool halton = sampling.order == "halton";
-  const StepGraph::Batch inputs = {
-      sampled_labels(request, network.grid.classes, weights_.defined()), request.seeds,
-      halton ? halton_orders(network.grid, request.seeds)
-             : tokens_.eq(network.mask).sum(1, /*keepdim=*/true)};
+  const auto masked = tokens_.eq(network.mask);
+  StepGraph::Batch inputs = {sampled_labels(request, network.grid.classes, weights_.defined()),
+                             request.seeds};
+  auto step = &MaskedSampler::confidence_step;
+  if (sampling.order != "halton") {
+    inputs.push_back(masked.sum(1, /*keepdim=*/true));
+  } else if (sampling.redraw) {
+    const auto numbers = halton_orders(network.grid, request.seeds).argsort(1);
+    inputs.push_back(numbers.masked_fill(masked.logical_not(), network.grid.positions()));
+    step = &MaskedSampler::redrawing_step;
+  } else {
+    inputs.push_back(halton_orders(network.grid, request.seeds));
+    step = &MaskedSampler::halton_step;
+  }
   const auto work = [&](const StepGraph::Batch& given) {
     const AutocastGuard autocast(network.precision, step_.device());
-    halton ? halton_step(network, given) : confidence_step(network, given);
+    (this->*step)(network, given);
     step_.add_(1);
   };
   for (int64_t i = 0; i < steps; ++i) {

@@ -52,6 +52,7 @@ class MaskedSampler {
   torch::Tensor now(const torch::Tensor& table) const { return table.index_select(0, step_); }
   TokenDraw draw_by(const torch::Tensor& seeds) const;
   void halton_step(const MaskedNetwork& network, const StepGraph::Batch& given);
+  void redrawing_step(const MaskedNetwork& network, const StepGraph::Batch& given);
   void confidence_step(const MaskedNetwork& network, const StepGraph::Batch& given);
 
   SamplingConfig sampling_;
@@ -59,6 +60,7 @@ class MaskedSampler {
   torch::Tensor tokens_;            ///< [B, positions]
   torch::Tensor step_;              ///< [1] int64
   torch::Tensor weights_;           ///< [steps] of guidance; undefined without
+  torch::Tensor factors_;           ///< [steps] on logits; undefined where all are 1
   torch::Tensor counts_;            ///< [steps + 1] int64: halton, tokens found before each step
   torch::Tensor masked_, heat_;     ///< [steps]: confidence, share masked after it, and its noise
   std::optional<StepGraph> graph_;

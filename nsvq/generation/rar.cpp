@@ -31,6 +31,7 @@ TransformerOptions rar_options(const GeneratorConfig& config) {
           .gated = false,
           .bias = true,
           .modulated = true,
+          .shared_modulation = config.modulation == "shared",
           .causal = true,
           .dropout = {config.dropout, config.dropout, config.dropout, config.dropout}};
 }
@@ -78,7 +79,9 @@ class RarGenerator : public Generator {
     const auto condition = at::silu(classes + steps_->weight.narrow(0, 0, x.size(1)));
     const auto y = transformer_.forward(x, {.condition = condition, .training = training});
     const auto hidden = norm_->forward(y.narrow(1, 1, seen + 1), condition.narrow(1, 1, seen + 1));
-    return head_->losses(hidden.flatten(0, 1), tokens.flatten()).view(tokens.sizes()).mean(1);
+    return head_->losses(hidden.flatten(0, 1), tokens.flatten(), images.gradients)
+        .view(tokens.sizes())
+        .mean(1);
   }
 
   torch::Tensor sample(const TokenRequest& request, const SamplingConfig& sampling) override {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/generation/mapped_tokens.h"
 #include "nsvq/generation/token_set.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/train/network_task.h"
@@ -119,6 +120,11 @@ TrainingTokens open_training_tokens(const GenerationConfig& config, const TokenC
   const auto files = training_tokens(config);
   auto set = read_token_set(files, codec);
   const auto grid = grid_of(set, config, files, codec);
+  if (set.mapped()) {
+    return {std::make_unique<MappedTokens>(std::move(set), config.told(),
+                                           files.key + ": " + files.tokens, options),
+            grid};
+  }
   return {std::make_unique<ResidentBatches>(std::move(set.images), at::kLong, config.told(),
                                             files.key + ": " + files.tokens, options),
           grid};

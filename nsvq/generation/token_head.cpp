@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "nsvq/generation/token_sampling.h"
-#include "nsvq/nn/linear_cross_entropy.h"
 #include "nsvq/ops/random/seeded_random.h"
 
 namespace nsvq {
@@ -21,14 +20,16 @@ class FullHead : public TokenHead {
     if (shape.bias) bias_ = register_parameter("bias", at::zeros({shape.outputs}));
   }
 
-  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) override {
-    return linear_cross_entropy(hidden, weight_, bias_, tokens);
+  torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                       RowGradients rows) override {
+    return linear_cross_entropy(hidden, weight_, bias_, tokens, rows);
   }
 
   DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) override {
     const auto bias = bias_.defined() ? std::optional<torch::Tensor>(bias_) : std::nullopt;
     auto logits = at_least_fp32(at::linear(hidden, weight_, bias)).narrow(1, 0, codes_);
     if (how.weight.defined()) logits = guided(logits, how.weight);
+    if (how.factor.defined()) logits = logits * how.factor;
     DrawnTokens drawn;
     drawn.tokens = drawn_codes(filtered_logits(logits, how.sampling), how.seeds);
     if (how.with_chances) {
@@ -36,6 +37,12 @@ class FullHead : public TokenHead {
       drawn.chances = chances.gather(1, drawn.tokens.unsqueeze(1)).squeeze(1);
     }
     return drawn;
+  }
+
+  /// Tied weights stay as they are in the table.
+  void cast_products(at::ScalarType type) override {
+    weight_ = weight_.detach().to(type);
+    if (bias_.defined()) bias_ = bias_.detach().to(type);
   }
 
  private:

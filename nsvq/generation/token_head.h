@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "nsvq/generation/generator.h"
+#include "nsvq/nn/linear_cross_entropy.h"
 
 namespace torch::nn {
 class EmbeddingImpl;
@@ -18,6 +19,7 @@ namespace nsvq {
 struct TokenDraw {
   torch::Tensor seeds;   ///< [N] int64
   torch::Tensor weight;  ///< of guidance, one number; undefined without
+  torch::Tensor factor;  ///< one number by which logits are multiplied; undefined without
   const SamplingConfig& sampling;
   bool with_chances = false;
 };
@@ -31,9 +33,12 @@ struct DrawnTokens {
 class TokenHead : public torch::nn::Module {
  public:
   /// Hidden states [N, width]: -log p of tokens [N], in fp32 at least.
-  virtual torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens) = 0;
+  virtual torch::Tensor losses(const torch::Tensor& hidden, const torch::Tensor& tokens,
+                               RowGradients rows = RowGradients::any) = 0;
   /// Hidden states [N, width]; with guidance [2N, width], the upper half with the class.
   virtual DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) = 0;
+  /// Casts large weights of its own products for good (cast_for_sampling).
+  virtual void cast_products(at::ScalarType /*type*/) {}
 };
 
 /// Vectors [..., width] of tokens [...].
@@ -75,6 +80,19 @@ std::shared_ptr<TokenTable> make_factorised_table(int64_t codes, int64_t extra, 
 /// part.
 std::shared_ptr<TokenHead> make_factorised_head(int64_t codes, int64_t width, int64_t heads,
                                                 int64_t depth);
+
+/// For any number of codes: a vector of each bit of a code, added or taken away. Tokens from
+/// `codes` on, `extra` of them, have a vector of their own.
+std::shared_ptr<TokenTable> make_bits_table(int64_t codes, int64_t extra, int64_t width);
+
+/// For any number of codes: the bits of a code, the lowest first, each by the hidden state and the
+/// bits before it. top_k and top_p are not looked at.
+std::shared_ptr<TokenHead> make_bits_head(int64_t codes, int64_t width);
+
+/// The table and the head that generator.head names.
+std::shared_ptr<TokenTable> make_token_table(const GeneratorConfig& config, int64_t codes,
+                                             int64_t extra);
+std::shared_ptr<TokenHead> make_token_head(const GeneratorConfig& config, int64_t codes);
 
 /// A table of the classes, and of none: the last row, which stands for a label that is not told.
 struct ClassTableImpl : torch::nn::Module {

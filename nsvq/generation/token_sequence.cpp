@@ -25,7 +25,8 @@ void TokenSequence::prepare(const SequenceNetwork& network, const TokenRequest& 
 void TokenSequence::draw(const SequenceNetwork& network, const torch::Tensor& hidden,
                          const torch::Tensor& seeds) {
   const auto weight = weights_.defined() ? weights_.index_select(0, number_) : torch::Tensor();
-  const auto drawn = network.head.draw(hidden, {numbered_seeds(seeds, number_), weight, sampling_});
+  const auto drawn =
+      network.head.draw(hidden, {numbered_seeds(seeds, number_), weight, {}, sampling_});
   tokens_.index_copy_(1, number_, drawn.tokens.unsqueeze(1));
 }
 

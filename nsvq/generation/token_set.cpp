@@ -20,7 +20,8 @@ namespace nsvq {
 
 namespace {
 
-TokenSet read_folder_set(const std::string& folder, const TokenCodec* codec) {
+TokenSet read_folder_set(const TokenFiles& files, const TokenCodec* codec) {
+  const auto& folder = files.tokens;
   const auto manifest = codec ? open_tokens(folder, codec->model().tokenizer, /*force=*/false)
                               : open_complete_tokens(folder);
   const auto& settings = manifest.settings;
@@ -28,9 +29,10 @@ TokenSet read_folder_set(const std::string& folder, const TokenCodec* codec) {
     throw UserError("{}: tokens of several {}, where a generator learns a single grid", folder,
                     settings.groups > 1 ? "groups" : "scales");
   }
-  auto all = read_all_tokens(folder, manifest);
+  auto all = read_all_tokens(folder, manifest, files.mapped);
   return {{all.tokens, std::move(all.classes), std::move(all.keys), std::move(all.class_names)},
-          manifest.settings.codes};
+          manifest.settings.codes,
+          std::move(all.shards)};
 }
 
 std::vector<int64_t> to_vector(const torch::Tensor& numbers) {
@@ -116,7 +118,7 @@ TokenSet read_file_set(const TokenFiles& files, const TokenCodec* codec) {
 }  // namespace
 
 TokenFiles training_tokens(const GenerationConfig& config) {
-  return {"generator.tokens", config.tokens, config.token_classes};
+  return {"generator.tokens", config.tokens, config.token_classes, config.tokens_in == "files"};
 }
 
 TokenFiles validation_tokens(const GenerationConfig& config) {
@@ -130,7 +132,11 @@ TokenSet read_token_set(const TokenFiles& files, const TokenCodec* codec) {
       throw UserError("{}: a folder, which holds its own classes, but {} is named too",
                       files.tokens, files.classes);
     }
-    return file ? read_file_set(files, codec) : read_folder_set(files.tokens, codec);
+    if (file && files.mapped) {
+      throw UserError("{}: generator.tokens_in files is for folders; leave it memory",
+                      files.tokens);
+    }
+    return file ? read_file_set(files, codec) : read_folder_set(files, codec);
   } catch (const UserError& error) {
     throw UserError("{}: {}", files.key, error.what());
   }
@@ -156,7 +162,8 @@ void require_grid(const TokenSet& set, const GridShape& grid, const TokenFiles& 
     throw UserError("{}: grids of {}x{}, but those of {} are {}x{}", from, set.height(),
                     set.width(), grids_of, grid.height, grid.width);
   }
-  const auto largest = set.images.data.max().item<int64_t>();
+  if (set.mapped() && set.codes <= grid.codes) return;  // by which its shards were checked
+  const auto largest = set.mapped() ? set.codes - 1 : set.images.data.max().item<int64_t>();
   if (largest < grid.codes) return;
   throw UserError("{}: holds the token {}, but by {} there are {} codes, 0 to {}", from, largest,
                   grids_of, grid.codes, grid.codes - 1);

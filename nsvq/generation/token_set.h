@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "nsvq/generation/config.h"
 #include "nsvq/generation/token_codec.h"
@@ -9,13 +10,17 @@
 
 namespace nsvq {
 
-/// Tokens in memory.
+/// Tokens to learn, in memory or in files.
 struct TokenSet {
   LabelledTensor images;  ///< data [n, h, w] int32, or [n, variants, h, w]
   int64_t codes = 0;      ///< that a token may be one of; 0: the file does not say
+  /// In place of images.data: the parts of it in the files of a folder, where they stay.
+  std::vector<torch::Tensor> shards = {};
 
-  int64_t height() const { return images.data.size(-2); }
-  int64_t width() const { return images.data.size(-1); }
+  bool mapped() const { return !shards.empty(); }
+  const torch::Tensor& part() const { return mapped() ? shards.front() : images.data; }
+  int64_t height() const { return part().size(-2); }
+  int64_t width() const { return part().size(-1); }
 };
 
 /// Where a TokenSet comes from.
@@ -23,6 +28,7 @@ struct TokenFiles {
   std::string key;      ///< the setting that names them, for messages
   std::string tokens;   ///< a folder of `nsvq tokenize`, or a .npy or .safetensors file
   std::string classes;  ///< of such a file; empty: a tensor "classes" beside its tokens, or none
+  bool mapped = false;  ///< tokens of a folder stay in its files
 };
 
 /// What generator.tokens and generator.val_tokens name.

@@ -38,10 +38,47 @@ void by_chunks(int64_t count, int64_t most, Work work) {
   for (int64_t begin = 0; begin < count; begin += most) work(begin, std::min(most, count - begin));
 }
 
+/// Gradients of losses, of which each row's is times a factor, by the operands.
+class LossGradients {
+ public:
+  explicit LossGradients(const Operands& operands)
+      : operands_(operands),
+        x_(at::empty_like(operands.x)),
+        weight_(at::zeros(operands.weight.sizes(), operands.x.options().dtype(operands.wide()))),
+        bias_(at::zeros({operands.weight.size(0)}, weight_.options())) {}
+
+  /// For rows from `begin` on, by their softmax [rows, K], which is overwritten, and the factors
+  /// [rows], or undefined: 1.
+  void add(int64_t begin, Tensor shares, const Tensor& targets, const Tensor& factors) {
+    const int64_t rows = shares.size(0);
+    // The gradient of a row's loss by its logits is its softmax, less 1 at the target.
+    const auto own = targets.narrow(0, begin, rows).unsqueeze(1);
+    shares.scatter_(1, own, shares.gather(1, own) - 1);
+    if (operands_.bias.defined()) {
+      bias_ += factors.defined() ? shares.t().mv(factors) : shares.sum(0);
+    }
+    auto scaled = at::empty(shares.sizes(), operands_.x.options());
+    if (factors.defined()) {
+      at::mul_out(scaled, shares, factors.unsqueeze(1));
+    } else {
+      scaled.copy_(shares);
+    }
+    x_.narrow(0, begin, rows).copy_(scaled.matmul(operands_.weight));
+    weight_ += scaled.t().matmul(operands_.x.narrow(0, begin, rows));
+  }
+
+  /// By x, weight and bias.
+  variable_list all() const { return {x_, weight_, operands_.bias.defined() ? bias_ : Tensor()}; }
+
+ private:
+  const Operands& operands_;
+  Tensor x_, weight_, bias_;
+};
+
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& given_bias, const Tensor& targets,
+                        const std::optional<Tensor>& given_bias, const Tensor& targets, bool equal,
                         int64_t logits_at_once) {
     const auto bias = given_bias.value_or(Tensor());
     const auto precision = autocast_precision(x.device());
@@ -51,13 +88,21 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
       return values.to(precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
     };
     const Operands operands{cast(x), cast(weight), cast(bias)};
+    std::optional<LossGradients> gradients;
+    if (equal) gradients.emplace(operands);
     auto losses = at::empty({x.size(0)}, x.options().dtype(operands.wide()));
     by_chunks(x.size(0), rows_at_once(weight, logits_at_once), [&](int64_t begin, int64_t rows) {
       const auto own = targets.narrow(0, begin, rows).unsqueeze(1);
-      const auto logs = at::log_softmax(operands.logits(begin, rows), 1, operands.wide());
+      auto logs = at::log_softmax(operands.logits(begin, rows), 1, operands.wide());
       losses.narrow(0, begin, rows).copy_(logs.gather(1, own).squeeze(1).neg());
+      if (gradients) gradients->add(begin, logs.exp_(), targets, {});
     });
-    context->save_for_backward({operands.x, operands.weight, operands.bias, targets});
+    if (gradients) {
+      context->save_for_backward(gradients->all());
+    } else {
+      context->save_for_backward({operands.x, operands.weight, operands.bias, targets});
+    }
+    context->saved_data["equal"] = equal;
     context->saved_data["logits_at_once"] = logits_at_once;
     std::vector<int64_t> types;
     for (const auto* one : {&x, &weight, &bias}) {
@@ -69,36 +114,37 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "linear_cross_entropy: no double backward");
+    auto all = context->saved_data["equal"].toBool() ? of_equal_rows(context, gradients[0])
+                                                     : of_any_rows(context, gradients[0]);
+    const auto types = context->saved_data["types"].toIntVector();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].defined()) all[i] = all[i].to(static_cast<at::ScalarType>(types[i]));
+    }
+    all.resize(6);
+    return all;
+  }
+
+ private:
+  static variable_list of_equal_rows(AutogradContext* context, const Tensor& gradient) {
+    auto all = context->get_saved_variables();
+    if (gradient.size(0) == 0) return all;
+    for (auto& one : all) {
+      if (one.defined()) one = one * gradient[0];
+    }
+    return all;
+  }
+
+  static variable_list of_any_rows(AutogradContext* context, const Tensor& gradient) {
     const auto saved = context->get_saved_variables();
     const Operands operands{saved[0], saved[1], saved[2]};
-    const auto& targets = saved[3];
-    const auto wide = operands.x.options().dtype(operands.wide());
-    auto x_gradient = at::empty_like(operands.x);
-    auto weight_gradient = at::zeros(operands.weight.sizes(), wide);
-    auto bias_gradient = at::zeros({operands.weight.size(0)}, wide);
+    LossGradients all(operands);
     const int64_t most =
         rows_at_once(operands.weight, context->saved_data["logits_at_once"].toInt());
     by_chunks(operands.x.size(0), most, [&](int64_t begin, int64_t rows) {
-      const auto own = targets.narrow(0, begin, rows).unsqueeze(1);
-      const auto gradient = gradients[0].narrow(0, begin, rows);
-      // The gradient of a row's loss by its logits is its softmax, less 1 at the target.
-      auto shares = at::softmax(operands.logits(begin, rows), 1, operands.wide());
-      shares.scatter_(1, own, shares.gather(1, own) - 1);
-      if (operands.bias.defined()) bias_gradient += shares.t().mv(gradient);
-      auto scaled = at::empty(shares.sizes(), operands.x.options());
-      at::mul_out(scaled, shares, gradient.unsqueeze(1));
-      x_gradient.narrow(0, begin, rows).copy_(scaled.matmul(operands.weight));
-      weight_gradient += scaled.t().matmul(operands.x.narrow(0, begin, rows));
+      all.add(begin, at::softmax(operands.logits(begin, rows), 1, operands.wide()), saved[3],
+              gradient.narrow(0, begin, rows));
     });
-    const auto types = context->saved_data["types"].toIntVector();
-    const auto in_type = [&](const Tensor& values, size_t i) {
-      return values.to(static_cast<at::ScalarType>(types[i]));
-    };
-    return {in_type(x_gradient, 0),
-            in_type(weight_gradient, 1),
-            operands.bias.defined() ? in_type(bias_gradient, 2) : Tensor(),
-            {},
-            {}};
+    return all.all();
   }
 };
 
@@ -106,14 +152,15 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
 torch::Tensor linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
                                    const torch::Tensor& bias, const torch::Tensor& targets,
-                                   int64_t logits_at_once) {
+                                   RowGradients rows, int64_t logits_at_once) {
   TORCH_CHECK(
       x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) && targets.dim() == 1 &&
           targets.size(0) == x.size(0) && targets.scalar_type() == at::kLong,
       "linear_cross_entropy: needs x [N, d], weight [K, d] and targets [N] of int64, got ",
       x.sizes(), ", ", weight.sizes(), " and ", targets.sizes(), " ", targets.scalar_type());
   const auto given = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
-  return LinearCrossEntropy::apply(x, weight, given, targets, logits_at_once);
+  return LinearCrossEntropy::apply(x, weight, given, targets, rows == RowGradients::equal,
+                                   logits_at_once);
 }
 
 }  // namespace nsvq

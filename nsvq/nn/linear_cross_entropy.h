@@ -9,12 +9,19 @@ namespace nsvq {
 /// Logits that a chunk of linear_cross_entropy holds.
 inline constexpr int64_t kLogitsAtOnce = int64_t{1} << 26;
 
+/// What the gradients of the losses of linear_cross_entropy will be: any, or the same number for
+/// all rows, as where their mean is taken. Then the backward pass makes no logits; it takes the
+/// first row's gradient for all.
+enum class RowGradients { any, equal };
+
 /// Cross-entropy [N] of the classes `targets` [N] int64 by the logits x weight^T + bias, x [N, d],
 /// weight [K, d], bias [K] or undefined; in fp32 at least. The logits are made for some rows at a
-/// time, and once more in the backward pass, so that there is never a matrix [N, K]. Under autocast
-/// products are in its type, sums and exponentials in fp32. Without a host synchronisation.
+/// time, and with gradients of any size once more in the backward pass, so that there is never a
+/// matrix [N, K]. Under autocast products are in its type, sums and exponentials in fp32. Without a
+/// host synchronisation.
 torch::Tensor linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
                                    const torch::Tensor& bias, const torch::Tensor& targets,
+                                   RowGradients rows = RowGradients::any,
                                    int64_t logits_at_once = kLogitsAtOnce);
 
 }  // namespace nsvq

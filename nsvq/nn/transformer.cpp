@@ -162,14 +162,23 @@ TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) {
   attention_norm_ = register_module("attention_norm", std::make_shared<TokenNormImpl>(norm));
   ffn_norm_ = register_module("ffn_norm", std::make_shared<TokenNormImpl>(norm));
   if (!options.modulated) return;
-  modulation_ = register_module("modulation", make_modulation(options.width, 6));
+  if (options.shared_modulation) {
+    offset_ = register_parameter("modulation_offset", at::zeros({6 * options.width}));
+  } else {
+    modulation_ = register_module("modulation", make_modulation(options.width, 6));
+  }
+}
+
+torch::Tensor TokenBlockImpl::modulations(const TokenContext& context) const {
+  if (modulation_) return modulation_->forward(context.condition);
+  return offset_.defined() ? context.modulation + offset_ : torch::Tensor();
 }
 
 torch::Tensor TokenBlockImpl::forward(const torch::Tensor& x, const TokenContext& context,
                                       size_t layer, const torch::Tensor& mask) {
   Modulation first, second;
-  if (modulation_) {
-    const auto parts = modulation_->forward(context.condition).chunk(6, -1);
+  if (const auto all = modulations(context); all.defined()) {
+    const auto parts = all.chunk(6, -1);
     first = {parts[0], parts[1], parts[2]};
     second = {parts[3], parts[4], parts[5]};
   }
@@ -196,9 +205,14 @@ Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& opt
     layers_.push_back(
         list->register_module(std::to_string(i), std::make_shared<TokenBlockImpl>(options)));
   }
+  if (options.modulated && options.shared_modulation) {
+    modulation_ = owner.register_module("modulation", make_modulation(options.width, 6));
+  }
 }
 
-torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& context) {
+torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& given) {
+  auto context = given;
+  if (modulation_) context.modulation = modulation_->forward(context.condition);
   TORCH_CHECK(x.dim() == 3 && x.size(2) == options_.width, "Transformer: needs tokens [B, T, ",
               options_.width, "], got ", x.sizes());
   TORCH_CHECK(!context.cache || options_.causal, "Transformer: a cache needs causal blocks");

@@ -52,6 +52,8 @@ struct TransformerOptions {
   bool gated = true;       ///< SwiGLU; else GELU
   bool bias = false;       ///< of linear layers and layer norms
   bool modulated = false;  ///< adaptive norms by a condition, whose gates start at zero
+  /// One layer makes the modulations of all blocks, to which each adds an offset of its own.
+  bool shared_modulation = false;
   bool causal = false;
   BlockDropout dropout = {};
 
@@ -71,9 +73,10 @@ struct KvCache {
 struct TokenContext {
   torch::Tensor rotation = {};   ///< [T, head width / 2] complex, of rotary positions; or undefined
   torch::Tensor condition = {};  ///< [B, 1 or T, width] of adaptive norms, after SiLU; or undefined
-  KvCache* cache = nullptr;      ///< tokens follow those in it
-  torch::Tensor places = {};     ///< [T] int64, with a cache: the places of the tokens in it
-  bool training = false;         ///< dropout is on, by torch's generator
+  torch::Tensor modulation = {};  ///< what the blocks' shared layer makes of it; set by Transformer
+  KvCache* cache = nullptr;       ///< tokens follow those in it
+  torch::Tensor places = {};      ///< [T] int64, with a cache: the places of the tokens in it
+  bool training = false;          ///< dropout is on, by torch's generator
 };
 
 /// Self-attention with several heads.
@@ -113,10 +116,14 @@ struct TokenBlockImpl : torch::nn::Module {
                         const torch::Tensor& mask);
 
  private:
+  /// Of both norms, [B, 1 or T, 6 width]; undefined without.
+  torch::Tensor modulations(const TokenContext& context) const;
+
   std::shared_ptr<TokenAttentionImpl> attention_;
   std::shared_ptr<TokenMlpImpl> feed_forward_;
   std::shared_ptr<TokenNormImpl> attention_norm_, ffn_norm_;
-  std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where blocks are not modulated
+  std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where blocks have none of their own
+  torch::Tensor offset_;                               ///< [6 width] on the shared one
 };
 
 /// An adaptive norm after the last block.
@@ -133,7 +140,8 @@ struct ModulatedNormImpl : torch::nn::Module {
 
 /// The blocks of a transformer on tokens [B, T, width], causal or bidirectional. Its modules are
 /// those of `owner`: layers.N.attention.{wqkv,wo}, layers.N.feed_forward.{w1,w2,w3},
-/// layers.N.{attention_norm,ffn_norm,modulation}.
+/// layers.N.{attention_norm,ffn_norm,modulation}; with a shared modulation `modulation` and
+/// layers.N.modulation_offset.
 class Transformer {
  public:
   Transformer(torch::nn::Module& owner, const TransformerOptions& options);
@@ -147,6 +155,7 @@ class Transformer {
  private:
   TransformerOptions options_;
   std::vector<std::shared_ptr<TokenBlockImpl>> layers_;
+  std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where it is not shared
 };
 
 /// Rotations of a grid's positions, row by row, as complex numbers [height * width, head_width /

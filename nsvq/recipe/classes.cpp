@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
+#include "nsvq/core/random.h"
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"
 
@@ -24,7 +25,7 @@ void check_guidance(const ToldClasses& told, double guidance, const std::string&
 }
 
 std::vector<int64_t> labels_for(const ToldClasses& told, int64_t wanted,
-                                const std::vector<int64_t>& images) {
+                                const std::vector<int64_t>& images, int64_t seed) {
   if (told.classes == 0) {
     if (wanted < 0) return {};
     throw UserError("class {}: the model knows no classes ({} is 0)", wanted, told.key());
@@ -33,7 +34,18 @@ std::vector<int64_t> labels_for(const ToldClasses& told, int64_t wanted,
     throw UserError("class {}: the model has classes 0 to {}", wanted, told.classes - 1);
   }
   std::vector<int64_t> labels;
-  for (const int64_t image : images) labels.push_back(wanted < 0 ? image % told.classes : wanted);
+  for (const int64_t image : images) {
+    if (wanted >= 0) {
+      labels.push_back(wanted);
+    } else if (wanted == kAllClasses) {
+      labels.push_back(image % told.classes);
+    } else {
+      constexpr uint64_t purpose = 0x636c617373;
+      const auto drawn =
+          combine_seeds({static_cast<uint64_t>(seed), purpose, static_cast<uint64_t>(image)});
+      labels.push_back(static_cast<int64_t>(drawn % static_cast<uint64_t>(told.classes)));
+    }
+  }
   return labels;
 }
 

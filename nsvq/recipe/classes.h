@@ -21,10 +21,14 @@ struct ToldClasses {
 /// Throws UserError, calling it `key`, for a guidance that the network was not trained for.
 void check_guidance(const ToldClasses& told, double guidance, const std::string& key);
 
-/// A class for each image to be made: `wanted`, or if that is below 0 all in turn, by the images'
-/// numbers. No labels where none are told. Throws UserError for a class that there is not.
+/// In place of a class: all in turn, by the images' numbers, or one that follows at random from the
+/// seed and an image's number.
+inline constexpr int64_t kAllClasses = -1, kRandomClasses = -2;
+
+/// A class for each image to be made: `wanted`, or all in turn or at random. No labels where none
+/// are told. Throws UserError for a class that there is not.
 std::vector<int64_t> labels_for(const ToldClasses& told, int64_t wanted,
-                                const std::vector<int64_t>& images);
+                                const std::vector<int64_t>& images, int64_t seed = 0);
 
 /// Throws UserError, naming the key of the source and an image, unless every image has one of the
 /// classes; nothing where none are told.

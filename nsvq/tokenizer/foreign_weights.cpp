@@ -23,15 +23,6 @@ constexpr std::array<const char*, 4> kUsualNames = {
     "pytorch_model.bin"};
 constexpr auto kEncoder = "encoder.jit", kDecoder = "decoder.jit";
 
-std::string without_wrappers(std::string_view name) {
-  for (size_t i = 0; i < kWrappers.size();) {
-    const bool has = name.starts_with(kWrappers[i]);
-    if (has) name.remove_prefix(kWrappers[i].size());
-    i = has ? 0 : i + 1;
-  }
-  return std::string(name);
-}
-
 bool any_begins(const NamedShapes& shapes, std::string_view begins) {
   const auto found = shapes.lower_bound(std::string(begins));
   return found != shapes.end() && found->first.starts_with(begins);
@@ -53,6 +44,15 @@ std::string prefix_in(const NamedShapes& unwrapped) {
 }
 
 }  // namespace
+
+std::string without_wrappers(std::string_view name) {
+  for (size_t i = 0; i < kWrappers.size();) {
+    const bool has = name.starts_with(kWrappers[i]);
+    if (has) name.remove_prefix(kWrappers[i].size());
+    i = has ? 0 : i + 1;
+  }
+  return std::string(name);
+}
 
 std::vector<std::filesystem::path> usual_weights(const std::filesystem::path& folder) {
   std::error_code ignored;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nsvq/core/tensor_map.h"
@@ -29,6 +30,9 @@ std::vector<std::filesystem::path> weights_files(const std::filesystem::path& na
 ForeignWeights read_foreign_shapes(const std::filesystem::path& path);
 /// The tensors of such a file, or of its dict with their moving average.
 TensorMap read_foreign_tensors(const std::filesystem::path& path, bool averaged = false);
+
+/// A tensor's name without what DataParallel, torch.compile and Lightning put before it.
+std::string without_wrappers(std::string_view name);
 
 /// The tensors of a file that are a tokenizer's, by their names without what DataParallel,
 /// torch.compile, Lightning and a model that the tokenizer is a part of put before them.

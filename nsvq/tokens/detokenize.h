@@ -20,8 +20,8 @@ TokenManifest open_tokens(const std::filesystem::path& folder, const Tokenizer& 
                           bool force, const std::string& advice = "");
 
 /// Decodes all tokens in batches and passes each batch to `use`: images [B, 3, H, W] on the CPU,
-/// rounded as the model says (as_rounded), and their keys. Of several variants of an image it
-/// decodes the central one. Skips the first `done` images, which must be whole batches.
+/// rounded as the model says (as_rounded), and their keys. It decodes the central one of several
+/// variants of an image. Skips the first `done` images, which must be whole batches.
 void detokenize(
     InferenceSession& session, const std::filesystem::path& folder, const TokenManifest& manifest,
     int64_t batch_size, int64_t done,

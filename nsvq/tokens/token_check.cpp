@@ -12,6 +12,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/files/input_file.h"
 #include "nsvq/io/files/sha256.h"
+#include "nsvq/io/formats/mapped_tensor.h"
 #include "nsvq/tokens/token_work.h"
 
 namespace nsvq {
@@ -168,20 +169,24 @@ TokenShard read_checked_shard(const fs::path& folder, const TokenSettings& setti
   return shard;
 }
 
-TokensInMemory read_all_tokens(const fs::path& folder, const TokenManifest& manifest) {
+AllTokens read_all_tokens(const fs::path& folder, const TokenManifest& manifest, bool mapped) {
   const auto& settings = manifest.settings;
-  TokensInMemory all;
+  AllTokens all;
   all.class_names = settings.classes;
   auto none = settings.shape();
   none.insert(none.begin(), 0);
   std::vector<torch::Tensor> parts = {at::empty(none, at::kInt)};
   for (const auto& record : manifest.shards) {
     const auto shard = read_checked_shard(folder, settings, record);
-    parts.push_back(shard.tokens.to(at::kInt));
+    if (mapped) {
+      all.shards.push_back(map_tensor(folder / record.file, "tokens"));
+    } else {
+      parts.push_back(shard.tokens.to(at::kInt));
+    }
     all.classes.insert(all.classes.end(), shard.classes.begin(), shard.classes.end());
     all.keys.insert(all.keys.end(), shard.keys.begin(), shard.keys.end());
   }
-  all.tokens = at::cat(parts);
+  if (all.shards.empty()) all.tokens = at::cat(parts);
   return all;
 }
 

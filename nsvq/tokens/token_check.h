@@ -22,15 +22,19 @@ std::optional<std::string> damage_of_shard(const std::filesystem::path& folder,
 TokenShard read_checked_shard(const std::filesystem::path& folder, const TokenSettings& settings,
                               const ShardRecord& record);
 
-/// All tokens of a folder in memory, in the order of its shards: a training set.
-struct TokensInMemory {
-  torch::Tensor tokens;  ///< int32 [n, h, w], or with TokenSettings::shape
+/// All tokens of a folder, in the order of its shards: a training set.
+struct AllTokens {
+  torch::Tensor tokens;  ///< int32 [n, h, w], or with TokenSettings::shape; undefined if mapped
+  /// If mapped, those of each shard, in the type and in the file where they are stored.
+  std::vector<torch::Tensor> shards;
   std::vector<int64_t> classes;
   std::vector<std::string> keys, class_names;
 };
 
-/// Reads the shards of a complete folder one by one, as read_checked_shard does.
-TokensInMemory read_all_tokens(const std::filesystem::path& folder, const TokenManifest& manifest);
+/// Reads the shards of a complete folder one by one, as read_checked_shard does. `mapped`: the tokens
+/// stay in their files (map_tensor in io/formats/mapped_tensor.h).
+AllTokens read_all_tokens(const std::filesystem::path& folder, const TokenManifest& manifest,
+                          bool mapped = false);
 
 /// What is wrong with a record, without reading its shard: the folder has no shard of that number,
 /// or a different number of images belongs into it. nullopt if it is correct.

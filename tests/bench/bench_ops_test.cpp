@@ -46,7 +46,7 @@ TEST(BenchProgram, ErrorsAreOneLine) {
   expect_failure(run_bench({"ops", "--sizs", "1"}), 2, {"--sizs"});
   const auto help = run_bench({"--help"});
   EXPECT_EQ(help.code, 0);
-  expect_contains(help.out, {"ops", "step", "tokenize", "diffusion"});
+  expect_contains(help.out, {"ops", "step", "tokenize", "diffusion", "generation"});
 }
 
 }  // namespace

@@ -136,6 +136,10 @@ TEST_F(CliGenerate, ClassesAndGuidance) {
                     "--steps", "3", "--count", "2", "--out", path("x.png")})
                 .code,
             0);
+  const auto by_chance =
+      sample({"--class", "random", "--count", "4", "--resize", "40", "--out", path("random.png")});
+  ASSERT_EQ(by_chance.code, 0) << by_chance.error;
+  EXPECT_EQ(read_image(path("random.png")).width, 2 * 40 + 2);
   expect_failure(sample({"--class", "3", "--out", path("y.png")}), 2, {"classes 0 to 2"});
   expect_failure(sample({"--class", "cat", "--out", path("y.png")}), 2, {"--class 'cat'"});
   EXPECT_FALSE(fs::exists(path("y.png")));
@@ -192,6 +196,11 @@ TEST_F(CliGenerate, InpaintsAndGoesOn) {
   const auto out = path("x.png");
   expect_failure(inpaint({"--out", out}), 2, {"--mask", "--outpaint"});
   expect_failure(inpaint({"--mask", path("image.png"), "--out", out}), 2, {"no pixel is white"});
+  Image other{.width = 16, .height = 16, .pixels = {}};
+  other.pixels.assign(16 * 16 * 3, 255);
+  write_image(path("other.png"), other);
+  expect_failure(inpaint({"--mask", path("other.png"), "--out", out}), 2,
+                 {"--mask", "other.png", "16x16", "24x16"});
   expect_failure(inpaint({"--outpaint", "up", "--out", out}), 2, {"--outpaint"});
   expect_failure(inpaint({"--mask", path("mask.png"), "--out", path("image.png")}), 2,
                  {"image.png"});
@@ -228,6 +237,29 @@ TEST_F(CliGenerate, FidOfSamples) {
   EXPECT_EQ(figures.at("family"), "masked");
   EXPECT_EQ(figures.at("temperature"), 1);
   EXPECT_TRUE(figures.at("class").is_null());
+}
+
+TEST_F(CliGenerate, ExportsForOtherProgramsWhatTheyHave) {
+  train_on_classes();
+  const auto out = path("theirs.safetensors");
+  const auto made = run({"generate", "export", run_, "--as", "halton", "--out", out});
+  ASSERT_EQ(made.code, 0) << made.error;
+  const auto back = run({"generate", "import", out, "generator.heads=2", "--tokenizer", tokenizer_,
+                         "--out", path("back")});
+  ASSERT_EQ(back.code, 0) << back.error;
+  expect_contains(back.out, {"Halton-MaskGIT's generator", "4x4 tokens of 64 codes, 3 classes"});
+  for (const auto& [model, file] : {std::pair{run_, "a.npy"}, {path("back"), "b.npy"}}) {
+    const auto sampled =
+        run({"generate", "sample", model, "--count", "3", "--guidance", "2", "--out", path(file)});
+    ASSERT_EQ(sampled.code, 0) << sampled.error;
+  }
+  expect_failure(
+      run({"generate", "export", run_, "--as", "llamagen", "--out", path("x.safetensors")}), 2,
+      {"family masked", "llamagen"});
+  expect_failure(run({"generate", "export", run_, "--as", "halton", "--out", out}), 2, {"--force"});
+  expect_failure(run({"generate", "import", tokenizer_, "--out", path("none")}), 2,
+                 {"tokenizer", "nsvq import"});
+  EXPECT_FALSE(fs::exists(path("none")));
 }
 
 TEST_F(CliGenerate, RanksSampleWhatOneProcessDoes) {

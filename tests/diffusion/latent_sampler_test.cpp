@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "nsvq/core/device.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
@@ -88,6 +90,13 @@ TEST(LatentSampler, ClassesTakeTurns) {
   config.classes = 3;
   EXPECT_EQ(labels_for(config.told(), -1, {0, 1, 2, 3, 7}), (std::vector<int64_t>{0, 1, 2, 0, 1}));
   EXPECT_EQ(labels_for(config.told(), 2, {0, 1}), (std::vector<int64_t>{2, 2}));
+  std::vector<int64_t> images(3000), counts(3);
+  std::iota(images.begin(), images.end(), 0);
+  const auto random = labels_for(config.told(), kRandomClasses, images, 5);
+  for (const int64_t label : random) ++counts.at(label);
+  for (const int64_t count : counts) EXPECT_NEAR(count, 1000, 80);
+  EXPECT_EQ(labels_for(config.told(), kRandomClasses, {7}, 5)[0], random[7]);
+  EXPECT_NE(labels_for(config.told(), kRandomClasses, images, 6), random);
   EXPECT_NE(error_of([&] { labels_for(config.told(), 3, {0}); }).find("classes 0 to 2"),
             std::string::npos);
 }

@@ -100,9 +100,9 @@ TEST_F(Sessions, FillingLeavesTheOtherTokens) {
 TEST_F(Sessions, AnImageGoesOnToEachSide) {
   const auto session = open(trained("masked"));
   const auto image = at::rand({3, 16, 16}) * 2 - 1;
-  for (const auto side : {Side::left, Side::right, Side::top, Side::bottom}) {
-    const bool across = side == Side::left || side == Side::right;
-    const bool ahead = side == Side::right || side == Side::bottom;
+  for (const auto side : {ImageSide::left, ImageSide::right, ImageSide::top, ImageSide::bottom}) {
+    const bool across = side == ImageSide::left || side == ImageSide::right;
+    const bool ahead = side == ImageSide::right || side == ImageSide::bottom;
     const auto made = session->continued(image, side, request_of({0, 1}));
     EXPECT_EQ(made.sizes(),
               across ? at::IntArrayRef({2, 3, 16, 24}) : at::IntArrayRef({2, 3, 24, 16}));
@@ -118,7 +118,7 @@ TEST_F(Sessions, OnlySomeFamiliesFillGaps) {
                     session->fill(image, at::ones({4, 4}, at::kBool), request_of({0}));
                   }),
                   {"family ar", "masked"});
-  expect_contains(error_of([&] { session->continued(image, Side::left, request_of({0})); }),
+  expect_contains(error_of([&] { session->continued(image, ImageSide::left, request_of({0})); }),
                   {"family ar"});
 }
 

@@ -2,6 +2,7 @@
 
 #include "nsvq/generation/generator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
@@ -38,11 +39,8 @@ Tensor numbers(const std::vector<int64_t>& values) { return at::tensor(values, a
 Tensor done() { return at::ones({}, at::kFloat); }
 
 std::vector<std::pair<std::string, std::string>> families_and_heads() {
-  return {{"ar", "full"},
-          {"masked", "full"},
-          {"rar", "full"},
-          {"ar", "factorised"},
-          {"masked", "factorised"}};
+  return {{"ar", "full"},           {"masked", "full"}, {"rar", "full"},   {"ar", "factorised"},
+          {"masked", "factorised"}, {"ar", "bits"},     {"masked", "bits"}};
 }
 
 /// All grids of `positions` tokens of `codes` codes.
@@ -187,7 +185,9 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   refused({.family = "rar", .anneal_from = 0.8, .anneal_to = 0.8}, {"generator.anneal_to"});
   refused({.family = "ar", .dropout = 1}, {"generator.dropout"});
   refused({.family = "rar", .head = "factorised"}, {"generator.head", "rar"});
-  refused({.family = "ar", .head = "bits"}, {"generator.head"});
+  refused({.family = "ar", .modulation = "shared"}, {"generator.modulation", "ar"});
+  refused({.family = "rar", .head = "bits"}, {"generator.head", "rar"});
+  refused({.family = "ar", .head = "words"}, {"generator.head"});
 
   const auto unsampled = [&](const SamplingConfig& sampling, const GeneratorConfig& config,
                              const GridShape& of, const std::vector<std::string>& words) {
@@ -203,6 +203,10 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   unsampled({.top_p = 0}, ar, grid, {"sampling.top_p"});
   unsampled({.temperature = 0}, ar, grid, {"sampling.temperature"});
   unsampled({.guidance_power = 2}, ar, grid, {"sampling.guidance_power"});
+  unsampled({.redraw = true}, ar, grid, {"sampling.redraw", "ar"});
+  unsampled({.order = "confidence", .redraw = true}, masked, grid, {"sampling.redraw", "halton"});
+  unsampled({.first_temperature = 2}, ar, grid, {"sampling.first_temperature", "ar"});
+  unsampled({.top_k = 5}, {.head = "bits"}, grid, {"sampling.top_k", "bits"});
   unsampled({.choice_temperature = 2}, masked, grid, {"sampling.choice_temperature"});
   unsampled({.guidance_schedule = "cosine"}, ar, grid, {"sampling.guidance_schedule"});
   EXPECT_EQ(sampling_steps({}, masked, grid), 16);
@@ -318,6 +322,12 @@ void expect_learnt(const MarkovChain& chain, const MarkovRun& run, double gap, d
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(made[i], i < 3 ? MarkovChain::kShares[i] : 0, off) << "successor " << i;
   }
+  if (!in_steps) return;
+  // Tokens of one step do not see each other: the gap is shown, not bounded.
+  const int64_t fewer = chain.grid.positions() / 2;
+  const auto hasty = chain.bigrams(generator->sample({{}, seeds, {}}, {.steps = fewer}));
+  fmt::print("{} steps for {} tokens: successors {:.3f}, {:.3f}, {:.3f}, no successor {:.3f}\n",
+             fewer, chain.grid.positions(), hasty[0], hasty[1], hasty[2], hasty[3]);
 }
 
 TEST(MarkovChain, OfFewCodesIsLearnt) {

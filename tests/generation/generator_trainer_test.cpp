@@ -68,6 +68,16 @@ TEST(GeneratorTrainer, TokensTrainAsTheirImagesDo) {
   EXPECT_EQ(first_difference(timeless_metrics(folder / "images"),
                              timeless_metrics(folder / "tokens-run")),
             "");
+  // Tokens that stay in files of several sizes.
+  auto in_files = config;
+  in_files.tokens_in = "files";
+  in_files.tokens =
+      write_token_folder(folder / "shards", config.tokenizer,
+                         tiny_generation_config().data.train.text(), /*shard_size=*/7);
+  train_generator(in_files, folder / "files-run");
+  EXPECT_EQ(first_difference(generator_weights(folder / "images"),
+                             generator_weights(folder / "files-run")),
+            "");
   // Without the tokenizer they train alike, but are not evaluated or shown.
   config.tokenizer.clear();
   train_generator(config, folder / "bare");

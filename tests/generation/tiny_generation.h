@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -53,11 +54,13 @@ inline std::string write_npy(const std::filesystem::path& file, const torch::Ten
 /// Makes a folder of the tokens of a source.
 inline std::string write_token_folder(const std::filesystem::path& folder,
                                       const std::filesystem::path& tokenizer,
-                                      const std::string& source) {
+                                      const std::string& source, int64_t shard_size = 10000) {
   InferenceSession session(tokenizer, "cpu");
   TokenizeOptions options;
   options.out = folder;
   options.loader = session.loader_options();
+  options.shard_size = shard_size;
+  options.loader.batch_size = std::min(options.loader.batch_size, shard_size);
   tokenize(session, open_source(source), options);
   return folder.string();
 }

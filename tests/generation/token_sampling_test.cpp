@@ -157,36 +157,68 @@ TEST(ArccosCounts, GrowUpToAllTokens) {
   EXPECT_EQ(arccos_counts(256, 32)[15], 85);  // 1 - arccos(1/2) / (pi/2) = 1/3
 }
 
-/// Codes are drawn as often as the loss says: 11 codes are 3 x 4 parts, of which the last is none.
+/// Codes are drawn as often as the loss says. Numbers that are no codes count as the last one.
+void expect_draws_by_losses(TokenHead& head, int64_t codes) {
+  const torch::NoGradGuard no_grad;
+  fill_golden(head, "head.");
+  const auto hidden = draw_golden("hidden", {1, 8}, 2);
+  auto shares = (-head.losses(hidden.expand({codes, -1}), at::arange(codes, at::kLong))).exp();
+  EXPECT_GT(shares.max().item<double>(), 1.5 / static_cast<double>(codes));
+  shares[codes - 1] += 1 - shares.sum();
+  constexpr int64_t kDraws = 20000;
+  const SamplingConfig sampling;
+  TokenDraw how{numbered_seeds(seeds_of({2}), at::arange(kDraws, at::kLong)),
+                {},
+                {},
+                sampling,
+                /*with_chances=*/true};
+  const auto drawn = head.draw(hidden.expand({kDraws, -1}), how);
+  const auto found = at::bincount(drawn.tokens, {}, codes).to(at::kFloat) / double{kDraws};
+  EXPECT_LT((found - shares).abs().max().item<double>(), 0.011);  // 3 deviations
+  const auto some = drawn.tokens.narrow(0, 0, 50);
+  const auto kept = some.lt(codes - 1);
+  const auto losses = head.losses(hidden.expand({50, -1}), some);
+  EXPECT_TRUE(at::allclose(drawn.chances.narrow(0, 0, 50).masked_select(kept),
+                           losses.neg().masked_select(kept), 1e-4, 1e-4));
+  how.weight = at::ones({1});  // c alone
+  const auto other = draw_golden("other", {1, 8}, 2).expand({kDraws, -1});
+  const auto guided_draw = head.draw(at::cat({hidden.expand({kDraws, -1}), other}), how);
+  EXPECT_GT(guided_draw.tokens.eq(drawn.tokens).to(at::kFloat).mean().item<double>(), 0.999);
+}
+
+/// 11 codes are 3 x 4 parts, of which the last is none.
 TEST(FactorisedHead, DrawsByTheProbabilitiesOfItsLoss) {
   const CodeSplit split(11);
   EXPECT_EQ(split.second_codes, 4);
   EXPECT_EQ(split.first_codes, 3);
   EXPECT_EQ(CodeSplit(int64_t{1} << 18).first_codes, 64);
+  expect_draws_by_losses(*make_factorised_head(11, 8, 2, 1), 11);
+}
+
+TEST(BitsHead, DrawsByTheProbabilitiesOfItsLoss) {
+  expect_draws_by_losses(*make_bits_head(11, 8), 11);
+  expect_draws_by_losses(*make_bits_head(16, 8), 16);
+}
+
+TEST(BitsHead, OfAMillionCodesIsSmall) {
+  int64_t numbers = 0;
+  for (const auto& one : make_bits_head(int64_t{1} << 20, 768)->parameters())
+    numbers += one.numel();
+  for (const auto& one : make_bits_table(int64_t{1} << 20, 1, 768)->parameters()) {
+    numbers += one.numel();
+  }
+  EXPECT_LT(numbers, 200'000);
+}
+
+TEST(BitsTable, HasAVectorForEachToken) {
   const torch::NoGradGuard no_grad;
-  const auto head = make_factorised_head(11, 8, 2, 1);
-  fill_golden(*head, "head.");
-  const auto hidden = draw_golden("hidden", {1, 8}, 2);
-  auto shares = (-head->losses(hidden.expand({11, -1}), at::arange(11, at::kLong))).exp();
-  shares[10] += 1 - shares.sum();
-  constexpr int64_t kDraws = 20000;
-  const SamplingConfig sampling;
-  TokenDraw how{numbered_seeds(seeds_of({2}), at::arange(kDraws, at::kLong)),
-                {},
-                sampling,
-                /*with_chances=*/true};
-  const auto drawn = head->draw(hidden.expand({kDraws, -1}), how);
-  const auto found = at::bincount(drawn.tokens, {}, 11).to(at::kFloat) / double{kDraws};
-  EXPECT_LT((found - shares).abs().max().item<double>(), 0.011);  // 3 deviations
-  const auto some = drawn.tokens.narrow(0, 0, 50);
-  const auto kept = some.lt(10);
-  const auto losses = head->losses(hidden.expand({50, -1}), some);
-  EXPECT_TRUE(at::allclose(drawn.chances.narrow(0, 0, 50).masked_select(kept),
-                           losses.neg().masked_select(kept), 1e-4, 1e-4));
-  how.weight = at::ones({1});  // c alone
-  const auto other = draw_golden("other", {1, 8}, 2).expand({kDraws, -1});
-  const auto guided_draw = head->draw(at::cat({hidden.expand({kDraws, -1}), other}), how);
-  EXPECT_GT(guided_draw.tokens.eq(drawn.tokens).to(at::kFloat).mean().item<double>(), 0.999);
+  const auto table = make_bits_table(4, 1, 6);
+  fill_golden(*table, "table.");
+  const auto vectors = table->forward(at::arange(5, at::kLong));
+  const auto rows = table->named_parameters()["weight"], bias = table->named_parameters()["bias"];
+  EXPECT_TRUE(at::allclose(vectors[2], bias - rows[0] + rows[1]));
+  EXPECT_TRUE(at::allclose(vectors[3], bias + rows[0] + rows[1]));
+  EXPECT_TRUE(at::equal(vectors[4], table->named_parameters()["beyond.weight"][0]));
 }
 
 TEST(FactorisedTable, HasAVectorForEachToken) {
@@ -270,8 +302,15 @@ Tensor halton_by_hand(const MadeUp& made, const MaskedImages& images, int64_t im
   auto tokens = images.start(image);
   int64_t found = 0;
   for (int64_t step = 0; step < steps; ++step) {
-    const auto logits = made.logits(tokens, images.labels[image], sampling.guidance);
-    for (; found < counts[step]; ++found) {
+    auto logits = made.logits(tokens, images.labels[image], sampling.guidance);
+    if (sampling.first_temperature > 0) {
+      const double done =
+          steps == 1 ? 0 : static_cast<double>(step) / static_cast<double>(steps - 1);
+      const double sharpness =
+          (1 - done) / sampling.first_temperature + done / sampling.temperature;
+      logits = logits * (sharpness * sampling.temperature);
+    }
+    for (found = sampling.redraw ? 0 : found; found < counts[step]; ++found) {
       const auto place = order[found].item<int64_t>();
       if (images.given[image][place].item<int64_t>() >= 0) continue;
       const auto noisy = filtered_logits(logits[place].unsqueeze(0), sampling)[0] +
@@ -318,13 +357,21 @@ TEST(MaskedSampler, EqualsALoopOverImagesAndPositions) {
   const MaskedImages images;
   for (const auto& sampling :
        {SamplingConfig{}, SamplingConfig{.guidance = 2.5}, SamplingConfig{.order = "confidence"},
+        SamplingConfig{.redraw = true},
+        SamplingConfig{.guidance = 2,
+        .temperature = 0.7,
+        .first_temperature = 1.6,
+        .top_k = 4,
+        .redraw = true},
+        SamplingConfig{.first_temperature = 0.5},
         SamplingConfig{.guidance = 3,
         .temperature = 0.8,
         .top_k = 3,
         .order = "confidence",
         .choice_temperature = 2}}) {
     for (const int64_t steps : {1, 3, 12}) {
-      SCOPED_TRACE(fmt::format("{}, w {}, {} steps", sampling.order, sampling.guidance, steps));
+      SCOPED_TRACE(fmt::format("{}, w {}, redraw {}, {} steps", sampling.order, sampling.guidance,
+                               sampling.redraw, steps));
       const auto tokens = MaskedSampler().sample(made.network(), images.request(), sampling, steps);
       for (int64_t i = 0; i < 4; ++i) {
         const auto expected = sampling.order == "halton"

@@ -4,6 +4,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include <cmath>
+#include <string>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/linear_cross_entropy.h"
@@ -105,6 +106,30 @@ TEST(Transformer, BlocksBeginAsTheIdentityWhereTheyAreModulated) {
   EXPECT_TRUE(at::equal(network.blocks.forward(x, {.condition = x}), x));
 }
 
+TEST(Transformer, ASharedModulationIsThatOfEachBlockWithItsOffset) {
+  const torch::NoGradGuard no_grad;
+  auto options = modulated_options();
+  Network own(options);
+  options.shared_modulation = true;
+  Network shared(options);
+  const auto ours = own.named_parameters(), theirs = shared.named_parameters();
+  for (const auto& item : ours) {
+    const auto& name = item.key();
+    if (name.ends_with("modulation.weight")) {
+      item.value().copy_(theirs["modulation.weight"]);
+    } else if (name.ends_with("modulation.bias")) {
+      const auto block = name.substr(0, name.size() - std::string("modulation.bias").size());
+      item.value().copy_(theirs["modulation.bias"] + theirs[block + "modulation_offset"]);
+    } else {
+      item.value().copy_(theirs[name]);
+    }
+  }
+  EXPECT_EQ(ours.size() - 2 * 2, theirs.size() - 2 - 2);
+  const auto x = draw_golden("tokens", {2, 5, 20});
+  const TokenContext told{.condition = draw_golden("condition", {2, 1, 20})};
+  EXPECT_LT(furthest(own.blocks.forward(x, told), shared.blocks.forward(x, told)), 1e-5);
+}
+
 TEST(Transformer, DropoutIsOnInTrainingAlone) {
   auto options = rotary_options();
   options.dropout = {.attention = 0.2, .projection = 0.2, .hidden = 0.2, .output = 0.2};
@@ -166,9 +191,9 @@ struct LossCase {
     return {losses.detach(), own_x.grad(), own_weight.grad(),
             bias.defined() ? own_bias.grad() : Tensor()};
   }
-  Gradients in_chunks(int64_t logits_at_once) const {
+  Gradients in_chunks(int64_t logits_at_once, RowGradients rows = RowGradients::any) const {
     return run([&](const Tensor& a, const Tensor& b, const Tensor& c) {
-      return linear_cross_entropy(a, b, c, targets, logits_at_once);
+      return linear_cross_entropy(a, b, c, targets, rows, logits_at_once);
     });
   }
   Gradients plain() const {
@@ -206,6 +231,24 @@ TEST(LinearCrossEntropy, EqualsThePlainOneInChunksOfAnySize) {
       expect_equal(narrow.in_chunks(5 * codes + 1), narrow.plain(), 1e-5);
     }
   }
+}
+
+TEST(LinearCrossEntropy, OfEqualGradientsIsThePlainOne) {
+  for (const auto& [rows, codes] : {std::pair<int64_t, int64_t>{1, 1}, {31, 33}, {65, 100}}) {
+    for (const bool with_bias : {false, true}) {
+      LossCase one(rows, codes, 7, with_bias, at::kDouble);
+      one.factors.fill_(-0.3);
+      for (const int64_t at_once : {int64_t{1}, 5 * codes + 1, kLogitsAtOnce}) {
+        expect_equal(one.in_chunks(at_once, RowGradients::equal), one.plain(), 1e-12);
+      }
+    }
+  }
+  const auto nothing = at::empty({0, 4}).requires_grad_();
+  linear_cross_entropy(nothing, at::zeros({3, 4}), {}, at::empty({0}, at::kLong),
+                       RowGradients::equal)
+      .sum()
+      .backward();
+  EXPECT_EQ(nothing.grad().numel(), 0);
 }
 
 TEST(LinearCrossEntropy, UnderAutocastIsAsCloseAsThePlainOne) {

@@ -10,9 +10,8 @@ namespace nsvq {
 void declare_bench(CLI::App& app) {
   app.require_subcommand(1);
   app.footer(
-      "nsvq_bench, which `make` builds beside nsvq, also times operators and latent diffusion, "
-      "and\n"
-      "profiles kernels.");
+      "nsvq_bench, which `make` builds beside nsvq, also times operators, latent diffusion and\n"
+      "generators of tokens, and profiles kernels.");
   const auto probe = std::make_shared<BenchProbe>();
   declare_bench_step(
       *app.add_subcommand("step", "time a training step and its modules, on random images"), probe);

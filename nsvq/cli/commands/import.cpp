@@ -5,9 +5,12 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
+#include "nsvq/generation/import_generator.h"
+#include "nsvq/generation/layouts/layout.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/runs/layout/layout.h"
+#include "nsvq/tokenizer/foreign_weights.h"
 #include "nsvq/tokenizer/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
@@ -52,8 +55,18 @@ void take_second(ImportArguments& arguments) {
   std::erase_if(arguments.overrides, is_file);
 }
 
+/// Another command takes generators of tokens.
+void refuse_generators(const ImportArguments& arguments) {
+  if (!arguments.recipe.empty()) return;
+  const auto file = weights_files(arguments.file).front();
+  if (const auto* layout = generator_layout_of(file)) {
+    throw UserError("{}: {}", file.string(), describe_generator(*layout));
+  }
+}
+
 void run_import(ImportArguments arguments) {
   take_second(arguments);
+  refuse_generators(arguments);
   if (arguments.averaged) {
     if (arguments.last) throw UserError("--ema and --last: give one of them");
     log("nsvq import: the moving average is taken without --ema; --last takes the last weights");

@@ -12,6 +12,8 @@
 #include "nsvq/core/text.h"
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/generation/generator_model.h"
+#include "nsvq/generation/import_generator.h"
+#include "nsvq/generation/layouts/layout.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/io/formats/pytorch_file.h"
@@ -103,11 +105,12 @@ void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
   }
   const auto names = tokenizer_names(weights.shapes);
   const auto* layout = recognise_layout(names.shapes);
+  const auto* generator = layout ? nullptr : generator_layout_of(file);
   Json json = {{"file", file.string()}};
   if (!weights.part.empty()) json["part"] = weights.part;
   if (!weights.average.empty()) json["average"] = weights.average;
-  json["layout"] = layout ? layout->name : "unknown";
-  json["importable"] = layout && layout->refused.empty();
+  json["layout"] = layout ? layout->name : generator ? generator->name : "unknown";
+  json["importable"] = layout ? layout->refused.empty() : generator && generator->refused.empty();
   json["tensors"] = weights.shapes.size();
   json["parameters"] = Json::object();
   for (const auto& [name, shape] : names.shapes) {
@@ -123,8 +126,9 @@ void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
   print_values(json);
   print_parameters(json);
   fmt::print("no model of nsvq's; {}\n",
-             layout ? "the layout of " + describe_layout(*layout)
-                    : "its layout is not known: " + printable(nearest_layout(names.shapes)));
+             layout      ? "the layout of " + describe_layout(*layout)
+             : generator ? "the layout of " + describe_generator(*generator)
+                         : "its layout is not known: " + printable(nearest_layout(names.shapes)));
   output.write(json);
 }
 

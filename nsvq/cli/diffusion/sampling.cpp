@@ -80,7 +80,7 @@ SampledModel sampled_model(DiffusionSession& session, const SampleArguments& arg
     request.seed = seed;
     request.quantise = quantise;
     for (int64_t i = first; i < end; ++i) request.indices.push_back(i);
-    request.labels = labels_for(session.config().told(), label, request.indices);
+    request.labels = labels_for(session.config().told(), label, request.indices, seed);
     return session.sample(request);
   };
   return {

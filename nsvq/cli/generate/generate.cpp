@@ -3,6 +3,7 @@
 #include "nsvq/cli/generate/generate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -14,6 +15,9 @@
 #include "nsvq/cli/sampling/evaluate_samples.h"
 #include "nsvq/core/error.h"
 #include "nsvq/generation/config.h"
+#include "nsvq/generation/import_generator.h"
+#include "nsvq/generation/layouts/layout.h"
+#include "nsvq/io/formats/safetensors.h"
 #include "nsvq/runs/config.h"
 
 namespace nsvq {
@@ -70,10 +74,25 @@ void run_generate_eval(const GenerateEvalArguments& arguments) {
 
 struct GenerateExportArguments {
   GenerateArguments model;
-  std::string out;
+  std::string out, program;
+  bool force = false;
 };
 
+/// The network alone, by the names of another program.
+void export_to_program(const GenerateExportArguments& arguments) {
+  check_output_files({{"--out", arguments.out, ".safetensors"}}, arguments.force);
+  if (!arguments.out.ends_with(".safetensors")) {
+    throw UserError("--out: {} does not end in .safetensors", arguments.out);
+  }
+  const auto generator = load_generator(arguments.model.model);
+  require_distinct({{"MODEL", generator.file}, {"--out", arguments.out}});
+  write_safetensors(arguments.out,
+                    {with_their_names(generator, arguments.program), {{"format", "pt"}}});
+  fmt::print("{}\n", arguments.out);
+}
+
 void run_generate_export(const GenerateExportArguments& arguments) {
+  if (!arguments.program.empty()) return export_to_program(arguments);
   check_output_folder(arguments.out);
   auto model = arguments.model;
   model.device = "cpu";
@@ -88,6 +107,7 @@ void run_generate_export(const GenerateExportArguments& arguments) {
 void declare_generate_eval(CLI::App& app) {
   const auto arguments = std::make_shared<GenerateEvalArguments>();
   declare_generate_arguments(app, arguments->sampling);
+  declare_resize(app, arguments->sampling);
   declare_evaluation(app, arguments->evaluation);
   app.callback([arguments] { run_generate_eval(*arguments); });
 }
@@ -96,9 +116,16 @@ void declare_generate_export(CLI::App& app) {
   const auto arguments = std::make_shared<GenerateExportArguments>();
   declare_sampled_model(app, arguments->model);
   app.add_option("--out", arguments->out,
-                 "a new folder for the generator, its tokenizer and their settings")
+                 "a new folder for the generator, its tokenizer and their settings; with --as "
+                 "FILE.safetensors for the network")
       ->required()
-      ->type_name("DIR");
+      ->type_name("PATH");
+  app.add_option(
+         "--as", arguments->program,
+         fmt::format("{}: names and sizes of that program", fmt::join(generator_programs(), ", ")))
+      ->type_name("NAME")
+      ->check(CLI::IsMember(generator_programs()));
+  declare_force(app, arguments->force);
   app.callback([arguments] { run_generate_export(*arguments); });
 }
 
@@ -110,7 +137,9 @@ void declare_generate(CLI::App& app) {
        {"eval", "compare samples of a generator with images, as sets (FID)", declare_generate_eval},
        {"inpaint", "make a part of an image anew, or let it go on to a side",
         declare_generate_inpaint},
-       {"export", "write a generator and its tokenizer to one folder", declare_generate_export},
+       {"export", "write a generator and its tokenizer to one folder, or for another program",
+        declare_generate_export},
+       {"import", "make a generator of another program's weights", declare_generate_import},
        {"config", "print a recipe with all its settings, or a reference of all keys",
         declare_generate_config}});
 }

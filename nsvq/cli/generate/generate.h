@@ -20,15 +20,19 @@ void declare_generate_sample(CLI::App& app);
 void declare_generate_eval(CLI::App& app);
 void declare_generate_inpaint(CLI::App& app);
 void declare_generate_export(CLI::App& app);
+void declare_generate_import(CLI::App& app);
 
 /// Arguments of every subcommand that samples tokens. Numbers below 0 mean the model's own
 /// settings.
 struct GenerateArguments : SamplingArguments {
   double guidance = -1, temperature = -1, top_p = -1;
   int64_t steps = -1, top_k = -1;
+  int64_t resize = 0;  ///< side of the images that are made of samples; 0: as decoded
 };
 
 void declare_generate_arguments(CLI::App& app, GenerateArguments& arguments);
+/// --resize, of commands that make images of samples alone.
+void declare_resize(CLI::App& app, GenerateArguments& arguments);
 
 /// The generator, with these arguments overriding its own settings. Throws UserError naming the
 /// option that does not fit.

@@ -24,13 +24,15 @@ struct InpaintArguments : GenerateArguments {
 
 struct NamedSide {
   std::string name;
-  Side side;
+  ImageSide side;
 };
-const std::vector<NamedSide> kSides = {
-    {"left", Side::left}, {"right", Side::right}, {"top", Side::top}, {"bottom", Side::bottom}};
+const std::vector<NamedSide> kSides = {{"left", ImageSide::left},
+                                       {"right", ImageSide::right},
+                                       {"top", ImageSide::top},
+                                       {"bottom", ImageSide::bottom}};
 
 /// The image as training prepares images: its short side resized, the square in the middle.
-torch::Tensor prepared(GeneratorSession& session, const std::string& file) {
+torch::Tensor prepared(GeneratorSession& session, const Image& image) {
   const int64_t size = session.image_height();
   if (size != session.image_width()) {
     throw UserError("{}: grids of {}x{}, but images are filled in squares",
@@ -39,15 +41,21 @@ torch::Tensor prepared(GeneratorSession& session, const std::string& file) {
   TransformOptions options;
   options.size = static_cast<int>(size);
   auto pixels = at::empty({3, size, size});
-  transform(read_image(file), options, /*seed=*/0,
+  transform(image, options, /*seed=*/0,
             {pixels.data_ptr<float>(), static_cast<size_t>(pixels.numel())});
   return pixels;
 }
 
 /// The tokens to make anew, [h, w] of booleans: those with a pixel of the mask that is nearer to
 /// white than to black.
-torch::Tensor tokens_of_mask(GeneratorSession& session, const std::string& file) {
-  const auto pixels = prepared(session, file).mean(0).gt(0).to(at::kFloat);
+torch::Tensor tokens_of_mask(GeneratorSession& session, const Image& image,
+                             const std::string& file) {
+  const auto picture = read_image(file);
+  if (picture.width != image.width || picture.height != image.height) {
+    throw UserError("--mask {}: {}x{} pixels, but the image has {}x{}; make it of the same size",
+                    file, picture.width, picture.height, image.width, image.height);
+  }
+  const auto pixels = prepared(session, picture).mean(0).gt(0).to(at::kFloat);
   const int64_t stride = session.codec().stride();
   const auto mask = at::max_pool2d(pixels.view({1, 1, pixels.size(0), pixels.size(1)}), stride)
                         .squeeze(0)
@@ -65,11 +73,12 @@ void run_inpaint(const InpaintArguments& arguments) {
   if (!arguments.mask.empty()) read.push_back({"--mask", arguments.mask});
   check_output_files({{"--out", arguments.out, ".png"}}, arguments.force, read);
   const auto session = open_generator(arguments);
-  const auto image = prepared(*session, arguments.image);
+  const auto picture = read_image(arguments.image);
+  const auto image = prepared(*session, picture);
   const auto request = request_tokens(*session, arguments, 0, arguments.count);
   const auto images =
       arguments.side.empty()
-          ? session->fill(image, tokens_of_mask(*session, arguments.mask), request)
+          ? session->fill(image, tokens_of_mask(*session, picture, arguments.mask), request)
           : session->continued(image, find_named(kSides, "side", arguments.side, "--outpaint").side,
                                request);
   write_image(arguments.out, make_square_grid(images));

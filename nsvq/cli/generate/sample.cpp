@@ -95,6 +95,7 @@ void run_generate_sample(const GenerateSampleArguments& arguments) {
 void declare_generate_sample(CLI::App& app) {
   const auto arguments = std::make_shared<GenerateSampleArguments>();
   declare_generate_arguments(app, *arguments);
+  declare_resize(app, *arguments);
   declare_count(app, arguments->count, 1);
   declare_sample_output(app, arguments->out, arguments->force, "FILE.npy for tokens, ");
   app.callback([arguments] { run_generate_sample(*arguments); });

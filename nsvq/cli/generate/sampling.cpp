@@ -28,7 +28,21 @@ void apply_arguments(LoadedGenerator& generator, const GenerateArguments& argume
   labels_for(config.told(), wanted_class(arguments.label), {});
 }
 
+/// As LlamaGen's and Halton-MaskGIT's programs resize samples: bicubic, without a filter before it.
+torch::Tensor resized(const torch::Tensor& images, int64_t side) {
+  return at::upsample_bicubic2d(images, {side, side}, /*align_corners=*/false).clamp(-1, 1);
+}
+
 }  // namespace
+
+void declare_resize(CLI::App& app, GenerateArguments& arguments) {
+  app.add_option("--resize", arguments.resize,
+                 "side in pixels to which samples are resized (bicubic, without antialiasing, as "
+                 "LlamaGen evaluates images of 384 at 256)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{8}, int64_t{4096}))
+      ->group(kRare);
+}
 
 void declare_generate_arguments(CLI::App& app, GenerateArguments& arguments) {
   declare_sampled_model(app, arguments);
@@ -75,8 +89,8 @@ GenerationRequest request_tokens(const GeneratorSession& session,
   GenerationRequest request;
   request.seed = arguments.seed;
   for (int64_t i = first; i < end; ++i) request.indices.push_back(i);
-  request.labels =
-      labels_for(session.config().told(), wanted_class(arguments.label), request.indices);
+  request.labels = labels_for(session.config().told(), wanted_class(arguments.label),
+                              request.indices, arguments.seed);
   return request;
 }
 
@@ -85,12 +99,13 @@ SampledModel sampled_model(GeneratorSession& session, const GenerateArguments& a
   model.file = session.generator().file.string();
   model.config = session.config();
   model.device = session.device();
-  model.height = session.image_height();
-  model.width = session.image_width();
+  model.height = arguments.resize > 0 ? arguments.resize : session.image_height();
+  model.width = arguments.resize > 0 ? arguments.resize : session.image_width();
   model.config.data.size = model.height;  // to which images of a reference are resized
   model.batch_size = arguments.batch_size;
   model.images = [&session, arguments](int64_t first, int64_t end) {
-    return session.sample(request_tokens(session, arguments, first, end));
+    const auto images = session.sample(request_tokens(session, arguments, first, end));
+    return arguments.resize > 0 ? resized(images, arguments.resize) : images;
   };
   return model;
 }
@@ -106,6 +121,8 @@ std::string describe_sampling(const GeneratorSession& session, const GenerateArg
   text += fmt::format(", temperature {}", sampling.temperature);
   if (sampling.top_k > 0) text += fmt::format(", top-k {}", sampling.top_k);
   if (sampling.top_p < 1) text += fmt::format(", top-p {}", sampling.top_p);
+  if (sampling.redraw) text += ", tokens drawn anew";
+  if (arguments.resize > 0) text += fmt::format(", resized to {}", arguments.resize);
   return text;
 }
 
@@ -116,6 +133,7 @@ Json sampling_json(const GeneratorSession& session, const GenerateArguments& arg
   json["steps"] = sampling_steps(config.sampling, config.generator, session.grid());
   json["class"] = config.classes > 0 ? Json(arguments.label) : Json();
   json["seed"] = arguments.seed;
+  if (arguments.resize > 0) json["resize"] = arguments.resize;
   return json;
 }
 

@@ -90,6 +90,7 @@ void add_reference(const Source& images, const Group& group, MetricSet& metrics)
 /// What is known of the samples' classes, for outputs.
 std::string classes_of_samples(const JudgedModel& model, int64_t count) {
   if (model.classes == 0) return "";
+  if (model.label == "random") return fmt::format("{} classes at random", model.classes);
   if (model.label != "all") return "all of class " + model.label;
   const int64_t each = count / model.classes;
   if (count % model.classes == 0) {

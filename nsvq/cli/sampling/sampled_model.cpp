@@ -9,13 +9,15 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/progress.h"
 #include "nsvq/core/text.h"
+#include "nsvq/recipe/classes.h"
 
 namespace nsvq {
 
 int64_t wanted_class(const std::string& text) {
-  if (text == "all") return -1;
+  if (text == "all") return kAllClasses;
+  if (text == "random") return kRandomClasses;
   if (const auto number = parse_decimal(text)) return *number;
-  throw UserError("--class {}: name a class by its number, or all", quote(text));
+  throw UserError("--class {}: name a class by its number, or all or random", quote(text));
 }
 
 void declare_sampled_model(CLI::App& app, SamplingArguments& arguments) {
@@ -30,7 +32,7 @@ void declare_sampled_model(CLI::App& app, SamplingArguments& arguments) {
 
 void declare_sampling(CLI::App& app, SamplingArguments& arguments) {
   app.add_option("--class", arguments.label,
-                 "a class by its number, or all in turn; for a model with classes")
+                 "a class by its number, all in turn, or random ones; for a model with classes")
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
       ->check(check_seed)

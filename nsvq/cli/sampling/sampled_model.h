@@ -36,7 +36,7 @@ void declare_sampled_model(CLI::App& app, SamplingArguments& arguments);
 void declare_sampling(CLI::App& app, SamplingArguments& arguments);
 /// --count: how many.
 void declare_count(CLI::App& app, int64_t& count, int64_t least);
-/// The number that --class names, or -1 for all classes in turn.
+/// What --class names: a class, kAllClasses or kRandomClasses (recipe/classes.h).
 int64_t wanted_class(const std::string& text);
 
 /// Does `work` in this process, or in several if --gpus or a launcher asks for it.

@@ -56,7 +56,7 @@ class TensorFinder {
   explicit TensorFinder(const Pickle& pickle) : pickle_(pickle) {}
 
   PytorchContents find() {
-    for (const auto* part : {"state_dict", "model"}) {
+    for (const auto* part : {"state_dict", "model", "model_state_dict", "module"}) {
       PytorchContents found{part, tensors_in(part)};
       if (found.tensors.empty()) continue;
       add_average(found);

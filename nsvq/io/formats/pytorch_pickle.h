@@ -35,7 +35,8 @@ struct PytorchContents {
 };
 
 /// What a pickle of torch.save describes, without running anything that it names. Only the
-/// state_dict (or "model") of a training checkpoint counts. Throws UserError.
+/// state_dict (or "model", "model_state_dict", "module") of a training checkpoint counts. Throws
+/// UserError.
 PytorchContents tensors_described(const Pickle& pickle);
 PytorchContents parse_pytorch_pickle(std::span<const std::byte> pickle);
 
