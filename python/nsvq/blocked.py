@@ -36,7 +36,7 @@ def _check(op, latents, codebook, tau=None):
                          f"{list(latents.shape)} and {list(codebook.shape)}")
     if latents.device != codebook.device:
         raise ValueError(f"{op}: latents are on {latents.device}, but codebook is on {codebook.device}")
-    if codebook.shape[0] == 0:
+    if codebook.numel() == 0:
         raise ValueError(f"{op}: codebook is empty")
     if tau is not None and not tau > 0:
         raise ValueError(f"{op}: tau must be positive, but it is {tau}")
@@ -98,9 +98,14 @@ class _Frame:
             largest = torch.maximum(largest, latents.masked_fill(~self.finite[:, None], 0).abs().max().double())
         self.scale = 0.5 / largest.clamp_min(1e-150)
         cells = _CELLS.get(latents.device.type, _CELLS_ELSEWHERE)
-        self.rows_at_a_time = min(max(1, latents.shape[0]), int(cells**0.5))
+        self.rows_at_a_time = max(int(cells**0.5), cells // max(codebook.shape))
         self.codes_at_a_time = max(1, cells // self.rows_at_a_time)
         self.pairs_at_a_time = max(1, cells // max(1, self.dimension))
+
+    def refuse_not_finite(self, op):
+        for name, finite in (("codebook holds", self.codes_finite), ("latents hold", bool(self.finite.all()))):
+            if not finite:
+                raise RuntimeError(f"{op}: {name} NaN or infinity")
 
     def blocks(self):
         """(first row, their latents, zero where not finite, and packed)"""
@@ -178,9 +183,9 @@ def _search_block(frame, latents, k):
         rows, codes = rows[near], codes[near] + first
         if rows.shape[0]:
             best.add(rows, frame.distances(latents, rows, codes), codes)
-            last = best.distances[:, -1] * frame.scale**2 - packed.square
-            upper = torch.minimum(upper, last + frame.errors(packed.norm, packed.residual, tile.norm.new_zeros(()),
-                                                            tile.norm.new_zeros(())))
+            last = best.distances[:, -1] * frame.scale**2
+            rounding = 4 * (frame.dimension + 8) * _V * (last + packed.square) + 1e-270
+            upper = torch.minimum(upper, last - packed.square + rounding)
     return best.indices, best.distances
 
 
@@ -196,19 +201,17 @@ def _search(frame, k):
     return indices.masked_fill_(lost, -1), distances.masked_fill_(lost, torch.nan)
 
 
-def _result_type(frame):
-    return frame.wide  # fp32 for all types but fp64
-
-
 @_kernel
 def k_nearest(latents, codebook, k):
     """The k nearest codes: indices [N, k] int64, the nearest first, and squared distances [N, k]."""
     _check("nearest", latents, codebook)
     frame = _Frame(latents, codebook)
+    if latents.device.type == "cpu":
+        frame.refuse_not_finite("nearest")
     if not 0 < k <= codebook.shape[0]:
         raise ValueError(f"nearest: k must be from 1 to {codebook.shape[0]}, the number of codes, but it is {k}")
     indices, distances = _search(frame, k)
-    return indices, distances.to(_result_type(frame))
+    return indices, distances.to(frame.wide)
 
 
 @_kernel
@@ -221,11 +224,9 @@ def nearest_codes(latents, codebook):
 class _Weights:
     """The softmax weights of a block of latents, relative to the winner's, which is left out."""
 
-    def __init__(self, frame, rows, latents, winners, distances, tau):
-        self.frame, self.packed = frame, _Packed(latents, frame, 24)
-        self.winners = winners[rows]
-        self.distances = distances[rows].nan_to_num() * frame.scale**2
-        self.reference = (self.distances - self.packed.square).to(frame.wide)[:, None]
+    def __init__(self, frame, latents, winners, distances, tau):
+        self.packed, self.winners = _Packed(latents, frame, 24), winners
+        self.reference = (distances.nan_to_num() * frame.scale**2 - self.packed.square).to(frame.wide)[:, None]
         self.rate = (1 / (tau * frame.scale**2)).clamp_max(1e30).to(frame.wide)
 
     def gaps_and_weights(self, first, tile):
@@ -246,14 +247,14 @@ def ns_search(latents, codebook, tau):
     sums, scored = torch.zeros_like(distances), torch.zeros_like(distances)
     if frame.codes_finite:
         for rows, block in frame.blocks():
-            softmax = _Weights(frame, rows, block, indices, distances, tau)
+            softmax = _Weights(frame, block, indices[rows], distances[rows], tau)
             for first, tile in frame.tiles(24):
                 gaps, weights = softmax.gaps_and_weights(first, tile)
                 sums[rows] += weights.sum(1, dtype=torch.float64)
                 scored[rows] += weights.mul_(gaps).sum(1, dtype=torch.float64)
     denominators = (1 + sums).masked_fill(indices < 0, torch.nan)
     losses = (scored / frame.scale**2 + distances * sums) / denominators
-    return indices.contiguous(), *(one.to(_result_type(frame)) for one in (distances, losses, denominators))
+    return indices.contiguous(), *(one.to(frame.wide) for one in (distances, losses, denominators))
 
 
 @_kernel
@@ -269,9 +270,9 @@ def ns_codebook_grad(latents, codebook, indices, denominators, tau):
     shares = denominators.to(frame.wide).reciprocal().masked_fill(indices < 0, 0)[:, None]
     mass = gradient.new_zeros(codebook.shape[0])
     for rows, block in frame.blocks():
-        distances = torch.full((frame.latents.shape[0],), 0.0, dtype=torch.float64, device=block.device)
-        distances[rows] = frame.distances(block, torch.arange(block.shape[0], device=block.device), indices[rows].clamp_min(0))
-        softmax = _Weights(frame, rows, block, indices, distances, tau)
+        winners = indices[rows]
+        distances = frame.distances(block, torch.arange(block.shape[0], device=block.device), winners.clamp_min(0))
+        softmax = _Weights(frame, block, winners, distances, tau)
         for first, tile in frame.tiles(24):
             some = slice(first, first + tile.values.shape[0])
             weights = softmax.gaps_and_weights(first, tile)[1].mul_(shares[rows])
