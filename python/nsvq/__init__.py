@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 # What each module offers here. Names of nsvq.quantizers that are not listed are looked up in its __all__.
 _EXPORTS = {
     "functional": ("nearest", "ns_loss", "kmeans", "Nearest", "Clusters"),
-    "quantizers": ("VectorQuantize", "NSVQ", "SimVQ", "EMA", "FSQ", "LFQ", "IBQ", "ResidualVQ", "GroupedResidualVQ"),
+    "quantizers": ("VectorQuantize", "NSVQ", "SimVQ", "EMA", "FSQ", "LFQ", "IBQ", "RandomProjectionQuantizer", "ResidualVQ",
+                   "ResidualSimVQ", "GroupedResidualVQ", "Usage"),
     "tokenizer": ("Tokenizer",),
     "tokens": ("TokenDataset",),
     "generator": ("Generator",),
@@ -26,7 +27,8 @@ if TYPE_CHECKING:  # for type checkers and editors
     from nsvq.functional import Clusters, Nearest, kmeans, nearest, ns_loss
     from nsvq.generator import Generator
     from nsvq.program import read_run, train
-    from nsvq.quantizers import (EMA, FSQ, IBQ, LFQ, NSVQ, GroupedResidualVQ, ResidualVQ, SimVQ, VectorQuantize)
+    from nsvq.quantizers import (EMA, FSQ, IBQ, LFQ, NSVQ, GroupedResidualVQ, RandomProjectionQuantizer, ResidualSimVQ,
+                                 ResidualVQ, SimVQ, Usage, VectorQuantize)
     from nsvq.tokenizer import Tokenizer
     from nsvq.tokens import TokenDataset
 
