@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from PIL import Image
 
 @pytest.fixture(scope="session")
 def program():
@@ -25,7 +26,7 @@ train: {epochs: 2, batch_size: 8, precision: fp32}
 
 @pytest.fixture(scope="session")
 def document_folder(program, tmp_path_factory):
-    """A working directory with what the documents name: runs/photos, a small tokenizer of drawn images, and tokens/ of 24."""
+    """A working directory with what the documents name: runs/photos, a small tokenizer of drawn images, and a photo."""
     folder = tmp_path_factory.mktemp("documents")
 
     def nsvq(*words):
@@ -34,5 +35,5 @@ def document_folder(program, tmp_path_factory):
 
     (folder / "photos.yaml").write_text(RECIPE)
     nsvq("train", "photos.yaml")
-    nsvq("tokenize", "runs/photos", "--data", "builtin:dead-leaves?size=32&count=24&seed=1", "--out", "tokens/")
+    Image.linear_gradient("L").convert("RGB").save(folder / "some.jpg")
     return folder
