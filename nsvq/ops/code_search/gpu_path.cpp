@@ -15,8 +15,7 @@ GpuPath asked_gpu_path() {
   if (name.empty()) return GpuPath::automatic;
   if (name == "hopper") return GpuPath::hopper;
   if (name == "blocked") return GpuPath::blocked;
-  throw_user_error(
-      c10::str("NSVQ_GPU_PATH is '", name, "'; use hopper or blocked, or unset it"));
+  throw_user_error(c10::str("NSVQ_GPU_PATH is '", name, "'; use hopper or blocked, or unset it"));
 }
 
 }  // namespace nsvq

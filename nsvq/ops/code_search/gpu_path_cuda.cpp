@@ -46,8 +46,8 @@ bool uses_hopper_kernels(const char* op, int64_t dimension) {
   const auto reason = fast_search_unavailable_reason(dimension, at::kCUDA);
   if (reason.empty()) return true;
   if (asked_gpu_path() == GpuPath::hopper) {
-    throw_user_error(c10::str("NSVQ_GPU_PATH=hopper: ", op,
-                              " cannot use the kernels for Hopper: ", reason));
+    throw_user_error(
+        c10::str("NSVQ_GPU_PATH=hopper: ", op, " cannot use the kernels for Hopper: ", reason));
   }
   say_declined(op, reason);
   return false;
