@@ -11,7 +11,7 @@ Importing this loads neither torch nor the operators: a name is loaded when it i
 import importlib
 from typing import TYPE_CHECKING
 
-# What each module offers here. Names of nsvq.quantizers that are not listed are looked up in its __all__.
+# What each module offers here.
 _EXPORTS = {
     "functional": ("nearest", "ns_loss", "kmeans", "Nearest", "Clusters"),
     "quantizers": ("VectorQuantize", "NSVQ", "SimVQ", "EMA", "FSQ", "LFQ", "IBQ", "RandomProjectionQuantizer", "ResidualVQ",
@@ -36,15 +36,12 @@ __all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name):
-    if name.startswith("_"):
-        raise AttributeError(f"module 'nsvq' has no attribute '{name}'")
     if name in _EXPORTS:
         return importlib.import_module(f"nsvq.{name}")
-    value = getattr(importlib.import_module(f"nsvq.{_MODULE_OF.get(name, 'quantizers')}"), name, None)
-    if value is None:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'nsvq' has no attribute '{name}'")
-    globals()[name] = value  # found without this function next time
-    return value
+    value = globals()[name] = getattr(importlib.import_module(f"nsvq.{_MODULE_OF[name]}"), name)
+    return value  # found without this function next time
 
 
 def __dir__():

@@ -25,7 +25,7 @@ import os
 
 import torch
 
-_CELLS = {"cuda": 2**26}  # scores held at a time; elsewhere:
+_CELLS = {"cuda": 2**24}  # scores held at a time; elsewhere:
 _CELLS_ELSEWHERE = 2**21
 _V = 2.0**-53
 
@@ -55,9 +55,12 @@ def _product_bits(device):
     """Significant bits that a product of fp32 matrices keeps of its inputs, at least."""
     if device.type != "cpu":
         return 11
-    backend = getattr(torch.backends.mkldnn, "matmul", None)
-    allowed = os.environ.get("ONEDNN_DEFAULT_FPMATH_MODE") or getattr(backend, "fp32_precision", "none") not in ("none", "ieee")
-    return 8 if allowed or torch._C._get_float32_matmul_precision() == "medium" else 24
+    try:
+        settings = {torch.get_float32_matmul_precision(), torch.backends.mkldnn.matmul.fp32_precision, torch.backends.fp32_precision,
+                    os.environ.get("ONEDNN_DEFAULT_FPMATH_MODE", "none")}
+    except RuntimeError:  # both of torch's interfaces were used to set it, which it refuses to sum up
+        return 8
+    return 24 if settings <= {"highest", "ieee", "none"} else 8
 
 
 def _rounded(values, bits):
@@ -98,9 +101,9 @@ class _Frame:
             largest = torch.maximum(largest, latents.masked_fill(~self.finite[:, None], 0).abs().max().double())
         self.scale = 0.5 / largest.clamp_min(1e-150)
         cells = _CELLS.get(latents.device.type, _CELLS_ELSEWHERE)
-        self.rows_at_a_time = max(int(cells**0.5), cells // max(codebook.shape))
-        self.codes_at_a_time = max(1, cells // self.rows_at_a_time)
-        self.pairs_at_a_time = max(1, cells // max(1, self.dimension))
+        self.pairs_at_a_time = max(1, cells // self.dimension)
+        self.rows_at_a_time = min(self.pairs_at_a_time, max(int(cells**0.5), cells // codebook.shape[0]))
+        self.codes_at_a_time = min(self.pairs_at_a_time, max(1, cells // self.rows_at_a_time))
 
     def refuse_not_finite(self, op):
         for name, finite in (("codebook holds", self.codes_finite), ("latents hold", bool(self.finite.all()))):
@@ -108,13 +111,13 @@ class _Frame:
                 raise RuntimeError(f"{op}: {name} NaN or infinity")
 
     def blocks(self):
-        """(first row, their latents, zero where not finite, and packed)"""
+        """(rows as a slice, their latents, zero where not finite)"""
         for first in range(0, self.latents.shape[0], self.rows_at_a_time):
             rows = slice(first, first + self.rows_at_a_time)
             yield rows, self.latents[rows].masked_fill(~self.finite[rows, None], 0)
 
     def tiles(self, bits):
-        """(index of the first code, the codes packed)"""
+        """(index of the first code, these codes packed)"""
         for first in range(0, self.codebook.shape[0], self.codes_at_a_time):
             yield first, _Packed(self.codebook[first:first + self.codes_at_a_time], self, bits)
 

@@ -27,7 +27,15 @@ def test_importing_loads_no_torch():
 
 
 def test_a_name_that_is_not_there():
-    assert last_line(run("import nsvq; nsvq._nothing")) == "AttributeError: module 'nsvq' has no attribute '_nothing'"
+    assert last_line(run("import nsvq; nsvq.nothing")) == "AttributeError: module 'nsvq' has no attribute 'nothing'"
+    assert run("import sys, nsvq; hasattr(nsvq, 'nothing'); print('torch' in sys.modules)").stdout == "False\n"
+
+
+def test_every_name_is_there():
+    """Those of the table are in their modules, and nsvq.quantizers offers no other."""
+    done = run("import nsvq; [getattr(nsvq, name) for name in nsvq.__all__]; "
+               "print(set(nsvq.quantizers.__all__) == set(nsvq._EXPORTS['quantizers']))")
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_no_library():
