@@ -56,8 +56,8 @@ def build_state(state):
 def dynamic_metadata(settings, project):
     """The package's version, and the torch that its library is built for. Both stand in the version of a wheel that is made
     to be handed on (scripts/wheel.sh sets NSVQ_WHEEL)."""
-    cmake = (pathlib.Path(__file__).parents[1] / "python" / "CMakeLists.txt").read_text()
-    number = re.search(r"project\(nsvq_package VERSION ([\d.]+)", cmake)[1]
+    cmake = (pathlib.Path(__file__).parents[1] / "CMakeLists.txt").read_text()
+    number = re.search(r"project\(nsvq VERSION ([\d.]+)", cmake)[1]
     if _state == "sdist":
         return {"version": number, "dependencies": [f"torch>={OLDEST[0]}.{OLDEST[1]}"]}
     try:

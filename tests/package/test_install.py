@@ -74,7 +74,7 @@ class Environment:
 def source(tmp_path_factory):
     """The tracked files, and those that git does not ignore, as a folder of their own: a build leaves nothing in the tree."""
     folder = tmp_path_factory.mktemp("source")
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "LICENSE", "README.md", "python",
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "CMakeLists.txt", "LICENSE", "README.md", "python",
                              "nsvq/ops", "nsvq/core", "nsvq/tokenizer/pytorch_model.py", "cmake/torch.cmake", "scripts/find_torch.sh"],
                             cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     for name in listed:
