@@ -25,7 +25,8 @@ def folder():
     which `-E` ignores."""
     given = os.environ.get("NSVQ_TORCH")
     if given:
-        found = next((one for one in (pathlib.Path(given), pathlib.Path(given) / "torch") if (one / "version.py").exists()), None)
+        folders = pathlib.Path(given), pathlib.Path(given) / "torch"
+        found = next((one for one in folders if (one / "version.py").exists()), None)
         if not found:
             raise NoTorch(f"NSVQ_TORCH={given} holds no torch; point it at the folder of the torch package or unset it")
         return found

@@ -26,8 +26,8 @@ def _find():
 
 
 def _other_torch(built, reason=""):
-    return ImportError(f"nsvq: libnsvq_ops.so was built for {built}, but this is torch {torch.__version__}{reason}; install nsvq "
-                       "again by `pip install --force-reinstall --no-deps --no-cache-dir .`")
+    return ImportError(f"nsvq: libnsvq_ops.so was built for {built}, but this is torch {torch.__version__}{reason}; install "
+                       "nsvq again by `pip install --force-reinstall --no-deps --no-cache-dir .`")
 
 
 def _load():

@@ -56,8 +56,8 @@ def _product_bits(device):
     if device.type != "cpu":
         return 11
     try:
-        settings = {torch.get_float32_matmul_precision(), torch.backends.mkldnn.matmul.fp32_precision, torch.backends.fp32_precision,
-                    os.environ.get("ONEDNN_DEFAULT_FPMATH_MODE", "none")}
+        settings = {torch.get_float32_matmul_precision(), torch.backends.mkldnn.matmul.fp32_precision,
+                    torch.backends.fp32_precision, os.environ.get("ONEDNN_DEFAULT_FPMATH_MODE", "none")}
     except RuntimeError:  # both of torch's interfaces were used to set it, which it refuses to sum up
         return 8
     return 24 if settings <= {"highest", "ieee", "none"} else 8
@@ -319,7 +319,8 @@ def _define():
     library = torch.library.Library("nsvq_package", "DEF")
     library.define("nearest(Tensor latents, Tensor codebook, int k) -> (Tensor, Tensor)")
     library.define("ns_search(Tensor latents, Tensor codebook, float tau) -> (Tensor, Tensor, Tensor, Tensor)")
-    library.define("ns_codebook_grad(Tensor latents, Tensor codebook, Tensor indices, Tensor denominators, float tau) -> Tensor")
+    library.define("ns_codebook_grad(Tensor latents, Tensor codebook, Tensor indices, Tensor denominators, float tau) "
+                   "-> Tensor")
     for name, function in (("nearest", k_nearest), ("ns_search", ns_search), ("ns_codebook_grad", ns_codebook_grad)):
         library.impl(name, function, "CompositeExplicitAutograd")
     _libraries.append(library)

@@ -146,9 +146,10 @@ def _means(points, codes, generator):
 def kmeans(x: Tensor, k: int, *, iterations: int = 10, start: str = "random", seed: int = 0) -> Clusters:
     """k clusters by Lloyd's algorithm, each assignment exact and without the N x k matrix.
 
-    x: [..., d], N >= k rows in all, types as for `nearest`. `start` is "random", k of the rows, or "k-means++", rows that lie
-    apart, drawn from a sample of 8 k rows (at least 16,384). A cluster without points begins anew at a row far from its code. The
-    seed alone decides. Gives `codes` [k, d] in the type of x, and `counts` [k] int64, how many rows each of them is nearest to.
+    x: [..., d], N >= k rows in all, types as for `nearest`. `start` is "random", k of the rows, or "k-means++", rows that
+    lie apart, drawn from a sample of 8 k rows (at least 16,384). A cluster without points begins anew at a row far from its
+    code. The seed alone decides. Gives `codes` [k, d] in the type of x, and `counts` [k] int64, how many rows each of them is
+    nearest to.
     """
     if not isinstance(x, Tensor) or x.dim() < 2 or x.dtype not in _TYPES:
         raise ValueError("x must be a tensor [..., d] in fp32, bf16, fp16 or fp64")

@@ -1,4 +1,4 @@
-"""nsvq.blocked, which serves a GPU where the library has no CUDA kernels, on CPU tensors: against the library's kernels and fp64."""
+"""nsvq.blocked, which serves a GPU where the library has no CUDA kernels, on CPU tensors: against the kernels, and fp64."""
 
 import os
 import subprocess
@@ -104,7 +104,7 @@ def test_loss_in_fp64(name):
 
 
 def test_rows_that_are_not_finite():
-    """As on a GPU: such a latent gets index -1 and NaN, and adds nothing to the gradient; all of them if a code is not finite."""
+    """As on a GPU: such a latent gets index -1 and NaN, and adds nothing to the gradient; all do if a code is not finite."""
     latents, codes = normal(9, 4), normal(20, 4, seed=1)
     latents[2, 1], latents[5, 0] = torch.nan, -torch.inf
     bad = torch.tensor([2, 5])
@@ -115,8 +115,9 @@ def test_rows_that_are_not_finite():
         assert torch.equal(values.isnan(), ~good)
     clean = torch.ops.nsvq.ns_search(latents[good], codes, TAU)
     torch.testing.assert_close(losses[good], clean[2])
-    torch.testing.assert_close(blocked.ns_codebook_grad(latents, codes, indices, denominators, TAU),
-                               torch.ops.nsvq.ns_codebook_grad(latents[good], codes, clean[0], clean[3], TAU), rtol=1e-4, atol=1e-5)
+    gradients = (blocked.ns_codebook_grad(latents, codes, indices, denominators, TAU),
+                 torch.ops.nsvq.ns_codebook_grad(latents[good], codes, clean[0], clean[3], TAU))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
     codes[3, 2] = torch.nan
     indices, *values = blocked.ns_search(latents, codes, TAU)
     assert (indices == -1).all() and all(one.isnan().all() for one in values)
@@ -154,7 +155,7 @@ def test_no_codes_are_lost_when_products_may_be_rounded():
 
 
 def test_in_place_of_kernels():
-    """Registered for a dispatch key they serve all that is made of them: ns_quantize with its gradients, cosine, autocast, tracing."""
+    """Registered for a dispatch key they serve all that is made of them: ns_quantize with gradients, cosine, autocast, tracing."""
     script = textwrap.dedent("""
         import warnings; warnings.simplefilter("ignore")
         import torch

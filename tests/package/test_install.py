@@ -45,7 +45,8 @@ class Environment:
         self.site = next(folder.glob("lib/python3*/site-packages"))
         hidden = ("PYTHONPATH", "NSVQ_OPS_LIBRARY", "NSVQ_TORCH", "NSVQ_CUDA", "VIRTUAL_ENV")
         self.variables = {name: value for name, value in os.environ.items() if name not in hidden}
-        self.variables |= {"NSVQ_CUDA": "OFF", "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        self.variables |= {"NSVQ_CUDA": "OFF", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        self.variables.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
         if torch:
             self.pip("install", "-q", f"torch=={torch}.*", "numpy")
         else:
@@ -74,9 +75,10 @@ class Environment:
 def source(tmp_path_factory):
     """The tracked files, and those that git does not ignore, as a folder of their own: a build leaves nothing in the tree."""
     folder = tmp_path_factory.mktemp("source")
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "CMakeLists.txt", "LICENSE", "README.md", "python",
-                             "nsvq/ops", "nsvq/core", "nsvq/tokenizer/pytorch_model.py", "cmake/torch.cmake", "scripts/find_torch.sh"],
-                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    parts = ["pyproject.toml", "CMakeLists.txt", "LICENSE", "README.md", "python", "nsvq/ops", "nsvq/core",
+             "nsvq/tokenizer/pytorch_model.py", "cmake/torch.cmake", "scripts/find_torch.sh"]
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *parts], cwd=ROOT, capture_output=True, text=True,
+                            check=True).stdout.splitlines()
     for name in listed:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
