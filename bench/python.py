@@ -134,7 +134,8 @@ def ns_works(bench, k, d):
     losses = {("nsvq", "eager"): lambda: nsvq.ns_loss(x, codes, TAU), ("torch", "eager"): lambda: plain_ns_loss(x, codes)}
     fast = compiled(bench, plain_ns_loss)
     losses["torch", "compiled"] = lambda: fast(x, codes)
-    return {("forward + backward", *name): lambda loss=loss: torch.autograd.grad(loss(), codes) for name, loss in losses.items()}
+    return {("forward + backward", *name): lambda loss=loss: torch.autograd.grad(loss(), codes)
+            for name, loss in losses.items()}
 
 
 def nearest_works(bench, k, d):
@@ -202,7 +203,8 @@ def main():
             del works
     if given.out:
         with open(given.out, "w", newline="") as file:
-            csv.writer(file).writerows([["what", "pass", "K", "d", "implementation", "mode", "ms", "GiB", "of nsvq's ms"], *rows])
+            titles = ["what", "pass", "K", "d", "implementation", "mode", "ms", "GiB", "of nsvq's ms"]
+            csv.writer(file).writerows([titles, *rows])
     for name, ours, plain in overhead(bench, given.only):
         print(f"{name}: {ours:.1f} us a call, its operator {plain:.1f} us, the Python layer {ours - plain:.1f} us")
 

@@ -10,7 +10,7 @@ def normal(*shape, seed=0):
 def search_cases():
     """{name: (latents, codes)}"""
     cases = {}
-    for n, k, d in ((1, 1, 1), (31, 33, 31), (33, 31, 33), (64, 1000, 8), (257, 3001, 16), (0, 5, 4), (40, 77, 130)):
+    for n, k, d in ((1, 1, 1), (31, 33, 31), (33, 31, 33), (64, 1000, 8), (100, 701, 16), (0, 5, 4), (40, 77, 130)):
         cases[f"{n}x{k}x{d}"] = normal(n, d), normal(k, d, seed=1)
     grid = torch.randint(-2, 3, (200, 3), generator=torch.Generator().manual_seed(2)).float()
     cases["ties"] = grid[:60] + 0.5, grid  # whole numbers between: many exact ties, and duplicates

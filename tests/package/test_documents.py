@@ -1,4 +1,4 @@
-"""The Python blocks of README.md and docs/python.md run as they stand, those of a document one after the other in one namespace."""
+"""The Python blocks of README.md and docs/python.md run as they stand, those of a document one after the other."""
 
 import os
 import pathlib

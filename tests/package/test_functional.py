@@ -173,7 +173,8 @@ def test_functions_compile_into_one_graph(type):
     x, codes = normal(40, 6).to(type), normal(30, 6, seed=1).to(type).requires_grad_()
 
     def work(x, codes):
-        return nsvq.nearest(x, codes).distances.mean() + nsvq.nearest(x, codes, 3).distances.mean() + nsvq.ns_loss(x, codes, 0.3)
+        nearest = nsvq.nearest(x, codes).distances.mean() + nsvq.nearest(x, codes, 3).distances.mean()
+        return nearest + nsvq.ns_loss(x, codes, 0.3)
 
     for rows in (40, 17):
         results = [one(x[:rows], codes) for one in (work, compiled(work))]

@@ -1,4 +1,4 @@
-"""The package in fresh environments: install, import, the functions' documents, uninstall. Slow; needs a compiler and pip's index.
+"""The package in fresh environments: install, import, use, uninstall. Needs a compiler and pip's index.
 
 torch is the one that the tests run with, put on an environment's path by a .pth file; with NSVQ_TEST_TORCH=VERSION,... the
 environments install those from the index too.
@@ -154,6 +154,6 @@ def test_a_torch_that_is_too_old(source, tmp_path):
     old = tmp_path / "old" / "torch"
     old.mkdir(parents=True)
     (old / "version.py").write_text("__version__ = '2.8.0+cpu'\n")
-    done = subprocess.run([sys.executable, source / "python/torch_of_environment.py"], env={**os.environ, "NSVQ_TORCH": str(old)},
-                          capture_output=True, text=True)
+    done = subprocess.run([sys.executable, source / "python/torch_of_environment.py"], capture_output=True, text=True,
+                          env={**os.environ, "NSVQ_TORCH": str(old)})
     assert done.stderr.strip() == f"nsvq: {old} is torch 2.8; nsvq needs 2.9 or newer"

@@ -27,7 +27,8 @@ TRACED = {
 }
 """Arguments of the operators that know their results' shapes, for tracing."""
 
-DIFFERENTIABLE = {"ns_loss": (Z, leaf(C), INDICES, TAU), "group_norm_silu": (leaf(IMAGE), leaf(ONES), leaf(ONES), 4, 1e-6, True)}
+DIFFERENTIABLE = {"ns_loss": (Z, leaf(C), INDICES, TAU),
+                  "group_norm_silu": (leaf(IMAGE), leaf(ONES), leaf(ONES), 4, 1e-6, True)}
 
 # AOT's check adds outputs up in place, which int64 indices do not take beside fp32.
 WITH_INDICES = {"nearest_codes": (leaf(Z), leaf(C)), "ns_quantize": (leaf(Z), leaf(C), TAU)}
