@@ -8,7 +8,7 @@
 PRESET ?= release
 NSVQ := build/$(PRESET)/nsvq
 
-.PHONY: quickstart test test-all test-build test-gpu cuda-check fuzz check build install setup format bench clean
+.PHONY: quickstart test test-all test-build test-gpu cuda-check fuzz check build wheel install setup format bench clean
 
 # The program alone: the tests take as long again to compile.
 quickstart: setup
@@ -50,6 +50,10 @@ test-gpu: setup
 
 build: setup
 	@scripts/build.sh $(PRESET)
+
+# A wheel of the Python package in build/wheels, for the torch at hand; NSVQ_CUDA=ON|OFF names it after what it was built for.
+wheel: setup
+	@scripts/wheel.sh
 
 # Program, operators for Python, recipes and completions below PREFIX; LibTorch stays where it is.
 PREFIX ?= /usr/local

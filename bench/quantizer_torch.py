@@ -221,4 +221,5 @@ def main():
     print(f"\n{time.perf_counter() - started:.0f} s in all, with compilation")
 
 
-main()
+if __name__ == "__main__":
+    main()

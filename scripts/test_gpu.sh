@@ -5,13 +5,20 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 nvidia-smi -L >/dev/null 2>&1 || { echo "test_gpu: no NVIDIA GPU here (nvidia-smi -L); run it on a machine with one" >&2; exit 2; }
 tests=(ops nn dist quantizers losses metrics data tokenizer train diffusion generation)
-NSVQ_CUDA=ON scripts/build.sh cuda "${tests[@]/#/test_}" || exit 1
+NSVQ_CUDA=ON scripts/build.sh cuda "${tests[@]/#/test_}" nsvq_ops_python || exit 1
 
 failed=0
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}  # references on a CPU are small: more threads wait for each other
 for name in "${tests[@]}"; do
   "build/cuda/test_$name" --gtest_brief=1 || { echo "test_gpu: test_$name failed" >&2; failed=1; }
 done
+python=$(scripts/test_python.sh)
+if [ -x "$python" ]; then
+  PYTHONPATH=python NSVQ_OPS_LIBRARY=build/cuda/libnsvq_ops.so "$python" -B tests/python/package.py -k test_gpu ||
+    { echo "test_gpu: the Python package's tests failed" >&2; failed=1; }
+else
+  echo "test_gpu: without the Python package's tests; \`make test\` installs their Python"
+fi
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 if [ "${NSVQ_SANITIZER:-on}" = off ]; then

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <utility>
 
+#include "nsvq/core/messages.h"
+
 namespace nsvq {
 
 // Standard error, shared by log lines and one status line (a progress bar). Thread-safe: each call
 // writes its output as a whole.
 
-/// Prints a line, which stays. A status line is cleared first and drawn again below it.
-void log_line(std::string_view line);
+// log_line (messages.h) prints a line, which stays. A status line is cleared first and drawn again
+// below it.
 
 template <typename... Args>
 void log(fmt::format_string<Args...> format, Args&&... args) {

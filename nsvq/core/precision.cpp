@@ -20,15 +20,6 @@ constexpr std::array<std::pair<const char*, Precision>, 4> kPrecisions = {
      {"bf16", Precision::bf16},
      {"fp16", Precision::fp16}}};
 
-void allow_tf32(Tf32Work work, bool allow) {
-  auto& context = at::globalContext();
-  if (work == Tf32Work::convolutions) {
-    context.setAllowTF32CuDNN(allow);
-  } else {
-    context.setAllowTF32CuBLAS(allow);
-  }
-}
-
 }  // namespace
 
 Precision choose_precision(const std::string& name, c10::Device device) {
@@ -49,22 +40,6 @@ std::string name_of(Precision precision) {
     if (known == precision) return name;
   }
   return "";
-}
-
-at::Tensor at_least_fp32(const at::Tensor& tensor) {
-  const bool half = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
-  return half ? tensor.to(at::kFloat) : tensor;
-}
-
-Tf32Guard::Tf32Guard(Tf32Work work, bool allow) : work_(work), was_allowed_(allowed(work)) {
-  allow_tf32(work_, allow);
-}
-
-Tf32Guard::~Tf32Guard() { allow_tf32(work_, was_allowed_); }
-
-bool Tf32Guard::allowed(Tf32Work work) {
-  const auto& context = at::globalContext();
-  return work == Tf32Work::convolutions ? context.allowTF32CuDNN() : context.allowTF32CuBLAS();
 }
 
 AutocastCacheGuard::AutocastCacheGuard() { at::autocast::increment_nesting(); }

@@ -155,5 +155,5 @@ def load(library):
     document()
 
 
-if (pathlib.Path(__file__).parent / "libnsvq_ops.so").exists():
+if not __package__ and (pathlib.Path(__file__).parent / "libnsvq_ops.so").exists():  # nsvq._library loads the package's
     load(pathlib.Path(__file__).parent / "libnsvq_ops.so")

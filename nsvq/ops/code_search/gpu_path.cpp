@@ -1,9 +1,11 @@
 #include "nsvq/ops/code_search/gpu_path.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <cstdlib>
 #include <string_view>
 
-#include "nsvq/core/error.h"
+#include "nsvq/core/messages.h"
 
 namespace nsvq {
 
@@ -13,7 +15,7 @@ GpuPath asked_gpu_path() {
   if (name.empty()) return GpuPath::automatic;
   if (name == "hopper") return GpuPath::hopper;
   if (name == "blocked") return GpuPath::blocked;
-  throw UserError("NSVQ_GPU_PATH is '{}'; use hopper or blocked, or unset it", name);
+  throw_user_error(c10::str("NSVQ_GPU_PATH is '", name, "'; use hopper or blocked, or unset it"));
 }
 
 }  // namespace nsvq

@@ -5,8 +5,7 @@
 #include <set>
 #include <string>
 
-#include "nsvq/core/error.h"
-#include "nsvq/core/log.h"
+#include "nsvq/core/messages.h"
 #include "nsvq/ops/code_search/code_search.h"
 #include "nsvq/ops/code_search/gpu_path.h"
 #include "nsvq/ops/code_search/hopper/tile_layout.h"
@@ -24,7 +23,7 @@ void say_declined(const char* op, const std::string& reason) {
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
   if (!said.insert(reason).second) return;
-  log("{}: takes blocked matrix products, not the kernels for Hopper: {}", op, reason);
+  log_line(c10::str(op, ": takes blocked matrix products, not the kernels for Hopper: ", reason));
 }
 
 }  // namespace
@@ -47,7 +46,8 @@ bool uses_hopper_kernels(const char* op, int64_t dimension) {
   const auto reason = fast_search_unavailable_reason(dimension, at::kCUDA);
   if (reason.empty()) return true;
   if (asked_gpu_path() == GpuPath::hopper) {
-    throw UserError("NSVQ_GPU_PATH=hopper: {} cannot use the kernels for Hopper: {}", op, reason);
+    throw_user_error(
+        c10::str("NSVQ_GPU_PATH=hopper: ", op, " cannot use the kernels for Hopper: ", reason));
   }
   say_declined(op, reason);
   return false;

@@ -2,7 +2,7 @@
 
 #include <torch/library.h>
 
-#include "nsvq/core/precision.h"
+#include "nsvq/core/fp32.h"
 #include "nsvq/ops/code_search/code_search.h"
 
 namespace nsvq {

@@ -1,9 +1,9 @@
 #include "nsvq/ops/code_statistics/spectrum.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 namespace nsvq {
@@ -70,8 +70,10 @@ Directions directions_of(const torch::Tensor& vectors) {
 
 std::string participation_text(double vectors, double codes) {
   if (std::isnan(vectors)) return "";
-  const auto text = fmt::format("participation {:.2f}", vectors);
-  return std::isnan(codes) ? text : text + fmt::format(" (codes {:.2f})", codes);
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << "participation " << vectors;
+  if (!std::isnan(codes)) text << " (codes " << codes << ')';
+  return text.str();
 }
 
 }  // namespace nsvq

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "nsvq/core/log.h"
+#include "nsvq/core/messages.h"
 
 namespace nsvq {
 

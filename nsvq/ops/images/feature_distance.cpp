@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "nsvq/core/precision.h"
+#include "nsvq/core/fp32.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/common/fast_path.h"
 

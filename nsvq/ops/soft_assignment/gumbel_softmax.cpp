@@ -3,7 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "nsvq/core/precision.h"
+#include "nsvq/core/fp32.h"
 #include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/ops/soft_assignment/row_chunks.h"
 #include "nsvq/ops/soft_assignment/softmax_rows.h"

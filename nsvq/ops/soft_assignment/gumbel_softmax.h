@@ -18,7 +18,7 @@ struct GumbelSoftmax {
 /// Hard Gumbel-softmax: codes c [K, d] by logits z_i . w_j + b_j and Gumbel noise of a seed
 /// (seeded_random.h; no noise without it). There is no N x K matrix: forward and backward work on a
 /// chunk of rows at a time, and backward draws the noise again. Where there is noise, products may
-/// be rounded to TF32 if convolutions may (Tf32Guard in precision.h): the noise is larger than the
+/// be rounded to TF32 if convolutions may (Tf32Guard in fp32.h): the noise is larger than the
 /// rounding. `temperature` is a positive scalar. No gradient for the codes, no second derivative.
 /// `first_row`: index of the first latent among those that share the seed's noise. `chunk`: rows at
 /// a time, for tests.

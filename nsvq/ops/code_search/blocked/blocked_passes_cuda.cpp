@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "nsvq/core/precision.h"
+#include "nsvq/core/fp32.h"
 #include "nsvq/ops/code_search/blocked/blocked.h"
 #include "nsvq/ops/common/grid.h"
 

@@ -1,0 +1,1 @@
+../../nsvq/ops/nsvq_ops.py

@@ -1,0 +1,1 @@
+../../nsvq/tokenizer/pytorch_model.py

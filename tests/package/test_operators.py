@@ -1,0 +1,90 @@
+"""torch.library.opcheck over the library's operators."""
+
+import pytest
+import torch
+from torch.library import opcheck
+
+from cases import normal
+from nsvq import _library, blocked  # noqa: F401
+
+TAU = 0.35
+OPS = torch.ops.nsvq
+Z, C = normal(20, 8), normal(30, 8, seed=1)
+INDICES, _, _, DENOMINATORS = OPS.ns_search(Z, C, TAU)
+IMAGE, OTHER = (normal(2, 16, 4, 6, seed=seed).to(memory_format=torch.channels_last) for seed in (2, 3))
+ONES, SEED = torch.ones(16), torch.tensor(3)
+NORM = (ONES, ONES, 4, 1e-6, True)
+
+
+def leaf(tensor):
+    return tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+
+
+TRACED = {
+    "nearest_codes": (Z, C), "ns_quantize": (Z, C, TAU), "ns_search": (Z, C, TAU), "ns_search_with_grad": (Z, C, TAU),
+    "ns_loss": (Z, C, INDICES, TAU), "ns_codebook_grad": (Z, C, INDICES, DENOMINATORS, TAU), "code_usage": (INDICES, 30),
+    "code_sums": (Z, INDICES, 30), "softmax_column_sums": (Z, C, TAU), "group_norm_silu": (IMAGE, *NORM),
+}
+"""Arguments of the operators that know their results' shapes, for tracing."""
+
+DIFFERENTIABLE = {"ns_loss": (Z, leaf(C), INDICES, TAU),
+                  "group_norm_silu": (leaf(IMAGE), leaf(ONES), leaf(ONES), 4, 1e-6, True)}
+
+# AOT's check adds outputs up in place, which int64 indices do not take beside fp32.
+WITH_INDICES = {"nearest_codes": (leaf(Z), leaf(C)), "ns_quantize": (leaf(Z), leaf(C), TAU)}
+
+EAGER = {
+    "bias_relu_": (IMAGE, ONES), "depth_to_space": (leaf(IMAGE),), "space_to_depth": (leaf(IMAGE),),
+    "depth_to_space_bias": (leaf(IMAGE), leaf(ONES)), "space_to_depth_sums": (IMAGE,),
+    "add_norm_silu": (leaf(IMAGE), leaf(OTHER), leaf(ONES), leaf(ONES), 4, 1e-6, True),
+    "offset_norm_silu": (IMAGE, OTHER, None, None, None, *NORM, True),
+    "feature_distance": (leaf(IMAGE), OTHER, ONES), "nearest_codes_cosine": (Z, C),
+    "seeded_values": (SEED, 1, 9, True), "seeded_rows": (SEED.repeat(4), 1, 9, False), "gumbel_values": (SEED, 0, 9),
+    "sample_unit_rows": (torch.nn.functional.normalize(C), torch.nn.functional.normalize(Z), SEED),
+    "softmax_rows": (Z, SEED, 0), "softmax_rows_backward": (Z, SEED, 0, torch.tensor(1.0), Z, None),
+    "average_step": ([normal(3)], [normal(3, seed=1)], None, 0.9),
+    "adam_step": ([normal(3)], [normal(3)], [normal(3)], [normal(3).abs()], [torch.tensor(1.0)], [], None, None, None, None,
+                  [], 0.1, 0.9, 0.99, 1e-8, 0.0, 0.9),
+}
+"""Arguments of the operators that are called eagerly, by the trainer and by networks."""
+
+BACKWARD = {"group_norm_silu_backward", "add_norm_silu_backward", "feature_distance_backward"}
+"""Called by an autograd function above, which reaches them."""
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_traced(name):
+    opcheck(getattr(OPS, name).default, TRACED[name])
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_with_gradients(name):
+    opcheck(getattr(OPS, name).default, DIFFERENTIABLE[name])
+
+
+@pytest.mark.parametrize("name", WITH_INDICES)
+def test_with_gradients_and_indices(name):
+    opcheck(getattr(OPS, name).default, WITH_INDICES[name],
+            test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_eager(name):
+    opcheck(getattr(OPS, name).default, EAGER[name], test_utils=("test_schema", "test_autograd_registration"))
+
+
+@pytest.mark.parametrize("type", [torch.float32, torch.float64])
+def test_operators_of_the_package(type):
+    z, c = Z.to(type), C.to(type)
+    ops = torch.ops.nsvq_package
+    indices, _, _, denominators = ops.ns_search(z, c, TAU)
+    opcheck(ops.nearest.default, (z, c, 3))
+    opcheck(ops.ns_search.default, (z, c, TAU))
+    opcheck(ops.ns_codebook_grad.default, (z, c, indices, denominators, TAU))
+
+
+def test_every_operator_is_checked():
+    names = {schema.name.partition("::")[2] for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("nsvq::")}
+    assert names == TRACED.keys() | EAGER.keys() | BACKWARD
+    traced = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(f"nsvq::{name}", "Meta")}
+    assert traced <= TRACED.keys()
