@@ -32,7 +32,7 @@ class Generator:
         samples.images                                               # [16, 3, H, W] in [-1, 1]
 
     `codes` and `grid` are of its tokens, `classes` is the number of classes it was told, 0 without. `tokenizer` makes images
-    of tokens; it is None where the generator was trained on tokens of files alone."""
+    of tokens; None where the generator was trained on tokens of files alone."""
 
     def __init__(self, model: _models.Model, name: pathlib.Path, tokenizer: str | os.PathLike | None):
         config, metadata = model.settings("nsvq.generator.config"), model.metadata
