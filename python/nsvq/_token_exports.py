@@ -18,7 +18,7 @@ def write_tars(data: TokenDataset, pattern: str, images_per_shard: int) -> list[
     if pattern.format(0) == pattern.format(1):
         raise ValueError(f"pattern: {pattern!r} has no place for a number; use a name such as tokens-{{:05d}}.tar")
     if images_per_shard < 1:
-        raise ValueError(f"images_per_shard: must be at least 1, but it is {images_per_shard}")
+        raise ValueError(f"images_per_shard must be at least 1, but it is {images_per_shard}")
     paths = []
     for first in range(0, len(data), images_per_shard):
         paths.append(pathlib.Path(pattern.format(len(paths))))

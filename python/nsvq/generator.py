@@ -46,8 +46,8 @@ class Generator:
 
     @classmethod
     def from_pretrained(cls, name: str | os.PathLike, *, tokenizer: str | os.PathLike | None = None) -> Generator:
-        """Opens a run of `nsvq generate train`, a checkpoint of it, or a folder of `nsvq generate export`. `tokenizer` names the
-        tokenizer where it has moved. ValueError says what is missing, the program included."""
+        """Opens a run of `nsvq generate train`, a checkpoint of it, or a folder of `nsvq generate export`. `tokenizer` names
+        the tokenizer where it has moved. ValueError says what is missing, the program included."""
         find_program()
         return cls(_models.open_model(name), pathlib.Path(name), tokenizer)
 
@@ -83,7 +83,7 @@ class Generator:
 
     def _labels(self, count: int, classes: int | str | Sequence[int] | None) -> list[int]:
         if count < 1:
-            raise ValueError(f"count: must be at least 1, but it is {count}")
+            raise ValueError(f"count must be at least 1, but it is {count}")
         if not self.classes:
             if classes is not None:
                 raise ValueError(f"classes: {self.name} was told none; leave it out")
@@ -94,7 +94,7 @@ class Generator:
         if len(labels) != count:
             raise ValueError(f"classes: {len(labels)} of them for {count} images")
         if any(not 0 <= label < self.classes for label in labels):
-            raise ValueError(f"classes: must be from 0 to {self.classes - 1}, but they are {sorted(set(labels))}")
+            raise ValueError(f"classes must be from 0 to {self.classes - 1}, but they are {sorted(set(labels))}")
         return labels
 
     def _tokens(self, count: int, options: list[str]) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from nsvq import _library, _models, _safetensors, pytorch_model
+from nsvq import _library, _models, _safetensors, functional, pytorch_model
 
 try:
     from huggingface_hub import ModelHubMixin
@@ -34,7 +34,7 @@ except ImportError:
 
 def nearest(rows: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """Index [N] of the nearest code [K, d] of each row [N, d], exact and without the N x K matrix."""
-    return torch.ops.nsvq.nearest_codes(rows, codes)[0]
+    return functional.nearest(rows, codes).indices
 
 
 def is_fused(x: torch.Tensor) -> bool:
@@ -154,7 +154,7 @@ class Tokenizer(pytorch_model.Tokenizer, ModelHubMixin, library_name="nsvq", tag
         h = H / stride and w = W / stride. A model with several scales gives [B, n], one grid after the other."""
         latents = self.latents(images)
         if not torch.isfinite(latents).all():
-            raise ValueError("images: a latent is not finite, so it has no nearest code; are the images and weights finite?")
+            raise ValueError("images have latents that are not finite and so no nearest code; are images and weights finite?")
         with torch.autocast(latents.device.type, enabled=False):
             return self.quantizer.encode(latents)
 
@@ -165,10 +165,10 @@ class Tokenizer(pytorch_model.Tokenizer, ModelHubMixin, library_name="nsvq", tag
         dims = 2 if self.quantizer.kind == "var" else 3
         if tokens.dim() != dims or tokens.is_floating_point():
             shape = "[B, n]" if dims == 2 else "[B, h, w]"
-            raise ValueError(f"tokens: must be integers {shape}, but they are {tokens.dtype} {list(tokens.shape)}")
+            raise ValueError(f"tokens must be integers {shape}, but they are {tokens.dtype} {list(tokens.shape)}")
         tokens = tokens.to(self.device, torch.int64)
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.codes:
-            raise ValueError(f"tokens: must be from 0 to {self.codes - 1}, but they go from {tokens.min()} to {tokens.max()}")
+            raise ValueError(f"tokens must be from 0 to {self.codes - 1}, but they go from {tokens.min()} to {tokens.max()}")
         with torch.autocast(tokens.device.type, enabled=False):
             latents = self.quantizer.decode(tokens)
         return self.images(latents)
@@ -186,13 +186,13 @@ class Tokenizer(pytorch_model.Tokenizer, ModelHubMixin, library_name="nsvq", tag
         """Images as the encoder takes them; ValueError for what it cannot take."""
         if not isinstance(images, torch.Tensor) or images.dim() != 4 or images.shape[1] != 3:
             shown = list(images.shape) if isinstance(images, torch.Tensor) else type(images).__name__
-            raise ValueError(f"images: must be a tensor [B, 3, H, W], but it is {shown}")
+            raise ValueError(f"images must be a tensor [B, 3, H, W], but it is {shown}")
         if images.dtype != torch.uint8 and not images.is_floating_point():
-            raise ValueError(f"images: must be uint8, or floats in [-1, 1], but they are {images.dtype}")
+            raise ValueError(f"images must be uint8, or floats in [-1, 1], but they are {images.dtype}")
         height, width = images.shape[2:]
         if 0 in images.shape or height % self.stride or width % self.stride:
-            raise ValueError(f"images: sides must be multiples of {self.stride}, and the batch not empty, but they are "
-                             f"{list(images.shape)}")
+            raise ValueError(f"images must have sides that are multiples of {self.stride}, in a batch that is not empty, but "
+                             f"they are {list(images.shape)}")
         images = images.to(self.device).contiguous()
         pixels = pytorch_model.from_bytes(images) if images.dtype == torch.uint8 else images
         return pixels.to(self.encoder.conv_in.weight.dtype)
@@ -201,7 +201,7 @@ class Tokenizer(pytorch_model.Tokenizer, ModelHubMixin, library_name="nsvq", tag
         """The precision of the networks on their device, as the program chooses it."""
         device, name = self.device.type, self.precision
         if name not in ("auto", "fp32", "tf32", "bf16", "fp16"):
-            raise ValueError(f"precision: must be auto, fp32, tf32, bf16 or fp16, but it is {name!r}")
+            raise ValueError(f"precision must be auto, fp32, tf32, bf16 or fp16, but it is {name!r}")
         if device == "cpu" and name != "bf16":
             name = "fp32"
         if name == "auto":
