@@ -16,6 +16,8 @@ from ._settings import parse_settings
 
 MODEL_FILE = "model.safetensors"
 LAST_FORMAT = 2  # of model files, nsvq/tokenizer/model_file.h
+# Keys of metadata that hold the settings of a kind of models.
+KINDS = {"nsvq.config": "tokenizer", "nsvq.generator.config": "generator of tokens", "nsvq.diffusion.config": "diffusion model"}
 
 
 class Model:
@@ -35,9 +37,9 @@ class Model:
     def settings(self, key: str = "nsvq.config") -> dict[str, Any]:
         """The settings that the metadata hold. `key` is that of a kind of models, here of tokenizers."""
         if key not in self.metadata:
-            kind = {"nsvq.config": "tokenizer", "nsvq.generator.config": "generator of tokens"}[key]
-            raise ValueError(f"{self.path}: no {kind} of nsvq (metadata {key!r} is missing); "
-                             "another program's tokenizer becomes one by `nsvq import`")
+            found = [kind for other, kind in KINDS.items() if other in self.metadata]
+            reason = f"a {found[0]}" if found else "another program's weights; `nsvq import` makes a tokenizer of them"
+            raise ValueError(f"{self.path}: no {KINDS[key]} of nsvq's but {reason}")
         settings = parse_settings(self.metadata[key], f"{self.path} ({key})")
         if self.format < 2 and key == "nsvq.config":  # before these were settings
             quantizer = settings["quantizer"]

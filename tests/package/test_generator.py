@@ -61,7 +61,7 @@ def test_what_cannot_be_sampled(run, arguments, message):
 
 
 def test_what_cannot_be_opened(run, monkeypatch, tmp_path):
-    with pytest.raises(ValueError, match="no generator of tokens of nsvq"):
+    with pytest.raises(ValueError, match="no generator of tokens of nsvq's but a tokenizer"):
         nsvq.Generator.from_pretrained(run.parent / "model.safetensors")
     monkeypatch.setenv("NSVQ_PROGRAM", str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="is no program; point it at nsvq or unset it"):

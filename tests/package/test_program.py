@@ -62,7 +62,7 @@ def test_read_run_of_no_run(tmp_path):
 
 
 def test_torn_lines(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"kind": "step", "step": 1, "loss": 2}\n{"kind": "step", "step": 2}\n{"kind": "st')
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "step", "step": 1, "loss": 2}\n{"kind": "step", "step": 2}\n{"kind"')
     read = nsvq.read_run(tmp_path)
     assert read.metrics["step"]["step"].tolist() == [1, 2] and np.isnan(read.metrics["step"]["loss"][1])
 
