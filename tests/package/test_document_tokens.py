@@ -21,7 +21,8 @@ def blocks(*sections):
     text = (ROOT / "docs" / "python.md").read_text()
     parts = {part.split("\n")[0]: part for part in text.split("\n## ")}
     parts[text.split("\n")[0].removeprefix("## ")] = text.split("\n## ")[0]
-    return [block for section in sections for block in re.findall(r"^```python\n(.*?)^```", parts[section], re.DOTALL | re.MULTILINE)]
+    fences = r"^```python\n(.*?)^```"
+    return [block for section in sections for block in re.findall(fences, parts[section], re.DOTALL | re.MULTILINE)]
 
 
 @pytest.fixture

@@ -75,7 +75,8 @@ def test_settings_as_the_program_writes_them():
         "quantizer": {"ema": {"decay": 1e-05, "levels": [8, 5], "rotation": True, "empty": [], "name": 'a\\b\n"'}}}
     with pytest.raises(ValueError, match="here:1: no setting as nsvq writes them"):
         _settings.parse_settings("- a", "here")
-    assert program.setting_words({"a": {"b": True, "c": [1, "x y"]}, "d.e": 1e-3}) == ["a.b=true", 'a.c=[1, "x y"]', "d.e=0.001"]
+    words = program.setting_words({"a": {"b": True, "c": [1, "x y"]}, "d.e": 1e-3})
+    assert words == ["a.b=true", 'a.c=[1, "x y"]', "d.e=0.001"]
 
 
 def test_errors_are_one_line(recipe, tmp_path, monkeypatch):
