@@ -50,8 +50,9 @@ def package_rate(tokenizer, images, repeats=5):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program"), parser.add_argument("settings", nargs="*")
-    parser.add_argument("--recipe", default=ROOT / "configs" / "quickstart.yaml"), parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch-size", type=int), parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--recipe", default=ROOT / "configs" / "quickstart.yaml")
+    parser.add_argument("--device", default="cpu"), parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--rounds", type=int, default=5)
     words = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))))
     with tempfile.TemporaryDirectory() as name:

@@ -42,7 +42,7 @@ def find_program() -> str:
 
 def failure(code: int, line: str) -> Exception:
     """What the program's last line says: ValueError for what the user can put right (exit code 2), else RuntimeError."""
-    line = line.removeprefix("nsvq: ") or f"nsvq ended with exit code {code}"
+    line = line.removeprefix("nsvq: ") or f"nsvq ended with exit code {code}, without a word; below 0 it is a signal's number"
     return ValueError(line) if code == 2 else RuntimeError(line)
 
 
@@ -50,7 +50,8 @@ def run_program(*words: str | os.PathLike) -> str:
     """Runs a command of the program and returns what it prints; raises its one line where it fails."""
     done = subprocess.run([find_program(), *map(str, words)], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
-        raise failure(done.returncode, (done.stderr.strip().splitlines() or [""])[-1])
+        lines = [line for line in done.stderr.splitlines() if line.startswith("nsvq: ")]
+        raise failure(done.returncode, lines[-1] if lines else "")
     return done.stdout
 
 
@@ -80,32 +81,33 @@ def read_output(output: IO[bytes], last: collections.deque[str], echo: bool) -> 
             print(last[-1], file=sys.stderr, flush=True)
 
 
-def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """Asks the program to save and end, and waits for it."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-    process.wait()
-
-
-class Interrupts:
-    """While it is installed, the first Ctrl-C goes to the process alone; the second one here too, as KeyboardInterrupt."""
+class Stopper:
+    """Asks a process to save and end, once. While it lives, the first Ctrl-C does that and no more; the second one goes to the
+    process, which then ends at once, and is a KeyboardInterrupt here."""
 
     def __init__(self, process: subprocess.Popen[bytes]):
-        self.process, self.count, self.before = process, 0, None
+        self.process, self.asked, self.before = process, 0, None
         if threading.current_thread() is threading.main_thread():
             self.before = signal.signal(signal.SIGINT, self.on_interrupt)
 
     def on_interrupt(self, number: int, frame: object) -> None:
-        self.count += 1
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        if self.count > 1:
+        self.ask()
+        if self.asked != 1:
             raise KeyboardInterrupt
 
-    def remove(self) -> None:
-        if self.before is not None and signal.getsignal(signal.SIGINT) == self.on_interrupt:
+    def ask(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.asked += 1
+
+    def stop(self) -> None:
+        """Asks, unless that has been done, and waits."""
+        if self.asked == 0:
+            self.ask()
+        self.process.wait()
+        if self.before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.before)
-        self.before = None
+            self.before = None
 
 
 class Training:
@@ -124,8 +126,8 @@ class Training:
                                          stderr=subprocess.STDOUT, start_new_session=True)
         self._reader = threading.Thread(target=read_output, args=(self._process.stdout, self._last, echo), daemon=True)
         self._reader.start()
-        self._interrupts = Interrupts(self._process)
-        weakref.finalize(self, stop_process, self._process)  # also when Python ends
+        self._stopper = Stopper(self._process)
+        weakref.finalize(self, self._stopper.stop)  # also when Python ends
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
@@ -143,13 +145,14 @@ class Training:
 
     def stop(self) -> None:
         """Asks the process to save and end, as Ctrl-C does, and waits for it. The same train() resumes the run."""
-        stop_process(self._process)
+        self._stopper.stop()
         self._reader.join()
-        self._interrupts.remove()
+        code = self._process.returncode
         lines = [line.strip() for line in self._last if line.strip()]
-        stopped = self._process.returncode in STOPPED  # the last lines are "stopped; to resume:" and the command
-        self.message = " ".join(lines[-2:] if stopped else lines[-1:])
-        self.finished = self._process.returncode == 0
+        if code not in (0, *STOPPED):
+            lines = [line for line in lines if line.startswith("nsvq: ")]
+        self.message = " ".join(lines[-2:] if code in STOPPED else lines[-1:])  # "stopped; to resume:" and the command
+        self.finished = code == 0
 
     def wait(self) -> Training:
         """Waits for the end. Raises as iterating does."""

@@ -165,10 +165,11 @@ class TokenStream(IterableDataset):
     items are left out of an epoch; without it each item comes once."""
 
     def __init__(self, data: TokenDataset, *, shuffle: bool = False, seed: int = 0, even: bool = True):
-        self.data, self.shuffle, self.seed, self.even, self.epoch = data, shuffle, seed, even, 0
+        self.data, self.shuffle, self.seed, self.even = data, shuffle, seed, even
+        self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # also for workers that stay
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
+        self.epoch.fill_(epoch)
 
     def consumer(self) -> tuple[int, int]:
         """The number of this worker among those of all ranks, and how many there are."""
@@ -181,7 +182,7 @@ class TokenStream(IterableDataset):
     def order(self) -> Sequence[int]:
         if not self.shuffle:
             return range(len(self.data))
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + int(self.epoch))
         return torch.randperm(len(self.data), generator=generator).tolist()
 
     def __iter__(self) -> Iterator[Any]:
