@@ -206,3 +206,41 @@ def test_weights_load_strictly(model):
     del weights["quantizer.codebook"]
     with pytest.raises(RuntimeError, match="quantizer.codebook"):
         nsvq.Tokenizer(tokenizer.config, weights)
+
+
+def test_pushed_by_huggingface_hub(model, monkeypatch, tmp_path):
+    """The real package, with its calls of the network replaced."""
+    hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin")
+    pushed = {}
+
+    class Api:
+        def __init__(self, **_):
+            pass
+
+        def create_repo(self, repo_id, **_):
+            return type("Repository", (), {"repo_id": repo_id})
+
+        def upload_folder(self, *, repo_id, folder_path, **_):
+            pushed.update({path.name: path.read_bytes() for path in pathlib.Path(folder_path).iterdir()}, repo_id=repo_id)
+
+    monkeypatch.setattr(hub_mixin, "HfApi", Api)
+    tokenizer = nsvq.Tokenizer.from_pretrained(model)
+    assert isinstance(tokenizer, hub_mixin.ModelHubMixin)
+    tokenizer.push_to_hub("photos/tiny")
+    assert pushed.pop("repo_id") == "photos/tiny"
+    assert pushed.keys() == {"model.safetensors", "config.json", "load_model.py", "README.md"}
+    assert json.loads(pushed["config.json"]) == tokenizer.config and b"library_name: nsvq" in pushed["README.md"]
+    (tmp_path / "model.safetensors").write_bytes(pushed["model.safetensors"])
+    assert nsvq.Tokenizer.from_pretrained(tmp_path).sha256 == tokenizer.sha256
+
+
+def test_without_huggingface_hub(model, tmp_path):
+    code = ("import sys; sys.modules['huggingface_hub'] = None\n"
+            "import nsvq\n"
+            f"tokenizer = nsvq.Tokenizer.from_pretrained({str(model)!r})\n"
+            f"tokenizer.save_pretrained({str(tmp_path / 'saved')!r})\n"
+            "tokenizer.push_to_hub('photos/tiny')\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    line = done.stderr.strip().splitlines()[-1]
+    assert line == "ImportError: nsvq: push_to_hub needs huggingface_hub; install it by `pip install huggingface_hub`"
+    assert (tmp_path / "saved" / "README.md").exists()
