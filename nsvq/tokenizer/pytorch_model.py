@@ -80,8 +80,9 @@ def depth_to_space(x):
 
 
 class Block(nn.Module):
-    """Blocks are given activations [B, C, H, W] and a branch, or None, that the next norm adds to them, and give such a pair.
-    What they compute by can be replaced in each, by faster functions with these arguments."""
+    """A part of the networks. What it computes by can be replaced in each instance, by faster functions with these arguments.
+    ResBlock, Attention, Level and Mid are given activations [B, C, H, W] and a branch, or None, that the next norm adds to
+    them, and give such a pair."""
 
     add_norm = staticmethod(add_norm)
     attend = staticmethod(attend)
