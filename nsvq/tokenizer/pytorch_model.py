@@ -20,9 +20,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# Quantizers that choose the nearest code of a codebook; for others the networks load alone.
-NEAREST = ("vq", "nsvq", "ema", "jukebox", "soundstream", "sqvae", "cvq")
-
 # What the networks of each model.family are made of, as in nsvq/nn/network_form.h.
 FORM = {
     "biases": False,               # in residual blocks and encoder.conv_in
@@ -59,7 +56,40 @@ def group_norm(channels):
     return nn.GroupNorm(norm_groups(channels), channels, eps=1e-6)
 
 
-class ResBlock(nn.Module):
+def added(x, h):
+    """Activations and a branch, or None, that are to be added."""
+    return x if h is None else x + h
+
+
+def add_norm(norm, x, h=None, silu=True):
+    """x + h, and its group norm with SiLU."""
+    total = added(x, h)
+    return total, F.silu(norm(total)) if silu else norm(total)
+
+
+def attend(q, k, v):
+    """Attention of tokens [B, 1, N, C]. Written out, without scaled_dot_product_attention: tests check the one in C++ by it."""
+    return torch.softmax(q @ k.transpose(2, 3) / math.sqrt(q.shape[3]), dim=3) @ v
+
+
+def depth_to_space(x):
+    """[B, 4C, H, W] to [B, C, 2H, 2W]; channel (dy * 2 + dx) * C + c goes to offset (dy, dx)."""
+    b, c, h, w = x.shape
+    x = x.reshape(b, 2, 2, c // 4, h, w).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(b, c // 4, 2 * h, 2 * w)
+
+
+class Block(nn.Module):
+    """A part of the networks. What it computes by can be replaced in each instance, by faster functions with these arguments.
+    ResBlock, Attention, Level and Mid are given activations [B, C, H, W] and a branch, or None, that the next norm adds to
+    them, and give such a pair."""
+
+    add_norm = staticmethod(add_norm)
+    attend = staticmethod(attend)
+    depth_to_space = staticmethod(depth_to_space)
+
+
+class ResBlock(Block):
     def __init__(self, inputs, outputs, form):
         super().__init__()
         biases, self.of_result = form["biases"], form["shortcut_of_result"]
@@ -70,16 +100,16 @@ class ResBlock(nn.Module):
         if inputs != outputs:
             self.nin_shortcut = nn.Conv2d(outputs if self.of_result else inputs, outputs, 1, bias=biases)
 
-    def forward(self, x):
-        h = self.conv1(F.silu(self.norm1(x)))
-        h = self.conv2(F.silu(self.norm2(h)))
+    def forward(self, x, h=None):
+        x, inner = self.add_norm(self.norm1, x, h)
+        h = self.conv2(self.add_norm(self.norm2, self.conv1(inner))[1])
         if hasattr(self, "nin_shortcut"):
             x = self.nin_shortcut(h if self.of_result else x)
-        return x + h
+        return x, h
 
 
-class Attention(nn.Module):
-    """Written out, without scaled_dot_product_attention: tests check the one in C++ by it."""
+class Attention(Block):
+    """With one head, over all positions."""
 
     def __init__(self, channels):
         super().__init__()
@@ -89,30 +119,27 @@ class Attention(nn.Module):
         self.v = nn.Conv2d(channels, channels, 1)
         self.proj_out = nn.Conv2d(channels, channels, 1)
 
-    def forward(self, x):
-        h = self.norm(x)
-        q, k, v = (conv(h).flatten(2) for conv in (self.q, self.k, self.v))  # [B, C, HW]
-        weights = torch.softmax(q.transpose(1, 2) @ k / math.sqrt(x.shape[1]), dim=2)
-        return x + self.proj_out((v @ weights.transpose(1, 2)).reshape(x.shape))
-
-
-def depth_to_space(x):
-    """[B, 4C, H, W] to [B, C, 2H, 2W]; channel (dy * 2 + dx) * C + c goes to offset (dy, dx)."""
-    b, c, h, w = x.shape
-    x = x.reshape(b, 2, 2, c // 4, h, w).permute(0, 3, 4, 1, 5, 2)
-    return x.reshape(b, c // 4, 2 * h, 2 * w)
+    def forward(self, x, h=None):
+        x, h = self.add_norm(self.norm, x, h, silu=False)
+        mixed = self.attend(*(conv(h).flatten(2).transpose(1, 2).unsqueeze(1) for conv in (self.q, self.k, self.v)))
+        return x, self.proj_out(mixed.squeeze(1).transpose(1, 2).unflatten(2, x.shape[2:]))
 
 
 def to_haar(x):
     """[B, C, H, W] to [B, 4C, H/2, W/2]: means of 2x2 pixels, half the differences of rows, columns and diagonals."""
-    a, b, c, d = x[..., ::2, ::2], x[..., ::2, 1::2], x[..., 1::2, ::2], x[..., 1::2, 1::2]
-    return torch.cat([a + b + c + d, a + b - c - d, a - b + c - d, a - b - c + d], 1) / 4
+    left, right = x[..., ::2], x[..., 1::2]
+    low, high = left + right, left - right
+    rows = [(part[..., ::2, :], part[..., 1::2, :]) for part in (low, high)]
+    return torch.cat([joined for top, bottom in rows for joined in (top + bottom, top - bottom)], 1) / 4
 
 
 def from_haar(x):
+    def joined(first, second, dim):
+        return torch.stack((first, second), dim + 1).flatten(dim, dim + 1)
+
     m, r, c, d = x.chunk(4, 1)
-    rows = [torch.stack(pair, -1).flatten(-2) for pair in ((m + r + c + d, m + r - c - d), (m - r + c - d, m - r - c + d))]
-    return torch.stack(rows, -2).flatten(-3, -2)
+    low, high = joined(m + r, m - r, 2), joined(c + d, c - d, 2)
+    return joined(low + high, low - high, 3)
 
 
 def halving_levels(config):
@@ -120,22 +147,22 @@ def halving_levels(config):
     return len(config["multipliers"]) - 1 if halvings < 0 else halvings
 
 
-class Level(nn.Module):
+class Level(Block):
     def __init__(self, inputs, outputs, blocks, attention, form):
         super().__init__()
         self.block = nn.ModuleList(
             ResBlock(outputs if i else inputs, outputs, form) for i in range(blocks))
         self.attn = nn.ModuleList(Attention(outputs) for _ in range(blocks if attention else 0))
 
-    def forward(self, x):
+    def forward(self, x, h=None):
         for i, block in enumerate(self.block):
-            x = block(x)
+            x, h = block(x, h)
             if len(self.attn):
-                x = self.attn[i](x)
-        return x
+                x, h = self.attn[i](x, h)
+        return x, h
 
 
-class Mid(nn.Sequential):
+class Mid(nn.Module):
     """block_1, attn_1 if there is attention, block_2 and so on."""
 
     def __init__(self, channels, config, form):
@@ -144,6 +171,11 @@ class Mid(nn.Sequential):
             self.add_module(f"block_{i + 1}", ResBlock(channels, channels, form))
             if i == 0 and config["mid_attention"]:
                 self.attn_1 = Attention(channels)
+
+    def forward(self, x, h=None):
+        for block in self.children():
+            x, h = block(x, h)
+        return x, h
 
 
 def halve(halving, level, x):
@@ -155,7 +187,7 @@ def halve(halving, level, x):
 def double(doubling, level, x):
     if doubling == "nearest":
         return level.upsample(F.interpolate(x, scale_factor=2, mode="nearest"))
-    return depth_to_space(level.upsample(x))
+    return level.depth_to_space(level.upsample(x))
 
 
 class AdaptiveNorm(nn.Module):
@@ -173,7 +205,7 @@ class AdaptiveNorm(nn.Module):
         return F.group_norm(x, norm_groups(x.shape[1]), eps=1e-6) * scale[:, :, None, None] + shift[:, :, None, None]
 
 
-class Encoder(nn.Module):
+class Encoder(Block):
     def __init__(self, config):
         super().__init__()
         form = form_of(config)
@@ -198,16 +230,16 @@ class Encoder(nn.Module):
     def forward(self, x):
         for _ in range(self.haar):
             x = to_haar(x)
-        x = self.conv_in(x)
+        x, h = self.conv_in(x), None
         for i, level in enumerate(self.down):
-            x = level(x)
+            x, h = level(x, h)
             if i < self.halvings:
-                x = halve(self.halving, level, x)
-        x = self.conv_out(F.silu(self.norm_out(self.mid(x))))
+                x, h = halve(self.halving, level, added(x, h)), None
+        x = self.conv_out(self.add_norm(self.norm_out, *self.mid(x, h))[1])
         return self.quant_conv(x) if hasattr(self, "quant_conv") else x
 
 
-class Decoder(nn.Module):
+class Decoder(Block):
     def __init__(self, config):
         super().__init__()
         form = form_of(config)
@@ -234,14 +266,14 @@ class Decoder(nn.Module):
 
     def forward(self, latents):
         x = self.post_quant_conv(latents) if hasattr(self, "post_quant_conv") else latents
-        x = self.mid(self.conv_in(x))
+        x, h = self.mid(self.conv_in(x))
         for i in reversed(range(len(self.up))):
             if hasattr(self, "adaptive"):
-                x = self.adaptive[i](x, latents)
-            x = self.up[i](x)
+                x, h = self.adaptive[i](added(x, h), latents), None
+            x, h = self.up[i](x, h)
             if i >= self.first_doubling:
-                x = double(self.doubling, self.up[i], x)
-        x = self.conv_out(F.silu(self.norm_out(x)))
+                x, h = double(self.doubling, self.up[i], added(x, h)), None
+        x = self.conv_out(self.add_norm(self.norm_out, x, h)[1])
         for _ in range(self.haar):
             x = from_haar(x)
         return x
@@ -256,49 +288,348 @@ class Autoencoder(nn.Module):
         self.decoder = Decoder(config)
 
 
+def unit(vectors):
+    """Vectors along dimension 1 divided by their norms."""
+    return vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp_min(1e-12)
+
+
+def by_chunks(choose, rows, codes):
+    """choose(rows [n, d]) -> [n], for as many rows at a time as make 2^25 numbers with all codes."""
+    return torch.cat([choose(part) for part in rows.split(max(1, 2**25 // codes))])
+
+
+def nearest(rows, codes):
+    """The number [N] of the nearest code [K, d] of each row [N, d]; near ties may go either way."""
+    return by_chunks(lambda part: torch.cdist(part, codes).argmin(1), rows, len(codes))
+
+
+def largest(rows, weights, offsets):
+    """The number [N] of the largest logit, row . weights[j] + offsets[j]."""
+    return by_chunks(lambda part: torch.addmm(offsets, part, weights.t()).argmax(1), rows, len(weights))
+
+
+class Quantizer(nn.Module):
+    """The nearest of the rows of `codebook`; other rules are below. `settings` is the section `quantizer` of a recipe.
+    Parameters and buffers are those of nsvq's files."""
+
+    nearest = staticmethod(nearest)  # can be replaced by a faster function with these arguments
+
+    def __init__(self, settings, dim):
+        super().__init__()
+        self.settings, self.kind = settings, settings["type"]
+        self.normalise = bool(settings.get("normalise")) or self.kind == "factorised"
+        self.count = settings["codes"]
+        self.add_tensors(settings, self.count, dim)
+
+    def add_tensors(self, settings, count, dim):
+        if self.kind in ("ema", "jukebox", "soundstream"):
+            self.register_buffer("codebook", torch.zeros(count, dim))
+            self.register_buffer("counts", torch.zeros(count))
+            self.register_buffer("sums", torch.zeros(count, dim))
+        else:
+            self.codebook = nn.Parameter(torch.zeros(count, dim))
+        if self.kind == "sqvae":
+            self.log_variance = nn.Parameter(torch.zeros(()))
+        self.add_running_mean(settings)
+
+    def add_running_mean(self, settings):
+        if self.kind in ("nsvq", "simvq_ns") and settings.get("tau_of_nearest", 0) > 0:
+            self.register_buffer("nearest_distance", torch.zeros(()))
+
+    def made_codes(self):
+        return self.codebook
+
+    def codes(self):
+        """[K, d], as latents are compared with them and as the decoder is given them."""
+        return unit(self.made_codes()) if self.normalise else self.made_codes()
+
+    def choose(self, rows):
+        codes = self.codes()
+        if self.kind == "cvq" and not self.normalise and self.settings.get("cvq", {}).get("distance") == "cosine":
+            rows, codes = unit(rows), unit(codes)
+        return self.nearest(rows, codes)
+
+    def encode(self, latents):
+        """Latents [B, d, h, w] to tokens [B, h, w], or [B, n] of several grids."""
+        z = unit(latents) if self.normalise else latents
+        rows = z.permute(0, 2, 3, 1).reshape(-1, z.shape[1])
+        return self.choose(rows).view(len(z), *z.shape[2:])
+
+    def decode(self, tokens):
+        """Such tokens to the latents [B, d, h, w] that the decoder is given."""
+        return F.embedding(tokens, self.codes()).permute(0, 3, 1, 2)
+
+
+class LinearMap(Quantizer):
+    """simvq, simvq_ns: a frozen codebook through a linear map; vqgan_lc: features of images through one."""
+
+    def add_tensors(self, settings, count, dim):
+        features = self.kind == "vqgan_lc"
+        inputs = settings["features"]["dim"] if features else dim
+        self.register_buffer("features" if features else "codebook", torch.zeros(count, inputs))
+        self.projection = nn.Linear(inputs, dim)
+        self.add_running_mean(settings)
+
+    def made_codes(self):
+        return self.projection(self.features if self.kind == "vqgan_lc" else self.codebook)
+
+
+class Affine(Quantizer):
+    """A codebook behind a scale and a shift that all codes share, learned or from running statistics."""
+
+    def add_tensors(self, settings, count, dim):
+        self.codebook = nn.Parameter(torch.zeros(count, dim))
+        self.learned, self.rate = settings["affine"]["variant"] == "learned", settings["affine"]["rate"]
+        if self.learned:
+            self.scale, self.shift = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.zeros(dim))
+        else:  # means and variances of latents, then of codes
+            self.register_buffer("statistics", torch.zeros(4, dim))
+            self.register_buffer("started", torch.zeros(1))
+
+    def made_codes(self):
+        if self.learned:
+            return self.codebook * (1 + self.rate * self.scale) + self.rate * self.shift
+        mean, variance, code_mean, code_variance = self.statistics
+        mapped = (self.codebook - code_mean) * (variance / (code_variance + 1e-8)).sqrt() + mean
+        return torch.where(self.started > 0, mapped, self.codebook)
+
+
+def layer_norm(x, shift=None, scale=None):
+    x = F.layer_norm(x, x.shape[-1:], eps=1e-6)
+    return x if shift is None else x * (1 + scale) + shift
+
+
+class VitBlock(nn.Module):
+    """A transformer's block on tokens [T, width]; `modulation` [6, width] are shift, scale and gate of attention and MLP."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc1, self.fc2 = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def attention(self, x):
+        count, width = x.shape
+        q, k, v = self.qkv(x).view(count, 3, self.heads, width // self.heads).permute(1, 2, 0, 3)
+        shares = torch.softmax((q * (1 / math.sqrt(width // self.heads))) @ k.transpose(1, 2), -1)
+        return self.proj((shares @ v).transpose(0, 1).reshape(count, width))
+
+    def mlp(self, x):
+        return self.fc2(F.gelu(self.fc1(x), approximate="tanh"))
+
+    def forward(self, x, modulation=None):
+        if modulation is None:
+            x = x + self.attention(layer_norm(x))
+            return x + self.mlp(layer_norm(x))
+        shift1, scale1, gate1, shift2, scale2, gate2 = modulation
+        x = x + gate1 * self.attention(layer_norm(x, shift1, scale1))
+        return x + gate2 * self.mlp(layer_norm(x, shift2, scale2))
+
+
+def sincos_positions(side, width, like):
+    """Positions [side * side, width] of tokens on a square, row by row."""
+    angles = torch.outer(torch.arange(side, dtype=torch.float64, device=like.device),
+                         torch.pow(1e-4, torch.arange(width // 4, dtype=torch.float64, device=like.device) / (width // 4)))
+    along = torch.cat((angles.sin(), angles.cos()), 1)
+    columns, rows = along.expand(side, side, -1), along.unsqueeze(1).expand(side, side, -1)
+    return torch.cat((columns, rows), 2).reshape(side * side, width).to(like.dtype)
+
+
+class Bridge(nn.Module):
+    """A codebook [K, d] as a square of codes through a transformer on its patches (VQBridge)."""
+
+    def __init__(self, settings, count, dim):
+        super().__init__()
+        width, numbers = settings["width"], settings["patch"] ** 2 * dim
+        self.patch, self.patches = settings["patch"], math.isqrt(count) // settings["patch"]
+        self.embed, self.last = nn.Linear(dim * self.patch**2, width), nn.Linear(width, numbers)
+        self.blocks = nn.ModuleList(VitBlock(width, settings["heads"]) for _ in range(settings["blocks"]))
+        if settings["variant"] == "dit":
+            self.condition = nn.Parameter(torch.zeros(width))
+            rows = [6] * len(self.blocks) + [2]
+            self.modulation = nn.ModuleList(nn.Linear(width, count * width) for count in rows)
+
+    def modulated(self, x):
+        x = x + sincos_positions(self.patches, x.shape[1], x)
+        given = F.silu(self.condition)
+        for block, layer in zip(self.blocks, self.modulation):
+            x = block(x, layer(given).view(6, -1))
+        return layer_norm(x, *self.modulation[-1](given).view(2, -1))
+
+    def forward(self, codebook):
+        n, p, dim = self.patches, self.patch, codebook.shape[1]
+        x = self.embed(codebook.view(n, p, n, p, dim).permute(0, 2, 1, 3, 4).reshape(n * n, p * p * dim))
+        if hasattr(self, "condition"):
+            x = self.modulated(x)
+        else:
+            for block in self.blocks:
+                x = block(x)
+            x = layer_norm(x)
+        return self.last(x).view(n, n, p, p, dim).permute(0, 2, 1, 3, 4).reshape(-1, dim)
+
+
+class Bridged(Quantizer):
+    """fvq: codes that a small transformer makes of a trained codebook."""
+
+    def add_tensors(self, settings, count, dim):
+        self.bridge = Bridge(settings["bridge"], count, dim)
+        self.embedding = nn.Parameter(torch.zeros(count, dim))
+
+    def made_codes(self):
+        return self.bridge(self.embedding)
+
+
+class LargestLogit(Quantizer):
+    """gumbel: logits by a projection of the latent; ibq: by its products with the codes."""
+
+    def add_tensors(self, settings, count, dim):
+        self.codebook = nn.Parameter(torch.zeros(count, dim))
+        if self.kind == "gumbel":
+            self.projection = nn.Linear(dim, count)
+
+    def choose(self, rows):
+        if self.kind == "gumbel":
+            return largest(rows, self.projection.weight, self.projection.bias)
+        return largest(rows, self.codebook, self.codebook.new_zeros(len(self.codebook)))
+
+
+class FiniteScalar(Quantizer):
+    """fsq: each channel rounded to one of its levels."""
+
+    def add_tensors(self, settings, count, dim):
+        self.count = math.prod(settings["fsq"]["levels"])
+        self.register_buffer("levels", torch.zeros(dim, 1, 1))
+
+    def strides(self):
+        levels = self.levels.long()
+        return levels.cumprod(0) // levels
+
+    def codes(self):
+        return self.decode(torch.arange(self.count, device=self.levels.device).view(-1, 1, 1)).flatten(1)
+
+    def encode(self, latents):
+        half, offset = (self.levels - 1) * (1.001 / 2), 0.5 * (1 - self.levels.remainder(2))
+        bounded = (latents + torch.atanh(offset / half)).tanh() * half - offset
+        least = -(self.levels / 2).floor()
+        steps = torch.minimum(torch.maximum(bounded.round(), least), least + self.levels - 1) - least
+        return (steps.long() * self.strides()).sum(1)
+
+    def decode(self, tokens):
+        width = (self.levels / 2).floor()
+        steps = (tokens.unsqueeze(1) // self.strides()).remainder(self.levels.long())
+        return (steps.to(self.levels) - width) / width
+
+
+class LookupFree(Quantizer):
+    """lfq: the signs of a latent."""
+
+    def add_tensors(self, settings, count, dim):
+        self.bits, self.count = settings["lfq"]["bits"], 2 ** settings["lfq"]["bits"]
+
+    def codes(self):
+        return self.decode(torch.arange(self.count).view(-1, 1, 1)).flatten(1)
+
+    def weights(self, device):
+        return (2 ** torch.arange(self.bits, device=device)).view(-1, 1, 1)
+
+    def encode(self, latents):
+        return ((latents > 0) * self.weights(latents.device)).sum(1)
+
+    def decode(self, tokens):
+        return torch.where(tokens.unsqueeze(1) & self.weights(tokens.device) != 0, 1.0, -1.0)
+
+
+class Scales(Quantizer):
+    """var: residuals at growing scales, for images of one size. Tokens [B, n] are those of all grids, each row by row."""
+
+    def add_tensors(self, settings, count, dim):
+        self.sides = settings["var"]["scales"]
+        self.phi = nn.ModuleList(nn.Conv2d(dim, dim, 3, padding=1) for _ in range(4))
+        self.register_buffer("codebook", torch.zeros(count, dim))
+
+    def part(self, scale, tokens):
+        """What the tokens [B, side, side] of a scale add to the latents."""
+        codes, last = F.embedding(tokens, self.codebook).permute(0, 3, 1, 2), len(self.sides) - 1
+        if scale < last:
+            codes = F.interpolate(codes, size=(self.sides[-1],) * 2, mode="bicubic", align_corners=False)
+        # numpy's linspace(1/12, 11/12, 4) to the last bit: it decides where two are as near.
+        ticks = (0.08333333333333333, 0.36111111111111105, 0.6388888888888888, 0.9166666666666666)
+        phi = self.phi[min(range(4), key=lambda i: abs(ticks[i] - scale / last))]
+        return (codes + phi(codes)) / 2
+
+    def encode(self, latents):
+        if latents.shape[2:] != (self.sides[-1], self.sides[-1]):
+            raise ValueError(f"images: quantizer.var.scales end with grids of {self.sides[-1]}x{self.sides[-1]}; of this size "
+                             f"the latents are {latents.shape[2]}x{latents.shape[3]}")
+        found = []
+        for scale, side in enumerate(self.sides):
+            found.append(super().encode(F.adaptive_avg_pool2d(latents, side)))
+            if scale + 1 < len(self.sides):
+                latents = latents - self.part(scale, found[-1])
+        return torch.cat([tokens.flatten(1) for tokens in found], 1)
+
+    def decode(self, tokens):
+        grids = tokens.split([side * side for side in self.sides], 1)
+        return sum(self.part(i, grid.reshape(-1, side, side)) for i, (side, grid) in enumerate(zip(self.sides, grids)))
+
+
+class NoTokens(Quantizer):
+    """none: a continuous autoencoder."""
+
+    def add_tensors(self, settings, count, dim):
+        self.count = 0
+
+    def codes(self):
+        raise ValueError("quantizer.type is none: a continuous autoencoder has no tokens; use latents() and images()")
+
+    def encode(self, latents):
+        self.codes()
+
+    def decode(self, tokens):
+        self.codes()
+
+
+QUANTIZERS = {**dict.fromkeys(("vq", "nsvq", "ema", "jukebox", "soundstream", "cvq", "factorised", "sqvae"), Quantizer),
+              **dict.fromkeys(("simvq", "simvq_ns", "vqgan_lc"), LinearMap), "affine": Affine, "fvq": Bridged,
+              **dict.fromkeys(("gumbel", "ibq"), LargestLogit), "fsq": FiniteScalar, "lfq": LookupFree, "var": Scales,
+              "none": NoTokens}
+
+
 class Tokenizer(Autoencoder):
-    """Encoder, codebook and decoder. `config` has every setting of the run by section (model.json)."""
+    """Encoder, quantizer and decoder. `config` has every setting of the run by section (model.json)."""
 
     def __init__(self, config, weights):
-        super().__init__(config["model"])
+        with torch.device("meta"):  # without initial values: all are in the file
+            super().__init__(config["model"])
+            self.quantizer = QUANTIZERS[config["quantizer"]["type"]](config["quantizer"], config["model"]["latent_dim"])
         self.config = config
-        codes = weights.get("quantizer.codebook")
-        self.normalised = bool(config["quantizer"].get("normalise"))
-        self.register_buffer("codebook", F.normalize(codes) if self.normalised else codes, persistent=False)  # [K, d]
-        self.load_state_dict({name: value for name, value in weights.items() if not name.startswith("quantizer.")})
+        self.load_state_dict(weights, assign=True)
+
+    @property
+    def codebook(self):
+        """All codes [K, d] as the decoder is given them."""
+        return self.quantizer.codes()
 
     def latents(self, images):
         """Images [B, 3, H, W] in [-1, 1] to latents [B, d, h, w]."""
         seen = (images + 1) / 2 if self.config["model"].get("range") == "unit" else images
-        return self.encoder(to_opponent(seen) if self.config["model"]["colors"] == "opponent" else seen)
+        return self.encoder(to_opponent(seen) if self.config["model"].get("colors") == "opponent" else seen)
 
     def images(self, latents):
         """Latents [B, d, h, w], quantized ones or not, to images [B, 3, H, W] in [-1, 1]."""
         images = self.decoder(latents)
-        images = from_opponent(images) if self.config["model"]["colors"] == "opponent" else images
+        images = from_opponent(images) if self.config["model"].get("colors") == "opponent" else images
         return images * 2 - 1 if self.config["model"].get("range") == "unit" else images
 
     @torch.no_grad()
     def encode(self, images):
-        """Images [B, 3, H, W] in [-1, 1], of sides that the stride divides, to tokens [B, h, w]."""
-        self.check_nearest()
-        latents = self.latents(images).permute(0, 2, 3, 1)  # [B, h, w, d]
-        rows, codes = latents.flatten(0, 2), self.codebook
-        quantizer = self.config["quantizer"]
-        if self.normalised or quantizer["type"] == "cvq" and quantizer["cvq"]["distance"] == "cosine":
-            rows, codes = F.normalize(rows), F.normalize(codes)
-        return torch.cdist(rows, codes).argmin(1).view(latents.shape[:3])
+        """Images [B, 3, H, W] in [-1, 1], of sides that the stride divides, to tokens [B, h, w], or [B, n] of several grids."""
+        return self.quantizer.encode(self.latents(images))
 
     @torch.no_grad()
     def decode(self, tokens):
-        """Tokens [B, h, w] to images [B, 3, H, W] in [-1, 1]."""
-        self.check_nearest()
-        return self.images(self.codebook[tokens].permute(0, 3, 1, 2))
-
-    def check_nearest(self):
-        kind = self.config["quantizer"]["type"]
-        if kind not in NEAREST:
-            raise NotImplementedError(f"tokens of quantizer.type={kind}: use `nsvq tokenize` and `nsvq detokenize`")
+        """Such tokens to images [B, 3, H, W] in [-1, 1]."""
+        return self.images(self.quantizer.decode(tokens))
 
     def read(self, path):
         """An image file as nsvq reads it, [1, 3, size, size] in [-1, 1]: the short side resized, the centre cropped."""
@@ -312,7 +643,12 @@ class Tokenizer(Autoencoder):
         left, top = round((width - size) / 2), round((height - size) / 2)  # half to even
         image = image.crop((left, top, left + size, top + size))
         pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(size, size, 3)
-        return pixels.permute(2, 0, 1)[None].to(next(self.parameters()).device) / 127.5 - 1
+        return from_bytes(pixels.permute(2, 0, 1)[None].contiguous().to(next(self.parameters()).device))
+
+
+def from_bytes(pixels):
+    """Bytes to [-1, 1], rounded once."""
+    return (pixels.double() / 127.5 - 1).float()
 
 
 def to_opponent(x):  # what networks see with model.colors: opponent
@@ -321,7 +657,7 @@ def to_opponent(x):  # what networks see with model.colors: opponent
 
 
 def from_opponent(x):
-    y, orange, green = x[:, 0], x[:, 1] / 3, x[:, 2] / 12
+    y, orange, green = x[:, 0], x[:, 1] / 3, x[:, 2] * (2 / 24)
     return torch.stack([y - green + orange, y + 2 * green, y - green - orange], 1)
 
 
