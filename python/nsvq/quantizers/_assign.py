@@ -5,7 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from nsvq import _library  # noqa: F401  (loads torch.ops.nsvq)
+from nsvq import _library, blocked  # noqa: F401: torch.ops.nsvq and torch.ops.nsvq_package
 
 _LEAST_NORM = 1e-6  # what a vector is divided by is no less
 
@@ -22,17 +22,13 @@ def search(rows: Tensor, codebook: Tensor) -> tuple[Tensor, Tensor]:
     distance NaN, on a CPU it is an error.
     """
     rows, codebook = rows.detach(), codebook.detach()
-    if rows.dtype is torch.float64 and not rows.is_cpu:
-        return _search_fp64(rows, codebook)
-    indices, distances = torch.ops.nsvq.nearest_codes(rows, codebook)
-    return (indices if rows.is_cpu else indices.clamp_min(0)), distances
-
-
-def _search_fp64(rows: Tensor, codebook: Tensor) -> tuple[Tensor, Tensor]:
-    """For a GPU, whose operators stop at fp32: differences, a few rows at a time."""
-    piece = max(1, _PAIRS_AT_A_TIME // codebook.numel())
-    found = [(part.unsqueeze(1) - codebook).square_().sum(2).min(1) for part in rows.split(piece)]
-    return torch.cat([one.indices for one in found]), torch.cat([one.values for one in found]).float()
+    if rows.is_cpu:
+        return torch.ops.nsvq.nearest_codes(rows, codebook)
+    if rows.dtype is torch.float64:  # the kernels of a GPU stop at fp32
+        indices, distances = (one.squeeze(1) for one in torch.ops.nsvq_package.nearest(rows, codebook, 1))
+    else:
+        indices, distances = torch.ops.nsvq.nearest_codes(rows, codebook)
+    return indices.clamp_min(0), distances
 
 
 def search_sampled(rows: Tensor, codebook: Tensor, temperature: float) -> Tensor:

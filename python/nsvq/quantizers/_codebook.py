@@ -5,6 +5,7 @@ from typing import Any, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
+from nsvq.functional import kmeans
 from nsvq.quantizers import _ranks
 from nsvq.quantizers._assign import sums_of_codes, unit
 
@@ -132,10 +133,16 @@ def _kmeans_start(rows: Tensor, mask: Optional[Tensor], codes: int, iterations: 
                   over_ranks: bool) -> tuple[Tensor, Tensor]:
     """Centres [codes, d] of the rows [N, d] that count, and how many rows each has [codes]. An operator, so that
     torch.compile takes it as a whole."""
-    from nsvq.functional import kmeans
     points = rows if mask is None else rows[mask]
     points = (_ranks.all_rows(points) if over_ranks else points).float()
-    centres = kmeans(points, codes, iterations).centres
+    if len(points) == 0:
+        raise ValueError("kmeans_init: the first batch has no latents")
+    if len(points) < codes:  # all of them, then copies that differ a little
+        copies = points[torch.arange(codes, device=points.device) % len(points)]
+        noise = torch.randn(copies.shape, generator=torch.Generator().manual_seed(0)).to(copies)
+        copies[len(points):] += noise[len(points):] * (1e-3 * points.std())
+        points = copies
+    centres = kmeans(points, codes, iterations=iterations).codes
     if cosine:
         centres = unit(centres)
     counts = torch.ops.nsvq.code_usage(torch.ops.nsvq.nearest_codes(points, centres)[0], codes)

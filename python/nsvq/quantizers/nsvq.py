@@ -97,16 +97,16 @@ class NSVQ(SingleCodebook):
 def search_with_neighbours(rows: Tensor, codes: Tensor, counted: Optional[Tensor],
                            tau: float) -> tuple[Tensor, Tensor, Tensor]:
     """Indices [N], squared distances [N] and the NS loss of rows [N, d] that count, with its gradient for codes [K, d]."""
-    rows, loss_codes = rows.detach(), codes
-    if rows.dtype is torch.float64 and not rows.is_cpu:
-        rows, loss_codes = rows.float(), codes.float()
-    if counted is None:
-        indices, distances, loss = torch.ops.nsvq.ns_quantize(rows, loss_codes, tau)
+    rows, fixed, wide = rows.detach(), codes.detach(), rows.dtype is torch.float64
+    if counted is None and not wide:
+        indices, distances, loss = torch.ops.nsvq.ns_quantize(rows, codes, tau)
         return (indices if rows.is_cpu else indices.clamp_min(0)), distances.detach(), loss
-    fixed = loss_codes.detach()
-    indices, distances, losses, sums = torch.ops.nsvq.ns_search(rows, fixed, tau)
-    share = 1 / (counted.sum().clamp_min(1) * rows.shape[1])
-    none = sums.masked_fill(~counted, float("inf"))  # denominators of rows that do not count: their weights become 0
-    gradient = torch.ops.nsvq.ns_codebook_grad(rows, fixed, indices, none, tau) * (2 * share)
-    loss = (losses * counted).sum() * share
-    return indices.clamp_min(0), distances, loss + ((loss_codes - fixed) * gradient).sum()  # what is added is zero
+    operators = torch.ops.nsvq_package if wide else torch.ops.nsvq
+    indices, distances, losses, sums = operators.ns_search(rows, fixed, tau)
+    count = max(1, len(rows))
+    if counted is not None:  # denominators without bound: a row that does not count has weights of 0
+        count, losses, sums = counted.sum().clamp_min(1), losses * counted, sums.masked_fill(~counted, float("inf"))
+    share = 1 / (count * rows.shape[1])
+    gradient = operators.ns_codebook_grad(rows, fixed, indices, sums, tau) * (2 * share)
+    loss = losses.sum() * share + ((codes - fixed) * gradient).sum()  # what is added is zero
+    return indices.clamp_min(0), distances, loss

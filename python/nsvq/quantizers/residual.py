@@ -7,10 +7,9 @@ from torch import Tensor, nn
 
 from nsvq.quantizers import _ranks
 from nsvq.quantizers._arguments import check_count, refuse
-from nsvq.quantizers._assign import unit
 from nsvq.quantizers._layout import projections
 from nsvq.quantizers.simvq import SimVQ
-from nsvq.quantizers.vector_quantize import VectorQuantize
+from nsvq.quantizers.vector_quantize import VectorQuantize, reparametrised
 
 _REFUSED = {
     "implicit_neural_codebook": ((False,), "nsvq.ResidualSimVQ maps its codebooks"),
@@ -33,6 +32,7 @@ class _Residual(nn.Module):
 
     layers: nn.ModuleList
     num_quantizers: int
+    _layers_learn = False  # whether they move their codes in forward, and have an argument `active`
 
     def _set_dropout(self, dropout: bool, cutoff: int, multiple: int) -> None:
         owner = type(self).__name__
@@ -58,11 +58,11 @@ class _Residual(nn.Module):
         residual, total, indices, losses, inputs = x, torch.zeros_like(x), [], [], []
         for number, layer in enumerate(self.layers):
             inputs.append(residual)
-            if last is not None:
-                options["active"] = number <= last
-            codes, chosen, loss = layer(residual, **options)
-            if last is not None:
-                active = options["active"]
+            if last is None:
+                codes, chosen, loss = layer(residual, **options)
+            else:
+                active = number <= last
+                codes, chosen, loss = layer(residual, **options, **({"active": active} if self._layers_learn else {}))
                 codes, chosen, loss = torch.where(active, codes, 0), torch.where(active, chosen, -1), torch.where(active, loss, 0)
             fixed = codes.detach()
             residual = residual - (fixed if gradient_share == 0 else fixed.lerp(codes, gradient_share))
@@ -83,6 +83,8 @@ class _Residual(nn.Module):
 
 class ResidualVQ(_Residual):
     """Quantizers in a row, each of what is left of the latents. Arguments besides these are VectorQuantize's."""
+
+    _layers_learn = True
 
     def __init__(self, *, dim: int, num_quantizers: Optional[int] = None, codebook_size: Union[int, Sequence[int]],
                  codebook_dim: Optional[int] = None, shared_codebook: bool = False, diveq: bool = False,
@@ -107,7 +109,9 @@ class ResidualVQ(_Residual):
             vq_options.update(manual_ema_update=True)
         self.codebook_dim = dim if codebook_dim is None else codebook_dim
         self.project_in, self.project_out = projections(dim, self.codebook_dim)
-        self.dim, self.codebook_sizes, self.accept_image_fmap = dim, tuple(sizes), accept_image_fmap
+        self.dim, self.codebook_sizes = dim, tuple(sizes)
+        first = accept_image_fmap or vq_options.get("accept_3d_fmap") or not vq_options.get("channel_last", True)
+        self._axis = 1 if first else -1  # of the channels
         self.shared_codebook, self.diveq = shared_codebook, diveq
         self.quant_grad_frac = 1.0 if diveq else quant_grad_frac
         self.layers = nn.ModuleList(VectorQuantize(self.codebook_dim, size, accept_image_fmap=accept_image_fmap, **vq_options)
@@ -142,19 +146,17 @@ class ResidualVQ(_Residual):
         if self.training and self.shared_codebook:
             self._update_shared(inputs, freeze_codebook)
         if self.diveq and self.training and x.requires_grad:
-            error = total - inner
-            noise = 5e-3**0.5 * torch.randn_like(error)
-            total = inner + unit((error + noise).detach()) * torch.linalg.vector_norm(error, dim=-1, keepdim=True)
+            total = reparametrised(inner.movedim(self._axis, -1), total.movedim(self._axis, -1)).movedim(-1, self._axis)
         quantized = self._project(self.project_out, total)
-        if mask is not None and self.layers[0].return_zeros_for_masked_padding:
-            last_dim = 1 if self.accept_image_fmap else -1
-            quantized = torch.where(mask.unsqueeze(last_dim), quantized, 0)
+        if mask is not None:
+            padding = torch.zeros_like(x) if self.layers[0].return_zeros_for_masked_padding else x
+            quantized = torch.where(mask.unsqueeze(self._axis), quantized, padding)
         if return_all_codes:
             return quantized, indices, losses, self.get_codes_from_indices(indices)
         return quantized, indices, losses
 
     def _project(self, projection: nn.Module, x: Tensor) -> Tensor:
-        if isinstance(projection, nn.Identity) or not self.accept_image_fmap:
+        if isinstance(projection, nn.Identity) or self._axis == -1:
             return projection(x)
         return projection(x.movedim(1, -1)).movedim(-1, 1)
 
@@ -165,8 +167,7 @@ class ResidualVQ(_Residual):
         if first.ema_update:
             first.update_ema()
         if first._codebook.threshold > 0:
-            rows = torch.stack(inputs).detach()
-            first.expire_codes_(rows.movedim(2, -1) if self.accept_image_fmap else rows)
+            first.expire_codes_(torch.stack([one.detach().movedim(self._axis, -1) for one in inputs]))
 
     def get_output_from_indices(self, indices: Tensor) -> Tensor:
         """Quantized latents, in the layout of x, of indices [..., q] or of the first quantizers alone."""

@@ -200,14 +200,9 @@ class VectorQuantize(Quantizer):
         through = TO_CODES if self.directional_reparam or not routed else ROTATION if self.rotation_trick else STRAIGHT
         codes, mean = assign(rows, embed if learns else embed.detach(), indices, distances, counted, through=through,
                              to_codes=1.0 if learns else 0.0)
-        return (self._reparametrised(rows, codes) if routed and self.directional_reparam else codes), indices, mean
-
-    def _reparametrised(self, rows: Tensor, codes: Tensor) -> Tensor:
-        """The latent plus an error of the right length in about the right direction, which is constant (DiVeQ)."""
-        error = codes - rows
-        length = torch.linalg.vector_norm(error, dim=1, keepdim=True)
-        noise = math.sqrt(self.directional_reparam_variance) * torch.randn_like(error)
-        return rows + unit((error + noise).detach()) * length
+        if routed and self.directional_reparam:
+            codes = reparametrised(rows, codes, self.directional_reparam_variance)
+        return codes, indices, mean
 
     def _learn(self, rows: list[Tensor], indices: list[Tensor], counted: Optional[Tensor], moves: bool,
                active: Optional[Tensor]) -> None:
@@ -288,6 +283,13 @@ class VectorQuantize(Quantizer):
         output = self.project_out(last)
         known = indices >= 0 if self.heads == 1 else (indices >= 0).all(-1)
         return self._channels_back(output.masked_fill(~known.unsqueeze(-1), 0))
+
+
+def reparametrised(rows: Tensor, codes: Tensor, variance: float = 5e-3) -> Tensor:
+    """Latents [..., d] plus errors of the right lengths, whose directions are about right and constant (DiVeQ)."""
+    error = codes - rows
+    length = torch.linalg.vector_norm(error, dim=-1, keepdim=True)
+    return rows + unit((error + math.sqrt(variance) * torch.randn_like(error)).detach()) * length
 
 
 class EMA(VectorQuantize):
