@@ -79,6 +79,10 @@ class LFQ(Quantizer):
         self.register_buffer("_weights", weights.flip(0) if msb_first else weights, persistent=False)
         self._start_counting(self.codebook_size)
 
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        state.pop(prefix + "mask", None)  # in checkpoints of vector-quantize-pytorch: the weights of the bits
+        super()._load_from_state_dict(state, prefix, *rest)
+
     def forward(self, x: Tensor, inv_temperature: float = 100.0, return_loss_breakdown: bool = False,
                 mask: Optional[Tensor] = None) -> Union[LFQResult, tuple[LFQResult, LFQBreakdown]]:
         """x [..., dim], [B, dim, H, W] or [B, dim, ...] to quantized latents like x, indices [...] int64 and the loss, which
