@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from nsvq.quantizers._layout import at_least_fp32
+from nsvq.quantizers._layout import at_least_fp32, check_finite
 from nsvq.quantizers._single import SingleCodebook
 
 _PAIRS_AT_A_TIME = 1 << 22  # of latent and code: 16 MiB in fp32, of which a handful is alive at once
@@ -49,6 +49,7 @@ class IBQ(SingleCodebook):
         return at_least_fp32(self.weight)
 
     def _fit(self, rows: Tensor, codes: Tensor, counted: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
+        check_finite("IBQ", rows)
         count = torch.ones_like(rows[:, 0]) if counted is None else counted.to(rows.dtype)
         total = count.sum().clamp_min(1)
         piece = max(1, _PAIRS_AT_A_TIME // len(codes))
