@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from nsvq.quantizers import _ranks
 from nsvq.quantizers._arguments import check_count, refuse
+from nsvq.quantizers._extras import reparametrised
 from nsvq.quantizers._layout import projections
 from nsvq.quantizers.simvq import SimVQ
-from nsvq.quantizers.vector_quantize import VectorQuantize, reparametrised
+from nsvq.quantizers.vector_quantize import VectorQuantize
 
 _REFUSED = {
     "implicit_neural_codebook": ((False,), "nsvq.ResidualSimVQ maps its codebooks"),

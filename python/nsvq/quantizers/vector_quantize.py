@@ -1,6 +1,5 @@
 """VectorQuantize, with the arguments of vector-quantize-pytorch 1.32, and EMA."""
 
-import math
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 from nsvq.quantizers._arguments import check_count, check_number, refuse
 from nsvq.quantizers._assign import ROTATION, STRAIGHT, TO_CODES, assign, search, search_sampled, unit
 from nsvq.quantizers._codebook import Codebook, statistics
+from nsvq.quantizers._extras import orthogonality, reparametrised
 from nsvq.quantizers._layout import IMAGES, VOLUMES, Quantizer, at_least_fp32, projections
 
 _REFUSED = {
@@ -242,24 +242,14 @@ class VectorQuantize(Quantizer):
         if not self.training:
             return LossBreakdown(zero, zero, zero, zero)
         commitment = means[0] if len(means) == 1 else torch.stack(means).mean()
-        orthogonal = self._orthogonality(embed, chosen, counted) if self.orthogonal_reg_weight > 0 else zero
+        orthogonal = zero
+        if self.orthogonal_reg_weight > 0:
+            used = None
+            if self.orthogonal_reg_active_codes_only:
+                index = chosen if counted is None else chosen.masked_fill(~counted, self.codebook_size)
+                used = torch.ops.nsvq.code_usage(index, self.codebook_size + 1)[:-1] > 0
+            orthogonal = orthogonality(embed, used, self.orthogonal_reg_max_codes)
         return LossBreakdown(commitment, zero, orthogonal, zero)
-
-    def _orthogonality(self, embed: Tensor, chosen: Tensor, counted: Optional[Tensor]) -> Tensor:
-        """sum_ij cos(c_i, c_j)^2 / K^2 - 1 / K of codes [h, K, d], by d x d products: |C C'|^2 = |C' C|^2."""
-        codes, count = unit(embed), torch.full((), embed.shape[1], dtype=embed.dtype, device=embed.device)
-        keys = torch.rand(embed.shape[1], device=embed.device)
-        most = min(self.orthogonal_reg_max_codes or embed.shape[1], embed.shape[1])
-        if self.orthogonal_reg_active_codes_only:
-            index = chosen if counted is None else chosen.masked_fill(~counted, embed.shape[1])
-            used = torch.ops.nsvq.code_usage(index, embed.shape[1] + 1)[:-1] > 0
-            codes, keys = codes * used.unsqueeze(1), keys + used
-            count = used.sum().clamp(1, most).to(embed.dtype)
-        if most < embed.shape[1]:
-            codes, count = codes[:, keys.topk(most).indices], count.clamp_max(most)
-        with torch.autocast(embed.device.type, enabled=False):
-            products = codes.transpose(1, 2) @ codes
-        return products.square().sum() / (embed.shape[0] * count.square()) - 1 / count
 
     def get_codes_from_indices(self, indices: Tensor) -> Tensor:
         """Codes [..., heads * codebook_dim] of indices [...] (several heads: [..., heads]), zeros for -1.
@@ -283,13 +273,6 @@ class VectorQuantize(Quantizer):
         output = self.project_out(last)
         known = indices >= 0 if self.heads == 1 else (indices >= 0).all(-1)
         return self._channels_back(output.masked_fill(~known.unsqueeze(-1), 0))
-
-
-def reparametrised(rows: Tensor, codes: Tensor, variance: float = 5e-3) -> Tensor:
-    """Latents [..., d] plus errors of the right lengths, whose directions are about right and constant (DiVeQ)."""
-    error = codes - rows
-    length = torch.linalg.vector_norm(error, dim=-1, keepdim=True)
-    return rows + unit((error + math.sqrt(variance) * torch.randn_like(error)).detach()) * length
 
 
 class EMA(VectorQuantize):
