@@ -10,7 +10,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/generation/generator_trainer.h"
-#include "nsvq/generation/token_sampler.h"
+#include "nsvq/generation/sampling/token_sampler.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/nn/layers.h"
 #include "nsvq/tokenizer/tokenizer.h"

@@ -10,7 +10,7 @@
 #include "bench/profile.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/shared_cores.h"
+#include "nsvq/core/threads/shared_cores.h"
 
 namespace nsvq {
 

@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "nsvq/core/core_use.h"
 #include "nsvq/core/environment.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/threads/core_use.h"
 
 namespace nsvq {
 

@@ -12,6 +12,7 @@
 #include "nsvq/runs/layout/layout.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/tokenizer.h"
+#include "nsvq/train/network_task.h"
 
 namespace nsvq {
 
@@ -38,7 +39,8 @@ DiffusionSession::DiffusionSession(LoadedDiffusion model, const std::string& tok
       flags_(sampling_torch_settings(model_.config, device, threads)),
       stream_(device),
       latents_(find_tokenizer(model_.file, model_.tokenizer, tokenizer), model_.config.latents,
-               device) {
+               device),
+      loss_(model_.config, device) {
   require_same_tokenizer(model_, latents_);
   move_to_device(model_.model, model_.config, device);
   sampler_.emplace(model_.model, model_.config,
@@ -53,6 +55,17 @@ torch::Tensor DiffusionSession::sample(const SampleRequest& request) {
 torch::Tensor DiffusionSession::denoise(const SampleRequest& request, const torch::Tensor& images,
                                         int64_t time) {
   return decode(sampler_->denoise(request, {latents_.encode(images), time}), request);
+}
+
+DenoisingLoss::Errors DiffusionSession::errors(const SampleRequest& request,
+                                               const torch::Tensor& images, int64_t time) {
+  const torch::NoGradGuard no_grad;
+  const auto labels =
+      request.labels.empty() ? torch::Tensor() : at::tensor(request.labels, at::kLong).to(device_);
+  return loss_.at_time(model_.model,
+                       {model_.model->normalise(latents_.encode(images)), labels,
+                        evaluation_seeds(model_.config.seed, request.indices, device_)},
+                       time);
 }
 
 torch::Tensor DiffusionSession::decode(const torch::Tensor& latents, const SampleRequest& request) {

@@ -12,7 +12,7 @@
 #include "nsvq/diffusion/latent_sampler.h"
 #include "nsvq/diffusion/latent_space.h"
 #include "nsvq/tokenizer/open_model.h"
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/steps/cuda_graph.h"
 
 namespace nsvq {
 
@@ -30,15 +30,19 @@ class DiffusionSession {
   /// Images [images, 3, H, W] in [-1, 1] on the session's device. Throws RunError naming the first
   /// image that became non-finite.
   torch::Tensor sample(const SampleRequest& request);
-  /// Images [images, 3, H, W] in [-1, 1] after noise of a time is added to their latents and removed
-  /// again by sampling; `request` has their numbers and classes.
+  /// Images [images, 3, H, W] in [-1, 1] after noise of a time is added to their latents and
+  /// removed again by sampling; `request` has their numbers and classes.
   torch::Tensor denoise(const SampleRequest& request, const torch::Tensor& images, int64_t time);
+
+  /// What the network makes of the latents of images with noise of a time, which depends on their
+  /// numbers as in an evaluation.
+  DenoisingLoss::Errors errors(const SampleRequest& request, const torch::Tensor& images,
+                               int64_t time);
 
   const DiffusionConfig& config() const { return model_.config; }
   /// sha256 over U-Net and tokenizer, on which images depend besides settings.
   std::string sha256() const;
   const LoadedDiffusion& model() const { return model_; }
-  LatentSpace& latents() { return latents_; }
   const LoadedModel& tokenizer() const { return latents_.model(); }
   c10::Device device() const { return device_; }
 
@@ -49,6 +53,7 @@ class DiffusionSession {
   SideStreamGuard stream_;
   AutocastCacheGuard cached_casts_;  ///< weights are cast once
   LatentSpace latents_;
+  DenoisingLoss loss_;
   std::optional<LatentSampler> sampler_;
 
   torch::Tensor decode(const torch::Tensor& latents, const SampleRequest& request);

@@ -96,8 +96,8 @@ Denoiser LatentSampler::denoiser_for(const std::vector<int64_t>& labels) {
 NoiseDraws LatentSampler::draws(const SampleRequest& request) const {
   const auto layout =
       device_.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  return [noise = ImageNoise(request.seed, request.indices, shape_, device_), layout](
-             int64_t draw) { return noise.draw(draw).contiguous(layout); };
+  return [noise = ImageNoise(request.seed, request.indices, shape_, device_),
+          layout](int64_t draw) { return noise.draw(draw).contiguous(layout); };
 }
 
 torch::Tensor LatentSampler::run(LatentSampling sampling, const SampleRequest& request,
@@ -127,8 +127,7 @@ torch::Tensor LatentSampler::denoise(const SampleRequest& request, const Denoise
   if (steps.empty()) return noised.latents;
   const auto noise = draws(request);
   const auto& at = steps.front().at;
-  const auto start =
-      model_->normalise(noised.latents) * at.signal() + noise(0) * at.noise();
+  const auto start = model_->normalise(noised.latents) * at.signal() + noise(0) * at.noise();
   return run({std::move(steps), prediction_kind(config_.objective.prediction), start}, request,
              noise);
 }

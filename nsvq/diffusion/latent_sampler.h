@@ -10,7 +10,7 @@
 #include "nsvq/diffusion/diffusion_model.h"
 #include "nsvq/diffusion/prediction.h"
 #include "nsvq/diffusion/sampler.h"
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/steps/cuda_graph.h"
 
 namespace nsvq {
 

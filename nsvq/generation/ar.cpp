@@ -1,8 +1,8 @@
 // LlamaGen (Sun et al. 2024): a class token, then the tokens row by row, each by those before it.
 
 #include "nsvq/generation/members.h"
+#include "nsvq/generation/sampling/token_sequence.h"
 #include "nsvq/generation/token_head.h"
-#include "nsvq/generation/token_sequence.h"
 #include "nsvq/nn/transformer.h"
 
 namespace nsvq {

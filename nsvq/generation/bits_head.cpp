@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/generation/token_head.h"
-#include "nsvq/generation/token_sampling.h"
 
 namespace nsvq {
 

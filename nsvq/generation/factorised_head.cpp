@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
+#include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/generation/token_head.h"
-#include "nsvq/generation/token_sampling.h"
 #include "nsvq/nn/transformer.h"
 
 namespace nsvq {

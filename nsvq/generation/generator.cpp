@@ -6,8 +6,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/generation/members.h"
+#include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/generation/token_head.h"
-#include "nsvq/generation/token_sampling.h"
 
 namespace nsvq {
 

@@ -9,9 +9,9 @@
 
 #include "nsvq/core/precision.h"
 #include "nsvq/generation/generator_model.h"
-#include "nsvq/generation/token_codec.h"
-#include "nsvq/generation/token_sampler.h"
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/generation/sampling/token_sampler.h"
+#include "nsvq/generation/tokens/token_codec.h"
+#include "nsvq/train/steps/cuda_graph.h"
 
 namespace nsvq {
 

@@ -8,8 +8,8 @@
 
 #include "nsvq/dist/group.h"
 #include "nsvq/generation/generator.h"
-#include "nsvq/generation/token_batches.h"
-#include "nsvq/generation/token_codec.h"
+#include "nsvq/generation/tokens/token_batches.h"
+#include "nsvq/generation/tokens/token_codec.h"
 #include "nsvq/train/network_task.h"
 
 namespace nsvq {

@@ -12,7 +12,7 @@
 #include "nsvq/nn/layers.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/settings/settings_reader.h"
-#include "nsvq/tokenizer/foreign_weights.h"
+#include "nsvq/tokenizer/exchange/foreign_weights.h"
 #include "nsvq/tokenizer/layouts/layout.h"
 
 namespace nsvq {

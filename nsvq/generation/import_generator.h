@@ -8,7 +8,7 @@
 #include "nsvq/core/tensor_map.h"
 #include "nsvq/generation/generator_model.h"
 #include "nsvq/generation/layouts/layout.h"
-#include "nsvq/generation/token_codec.h"
+#include "nsvq/generation/tokens/token_codec.h"
 
 namespace nsvq {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <numbers>
 
-#include "nsvq/generation/masked_sampling.h"
 #include "nsvq/generation/members.h"
+#include "nsvq/generation/sampling/masked_sampling.h"
 #include "nsvq/nn/transformer.h"
 #include "nsvq/ops/random/seeded_random.h"
 

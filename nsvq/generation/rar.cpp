@@ -5,8 +5,8 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/generation/members.h"
+#include "nsvq/generation/sampling/token_sequence.h"
 #include "nsvq/generation/token_head.h"
-#include "nsvq/generation/token_sequence.h"
 #include "nsvq/nn/transformer.h"
 #include "nsvq/ops/random/seeded_random.h"
 

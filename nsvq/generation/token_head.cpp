@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "nsvq/generation/token_sampling.h"
+#include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/ops/random/seeded_random.h"
 
 namespace nsvq {

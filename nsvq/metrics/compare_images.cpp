@@ -13,7 +13,7 @@
 #include "nsvq/core/text.h"
 #include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/data/sources/image_names.h"
-#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/sets/image_sets.h"
 
 namespace nsvq {
 

@@ -3,9 +3,9 @@
 
 #include "nsvq/core/precision.h"
 #include "nsvq/losses/lpips.h"
-#include "nsvq/metrics/feature_extractor.h"
 #include "nsvq/metrics/grouped_mean.h"
 #include "nsvq/metrics/metric.h"
+#include "nsvq/metrics/sets/feature_extractor.h"
 
 namespace nsvq {
 

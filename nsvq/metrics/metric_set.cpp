@@ -9,8 +9,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/image_sets.h"
-#include "nsvq/metrics/inception_features.h"
+#include "nsvq/metrics/sets/image_sets.h"
+#include "nsvq/metrics/sets/inception_features.h"
 #include "nsvq/nn/weights.h"
 
 namespace nsvq {

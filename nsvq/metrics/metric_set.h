@@ -10,7 +10,7 @@
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/conventions.h"
 #include "nsvq/metrics/metric.h"
-#include "nsvq/metrics/reference.h"
+#include "nsvq/metrics/sets/reference.h"
 
 namespace nsvq {
 

@@ -186,8 +186,8 @@ void RunDirectory::mark_best(int64_t step) {
 }
 
 /// In this order, each step on the disk before the next: the logs; all files of the checkpoint in a
-/// temporary folder beside it (save_checkpoint), which then gets its name; the name of the best one.
-/// Only then old checkpoints go.
+/// temporary folder beside it (save_checkpoint), which then gets its name; the name of the best
+/// one. Only then old checkpoints go.
 void RunDirectory::save(const Checkpoint& checkpoint, int64_t keep, int64_t best) {
   require_in_place();
   const auto folder_of = [&](int64_t step) {

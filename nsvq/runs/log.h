@@ -53,8 +53,8 @@ struct RunLog {
   std::vector<std::pair<double, double>> values(const std::string& kind,
                                                 const std::string& key) const;
   std::vector<const Record*> of_kind(const std::string& kind) const;
-  /// The records for a curve or a figure of a key. For what is counted over an epoch (its codes, its
-  /// seconds), epochs that the budget cut short are left out unless there are no others.
+  /// The records for a curve or a figure of a key. For what is counted over an epoch (its codes,
+  /// its seconds), epochs that the budget cut short are left out unless there are no others.
   std::vector<const Record*> of_kind_for(const std::string& kind, const std::string& key) const;
   /// Where each phase began. A run that noted only the later ones has its first added from the
   /// records.
@@ -63,8 +63,8 @@ struct RunLog {
   double last_epoch() const;
 };
 
-/// Takes the records of a log in the order of its lines. A record that repeats one, or whose step is
-/// before the last of its kind, shows that the run was resumed in between: it replaces the
+/// Takes the records of a log in the order of its lines. A record that repeats one, or whose step
+/// is before the last of its kind, shows that the run was resumed in between: it replaces the
 /// repeated one, and all of later steps are dropped. The time is about proportional to the number
 /// of records, whatever they are.
 class RecordList {

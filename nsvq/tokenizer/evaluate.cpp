@@ -4,7 +4,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
-#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/sets/image_sets.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {

@@ -14,7 +14,7 @@
 #include "nsvq/recipe/run_kind.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/foreign_weights.h"
+#include "nsvq/tokenizer/exchange/foreign_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {

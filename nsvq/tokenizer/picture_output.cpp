@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/parallel.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/data/images/grid.h"
 #include "nsvq/data/sources/image_names.h"
 #include "nsvq/io/files/resumable_folder.h"

@@ -31,8 +31,8 @@ struct AllTokens {
   std::vector<std::string> keys, class_names;
 };
 
-/// Reads the shards of a complete folder one by one, as read_checked_shard does. `mapped`: the tokens
-/// stay in their files (map_tensor in io/formats/mapped_tensor.h).
+/// Reads the shards of a complete folder one by one, as read_checked_shard does. `mapped`: the
+/// tokens stay in their files (map_tensor in io/formats/mapped_tensor.h).
 AllTokens read_all_tokens(const std::filesystem::path& folder, const TokenManifest& manifest,
                           bool mapped = false);
 

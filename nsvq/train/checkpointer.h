@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nsvq/train/step_runner.h"
+#include "nsvq/train/steps/step_runner.h"
 #include "nsvq/train/training_run.h"
 
 namespace nsvq {

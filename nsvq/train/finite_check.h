@@ -6,7 +6,7 @@
 
 #include "nsvq/train/journal.h"
 #include "nsvq/train/run_observer.h"
-#include "nsvq/train/step_runner.h"
+#include "nsvq/train/steps/step_runner.h"
 #include "nsvq/train/training_run.h"
 
 namespace nsvq {

@@ -6,7 +6,7 @@
 #include "nsvq/core/random.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/recipe/loader_options.h"
-#include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/steps/lr_schedule.h"
 #include "nsvq/train/training_run.h"
 
 namespace nsvq {

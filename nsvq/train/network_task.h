@@ -12,11 +12,11 @@
 #include "nsvq/data/loader/loader.h"
 #include "nsvq/dist/group.h"
 #include "nsvq/recipe/run_config.h"
-#include "nsvq/train/adam.h"
 #include "nsvq/train/labelled_batches.h"
 #include "nsvq/train/run_observer.h"
+#include "nsvq/train/steps/adam.h"
+#include "nsvq/train/steps/weight_average.h"
 #include "nsvq/train/task.h"
-#include "nsvq/train/weight_average.h"
 
 namespace nsvq {
 
@@ -44,7 +44,8 @@ class NetworkTask : public Task, public RunObserver {
             const std::string& from) override;
 
  protected:
-  /// The tensors that the loss needs, [B, ...] or undefined; train.accumulate cuts them into slices.
+  /// The tensors that the loss needs, [B, ...] or undefined; train.accumulate cuts them into
+  /// slices.
   virtual TensorBatch prepare(const TensorBatch& batch) = 0;
   /// The loss of each sample of a slice, [B] fp32. `seeds` [B] follow from the step and an image's
   /// position among those of all ranks, so that the number of ranks does not matter.

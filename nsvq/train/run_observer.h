@@ -7,7 +7,7 @@
 
 #include "nsvq/io/images/image.h"
 #include "nsvq/runs/checkpoint.h"
-#include "nsvq/train/step_runner.h"
+#include "nsvq/train/steps/step_runner.h"
 
 namespace nsvq {
 

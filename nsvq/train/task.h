@@ -6,9 +6,9 @@
 
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/runs/checkpoint.h"
-#include "nsvq/train/adam.h"
 #include "nsvq/train/run_observer.h"
-#include "nsvq/train/step_runner.h"
+#include "nsvq/train/steps/adam.h"
+#include "nsvq/train/steps/step_runner.h"
 
 namespace nsvq {
 

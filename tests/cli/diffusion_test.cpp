@@ -318,9 +318,9 @@ TEST_F(CliDiffusion, FidOfSamples) {
 TEST_F(CliDiffusion, FiguresByTimeOfTheNoise) {
   train_well();
   const auto probe = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"diffusion", "probe", run_, "--data",
-                                      "builtin:dead-leaves?size=16&count=5", "--metrics", "psnr",
-                                      "--batch-size", "2"};
+    std::vector<std::string> words = {
+        "diffusion", "probe", run_,           "--data", "builtin:dead-leaves?size=16&count=5",
+        "--metrics", "psnr",  "--batch-size", "2"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };
@@ -345,7 +345,7 @@ TEST_F(CliDiffusion, FiguresByTimeOfTheNoise) {
 TEST_F(CliDiffusion, UnquantisedLatentsMakeOtherPictures) {
   train_well();
   const auto sample = [&](const std::string& out, std::vector<std::string> more) {
-    std::vector<std::string> words = {"diffusion", "sample", run_, "--count", "2",
+    std::vector<std::string> words = {"diffusion", "sample", run_,    "--count", "2",
                                       "--steps",   "2",      "--out", path(out)};
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run(words).code, 0);

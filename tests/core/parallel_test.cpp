@@ -1,4 +1,4 @@
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/core/shared_cores.h"
+#include "nsvq/core/threads/shared_cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 
 namespace nsvq {
 namespace {

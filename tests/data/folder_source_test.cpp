@@ -119,10 +119,9 @@ TEST(Folder, OtherFilesAreCountedOnce) {
   const auto source = open_source(folder.text());
   const auto again = open_source(folder.text());
   const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(text,
-            folder.text().substr(0, folder.text().size()) +
-                ": skipped 3 .gif, 1 .txt, 2 other (only .jpg, .jpeg, .png or .webp files "
-                "are read)\n");
+  EXPECT_EQ(text, folder.text().substr(0, folder.text().size()) +
+                      ": skipped 3 .gif, 1 .txt, 2 other (only .jpg, .jpeg, .png or .webp files "
+                      "are read)\n");
   std::filesystem::remove(folder / "a.png");
   expect_open_error(folder.text(), {"but 3 .gif", ".webp"});
 }

@@ -8,7 +8,7 @@
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/diffusion/latent_space.h"
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/steps/cuda_graph.h"
 #include "tests/diffusion/tiny_diffusion.h"
 #include "tests/error_of.h"
 

@@ -196,7 +196,8 @@ TEST(Samplers, AllEndAtDataThatIsKnown) {
       const double abar = schedule.abar.at(times[0].item<int64_t>());
       return (x - std::sqrt(abar) * data) / std::sqrt(1 - abar);
     };
-    const auto samples = sample_latents({steps, prediction_kind("eps"), fixed_noise(0)}, denoiser, fixed_noise);
+    const auto samples =
+        sample_latents({steps, prediction_kind("eps"), fixed_noise(0)}, denoiser, fixed_noise);
     EXPECT_TRUE(at::allclose(samples, data, 1e-6, 1e-6)) << kind.name;
   }
 }

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "nsvq/recipe/tokenizer_config.h"
-#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/exchange/import_weights.h"
 #include "nsvq/tokenizer/layouts/layout.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "nsvq/io/formats/npy.h"
-#include "nsvq/io/formats/pytorch_file.h"
+#include "nsvq/io/formats/pytorch/pytorch_file.h"
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/io/formats/safetensors_header.h"
 #include "nsvq/tokens/token_shard.h"

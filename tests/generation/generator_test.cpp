@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "nsvq/core/random.h"
-#include "nsvq/generation/token_sampling.h"
+#include "nsvq/generation/sampling/token_sampling.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/nn/golden.h"

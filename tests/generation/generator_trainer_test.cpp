@@ -7,7 +7,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/generation/generator_model.h"
-#include "nsvq/generation/token_sampler.h"
+#include "nsvq/generation/sampling/token_sampler.h"
 #include "nsvq/ops/random/seeded_random.h"
 #include "nsvq/runs/config.h"
 #include "nsvq/runs/layout/layout.h"

@@ -1,6 +1,6 @@
 // Draws of tokens, and the samplers against written-out loops over images and positions.
 
-#include "nsvq/generation/token_sampling.h"
+#include "nsvq/generation/sampling/token_sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <set>
 
 #include "nsvq/core/random.h"
-#include "nsvq/generation/masked_sampling.h"
-#include "nsvq/generation/token_sequence.h"
+#include "nsvq/generation/sampling/masked_sampling.h"
+#include "nsvq/generation/sampling/token_sequence.h"
 #include "tests/nn/golden.h"
 
 namespace nsvq {

@@ -1,6 +1,6 @@
 // Tokens that a generator learns, from folders and from files of other programs.
 
-#include "nsvq/generation/token_set.h"
+#include "nsvq/generation/tokens/token_set.h"
 
 #include <gtest/gtest.h>
 

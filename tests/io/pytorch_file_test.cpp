@@ -1,5 +1,5 @@
 // Files of torch.save and torch.jit.save (tests/io/golden/pytorch.py), and hostile pickles.
-#include "nsvq/io/formats/pytorch_file.h"
+#include "nsvq/io/formats/pytorch/pytorch_file.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/io/formats/pickle.h"
+#include "nsvq/io/formats/pytorch/pickle.h"
 #include "nsvq/io/formats/zip_archive.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

@@ -11,8 +11,8 @@
 #include <optional>
 #include <thread>
 
-#include "nsvq/core/shared_cores.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/threads/shared_cores.h"
 #include "nsvq/io/files/file.h"
 #include "tests/environment.h"
 #include "tests/processes.h"

@@ -1,5 +1,5 @@
 // Features for Fréchet distances, with random weights in a store of the test's own.
-#include "nsvq/metrics/feature_extractor.h"
+#include "nsvq/metrics/sets/feature_extractor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Fréchet distances: golden values of pytorch-fid's formula (golden/frechet.py), statistics, files.
-#include "nsvq/metrics/frechet.h"
+#include "nsvq/metrics/sets/frechet.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Figures of sets of images: golden values by their formulas (golden/image_sets.py), references.
-#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/sets/image_sets.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/formats/npz.h"
-#include "nsvq/metrics/inception_features.h"
-#include "nsvq/metrics/inception_score.h"
-#include "nsvq/metrics/precision_recall.h"
+#include "nsvq/metrics/sets/inception_features.h"
+#include "nsvq/metrics/sets/inception_score.h"
+#include "nsvq/metrics/sets/precision_recall.h"
 #include "nsvq/nn/features/feature_net.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

@@ -10,10 +10,10 @@
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/conventions.h"
-#include "nsvq/metrics/frechet.h"
 #include "nsvq/metrics/grey_picture.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/sets/frechet.h"
 #include "nsvq/metrics/usage.h"
 #include "tests/weights_store.h"
 

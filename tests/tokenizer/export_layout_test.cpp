@@ -1,5 +1,5 @@
 // Models in the layouts of other programs.
-#include "nsvq/tokenizer/export_layout.h"
+#include "nsvq/tokenizer/exchange/export_layout.h"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
-#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/exchange/import_weights.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/tokenizer/foreign_models.h"

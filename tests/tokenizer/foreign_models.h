@@ -10,8 +10,8 @@
 
 #include "nsvq/io/formats/safetensors.h"
 #include "nsvq/recipe/tokenizer_config.h"
+#include "nsvq/tokenizer/exchange/their_weights.h"
 #include "nsvq/tokenizer/layouts/layout.h"
-#include "nsvq/tokenizer/their_weights.h"
 #include "nsvq/tokenizer/tokenizer.h"
 
 namespace nsvq {

@@ -1,5 +1,5 @@
 // Whose weights a file holds, by the names of its tensors.
-#include "nsvq/tokenizer/foreign_weights.h"
+#include "nsvq/tokenizer/exchange/foreign_weights.h"
 
 #include <gtest/gtest.h>
 

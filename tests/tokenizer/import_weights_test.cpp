@@ -1,5 +1,5 @@
 // Models of other programs' weights.
-#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/exchange/import_weights.h"
 
 #include <gtest/gtest.h>
 

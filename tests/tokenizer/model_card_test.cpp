@@ -1,5 +1,5 @@
 // A model's folder as Hugging Face's hub shows it.
-#include "nsvq/tokenizer/model_card.h"
+#include "nsvq/tokenizer/exchange/model_card.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/train/adam.h"
+#include "nsvq/train/steps/adam.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>

@@ -6,7 +6,7 @@
 #include "bench/cases.h"
 #include "nsvq/core/device.h"
 #include "nsvq/ops/code_search/code_search.h"
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/steps/cuda_graph.h"
 #include "tests/environment.h"
 
 namespace nsvq::blocked_search_graph_test {

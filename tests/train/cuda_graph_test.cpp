@@ -1,6 +1,6 @@
 // Steps replayed as CUDA graphs compute what eager steps do.
 
-#include "nsvq/train/cuda_graph.h"
+#include "nsvq/train/steps/cuda_graph.h"
 #include "nsvq/tokenizer/open_model.h"
 
 #include <gtest/gtest.h>

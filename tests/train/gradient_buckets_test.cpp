@@ -1,4 +1,4 @@
-#include "nsvq/train/gradient_buckets.h"
+#include "nsvq/train/steps/gradient_buckets.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>

@@ -1,4 +1,4 @@
-#include "nsvq/train/loss_scale.h"
+#include "nsvq/train/steps/loss_scale.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>

@@ -1,4 +1,4 @@
-#include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/steps/lr_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "nsvq/runs/folder.h"
 #include "nsvq/tokenizer/open_model.h"
 #include "nsvq/train/loop.h"
-#include "nsvq/train/weight_average.h"
+#include "nsvq/train/steps/weight_average.h"
 
 namespace nsvq {
 

@@ -1,6 +1,6 @@
 // A run beside other processes: how its threads wait and where they run changes while it trains.
 
-#include "nsvq/core/shared_cores.h"
+#include "nsvq/core/threads/shared_cores.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "nsvq/core/parallel.h"
 #include "nsvq/core/temporary_folder.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/train/vq/trainer.h"
 #include "tests/train/run_traces.h"
 #include "tests/train/tiny.h"

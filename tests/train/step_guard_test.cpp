@@ -1,4 +1,4 @@
-#include "nsvq/train/step_guard.h"
+#include "nsvq/train/steps/step_guard.h"
 
 #include <gtest/gtest.h>
 

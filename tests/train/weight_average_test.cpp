@@ -1,8 +1,8 @@
-#include "nsvq/train/weight_average.h"
+#include "nsvq/train/steps/weight_average.h"
 
 #include <gtest/gtest.h>
 
-#include "nsvq/train/adam.h"
+#include "nsvq/train/steps/adam.h"
 
 namespace nsvq {
 namespace {

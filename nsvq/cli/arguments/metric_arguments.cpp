@@ -7,9 +7,9 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/metrics/image_sets.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_table.h"
+#include "nsvq/metrics/sets/image_sets.h"
 
 namespace nsvq {
 

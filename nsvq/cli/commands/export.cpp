@@ -9,9 +9,9 @@
 #include "nsvq/cli/arguments/output_name.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
-#include "nsvq/tokenizer/export_layout.h"
-#include "nsvq/tokenizer/export_model.h"
-#include "nsvq/tokenizer/model_card.h"
+#include "nsvq/tokenizer/exchange/export_layout.h"
+#include "nsvq/tokenizer/exchange/export_model.h"
+#include "nsvq/tokenizer/exchange/model_card.h"
 
 namespace nsvq {
 

@@ -11,7 +11,7 @@
 #include "nsvq/core/device.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"
-#include "nsvq/metrics/image_sets.h"
+#include "nsvq/metrics/sets/image_sets.h"
 
 namespace nsvq {
 

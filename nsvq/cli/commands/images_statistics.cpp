@@ -17,10 +17,10 @@
 #include "nsvq/data/images/transform.h"
 #include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/metrics/compare_images.h"
-#include "nsvq/metrics/feature_extractor.h"
-#include "nsvq/metrics/frechet.h"
-#include "nsvq/metrics/image_sets.h"
-#include "nsvq/metrics/inception_features.h"
+#include "nsvq/metrics/sets/feature_extractor.h"
+#include "nsvq/metrics/sets/frechet.h"
+#include "nsvq/metrics/sets/image_sets.h"
+#include "nsvq/metrics/sets/inception_features.h"
 
 namespace nsvq {
 

@@ -10,8 +10,8 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/nn/named_tensors.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/foreign_weights.h"
-#include "nsvq/tokenizer/import_weights.h"
+#include "nsvq/tokenizer/exchange/foreign_weights.h"
+#include "nsvq/tokenizer/exchange/import_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 
 namespace nsvq {

@@ -16,7 +16,7 @@
 #include "nsvq/generation/layouts/layout.h"
 #include "nsvq/io/formats/contents_hash.h"
 #include "nsvq/io/formats/json.h"
-#include "nsvq/io/formats/pytorch_file.h"
+#include "nsvq/io/formats/pytorch/pytorch_file.h"
 #include "nsvq/io/formats/safetensors_header.h"
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/metrics/metric_table.h"
@@ -24,7 +24,7 @@
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/runs/checkpoint.h"
 #include "nsvq/runs/layout/layout.h"
-#include "nsvq/tokenizer/foreign_weights.h"
+#include "nsvq/tokenizer/exchange/foreign_weights.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/tokenizer/open_model.h"
 

@@ -13,7 +13,6 @@
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/recipe/loader_options.h"
-#include "nsvq/train/network_task.h"
 
 namespace nsvq {
 
@@ -29,7 +28,7 @@ struct ProbeArguments : SampleArguments {
 /// What is measured at one time.
 struct Probe {
   int64_t time;
-  MetricSet metrics;    ///< of images after their noise is removed
+  MetricSet metrics;     ///< of images after their noise is removed
   torch::Tensor errors;  ///< [2] sums of DenoisingLoss::Errors, fp64
 };
 
@@ -61,8 +60,8 @@ std::vector<Probe> make_probes(const ProbeArguments& arguments, const MetricChoi
   return probes;
 }
 
-SampleRequest request_for(const ProbeArguments& arguments, const Batch& batch,
-                          const Source& source, const DiffusionConfig& config) {
+SampleRequest request_for(const ProbeArguments& arguments, const Batch& batch, const Source& source,
+                          const DiffusionConfig& config) {
   SampleRequest request;
   request.seed = arguments.seed;
   request.indices = batch.indices;
@@ -74,19 +73,12 @@ SampleRequest request_for(const ProbeArguments& arguments, const Batch& batch,
 }
 
 /// One batch at each time.
-void add_batch(std::vector<Probe>& probes, DiffusionSession& session, const DenoisingLoss& loss,
-               const Batch& batch, const SampleRequest& request) {
-  auto model = session.model().model;
-  const auto labels = request.labels.empty()
-                          ? torch::Tensor()
-                          : at::tensor(request.labels, at::kLong).to(session.device());
-  const DenoisingLoss::Images images{
-      model->normalise(session.latents().encode(batch.images)), labels,
-      evaluation_seeds(session.config().seed, batch.indices, session.device())};
+void add_batch(std::vector<Probe>& probes, DiffusionSession& session, const torch::Tensor& images,
+               const SampleRequest& request) {
   for (auto& probe : probes) {
-    const auto errors = loss.at_time(model, images, probe.time);
+    const auto errors = session.errors(request, images, probe.time);
     probe.errors += at::stack({errors.loss.sum(), errors.data.sum()}).to(at::kDouble);
-    probe.metrics.add({batch.images, session.denoise(request, batch.images, probe.time), {}});
+    probe.metrics.add({images, session.denoise(request, images, probe.time), {}});
   }
 }
 
@@ -103,12 +95,11 @@ int64_t probe_images(std::vector<Probe>& probes, const ProbeArguments& arguments
   options.rank = group.rank();
   options.world = group.size();
   Loader loader(source, options);
-  const DenoisingLoss loss(config, session.device());
   Progress progress("probe", source->size(), "images");
   loader.start(0);
   int64_t images = 0;
   while (const auto batch = loader.next()) {
-    add_batch(probes, session, loss, *batch, request_for(arguments, *batch, *source, config));
+    add_batch(probes, session, batch->images, request_for(arguments, *batch, *source, config));
     images += batch->images.size(0);
     progress.update(images * group.size());
   }
@@ -193,7 +184,8 @@ void declare_diffusion_probe(CLI::App& app) {
       ->delimiter(',');
   declare_metric_arguments(app, arguments->metrics, Measured::images);
   app.footer(
-      "For each time: the loss there, the mean squared error of the latents that the network finds,\n"
+      "For each time: the loss there, the mean squared error of the latents that the network "
+      "finds,\n"
       "and figures of images after sampling has removed the noise of that time.");
   app.callback([arguments] { run_probe(*arguments); });
 }

@@ -21,16 +21,16 @@ ResumableFolder::Settings sampled_settings(const DiffusionSession& session,
   const auto& config = session.config();
   const auto& sample = config.sample;
   ResumableFolder::Settings settings = {
-          {"command", "diffusion sample"},
-          {"model", session.sha256()},
-          {"sampler", fmt::format("{} {} {} {} {}", sample.sampler, sample.steps, sample.eta,
-                                  sample.spacing, sample.last)},
-          {"class", arguments.label},
-          {"guidance", fmt::to_string(config.guidance)},
-          {"seed", fmt::to_string(arguments.seed)},
-          {"batch size", fmt::to_string(arguments.batch_size)},
-          {"precision", config.train.precision},
-          {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
+      {"command", "diffusion sample"},
+      {"model", session.sha256()},
+      {"sampler", fmt::format("{} {} {} {} {}", sample.sampler, sample.steps, sample.eta,
+                              sample.spacing, sample.last)},
+      {"class", arguments.label},
+      {"guidance", fmt::to_string(config.guidance)},
+      {"seed", fmt::to_string(arguments.seed)},
+      {"batch size", fmt::to_string(arguments.batch_size)},
+      {"precision", config.train.precision},
+      {"device", session.device().is_cpu() ? "cpu" : "cuda"}};
   if (arguments.unquantised) settings["latents"] = "unquantised";
   return settings;
 }

@@ -17,8 +17,8 @@
 #include <cstring>
 #include <thread>
 
-#include "nsvq/core/core_use.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/threads/core_use.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/processes/spawn.h"
 

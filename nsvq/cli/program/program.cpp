@@ -26,8 +26,8 @@
 #include "nsvq/core/error.h"
 #include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
-#include "nsvq/core/shared_cores.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/threads/shared_cores.h"
 
 namespace nsvq {
 

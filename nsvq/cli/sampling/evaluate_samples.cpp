@@ -13,8 +13,8 @@
 #include "nsvq/data/sources/combined_sources.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/metrics/compare_images.h"
-#include "nsvq/metrics/image_sets.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/sets/image_sets.h"
 #include "nsvq/recipe/loader_options.h"
 
 namespace nsvq {

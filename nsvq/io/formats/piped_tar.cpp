@@ -101,8 +101,8 @@ void visit_piped_tar(const std::string& command, const std::stop_token& stop,
     if (!visit(*entry, contents)) return;
   }
   if (const auto links = scanner.hard_links().size() + scanner.symbolic_links(); links > 0) {
-    log("{}: skipped {} link{}; links in a stream cannot be followed", shown_command(command), links,
-        links == 1 ? "" : "s");
+    log("{}: skipped {} link{}; links in a stream cannot be followed", shown_command(command),
+        links, links == 1 ? "" : "s");
   }
   if (!input.only_zeros_left()) {
     fail_command(command, "", "something follows the end of its archive; write one tar a command");

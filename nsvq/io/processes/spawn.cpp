@@ -15,9 +15,9 @@
 #include <string_view>
 #include <utility>
 
-#include "nsvq/core/core_use.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/core/threads/core_use.h"
 #include "nsvq/io/files/file.h"
 
 namespace nsvq {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <vector>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/code_statistics/code_sums.h"
 
 namespace nsvq {

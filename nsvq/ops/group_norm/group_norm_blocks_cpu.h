@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/group_norm/group_norm_loops_cpu.h"
 
 // A namespace of its own, not an anonymous one, since several files share these types.

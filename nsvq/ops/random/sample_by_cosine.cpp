@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/code_search/nearest_codes_cosine.h"
 #include "nsvq/ops/common/check_codes.h"
 #include "nsvq/ops/common/dispatch.h"

@@ -2,7 +2,7 @@
 
 #include <torch/library.h>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/random/philox.h"
 

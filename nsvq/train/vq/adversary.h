@@ -12,9 +12,9 @@
 #include "nsvq/losses/hinge_floor.h"
 #include "nsvq/nn/discriminator_kinds.h"
 #include "nsvq/recipe/tokenizer_config.h"
-#include "nsvq/train/adam.h"
-#include "nsvq/train/loss_scale.h"
 #include "nsvq/train/meter.h"
+#include "nsvq/train/steps/adam.h"
+#include "nsvq/train/steps/loss_scale.h"
 
 namespace nsvq {
 

@@ -10,11 +10,11 @@
 #include "nsvq/quantizers/replacement/replacement.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/adam.h"
 #include "nsvq/train/run_observer.h"
+#include "nsvq/train/steps/adam.h"
+#include "nsvq/train/steps/weight_average.h"
 #include "nsvq/train/task.h"
 #include "nsvq/train/vq/phase_schedule.h"
-#include "nsvq/train/weight_average.h"
 
 namespace nsvq {
 

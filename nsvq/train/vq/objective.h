@@ -8,7 +8,7 @@
 #include "nsvq/quantizers/quantizer.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/step_runner.h"
+#include "nsvq/train/steps/step_runner.h"
 #include "nsvq/train/vq/adversary.h"
 #include "nsvq/train/vq/phase.h"
 

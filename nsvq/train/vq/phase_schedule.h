@@ -26,8 +26,8 @@ class PhaseSchedule {
   PhaseSchedule(ScheduleConfig schedule, AdversarialConfig adversarial, int64_t batches_per_epoch);
 
   const Phase& phase() const { return phase_; }
-  /// The phase that a next step would have. It differs from `phase` only where the budget has ended:
-  /// a phase that is due there begins with the next step, which this run does not have.
+  /// The phase that a next step would have. It differs from `phase` only where the budget has
+  /// ended: a phase that is due there begins with the next step, which this run does not have.
   Phase next() const;
 
   /// At the end of an epoch of the schedule, with its mean commitment loss: the transition to enter

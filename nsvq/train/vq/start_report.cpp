@@ -4,7 +4,7 @@
 
 #include "nsvq/metrics/metric_set.h"
 #include "nsvq/nn/layers.h"
-#include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/steps/lr_schedule.h"
 
 namespace nsvq {
 

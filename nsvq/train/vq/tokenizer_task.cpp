@@ -8,7 +8,7 @@
 #include "nsvq/quantizers/search.h"
 #include "nsvq/tokenizer/model_file.h"
 #include "nsvq/train/journal.h"
-#include "nsvq/train/lr_schedule.h"
+#include "nsvq/train/steps/lr_schedule.h"
 #include "nsvq/train/training_run.h"
 #include "nsvq/train/vq/start_checks.h"
 #include "nsvq/train/vq/state_json.h"

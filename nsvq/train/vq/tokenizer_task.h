@@ -7,7 +7,8 @@
 #include "nsvq/dist/group.h"
 #include "nsvq/recipe/tokenizer_config.h"
 #include "nsvq/tokenizer/tokenizer.h"
-#include "nsvq/train/adam.h"
+#include "nsvq/train/steps/adam.h"
+#include "nsvq/train/steps/weight_average.h"
 #include "nsvq/train/task.h"
 #include "nsvq/train/vq/codebook_upkeep.h"
 #include "nsvq/train/vq/diagnosis.h"
@@ -18,7 +19,6 @@
 #include "nsvq/train/vq/phase_schedule.h"
 #include "nsvq/train/vq/start_report.h"
 #include "nsvq/train/vq/validation.h"
-#include "nsvq/train/weight_average.h"
 
 namespace nsvq {
 

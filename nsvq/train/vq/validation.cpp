@@ -6,9 +6,9 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/metrics/grey_picture.h"
-#include "nsvq/metrics/image_sets.h"
 #include "nsvq/metrics/metric.h"
 #include "nsvq/metrics/metric_set.h"
+#include "nsvq/metrics/sets/image_sets.h"
 #include "nsvq/recipe/loader_options.h"
 #include "nsvq/tokenizer/evaluate.h"
 #include "nsvq/train/journal.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/common/vectors_cpu.h"
 
 namespace nsvq {

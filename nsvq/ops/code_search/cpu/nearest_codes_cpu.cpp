@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/code_search/code_search_reference.h"
 #include "nsvq/ops/code_search/cpu/search_sweep_cpu.h"
 #include "nsvq/ops/common/check_codes.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nsvq/core/parallel.h"
+#include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/code_search/cpu/codebook_grad_sums_cpu.h"
 #include "nsvq/ops/code_search/cpu/search_sweep_cpu.h"
 #include "nsvq/ops/common/check_codes.h"
