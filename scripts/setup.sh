@@ -36,6 +36,7 @@ missing_packages() {
   has_header gloo/context.h || echo libgloo-dev
   has_header httplib.h || echo libcpp-httplib-dev
   has_header gtest/gtest.h || echo libgtest-dev
+  [ "$goal" != test ] || command -v ccache >/dev/null || echo ccache
   [ "$goal" != lint ] || command -v clang-tidy >/dev/null || echo clang-tidy
   [ "$goal" = fuzz ] || return 0
   command -v clang++ >/dev/null || echo clang
