@@ -88,19 +88,19 @@ double fair_part(int cores, int threads, double others) {
 
 /// The core to keep to next, now that it is `now`.
 int choose_core(const CoreUse& use, std::optional<int> now, double draw) {
-  const auto any = [&](double part) {
-    const auto at = static_cast<std::ptrdiff_t>(part * use.cores());
+  if (!now || !use.busy.contains(*now)) {
+    const auto at = static_cast<std::ptrdiff_t>(draw * use.cores());
     return std::next(use.busy.begin(), std::min<std::ptrdiff_t>(at, use.cores() - 1))->first;
-  };
-  if (!now || !use.busy.contains(*now)) return any(draw);
-  const double others_here = use.busy.at(*now) - use.own;
-  if (others_here < kShared) return *now;
+  }
+  const bool shared = use.busy.at(*now) - use.own > kShared;
+  auto elsewhere = use.busy;
+  elsewhere.erase(*now);
+  if (!shared || elsewhere.empty()) return *now;
   const auto least = std::ranges::min_element(
-      use.busy, {}, [](const auto& core_and_use) { return core_and_use.second; });
-  if (least->second < kRoom) return draw < 0.5 ? least->first : *now;
-  // Several others here: perhaps there are fewer elsewhere.
-  const double few_moves = 1.0 / 16;
-  return others_here > 0.6 && draw < few_moves ? any(draw / few_moves) : *now;
+      elsewhere, {}, [](const auto& core_and_use) { return core_and_use.second; });
+  // Those on a core do not all leave it; without room elsewhere each has company in turn.
+  const double chance = least->second < kRoom ? 0.5 : 0.25;
+  return draw < chance ? least->first : *now;
 }
 
 cpu_set_t only(int core) {
