@@ -9,6 +9,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/parallel.h"
 
 namespace nsvq {
 
@@ -87,7 +88,7 @@ TorchFlags::TorchFlags(const TorchSettings& settings)
       onednn_(at::globalContext().userEnabledMkldnn()),
       nnpack_(at::globalContext().userEnabledNNPACK()),
       tf32_convolutions_(at::globalContext().allowTF32CuDNN()) {
-  at::set_num_threads(settings.threads > 0 ? static_cast<int>(settings.threads)
+  set_compute_threads(settings.threads > 0 ? static_cast<int>(settings.threads)
                                            : default_threads());
   auto& context = at::globalContext();
   context.setDeterministicCuDNN(settings.deterministic);
@@ -103,7 +104,7 @@ TorchFlags::TorchFlags(const TorchSettings& settings)
 }
 
 TorchFlags::~TorchFlags() {
-  at::set_num_threads(threads_);
+  set_compute_threads(threads_);
   auto& context = at::globalContext();
   context.setDeterministicCuDNN(deterministic_);
   context.setBenchmarkCuDNN(benchmark_);

@@ -175,7 +175,8 @@ std::string why_diverged(const Ending& end) {
     return "the evaluation is not finite";
   }
   // After a few steps reconstructions are worse than a grey picture too, but get better.
-  const bool gets_better = !end.exploded() && !(end.gain <= kStillRising);
+  const bool few = end.log.last_step() < kFewSteps;
+  const bool gets_better = !end.exploded() && (few || !(end.gain <= kStillRising));
   if (end.psnr < kLeastGrey || (end.worse_than_grey() && !gets_better)) {
     return "reconstructions are worse than a grey picture: " + end.against_grey();
   }

@@ -18,6 +18,8 @@ inline constexpr double kLastPart = 0.2;
 inline constexpr double kWorseThanGrey = 0.5;
 /// The PSNR in dB that a picture of medium grey has at least, for logs without a better figure.
 inline constexpr double kLeastGrey = 6.02;
+/// After fewer steps no run need be better than a grey picture.
+inline constexpr double kFewSteps = 20;
 /// Without PSNR (latent diffusion) training diverges where its loss is so many times the first one.
 inline constexpr double kGrownLoss = 2;
 /// A discriminator with a lower loss tells all reconstructions from images.

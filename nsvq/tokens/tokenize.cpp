@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nsvq/core/device.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/precision.h"
 #include "nsvq/core/progress.h"
@@ -79,6 +80,7 @@ class ShardMaker {
     TokenShard shard;
     std::vector<torch::Tensor> parts = {at::empty(shape_, at::kLong)};
     while (true) {
+      throw_if_interrupted();
       // The loader skips a batch with broken images only, so the next batch may belong to the next
       // shard.
       if (!waiting_) waiting_ = stream_.next();
@@ -153,6 +155,7 @@ TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> 
     }
     if (!task && folder.finished()) break;
     if (!task) {
+      throw_if_interrupted();
       folder.wait();
       continue;
     }

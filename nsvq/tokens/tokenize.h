@@ -33,7 +33,8 @@ struct TokenizeOptions {
 /// folder of an interrupted call with equal settings. Several processes may fill the same folder at
 /// the same time, each making some of the shards; all return when it is complete. Its bytes are
 /// those of one uninterrupted call. Loading, encoding and writing run concurrently. Throws
-/// UserError if the folder contains tokens with different settings or any other files.
+/// UserError if the folder contains tokens with different settings or any other files, and
+/// Interrupted between two batches; the shard that was begun is then free for others.
 TokenManifest tokenize(InferenceSession& session, std::shared_ptr<const Source> source,
                        const TokenizeOptions& options);
 

@@ -8,6 +8,7 @@
 #include "nsvq/core/temporary_folder.h"
 #include "tests/cli/kill.h"
 #include "tests/cli/model_file.h"
+#include "tests/expect_contains.h"
 #include "tests/train/tiny.h"
 
 namespace nsvq {
@@ -36,6 +37,36 @@ TEST(TokenizeKill, TheFolderIsTheSameAfterAnyNumberOfKills) {
     EXPECT_EQ(expected.size(), 188u + 1);  // shards, manifest
     EXPECT_TRUE(files_in(out) == expected) << out;
   });
+}
+
+TEST(TokenizeStop, KeepsFinishedShardsAndFreesTheOthers) {
+  TemporaryFolder folder;
+  const auto model = folder / "model.safetensors", out = folder / "tokens",
+             whole = folder / "whole";
+  write_model_file(model, tiny_config());
+  const auto command = [&](const fs::path& into) -> std::vector<std::string> {
+    return {"tokenize", model.string(), "--data",       "builtin:dead-leaves?size=24&count=3000",
+            "--out",    into.string(),  "--shard-size", "64"};
+  };
+  const auto log = (folder / "log").string();
+  for (const auto& [number, code] : {std::pair(SIGTERM, 143), {SIGINT, 130}}) {
+    int finished = 0;
+    const auto third_shard = [&](const std::string& name) {
+      return name.ends_with(".safetensors") && ++finished == 3;
+    };
+    const int status = run_and_kill(command(out), log, folder.path(), third_shard, number);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), code);
+    for (const auto& entry : fs::directory_iterator(out / ".work")) {
+      EXPECT_NE(entry.path().extension(), ".claim") << entry.path();
+    }
+  }
+  expect_contains(read_text(log), {"tokens: stopped; the same command makes the shards that are "
+                                   "missing\n"});
+  const auto never = [](const std::string&) { return false; };
+  EXPECT_EQ(run_and_kill(command(out), log, folder.path(), never), 0) << read_text(log);
+  EXPECT_EQ(run_and_kill(command(whole), log, folder.path(), never), 0);
+  EXPECT_TRUE(files_in(out) == files_in(whole));
 }
 
 }  // namespace

@@ -103,9 +103,11 @@ TEST_F(WeightsCommand, ImportsTheHeadOfInceptionWithIt) {
   const auto other = write("torchvision.safetensors", tensors);
   auto result = import(other);
   ASSERT_EQ(result.code, 0) << result.error;
-  expect_contains(result.out, {"inception: other values",
-                               other + " has no fc.weight [1008, 2048], the classifier",
-                               "pt_inception-2015-12-05-6726825d.pth has it\n"});
+  expect_contains(result.out,
+                  {"inception: other values",
+                   other + " has no fc.weight [1008, 2048], the classifier, which the inception "
+                           "score (--metrics is) needs",
+                   "pt_inception-2015-12-05-6726825d.pth has it\n"});
   EXPECT_THROW(weights_origin("inception-fc"), UserError);
   expect_failure(import(other, "inception-fc"), 2, {"fc.weight", "[1000, 2048], not [1008, 2048]"});
   const auto head = tensors_of(InceptionHead());

@@ -107,18 +107,16 @@ TEST(ChooseSharing, StaysOnACoreOfItsOwn) {
   }
 }
 
-TEST(ChooseSharing, OneOfTwoLeavesAnothersCoreForAnEmptyOne) {
+TEST(ChooseSharing, OneOfTwoLeavesASharedCoreForOneWithRoom) {
   const CoreUse crowded{{{0, 1}, {1, 0.05}}, 0.5};
   EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.4).core, 1);
   EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.6).core, 0) << "lest both go";
 }
 
-TEST(ChooseSharing, SeldomLeavesACoreOfSeveralOthers) {
-  const CoreUse full{{{0, 1}, {1, 1}}, 0.33};
-  EXPECT_EQ(choose_sharing(full, 2, {1, 0}, 0.05).core, 1);
-  EXPECT_EQ(choose_sharing(full, 2, {1, 0}, 0.1).core, 0);
+TEST(ChooseSharing, OfThreeOnTwoCoresEachHasCompanyInTurn) {
   const CoreUse halved{{{0, 1}, {1, 1}}, 0.5};
-  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.05).core, 0) << "one other, as elsewhere";
+  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.2).core, 1);
+  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.3).core, 0);
 }
 
 cpu_set_t cores_of_this_thread() {

@@ -33,9 +33,9 @@ class Log {
     }
     return *this;
   }
-  Log& grey(double value, double tokens = 1000) {
+  Log& grey(double value, double tokens = 1000, double step = 100) {
     return add(
-        "validation", 100,
+        "validation", step,
         fmt::format("\"grey_psnr\":{},\"images\":10,\"codes\":100,\"tokens\":{}", value, tokens));
   }
 
@@ -113,6 +113,10 @@ TEST(Verdict, AFewStepsAreNoDivergence) {
             "against 11.93 dB); 90 % of the codes in use; the training error still falls, by 25 % "
             "for twice the steps");
   EXPECT_EQ(Log().psnr(1, 10.6).grey(11.93).word(), "undertrained") << "one step";
+  EXPECT_EQ(Log().psnr(2, 10.6).psnr(3, 10.6).grey(11.93, 1000, 3).word(), "undertrained")
+      << "hardly better than a step ago";
+  EXPECT_EQ(Log().psnr(20, 10.6).psnr(30, 10.6).grey(11.93, 1000, 30).word(), "diverged");
+  EXPECT_EQ(Log().psnr(2, 5.8).psnr(3, 5.8).grey(11.93, 1000, 3).word(), "diverged");
 }
 
 TEST(Verdict, DivergedByWhatIsNotFinite) {

@@ -12,6 +12,7 @@
 #include "nsvq/cli/arguments/values.h"
 #include "nsvq/cli/program/command.h"
 #include "nsvq/core/error.h"
+#include "nsvq/core/interrupt.h"
 #include "nsvq/core/log.h"
 #include "nsvq/core/text.h"
 #include "nsvq/io/files/file.h"
@@ -80,6 +81,17 @@ void tell_rounding(int64_t shard_size, int64_t batch) {
       count_of(whole, "image"), batch);
 }
 
+/// A stop by a signal keeps the shards that are finished.
+TokenManifest tokenize_until_stopped(const TokenizeArguments& arguments, ModelOnData& opened,
+                                     const TokenizeOptions& options) try {
+  const auto images = images_for_shards(arguments, opened);
+  catch_interrupts();
+  return tokenize(opened.session, images, options);
+} catch (const Interrupted&) {
+  log("{}: stopped; the same command makes the shards that are missing", arguments.out);
+  throw;
+}
+
 void run_tokenize(const TokenizeArguments& arguments) {
   check_output_folder(arguments.out);
   const auto part = choose_part(arguments.part);
@@ -97,7 +109,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   options.loader.batch_size = sizes.batch;
   note_batch_size("--batch-size ", sizes.batch);
   if (arguments.shard_size > 0) tell_rounding(sizes.shard, sizes.batch);
-  const auto manifest = tokenize(opened.session, images_for_shards(arguments, opened), options);
+  const auto manifest = tokenize_until_stopped(arguments, opened, options);
   int64_t images = 0, broken = 0;
   for (const auto& shard : manifest.shards) {
     images += shard.images;

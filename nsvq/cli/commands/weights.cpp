@@ -131,7 +131,9 @@ void run_get(const std::string& package) {
   }
   if (package == "inception" && !try_load(kInceptionHead)) {
     fmt::print(
-        "still missing: {}, the classifier, which the metric is needs and this package lacks; "
+        "still missing: {}, the classifier, which the inception score (--metrics is) needs and "
+        "this "
+        "package lacks; "
         "download https://github.com/mseitzer/pytorch-fid/releases/download/fid_weights/"
         "pt_inception-2015-12-05-6726825d.pth and run `{}`\n",
         kInceptionHead, weights_kind(kInceptionHead).command);
@@ -218,8 +220,8 @@ void run_import(const std::string& file, const std::string& name) {
   if (name != "inception") return;
   if (has_inception_head(tensors)) return import_tensors(file, kInceptionHead, tensors);
   fmt::print(
-      "{} has no fc.weight [{}, {}], the classifier, which the metric is needs; "
-      "pt_inception-2015-12-05-6726825d.pth has it\n",
+      "{} has no fc.weight [{}, {}], the classifier, which the inception score (--metrics is) "
+      "needs; pt_inception-2015-12-05-6726825d.pth has it\n",
       file, InceptionHead::kClasses, Inception::kFeatures);
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
@@ -52,32 +53,40 @@ std::jthread idle_team() {
   });
 }
 
-/// The number of threads that the program set last: a thread learns it when it begins.
-int threads_of_program() {
-  int threads = 1;
-  std::jthread([&] { threads = at::get_num_threads(); }).join();
-  return threads;
-}
-
 /// With a GPU threads start its work and read ahead, and do not wait for one another.
 bool computes_on_gpu() {
   static const bool gpu = gpu_count() > 0;
   return gpu;
 }
 
+/// Does what is chosen: how waiting threads wait, and where all run.
+class SharingThreads {
+ public:
+  void begin(const CoreSharing& sharing) {
+    while (std::ssize(idle_teams_) < sharing.idle_teams) idle_teams_.push_back(idle_team());
+    binding_.keep_to(sharing.core);
+    if (sharing.idle_teams == 0) idle_teams_.clear();
+  }
+
+ private:
+  std::vector<std::jthread> idle_teams_;
+  CoreBinding binding_;  // ends before the teams do: on one core spinning threads stand still
+};
+
 void watch(const std::stop_token& stop) {
   CoreUseMeter meter;
   std::minstd_rand random(static_cast<unsigned>(::getpid()));
   std::uniform_real_distribution<double> draw;
   CoreSharing sharing;
-  std::vector<std::jthread> idle_teams;
-  CoreBinding binding;  // ends before the teams do: spinning threads on one core stand still
+  SharingThreads threads;
   while (!sleep(stop, kInterval)) {
-    sharing = choose_sharing(meter.since_last(), threads_of_program(), sharing, draw(random));
-    if (sharing.core && computes_on_gpu()) sharing.core = std::nullopt;
-    while (std::ssize(idle_teams) < sharing.idle_teams) idle_teams.push_back(idle_team());
-    binding.keep_to(sharing.core);
-    if (sharing.idle_teams == 0) idle_teams.clear();
+    try {
+      sharing = choose_sharing(meter.since_last(), compute_threads(), sharing, draw(random));
+      if (sharing.core && computes_on_gpu()) sharing.core = std::nullopt;
+      threads.begin(sharing);
+    } catch (const std::exception&) {
+      // Without memory or threads for that all stays as it is.
+    }
   }
 }
 
@@ -88,19 +97,19 @@ double fair_part(int cores, int threads, double others) {
 
 /// The core to keep to next, now that it is `now`.
 int choose_core(const CoreUse& use, std::optional<int> now, double draw) {
-  const auto any = [&](double part) {
-    const auto at = static_cast<std::ptrdiff_t>(part * use.cores());
+  if (!now || !use.busy.contains(*now)) {
+    const auto at = static_cast<std::ptrdiff_t>(draw * use.cores());
     return std::next(use.busy.begin(), std::min<std::ptrdiff_t>(at, use.cores() - 1))->first;
-  };
-  if (!now || !use.busy.contains(*now)) return any(draw);
-  const double others_here = use.busy.at(*now) - use.own;
-  if (others_here < kShared) return *now;
+  }
+  const bool shared = use.busy.at(*now) - use.own > kShared;
+  auto elsewhere = use.busy;
+  elsewhere.erase(*now);
+  if (!shared || elsewhere.empty()) return *now;
   const auto least = std::ranges::min_element(
-      use.busy, {}, [](const auto& core_and_use) { return core_and_use.second; });
-  if (least->second < kRoom) return draw < 0.5 ? least->first : *now;
-  // Several others here: perhaps there are fewer elsewhere.
-  const double few_moves = 1.0 / 16;
-  return others_here > 0.6 && draw < few_moves ? any(draw / few_moves) : *now;
+      elsewhere, {}, [](const auto& core_and_use) { return core_and_use.second; });
+  // Those on a core do not all leave it; without room elsewhere each has company in turn.
+  const double chance = least->second < kRoom ? 0.5 : 0.25;
+  return draw < chance ? least->first : *now;
 }
 
 cpu_set_t only(int core) {
