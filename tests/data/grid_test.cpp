@@ -38,15 +38,16 @@ TEST(Grid, ToImageRoundsAndClamps) {
 }
 
 TEST(Grid, BytesBelowLoseTheirRest) {
-  const auto levels = at::arange(256, at::kFloat);
+  const auto levels = torch::arange(256, torch::kFloat);
   const auto between = (levels.slice(0, 0, 255) + 0.75) / 127.5 - 1;
-  EXPECT_TRUE(at::equal(to_bytes_below(between).to(at::kFloat), levels.slice(0, 0, 255)));
-  EXPECT_TRUE(at::equal(to_bytes(between).to(at::kFloat), levels.slice(0, 1)));
-  const auto ends = at::tensor({-7.f, -1.f, 1.f, 7.f, std::nanf("")});
-  EXPECT_TRUE(at::equal(to_bytes_below(ends).to(at::kLong), at::tensor({0, 0, 255, 255, 0})));
+  EXPECT_TRUE(torch::equal(to_bytes_below(between).to(torch::kFloat), levels.slice(0, 0, 255)));
+  EXPECT_TRUE(torch::equal(to_bytes(between).to(torch::kFloat), levels.slice(0, 1)));
+  const auto ends = torch::tensor({-7.f, -1.f, 1.f, 7.f, std::nanf("")});
+  EXPECT_TRUE(
+      torch::equal(to_bytes_below(ends).to(torch::kLong), torch::tensor({0, 0, 255, 255, 0})));
   // What they become again is rounded to the same bytes.
-  const auto bytes = levels.to(at::kByte);
-  EXPECT_TRUE(at::equal(to_bytes(from_bytes(bytes)), bytes));
+  const auto bytes = levels.to(torch::kByte);
+  EXPECT_TRUE(torch::equal(to_bytes(from_bytes(bytes)), bytes));
 }
 
 TEST(Grid, ToImageOrdersChannelsAndRows) {

@@ -108,15 +108,15 @@ void bench_batch(const std::string& what, const Work& work, Subject& subject, in
 /// their tokens.
 torch::Tensor bench_resident(Subject& subject, const torch::Tensor& images,
                              const BenchTokenizeArguments& arguments, Json& json) {
-  auto& tokenizer = *subject.session.tokenizer();
-  const auto work = [&] { HostCopy(tokenizer.encode_without_waiting(images)); };
+  auto tokenizer = subject.session.tokenizer();
+  const auto work = [&] { HostCopy(tokenizer->encode_without_waiting(images)); };
   for (int i = 0; i < 3; ++i) work();
   arguments.probe->call_once(work);
   bench_batch("on resident images", work, subject, arguments.rounds, json);
-  arguments.probe->show_rate(json["milliseconds"], images.size(0), "image", json);
+  arguments.probe->show_rate(json["milliseconds"].get<double>(), images.size(0), "image", json);
   fmt::print("\n");
   arguments.probe->show_kernels(work, subject.session.device(), json);
-  return tokenizer.encode(images);
+  return tokenizer->encode(images);
 }
 
 /// Images per second of `pass`, which goes through a source and returns its number of images.

@@ -47,7 +47,7 @@ struct Storage {
 /// A tensor as it is described beside the pickle.
 struct Described {
   std::string storage;
-  std::vector<int64_t> sizes, strides;
+  std::vector<int64_t> sizes = {}, strides = {};
   int64_t offset = 0;
 };
 
