@@ -185,7 +185,7 @@ def main():
         sizes = [tuple(map(int, one.split("x"))) for one in given.sizes.split(",")]
     machine = torch.cuda.get_device_name() if bench.on_gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
     print(f"{machine}, torch {torch.__version__}, N {LATENTS}, medians of {given.rounds} rounds")
-    table = csv.writer(open(given.out, "w", newline="") if given.out else sys.stdout, lineterminator="\n")
+    table = csv.writer(open(given.out, "w", 1, newline="") if given.out else sys.stdout, lineterminator="\n")
     table.writerow(["what", "pass", "K", "d", "implementation", "mode", "ms", "GiB", "of nsvq's ms"])
     for family, works_of in FAMILIES.items():
         if given.only not in family:
