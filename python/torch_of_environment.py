@@ -60,7 +60,7 @@ def dynamic_metadata(settings, project):
     cmake = (pathlib.Path(__file__).parents[1] / "CMakeLists.txt").read_text()
     number = re.search(r"project\(nsvq VERSION ([\d.]+)", cmake)[1]
     if _state == "sdist":
-        return {"version": number, "dependencies": [f"torch>={OLDEST[0]}.{OLDEST[1]}"]}
+        return {"version": number, "dependencies": [f"torch>={OLDEST[0]}.{OLDEST[1]}", "numpy"]}
     try:
         (major, minor), cuda = version(folder())
     except NoTorch as error:
@@ -68,7 +68,7 @@ def dynamic_metadata(settings, project):
     if os.environ.get("NSVQ_WHEEL"):
         kernels = {"ON": f".cu{cuda}", "OFF": ".cpu"}.get(os.environ.get("NSVQ_CUDA", "AUTO"), "")
         number += f"+torch{major}.{minor}{kernels}"
-    return {"version": number, "dependencies": [f"torch=={major}.{minor}.*"]}
+    return {"version": number, "dependencies": [f"torch=={major}.{minor}.*", "numpy"]}
 
 
 def dynamic_wheel(settings):

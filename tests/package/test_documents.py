@@ -34,6 +34,7 @@ def script(document):
 def test_python_blocks_run(document, document_folder):
     """In a folder that has what the documents name: runs/photos and some.jpg (conftest.py)."""
     assert blocks(document), f"{document} has no Python block"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script(document)], cwd=document_folder, env=os.environ,
-                          capture_output=True, text=True)
+    path = os.pathsep.join(os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script(document)], cwd=document_folder, capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr

@@ -33,7 +33,8 @@ NOT_OURS = {"load_model.py", "openaimodel.py", "evaluation.py", "reconstruction_
             "torch/torch.h"}
 FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
                    "--max-restarts", "--gtest_filter", "--ntasks-per-node", "--nodes", "--preset", "--label",
-                   "--label-exclude", "--logdir", "--help", "--version"}
+                   "--label-exclude", "--logdir", "--help", "--version",
+                   "--no-build-isolation", "--no-cache-dir"}
 COMMAND = r"(?:(?:make|cmake|ninja|python3?|ctest)|(?:NSVQ_\w+=\S+ )*(?:build|scripts|tests|bench)/\S+) "
 COMMAND_LINE = r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^(?:scripts|bench|tests|build)/"
 BENCH_COMMANDS = {"ops", "step", "diffusion", "tokenize"}
