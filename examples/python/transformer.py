@@ -40,9 +40,9 @@ class Transformer(nn.Module):
         return rows[:, 1:]
 
 
-def train(data, steps, batch_size=32, rate=1e-3):
+def train(data, steps, batch_size=32, rate=1e-3, **sizes):
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = Transformer(data.codes, data[0]["tokens"].numel()).to(device)
+    model = Transformer(data.codes, data[0]["tokens"].numel(), **sizes).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.95))
     stream, step, losses = data.stream(shuffle=True, seed=0), 0, []
     while step < steps:
