@@ -24,7 +24,8 @@ class Transformer(nn.Module):
         self.tokens, self.places = nn.Embedding(codes + 1, width), nn.Parameter(0.02 * torch.randn(length, width))
         block = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0, activation="gelu", batch_first=True,
                                            norm_first=True)
-        self.blocks, self.norm, self.head = nn.TransformerEncoder(block, depth), nn.LayerNorm(width), nn.Linear(width, codes)
+        self.blocks = nn.TransformerEncoder(block, depth, enable_nested_tensor=False)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, codes)
         self.codes, self.length = codes, length
 
     def forward(self, before):
