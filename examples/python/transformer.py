@@ -24,7 +24,8 @@ class Transformer(nn.Module):
         self.tokens, self.places = nn.Embedding(codes + 1, width), nn.Parameter(0.02 * torch.randn(length, width))
         block = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0, activation="gelu", batch_first=True,
                                            norm_first=True)
-        self.blocks, self.norm, self.head = nn.TransformerEncoder(block, depth), nn.LayerNorm(width), nn.Linear(width, codes)
+        self.blocks = nn.TransformerEncoder(block, depth, enable_nested_tensor=False)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, codes)
         self.codes, self.length = codes, length
 
     def forward(self, before):
@@ -40,9 +41,9 @@ class Transformer(nn.Module):
         return rows[:, 1:]
 
 
-def train(data, steps, batch_size=32, rate=1e-3):
+def train(data, steps, batch_size=32, rate=1e-3, **sizes):
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = Transformer(data.codes, data[0]["tokens"].numel()).to(device)
+    model = Transformer(data.codes, data[0]["tokens"].numel(), **sizes).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.95))
     stream, step, losses = data.stream(shuffle=True, seed=0), 0, []
     while step < steps:

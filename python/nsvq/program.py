@@ -82,28 +82,28 @@ def read_output(output: IO[bytes], last: collections.deque[str], echo: bool) -> 
 
 
 class Stopper:
-    """Asks a process to save and end, once. While it lives, the first Ctrl-C does that and no more; the second one goes to the
-    process, which then ends at once, and is a KeyboardInterrupt here."""
+    """Asks a process to save and end, once. While it lives, the first Ctrl-C does that and no more; the second one ends the
+    process at once and is a KeyboardInterrupt. It asks by SIGTERM, which no shell makes its children ignore."""
 
     def __init__(self, process: subprocess.Popen[bytes]):
-        self.process, self.asked, self.before = process, 0, None
+        self.process, self.asked, self.before = process, False, None
         if threading.current_thread() is threading.main_thread():
             self.before = signal.signal(signal.SIGINT, self.on_interrupt)
 
     def on_interrupt(self, number: int, frame: object) -> None:
-        self.ask()
-        if self.asked != 1:
+        if self.asked or self.process.poll() is not None:
+            self.process.kill()
             raise KeyboardInterrupt
+        self.ask()
 
     def ask(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            self.asked += 1
+        if not self.asked and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.asked = True
 
     def stop(self) -> None:
-        """Asks, unless that has been done, and waits."""
-        if self.asked == 0:
-            self.ask()
+        """Asks and waits."""
+        self.ask()
         self.process.wait()
         if self.before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.before)

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from nsvq import _library, _models, _safetensors, functional, pytorch_model
+import nsvq.pytorch_model as pytorch_model
+from nsvq import _library, _models, _safetensors, functional
 
 try:
     from huggingface_hub import ModelHubMixin

@@ -1,13 +1,17 @@
 """Small models of every quantizer and family of networks, with random weights, and what the program makes of images by them."""
 
+import functools
 import pathlib
+import re
+import tempfile
 
 import numpy as np
 import torch
 from PIL import Image
 from safetensors.numpy import load_file
 
-from nsvq import _models, _safetensors, _settings, pytorch_model
+import nsvq.pytorch_model as pytorch_model
+from nsvq import _models, _safetensors, _settings
 from nsvq.program import run_program
 
 RECIPE = """
@@ -51,28 +55,51 @@ CASES = {**{kind: [f"quantizer.type={kind}", *settings] for kind, settings in KI
             for family, settings in FAMILIES.items()}}
 
 
+@functools.cache
+def base_settings():
+    """All settings of RECIPE as the program writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "recipe.yaml").write_text(RECIPE)
+        return run_program("config", pathlib.Path(folder) / "recipe.yaml")
+
+
+def with_settings(text, settings):
+    """Settings as the program writes them, with others: it has no recipe of a quantizer that it does not train."""
+    for setting in settings:
+        key, value = setting.split("=")
+        section, name = key.rsplit(".", 1)
+        text, found = re.subn(rf"(^{section}:\n(?:  .*\n)*?  {name}: ).*", rf"\g<1>{value}", text, flags=re.MULTILINE)
+        assert found == 1, f"{setting} is no setting"
+    return text
+
+
 def make_model(folder, settings):
     """model.safetensors of random weights for RECIPE with settings, as the program writes models."""
-    folder = pathlib.Path(folder)
-    (folder / "recipe.yaml").write_text(RECIPE)
-    text = run_program("config", folder / "recipe.yaml", *settings)
-    config = _settings.parse_settings(text, "nsvq config")
-    empty = pytorch_model.Autoencoder(config["model"])
-    empty.quantizer = pytorch_model.QUANTIZERS[config["quantizer"]["type"]](config["quantizer"], config["model"]["latent_dim"])
-    generator = torch.Generator().manual_seed(0)
+    text = with_settings(base_settings(), settings)
+    config = _settings.parse_settings(text, "settings")
+    model = pytorch_model.Autoencoder(config["model"])
+    kind = config["quantizer"]["type"]
+    model.quantizer = pytorch_model.QUANTIZERS[kind](config["quantizer"], config["model"]["latent_dim"])
+    weights = draw_weights(model, torch.Generator().manual_seed(0))
+    settle(weights, config["quantizer"])
+    model.load_state_dict(weights)
+    spread_latents(model)
+    path = pathlib.Path(folder) / "model.safetensors"
+    _safetensors.write(path, model.state_dict(), {"format": "pt", "nsvq.format": str(_models.LAST_FORMAT),
+                                                  "nsvq.version": "test", "nsvq.config": text})
+    return path
+
+
+def draw_weights(model, generator):
     weights = {}
-    for name, tensor in empty.state_dict().items():
+    for name, tensor in model.state_dict().items():
         drawn = torch.randn(tensor.shape, generator=generator)
-        if tensor.dim() > 1 and not name.startswith("quantizer"):
-            drawn /= (tensor[0].numel()) ** 0.5
+        if tensor.dim() > 1 and not name.endswith(("codebook", "embedding", "features")):
+            drawn /= tensor[0].numel() ** 0.5
         elif "norm" in name and name.endswith("weight"):
             drawn = 1 + drawn / 4
         weights[name] = drawn
-    settle(weights, config["quantizer"])
-    path = folder / "model.safetensors"
-    _safetensors.write(path, weights, {"format": "pt", "nsvq.format": str(_models.LAST_FORMAT), "nsvq.version": "test",
-                                       "nsvq.config": text})
-    return path
+    return weights
 
 
 def settle(weights, quantizer):
@@ -82,6 +109,16 @@ def settle(weights, quantizer):
     if "quantizer.statistics" in weights:
         weights["quantizer.statistics"] = weights["quantizer.statistics"].abs() + 0.5
         weights["quantizer.started"] = torch.ones(1)
+
+
+@torch.no_grad()
+def spread_latents(model):
+    """Gives each channel of the latents mean 0 and deviation 1, so that many codes are chosen."""
+    last = getattr(model.encoder, "quant_conv", model.encoder.conv_out)
+    latents = model.encoder(pytorch_model.from_bytes(draw_images()))
+    mean, deviation = latents.mean((0, 2, 3)), latents.std((0, 2, 3))
+    last.weight /= deviation.view(-1, 1, 1, 1)
+    last.bias.sub_(mean).div_(deviation)
 
 
 def draw_images(count=6, side=32):

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 GENERATOR = """
 data: {train: photos, val: photos, size: 32, flip: false}
 generator: {family: masked, width: 16, depth: 1, heads: 2, classes: 2}
-train: {epochs: 1, batch_size: 8, precision: fp32, samples: 0}
+train: {epochs: 1, batch_size: 8, precision: fp32, samples: 1, samples_every: 9}
 """
 
 

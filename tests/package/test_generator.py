@@ -11,7 +11,7 @@ from nsvq.program import run_program
 SETTINGS = """
 data: {train: "PHOTOS", val: "PHOTOS", size: 32, flip: false}
 generator: {family: masked, width: 16, depth: 1, heads: 2, classes: 2}
-train: {epochs: 1, batch_size: 8, precision: fp32, samples: 0}
+train: {epochs: 1, batch_size: 8, precision: fp32, samples: 1, samples_every: 9}
 """
 
 

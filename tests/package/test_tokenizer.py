@@ -15,10 +15,12 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import nsvq
-from nsvq import _models, pytorch_model
+import nsvq.pytorch_model as pytorch_model
+from nsvq import _models
 from nsvq.program import run_program
 
 ROOT = pathlib.Path(__file__).parents[2]
+DECODED = ("nsvq", "simvq normalised", "fvq", "fsq", "lfq", "var")  # one of each way from a token to its vector
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +56,11 @@ def test_tokens_are_those_of_the_program(case, photos, tmp_path):
     assert codes.shape == (tokenizer.codes, tokenizer.config["model"]["latent_dim"]) and int(tokens.max()) < len(codes)
     again = tokenizer.decode(tokens)
     assert again.shape == images.shape
-    run_program("detokenize", model, "--tokens", tmp_path / "tokens", "--out", tmp_path / "decoded", "--device", "cpu")
-    decoded = torch.stack([torch.from_numpy(np.array(Image.open(path)))
-                           for path in sorted((tmp_path / "decoded").rglob("*.png"))]).permute(0, 3, 1, 2)
-    bytes_of = ((again + 1) * 127.5).clamp(0, 255)
-    assert (bytes_of - decoded).abs().max() < 0.51
+    if case in DECODED or case.startswith("family"):
+        run_program("detokenize", model, "--tokens", tmp_path / "tokens", "--out", tmp_path / "decoded", "--device", "cpu")
+        decoded = torch.stack([torch.from_numpy(np.array(Image.open(path)))
+                               for path in sorted((tmp_path / "decoded").rglob("*.png"))]).permute(0, 3, 1, 2)
+        assert (((again + 1) * 127.5).clamp(0, 255) - decoded).abs().max() < 0.51
 
     plain = pytorch_model.Tokenizer(tokenizer.config, load_file(model))  # the file that exports write: near ties aside
     assert (plain.encode(pytorch_model.from_bytes(images)) == tokens).double().mean() > 0.98

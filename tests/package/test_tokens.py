@@ -1,7 +1,9 @@
 """nsvq.TokenDataset: what it reads, shares out and writes."""
 
+import io
 import json
 import pickle
+import shutil
 import tarfile
 
 import models
@@ -117,7 +119,6 @@ def damage(folder, name, change):
 
 
 def test_damaged_folders(made, tmp_path):
-    import shutil
     shutil.copytree(made / "plain", tmp_path / "plain")
     folder = tmp_path / "plain"
     damage(folder, "tokens-00001.safetensors", lambda contents: contents.__setitem__(-1, contents[-1] ^ 1))
@@ -165,7 +166,7 @@ def test_webdataset(made, tmp_path):
     assert [tar.name for tar in tars] == ["tokens-000.tar", "tokens-001.tar"]
     with tarfile.open(tars[1]) as tar:
         names = tar.getnames()
-        tokens = np.load(tar.extractfile("000000012.tokens.npy"))
+        tokens = np.load(io.BytesIO(tar.extractfile("000000012.tokens.npy").read()))
     assert len(names) == 3 * 8 and np.array_equal(tokens, data[12]["tokens"].numpy())
     with pytest.raises(ValueError, match="has no place for a number"):
         data.to_webdataset(tmp_path / "tokens.tar")
