@@ -64,7 +64,7 @@ class SingleCodebook(Quantizer):
         if self.training:
             known = indices if counted is None else indices.masked_fill(~counted, self.codebook_size)
             self._counts.add_(torch.ops.nsvq.code_usage(known, self.codebook_size + (mask is not None))[:self.codebook_size])
-        quantized = self.project_out(quantized.reshape(*last.shape[:-1], -1).to(x.dtype))
+        quantized = self.project_out(quantized.reshape(*last.shape[:-1], self.heads * self.codebook_dim).to(x.dtype))
         indices = indices.view(last.shape[:-1] if self.heads == 1 else (*last.shape[:-1], self.heads))
         if mask is not None:
             quantized = torch.where(mask.unsqueeze(-1), quantized, 0)
