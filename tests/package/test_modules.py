@@ -256,10 +256,15 @@ def test_image_maps(name):
     assert torch.equal(image.get_output_from_indices(indices), quantized)
 
 
+@pytest.mark.parametrize("projected", (False, True))
 @pytest.mark.parametrize("name", [*MAKERS, "LFQ"])
-def test_masked_latents_count_nowhere(name):
+def test_masked_latents_count_nowhere(name, projected):
     """Padding may hold anything, and nothing changes if it is left out."""
-    make = MAKERS.get(name, lambda: nsvq.LFQ(dim=8, codebook_size=16))
+    if name == "LFQ":
+        make = lambda: nsvq.LFQ(dim=8, codebook_size=16 if projected else 256)  # noqa: E731
+    else:
+        options = {"codebook_dim": 3} if projected and name not in ("SimVQ", "EMA") else {}
+        make = lambda: MAKERS[name](**options)  # noqa: E731
     x, mask = normal(2, 10, 8), torch.arange(10) < torch.tensor([[10], [4]])
     padded = x.masked_fill(~mask.unsqueeze(2), torch.nan)
     results = []
@@ -269,6 +274,7 @@ def test_masked_latents_count_nowhere(name):
         z = given.clone().requires_grad_()
         quantized, indices, loss, *_ = module(z, **options)
         (quantized.sum() + loss.sum()).backward()
+        assert all(torch.isfinite(one.grad).all() for one in module.parameters())
         results.append((module, quantized, indices, loss, z.grad))
     (masked, quantized, indices, loss, gradient), (plain, *expected) = results
     assert (quantized[~mask] == 0).all() and (indices[~mask] == -1).all() and (gradient[~mask] == 0).all()

@@ -50,10 +50,9 @@ class SingleCodebook(Quantizer):
         """
         last = self._channels_last(x)
         mask = self._mask_of(last, mask)
-        rows = at_least_fp32(self.project_in(last))
         if mask is not None:
-            rows = torch.where(mask.unsqueeze(-1), rows, 0)  # padding may hold anything
-        rows = rows.reshape(-1, self.codebook_dim)
+            last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
+        rows = at_least_fp32(self.project_in(last)).reshape(-1, self.codebook_dim)
         counted = None if mask is None else mask.reshape(-1).repeat_interleave(self.heads)
         with without_autocast(x):
             codes = self._codes()

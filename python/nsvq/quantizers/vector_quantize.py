@@ -163,15 +163,16 @@ class VectorQuantize(Quantizer):
 
     def _rows(self, last: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
         """Each codebook's rows [N, d], at least fp32, and which of them count [N] or None."""
-        x = at_least_fp32(self.project_in(last) if self.has_projections else last)
-        if self._codebook.embed.dtype is torch.float64:
-            x = x.double()
-        heads, counted = len(self._codebook.embed), mask
+        embed = self._codebook.embed
+        heads, counted = embed.shape[0], mask
         if mask is not None:
-            x = torch.where(mask.unsqueeze(-1), x, 0)  # padding may hold anything
+            last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
             counted = mask.reshape(-1)
             if heads < self.heads:
                 counted = counted.repeat_interleave(self.heads)
+        x = at_least_fp32(self.project_in(last) if self.has_projections else last)
+        if embed.dtype is torch.float64:
+            x = x.double()
         rows = list(x.reshape(-1, heads, self.codebook_dim).unbind(1)) if heads > 1 else [x.reshape(-1, self.codebook_dim)]
         return ([unit(own) for own in rows] if self.use_cosine_sim else rows), counted
 
