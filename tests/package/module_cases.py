@@ -23,7 +23,7 @@ CASES = {
     "one_token": ("VectorQuantize", {"dim": 8, "codebook_size": 16}, (5, 8), {}),
     "residual": ("ResidualVQ", {"dim": 8, "codebook_size": 16, "num_quantizers": 3}, SEQUENCE, {}),
     "residual_shared": ("ResidualVQ", {"dim": 8, "codebook_size": 16, "num_quantizers": 3, "shared_codebook": True}, SEQUENCE, {}),
-    "residual_image": ("ResidualVQ", {"dim": 8, "codebook_size": (16, 8), "accept_image_fmap": True}, IMAGE, {}),
+    "residual_sizes": ("ResidualVQ", {"dim": 8, "codebook_size": (16, 8), "codebook_dim": 5}, SEQUENCE, {}),
     "grouped": ("GroupedResidualVQ", {"dim": 8, "codebook_size": 16, "num_quantizers": 2, "groups": 2}, SEQUENCE, {}),
     "simvq": ("SimVQ", {"dim": 8, "codebook_size": 16}, SEQUENCE, {}),
     "simvq_straight": ("SimVQ", {"dim": 8, "codebook_size": 16, "rotation_trick": False, "channel_first": True}, IMAGE, {}),
@@ -41,8 +41,8 @@ def names():
 
 
 def run(module, x, mask, weights):
-    """Trains `module` for STEPS on x and evaluates it; the results by name. Learned parameters stay as they are: their gradients are
-    among the results."""
+    """Trains `module` for STEPS on x and evaluates it; the results by name. Learned parameters stay as they are, their
+    gradients are among the results."""
     options = {} if mask is None else {"mask": mask}
     lfq = {"inv_temperature": 1.0} if type(module).__name__ == "LFQ" else {}
     results = {}

@@ -160,11 +160,13 @@ def statistics(rows: Sequence[Tensor], indices: Sequence[Tensor], codes: int, ma
     counts, sums = [], []
     for own, chosen in zip(rows, indices):
         own = own.detach()
-        if mask is not None:  # one code more, for those that do not count
+        if mask is None:
+            counts.append(torch.ops.nsvq.code_usage(chosen, codes))
+            sums.append(sums_of_codes(own, chosen, codes))
+        else:  # one code more, for those that do not count
             chosen = chosen.masked_fill(~mask, codes)
-        room = codes if mask is None else codes + 1
-        counts.append(torch.ops.nsvq.code_usage(chosen, room)[:codes])
-        sums.append(sums_of_codes(own, chosen, room)[:codes])
+            counts.append(torch.ops.nsvq.code_usage(chosen, codes + 1)[:codes])
+            sums.append(sums_of_codes(own, chosen, codes + 1)[:codes])
     if len(counts) == 1:
         return counts[0].unsqueeze(0), sums[0].unsqueeze(0)
     return torch.stack(counts), torch.stack(sums)

@@ -48,6 +48,8 @@ class Quantizer(UsageMeter):
 
     def _mask_of(self, x: Tensor, mask: Optional[Tensor], lens: Optional[Tensor] = None) -> Optional[Tensor]:
         """Which latents of x [..., dim] count: booleans [...], or None if all do."""
+        if mask is None and lens is None:
+            return None
         owner = type(self).__name__
         if lens is not None:
             if mask is not None:
@@ -55,7 +57,7 @@ class Quantizer(UsageMeter):
             if x.dim() != 3:
                 raise ValueError(f"{owner}: lens needs x of [B, N, {self.dim}], but it is {list(x.shape)}; give mask")
             return torch.arange(x.shape[1], device=x.device) < lens.unsqueeze(1)
-        if mask is not None and (mask.dtype is not torch.bool or mask.shape != x.shape[:-1]):
+        if mask.dtype is not torch.bool or mask.shape != x.shape[:-1]:
             raise ValueError(f"{owner}: mask must be booleans {list(x.shape[:-1])}, but it is {mask.dtype} {list(mask.shape)}")
         return mask
 

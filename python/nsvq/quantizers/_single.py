@@ -50,10 +50,9 @@ class SingleCodebook(Quantizer):
         """
         last = self._channels_last(x)
         mask = self._mask_of(last, mask)
-        rows = at_least_fp32(self.project_in(last))
         if mask is not None:
-            rows = torch.where(mask.unsqueeze(-1), rows, 0)  # padding may hold anything
-        rows = rows.reshape(-1, self.codebook_dim)
+            last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
+        rows = at_least_fp32(self.project_in(last)).reshape(-1, self.codebook_dim)
         counted = None if mask is None else mask.reshape(-1).repeat_interleave(self.heads)
         with without_autocast(x):
             codes = self._codes()
@@ -64,7 +63,7 @@ class SingleCodebook(Quantizer):
         if self.training:
             known = indices if counted is None else indices.masked_fill(~counted, self.codebook_size)
             self._counts.add_(torch.ops.nsvq.code_usage(known, self.codebook_size + (mask is not None))[:self.codebook_size])
-        quantized = self.project_out(quantized.reshape(*last.shape[:-1], -1).to(x.dtype))
+        quantized = self.project_out(quantized.reshape(*last.shape[:-1], self.heads * self.codebook_dim).to(x.dtype))
         indices = indices.view(last.shape[:-1] if self.heads == 1 else (*last.shape[:-1], self.heads))
         if mask is not None:
             quantized = torch.where(mask.unsqueeze(-1), quantized, 0)

@@ -89,10 +89,9 @@ class LFQ(Quantizer):
         is 0 in evaluation. Several codebooks give indices [..., num_codebooks]. mask: booleans [...] of latents that count."""
         last = self._channels_last(x)
         mask = self._mask_of(last, mask)
-        inner = self.project_in(last)
         if mask is not None:
-            inner = torch.where(mask.unsqueeze(-1), inner, 0)  # padding may hold anything
-        z = at_least_fp32(inner).unflatten(-1, (self.num_codebooks, self.codebook_dim))
+            last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
+        z = at_least_fp32(self.project_in(last)).unflatten(-1, (self.num_codebooks, self.codebook_dim))
         check_finite("LFQ", z)
         if self.spherical:
             z = F.normalize(z, dim=-1)

@@ -141,7 +141,8 @@ class ResidualVQ(_Residual):
         mask: booleans [...] of latents that count. last: number of the last quantizer that is used, a scalar tensor.
         """
         refuse("ResidualVQ", others, _REFUSED_IN_FORWARD, ResidualVQ.forward)
-        inner = self._project(self.project_in, x)
+        inner = x if mask is None else torch.where(mask.unsqueeze(self._axis), x, 0)  # padding may hold anything
+        inner = self._project(self.project_in, inner)
         last = self._draw_last(x.device) if last is None else last
         total, indices, losses, inputs = self._run(inner, last, self.quant_grad_frac, mask=mask, freeze_codebook=freeze_codebook)
         if self.training and self.shared_codebook:

@@ -146,7 +146,7 @@ class VectorQuantize(Quantizer):
             self._learn(rows, [one[1] for one in found], counted, moves, active)
         quantized = found[0][0] if len(found) == 1 else torch.cat([one[0] for one in found], 1)
         chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
-        losses = self._losses([one[2] for one in found], chosen, counted)
+        loss, terms = self._losses([one[2] for one in found], chosen, counted)
 
         quantized = quantized.reshape(*last.shape[:-1], self.heads * self.codebook_dim)
         if quantized.dtype is not x.dtype:
@@ -159,22 +159,20 @@ class VectorQuantize(Quantizer):
             quantized = torch.where(mask.unsqueeze(-1), quantized, padding)
             chosen = chosen.masked_fill(~(mask if self.heads == 1 else mask.unsqueeze(-1)), -1)
         quantized = self._channels_back(quantized)
-        loss = losses.commitment * self.commitment_weight
-        if self.orthogonal_reg_weight > 0:
-            loss = loss + losses.orthogonal_reg * self.orthogonal_reg_weight
-        return (quantized, chosen, loss, losses) if return_loss_breakdown else (quantized, chosen, loss)
+        return (quantized, chosen, loss, terms) if return_loss_breakdown else (quantized, chosen, loss)
 
     def _rows(self, last: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
         """Each codebook's rows [N, d], at least fp32, and which of them count [N] or None."""
-        x = at_least_fp32(self.project_in(last) if self.has_projections else last)
-        if self._codebook.embed.dtype is torch.float64:
-            x = x.double()
-        heads, counted = len(self._codebook.embed), mask
+        embed = self._codebook.embed
+        heads, counted = embed.shape[0], mask
         if mask is not None:
-            x = torch.where(mask.unsqueeze(-1), x, 0)  # padding may hold anything
+            last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
             counted = mask.reshape(-1)
             if heads < self.heads:
                 counted = counted.repeat_interleave(self.heads)
+        x = at_least_fp32(self.project_in(last) if self.has_projections else last)
+        if embed.dtype is torch.float64:
+            x = x.double()
         rows = list(x.reshape(-1, heads, self.codebook_dim).unbind(1)) if heads > 1 else [x.reshape(-1, self.codebook_dim)]
         return ([unit(own) for own in rows] if self.use_cosine_sim else rows), counted
 
@@ -236,20 +234,23 @@ class VectorQuantize(Quantizer):
             rows = at_least_fp32(x).reshape(-1, heads, self.codebook_dim).unbind(1)
             self._codebook.replace_unused([unit(own) for own in rows] if self.use_cosine_sim else rows, None)
 
-    def _losses(self, means: list[Optional[Tensor]], chosen: Tensor, counted: Optional[Tensor]) -> LossBreakdown:
+    def _losses(self, means: list[Optional[Tensor]], chosen: Tensor,
+                counted: Optional[Tensor]) -> tuple[Tensor, LossBreakdown]:
+        """The loss and its terms, of the heads' mean squared distances."""
         embed = self._codebook.embed
         zero = embed.new_zeros(())
         if not self.training:
-            return LossBreakdown(zero, zero, zero, zero)
+            return zero, LossBreakdown(zero, zero, zero, zero)
         commitment = means[0] if len(means) == 1 else torch.stack(means).mean()
-        orthogonal = zero
-        if self.orthogonal_reg_weight > 0:
-            used = None
-            if self.orthogonal_reg_active_codes_only:
-                index = chosen if counted is None else chosen.masked_fill(~counted, self.codebook_size)
-                used = torch.ops.nsvq.code_usage(index, self.codebook_size + 1)[:-1] > 0
-            orthogonal = orthogonality(embed, used, self.orthogonal_reg_max_codes)
-        return LossBreakdown(commitment, zero, orthogonal, zero)
+        loss = commitment if self.commitment_weight == 1 else commitment * self.commitment_weight
+        if not self.orthogonal_reg_weight > 0:
+            return loss, LossBreakdown(commitment, zero, zero, zero)
+        used = None
+        if self.orthogonal_reg_active_codes_only:
+            index = chosen if counted is None else chosen.masked_fill(~counted, self.codebook_size)
+            used = torch.ops.nsvq.code_usage(index, self.codebook_size + 1)[:-1] > 0
+        orthogonal = orthogonality(embed, used, self.orthogonal_reg_max_codes)
+        return loss + orthogonal * self.orthogonal_reg_weight, LossBreakdown(commitment, zero, orthogonal, zero)
 
     def get_codes_from_indices(self, indices: Tensor) -> Tensor:
         """Codes [..., heads * codebook_dim] of indices [...] (several heads: [..., heads]), zeros for -1.
