@@ -29,13 +29,13 @@ struct RunState {
   bool finished = false;     ///< the budget is spent
   /// The run was stopped during the last epoch's evaluation, which is to be repeated.
   bool evaluation_pending = false;
-  std::map<std::string, double> evaluation;  ///< the last one
+  std::map<std::string, double> evaluation = {};  ///< the last one
   /// The best evaluation by checkpoint.keep_best; no metric before the first one.
   struct Best {
     std::string metric;
     double value = 0;
     int64_t step = 0;
-  } best;
+  } best = {};
   std::string task = "{}";  ///< the task's own state, as JSON
 };
 
