@@ -16,7 +16,7 @@ void use_own_cores();
 
 /// How busy cores were, each from 0 to 1, and how many of them this process kept busy.
 struct CoreUse {
-  std::map<int, double> busy;  ///< by the core's number
+  std::map<int, double> busy = {};  ///< by the core's number
   double own = 0;
 
   int cores() const { return static_cast<int>(busy.size()); }

@@ -32,8 +32,8 @@ int compute_threads();
 
 /// What a process does about others on its cores.
 struct CoreSharing {
-  int idle_teams = 0;       ///< as many as it takes until waiting threads sleep; 0: they spin
-  std::optional<int> core;  ///< that its threads keep to; none: they use all
+  int idle_teams = 0;            ///< as many as it takes until waiting threads sleep; 0: they spin
+  std::optional<int> core = {};  ///< that its threads keep to; none: they use all
 };
 
 /// What a process that computes with `threads` threads does next, by the use of the cores while it
