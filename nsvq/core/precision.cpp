@@ -9,7 +9,7 @@
 
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
-#include "nsvq/core/threads/parallel.h"
+#include "nsvq/core/threads/shared_cores.h"
 
 namespace nsvq {
 

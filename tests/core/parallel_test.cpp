@@ -5,7 +5,6 @@
 #include <atomic>
 #include <barrier>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "tests/threads.h"
@@ -52,25 +51,6 @@ TEST(ParallelTasks, ThrowWhatATaskThrows) {
   std::atomic<int> runs{0};
   parallel_tasks(8, [&](int64_t) { ++runs; });
   EXPECT_EQ(runs, 8);
-}
-
-TEST(ComputeThreads, AreKnownToAThreadThatBeganBeforeTheyWereSet) {
-  const int before = at::get_num_threads();
-  std::barrier both(2);
-  int known = 0;
-  std::thread other([&] {
-    EXPECT_EQ(at::get_num_threads(), before);
-    both.arrive_and_wait();
-    both.arrive_and_wait();
-    known = compute_threads();
-  });
-  both.arrive_and_wait();
-  set_compute_threads(before + 1);
-  both.arrive_and_wait();
-  other.join();
-  EXPECT_EQ(known, before + 1);
-  EXPECT_EQ(at::get_num_threads(), before + 1);
-  set_compute_threads(before);
 }
 
 }  // namespace

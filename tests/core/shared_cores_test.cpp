@@ -1,9 +1,13 @@
 #include "nsvq/core/threads/shared_cores.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <atomic>
+#include <barrier>
+#include <chrono>
+#include <map>
 #include <thread>
 
 #include "nsvq/core/threads/parallel.h"
@@ -186,6 +190,25 @@ TEST(CoreBinding, ChildrenUseAllCoresAgain) {
     use_own_cores();
     EXPECT_TRUE(uses_own_cores());
   }).join();
+}
+
+TEST(ComputeThreads, AreKnownToAThreadThatBeganBeforeTheyWereSet) {
+  const int before = at::get_num_threads();
+  std::barrier both(2);
+  int known = 0;
+  std::thread other([&] {
+    EXPECT_EQ(at::get_num_threads(), before);
+    both.arrive_and_wait();
+    both.arrive_and_wait();
+    known = compute_threads();
+  });
+  both.arrive_and_wait();
+  set_compute_threads(before + 1);
+  both.arrive_and_wait();
+  other.join();
+  EXPECT_EQ(known, before + 1);
+  EXPECT_EQ(at::get_num_threads(), before + 1);
+  set_compute_threads(before);
 }
 
 TEST(SharedCores, EndsAtOnceAndLeavesThePoolUsable) {

@@ -9,22 +9,6 @@
 
 namespace nsvq {
 
-namespace {
-
-std::atomic<int> threads_set{0};
-
-}  // namespace
-
-void set_compute_threads(int threads) {
-  at::set_num_threads(threads);
-  threads_set = threads;
-}
-
-int compute_threads() {
-  const int threads = threads_set;
-  return threads > 0 ? threads : at::get_num_threads();
-}
-
 // at::parallel_for runs sequentially in files compiled without OpenMP, and compiling with OpenMP
 // would create a second thread pool that competes with ATen's. A TensorIterator runs inside ATen,
 // so iterating over a tensor with one element per thread reaches ATen's own pool, whose threads

@@ -6,12 +6,6 @@
 
 namespace nsvq {
 
-/// Sets how many threads torch computes with, as at::set_num_threads.
-void set_compute_threads(int threads);
-/// The number set last, or torch's own; for any thread, where at::get_num_threads tells the number
-/// of the calling one.
-int compute_threads();
-
 /// Runs task(0) ... task(count - 1) in any order on up to at::get_num_threads() threads of ATen's
 /// pool, including the caller's; a thread takes the next task when it has finished one. Rethrows
 /// the first exception; tasks not yet started may then be skipped. Tasks must not call tensor

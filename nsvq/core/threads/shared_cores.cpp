@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -52,6 +53,8 @@ std::jthread idle_team() {
     sleep(stop);
   });
 }
+
+std::atomic<int> threads_set{0};
 
 /// With a GPU threads start its work and read ahead, and do not wait for one another.
 bool computes_on_gpu() {
@@ -120,6 +123,16 @@ cpu_set_t only(int core) {
 }
 
 }  // namespace
+
+void set_compute_threads(int threads) {
+  at::set_num_threads(threads);
+  threads_set = threads;
+}
+
+int compute_threads() {
+  const int threads = threads_set;
+  return threads > 0 ? threads : at::get_num_threads();
+}
 
 CoreSharing choose_sharing(const CoreUse& use, int threads, const CoreSharing& until_now,
                            double draw) {

@@ -24,6 +24,12 @@ class SharedCores {
   std::jthread watcher_;
 };
 
+/// Sets how many threads torch computes with, as at::set_num_threads.
+void set_compute_threads(int threads);
+/// The number set last, or torch's own; for any thread, where at::get_num_threads tells the number
+/// of the calling one.
+int compute_threads();
+
 /// What a process does about others on its cores.
 struct CoreSharing {
   int idle_teams = 0;            ///< as many as it takes until waiting threads sleep; 0: they spin
