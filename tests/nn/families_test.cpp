@@ -59,6 +59,13 @@ TEST(Families, LlamaGenHasItsParameters) {
   EXPECT_EQ(parameters(config), 70109835 - 16384 * 8);
 }
 
+TEST(Families, IbqHasItsParameters) {
+  auto config = taming_f16(256);
+  config.blocks = 4;
+  EXPECT_EQ(parameters(config), 107049859 - 1024 * 256);
+  EXPECT_EQ(parameters(config), 173896579 - 262144 * 256);
+}
+
 TEST(Families, VarHasItsParameters) {
   auto config = taming_f16(32);
   config.width = 160;

@@ -96,6 +96,12 @@ void print_parameters(const Json& json) {
   }
 }
 
+/// Whether a tokenizer does not need a tensor of this name.
+bool is_dropped(const Layout& layout, const std::string& name) {
+  return std::ranges::any_of(layout.dropped,
+                             [&](const auto& pattern) { return fits(pattern, name); });
+}
+
 /// Tensors of files that are not nsvq's, and whose layout theirs is.
 void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
   const auto& file = files.front();
@@ -114,6 +120,7 @@ void show_foreign(const std::vector<fs::path>& files, JsonOutput& output) {
   json["tensors"] = weights.shapes.size();
   json["parameters"] = Json::object();
   for (const auto& [name, shape] : names.shapes) {
+    if (layout && is_dropped(*layout, name)) continue;
     int64_t numbers = 1;
     for (const auto size : shape) numbers *= size;
     auto& sum = json["parameters"][name.substr(0, name.find('.'))];
