@@ -200,7 +200,8 @@ torch::Tensor MaskedSampler::sample(const MaskedNetwork& network, const TokenReq
   if (sampling.order != "halton") {
     inputs.push_back(masked.sum(1, /*keepdim=*/true));
   } else if (sampling.redraw) {
-    const auto numbers = halton_orders(network.grid, request.seeds).argsort(1);
+    const auto numbers = halton_orders(network.grid, request.seeds)
+                             .argsort(/*stable=*/true, /*dim=*/1, /*descending=*/false);
     inputs.push_back(numbers.masked_fill(masked.logical_not(), network.grid.positions()));
     step = &MaskedSampler::redrawing_step;
   } else {
