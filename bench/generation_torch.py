@@ -195,6 +195,7 @@ def check_networks():
         for parameter in ours.parameters():
             nn.init.normal_(parameter, std=0.3)
         plain.load_state_dict(ours.state_dict())
+        plain.double()  # its angles and draws are
         if isinstance(ours, RowByRow):
             logits = ours(tokens, labels)
             ours.with_cache(3)
@@ -208,7 +209,7 @@ def check_networks():
             logits = ours(torch.where(masked < share, 11, tokens), labels)
             expected = plain(tokens, labels, [1, 2, 3], 0.0)
         found = F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none").view(3, 9).mean(1)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
 
 
 class Training:

@@ -28,7 +28,7 @@ void apply_arguments(LoadedGenerator& generator, const GenerateArguments& argume
   labels_for(config.told(), wanted_class(arguments.label), {});
 }
 
-/// As LlamaGen's and Halton-MaskGIT's programs resize samples: bicubic, without a filter before it.
+/// LlamaGen's way of resizing samples: bicubic, without a filter before it.
 torch::Tensor resized(const torch::Tensor& images, int64_t side) {
   return at::upsample_bicubic2d(images, {side, side}, /*align_corners=*/false).clamp(-1, 1);
 }

@@ -19,14 +19,13 @@ struct GeneratorSizes {
 
 /// How a program names the tensors of its generator, and what they become here.
 struct GeneratorLayout {
-  std::string program;                     ///< for --as: "llamagen"
-  std::string name;                        ///< "LlamaGen's generator"
-  std::string family;                      ///< generator.family
-  std::vector<std::string> has;            ///< a name begins with each of these
-  std::string refused = {};                ///< why no generator is made of it; empty if one is
-  std::vector<NameRule> rules = {};        ///< for tensors that have our sizes
-  std::vector<std::string> dropped = {};   ///< patterns of names that follow from the settings
-  std::vector<std::string> settings = {};  ///< what shapes do not tell, as lines of a recipe
+  std::string program;                    ///< for --as: "llamagen"
+  std::string name;                       ///< "LlamaGen's generator"
+  std::string family;                     ///< generator.family
+  std::vector<std::string> has;           ///< a name begins with each of these
+  std::string refused = {};               ///< why no generator is made of it; empty if one is
+  std::vector<NameRule> rules = {};       ///< for tensors that have our sizes
+  std::vector<std::string> dropped = {};  ///< patterns of names that follow from the settings
   /// Sizes by tensors with our names. Throws UserError, calling the file `from`, where a tensor is
   /// missing.
   GeneratorSizes (*sizes)(const TensorMap& ours, const std::string& from) = nullptr;

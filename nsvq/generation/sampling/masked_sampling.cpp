@@ -134,8 +134,8 @@ void MaskedSampler::halton_step(const MaskedNetwork& network, const StepGraph::B
   tokens_.scatter_(1, places, at::where(found, drawn.tokens.view_as(places), old));
 }
 
-/// The same order, but each step draws all positions up to its last anew, as the authors' program
-/// does. `given`: labels, seeds, the number [B, positions] of each position in the order, or that
+/// Halton's order too, but each step draws all positions up to its last anew, as the authors'
+/// program does. `given`: labels, seeds, the number [B, positions] of each position in the order, or that
 /// of positions for tokens that stay.
 void MaskedSampler::redrawing_step(const MaskedNetwork& network, const StepGraph::Batch& given) {
   const auto &seeds = given[1], &numbers = given[2];
