@@ -4,7 +4,6 @@ import os
 import subprocess
 
 import pytest
-from PIL import Image
 
 @pytest.fixture(scope="session")
 def program():
@@ -27,6 +26,7 @@ train: {epochs: 2, batch_size: 8, precision: fp32}
 @pytest.fixture(scope="session")
 def document_folder(program, tmp_path_factory):
     """A working directory with what the documents name: runs/photos, a small tokenizer of drawn images, and a photo."""
+    from PIL import Image
     folder = tmp_path_factory.mktemp("documents")
 
     def nsvq(*words):
