@@ -29,9 +29,10 @@ class Encode:
 
 
 def tokenize(model, photos, workers=2, gpus=0):
-    """A ray.data.Dataset of path and tokens [h, w], int32."""
+    """A ray.data.Dataset of path and tokens [h, w], int32. Workers ask for half a core each: where they held all cores, Ray
+    would wait for ever for one to read files with."""
     files = ray.data.read_binary_files(photos, include_paths=True, file_extensions=["jpg", "jpeg", "png", "webp"])
-    return files.map_batches(Encode, fn_constructor_args=(str(model),), batch_size=32, num_cpus=1, num_gpus=gpus,
+    return files.map_batches(Encode, fn_constructor_args=(str(model),), batch_size=32, num_cpus=0.5, num_gpus=gpus,
                              compute=ray.data.ActorPoolStrategy(size=workers))
 
 
