@@ -32,7 +32,7 @@ CASES = {
     "lfq": ("LFQ", {"codebook_size": 16, "dim": 8, "commitment_loss_weight": 0.3}, SEQUENCE, {"msb_first": True}),
     "lfq_spherical": ("LFQ", {"codebook_size": 16, "num_codebooks": 2, "spherical": True}, IMAGE, {"msb_first": True}),
 }
-MASKED = ("default", "heads", "residual")  # once more, with a mask
+MASKED = ("default", "straight", "residual")  # once more, with a mask
 STEPS = 2
 
 

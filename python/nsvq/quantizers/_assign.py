@@ -78,7 +78,7 @@ class _Assign(torch.autograd.Function):
     def backward(ctx, of_codes, of_mean):
         rows, codes, indices, scale = ctx.saved_tensors
         through, to_rows, to_codes, count = ctx.settings
-        rows, codes = rows.detach(), codes.detach()
+        codes = codes.detach()
         difference = rows - codes
         if scale is None:
             difference = difference * (of_mean * (2 / max(1, rows.numel())))
@@ -90,7 +90,7 @@ class _Assign(torch.autograd.Function):
             if through == STRAIGHT:
                 of_rows = of_rows + of_codes
             elif through == ROTATION:
-                of_rows = of_rows + rotated_back(of_codes, rows, codes)
+                of_rows = of_rows + rotated_back(of_codes, rows.detach(), codes)
         if ctx.needs_input_grad[1]:
             of_chosen = of_codes - difference * to_codes if through == TO_CODES else difference * -to_codes
             of_codebook = sums_of_codes(of_chosen, indices, count)

@@ -16,12 +16,12 @@ def orthogonality(codes: Tensor, used: Optional[Tensor], most: Optional[int]) ->
     """
     total = codes.shape[1]
     most = min(most or total, total)
-    directions, keys = unit(codes), torch.rand(total, device=codes.device)
-    count = torch.full((), most, dtype=codes.dtype, device=codes.device)
+    directions, count = unit(codes), torch.full((), most, dtype=codes.dtype, device=codes.device)
     if used is not None:
-        directions, keys = directions * used.unsqueeze(1), keys + used
-        count = used.sum().clamp(1, most).to(codes.dtype)
+        directions, count = directions * used.unsqueeze(1), used.sum().clamp(1, most).to(codes.dtype)
     if most < total:
+        keys = torch.rand(total, device=codes.device)
+        keys = keys if used is None else keys + used
         directions = directions[:, keys.topk(most).indices]
     with torch.autocast(codes.device.type, enabled=False):
         products = directions.transpose(1, 2) @ directions

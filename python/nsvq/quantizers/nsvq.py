@@ -69,23 +69,24 @@ class NSVQ(SingleCodebook):
         """
         if source not in ("usage", "most_used"):
             raise ValueError(f"NSVQ: source must be usage or most_used, but it is {source!r}")
-        counts = self._counts.clone()
+        counts, device = self._counts.clone(), self.weight.device
         self.reset_usage()
         if _ranks.several():
             _ranks.sum_over_ranks(counts)
+        counts = counts.cpu()
         unused = (counts < threshold).nonzero().flatten()
         active = counts.where(counts >= max(1, threshold), 0)
         if unused.numel() == 0 or not active.any():
             return 0
-        shape = (unused.numel(), self.weight.shape[1])
-        draws, noise = torch.rand(shape[0], dtype=torch.float64), torch.randn(shape) * sigma
-        draws, noise = draws.to(self.weight.device), noise.to(self.weight)
+        draws = torch.rand(unused.numel(), dtype=torch.float64).to(device)
+        noise = (torch.randn(unused.numel(), self.weight.shape[1]) * sigma).to(self.weight)
         if _ranks.several():
             draws, noise = _ranks.of_first_rank(draws), _ranks.of_first_rank(noise)
         totals = active.double().cumsum(0)  # inverse transform: multinomial takes at most 2^24 codes
-        sources = torch.searchsorted(totals, draws * totals[-1], right=True)
+        sources = torch.searchsorted(totals, draws.cpu() * totals[-1], right=True)
         if source == "most_used":
-            sources = active.argmax().expand(shape[0])
+            sources = active.argmax().expand(unused.numel())
+        unused, sources = unused.to(device), sources.to(device)
         self.weight[unused] = self.weight[sources] + noise
         moments: Mapping[str, Any] = optimizer.state.get(self.weight, {}) if optimizer else {}
         for value in moments.values():
