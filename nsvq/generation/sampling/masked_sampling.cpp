@@ -135,8 +135,8 @@ void MaskedSampler::halton_step(const MaskedNetwork& network, const StepGraph::B
 }
 
 /// Halton's order too, but each step draws all positions up to its last anew, as the authors'
-/// program does. `given`: labels, seeds, the number [B, positions] of each position in the order, or that
-/// of positions for tokens that stay.
+/// program does. `given`: labels, seeds, the number [B, positions] of each position in the order,
+/// or that of positions for tokens that stay.
 void MaskedSampler::redrawing_step(const MaskedNetwork& network, const StepGraph::Batch& given) {
   const auto &seeds = given[1], &numbers = given[2];
   const int64_t positions = network.grid.positions();
