@@ -9,6 +9,7 @@
 #include "nsvq/cli/output/json_output.h"
 #include "nsvq/core/device.h"
 #include "nsvq/core/error.h"
+#include "nsvq/generation/generator_model.h"
 #include "nsvq/generation/generator_trainer.h"
 #include "nsvq/generation/sampling/token_sampler.h"
 #include "nsvq/io/formats/json.h"
