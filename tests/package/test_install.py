@@ -23,7 +23,7 @@ import nsvq
 assert "torch" not in sys.modules
 import torch
 from nsvq import _library
-assert pathlib.Path(_library.PATH).parent.parent == pathlib.Path(nsvq.__path__[-1]).parent, _library.PATH
+assert str(pathlib.Path(_library.PATH).parent) in nsvq.__path__, _library.PATH
 x, codes = torch.randn(300, 16), torch.randn(2000, 16).requires_grad_()
 exact = torch.cdist(x.double(), codes.double()).topk(3, largest=False).indices
 assert torch.equal(nsvq.nearest(x, codes, k=3).indices, exact)
