@@ -225,7 +225,7 @@ def test_lfq_indices_are_their_signs(msb_first):
 
 def test_half_precision_models_keep_their_levels():
     """Levels are computed in fp32 of whole numbers, whatever the model is cast to."""
-    x = (2 * normal(4000, 3)).bfloat16()
+    x = (2 * normal(40000, 3)).bfloat16()
     quantized, indices = nsvq.FSQ([8, 6, 5]).bfloat16()(x)
     assert torch.equal(indices, nsvq.FSQ([8, 6, 5])(x.float())[1]) and quantized.dtype is torch.bfloat16
     assert len(indices.unique()) == 240
@@ -377,7 +377,7 @@ def test_usage():
     usage = module.usage(indices)
     assert usage.counts.tolist() == [[2, 0, 0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]
     assert usage.used == 6 / 16
-    first = torch.tensor([2 / 3, 1 / 3]).double()
+    first = torch.tensor([2 / 3, 1 / 3], dtype=torch.float64)
     assert abs(usage.perplexity - ((-(first * first.log()).sum()).exp().item() + 4) / 2) < 1e-12
     module(normal(1, 5, 4))
     assert module.usage().counts.sum(1).tolist() == [5, 5]
