@@ -96,8 +96,7 @@ TEST(Info, SaysWhatAForeignFileIs) {
   expect_failure(run({"export", torch_file, "--out", folder / "x.safetensors"}), 2,
                  {"a PyTorch file", "`nsvq info " + torch_file.string() + "`", "nsvq import"});
   expect_failure(run({"info", pickle}), 2,
-                 {"a Python pickle", "python3 -c", "torch.save", "'" + pickle.string() + "'",
-                  "'" + (folder / "old one-new.pt").string() + "'"});
+                 {pickle, "a Python pickle that torch.save has not written"});
   expect_failure(run({"info", recipe}), 2, {recipe, "a text (a recipe?)"});
   expect_failure(run({"import", torch_file, "--recipe", recipe, "--out", folder / "model/"}), 2,
                  {"a PyTorch file"});

@@ -72,7 +72,7 @@ TEST(ExportLayout, IsReadBackAsTheSameModel) {
 /// Lines "NAME TYPE SIZES" of a public checkpoint.
 std::vector<std::string> stored_names(const std::string& checkpoint) {
   const auto text =
-      read_text(std::filesystem::path(NSVQ_TESTS_DIR) / "stored/names" / (checkpoint + ".txt"));
+      read_text(std::filesystem::path(NSVQ_TESTS_DIR) / "names" / (checkpoint + ".txt"));
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\n', at);

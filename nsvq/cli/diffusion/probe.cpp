@@ -156,7 +156,7 @@ void run_probe(ProbeArguments arguments) {
       const auto figures = figures_of(probe, images, schedule);
       print_probe(probe.time, figures);
       Json row = {{"time", probe.time}};
-      add_figures(row, figures);
+      for (const auto& [name, value] : figures) row[name] = value;
       rows.push_back(row);
     }
     Json json = {{"model", session.model().file.string()},

@@ -31,8 +31,9 @@ void declare_sampled_model(CLI::App& app, SamplingArguments& arguments) {
 }
 
 void declare_sampling(CLI::App& app, SamplingArguments& arguments) {
-  app.add_option("--class", arguments.label,
-                 "a class by its number, all in turn, or random ones; for a model with classes")
+  app.add_option(
+         "--class", arguments.label,
+         "a number, all in turn, or random; the class of the images, for a model with classes")
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "image i of a seed is always the same")
       ->check(check_seed)
