@@ -28,7 +28,8 @@ SOURCE_ENDS = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".js", ".css", ".cmake
 DATA_ENDS = {".yaml", ".json", ".jsonl", ".csv", ".png", ".tar", ".npz", ".npy", ".safetensors", ".html", ".txt",
              ".so", ".jpg", ".pth", ".pt", ".cls", ".gz", ".zst", ".ckpt", ".webp", ".toml"}
 # Tensors, keys of JSON and a misspelling whose names look like settings, and files of exports and of other programs.
-NOT_SETTINGS = {"quantizer.codebook", "train.epoch", "data.joined", "data.keys_sha256"}
+NOT_SETTINGS = {"quantizer.codebook", "train.epoch", "data.joined", "data.keys_sha256", "data.scales", "data.to_datasets",
+                "model.load_state_dict"}
 NOT_OURS = {"load_model.py", "openaimodel.py", "evaluation.py", "reconstruction_vq_ddp.py", "improved_model.py", "torch/types.h",
             "torch/torch.h"}
 FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint",
@@ -37,7 +38,7 @@ FOREIGN_OPTIONS = {"--no-python", "--nproc-per-node", "--nnodes", "--rdzv-backen
                    "--no-build-isolation", "--no-cache-dir"}
 COMMAND = r"(?:(?:make|cmake|ninja|python3?|ctest)|(?:NSVQ_\w+=\S+ )*(?:build|scripts|tests|bench)/\S+) "
 COMMAND_LINE = r"(?:^|[\s/])(?:nsvq|nsvq_bench|make|cmake|python3?|torchrun|srun|ninja)\s|^(?:scripts|bench|tests|build)/"
-BENCH_COMMANDS = {"ops", "step", "diffusion", "tokenize"}
+BENCH_COMMANDS = {"ops", "step", "diffusion", "generation", "tokenize"}
 
 
 @functools.cache
