@@ -4,8 +4,8 @@
 
 BUILD is a folder with nsvq and nsvq_bench. Prints a CSV with a line for each process that was measured: its rate over
 SECONDS, counted from 3 s after all have begun, and that rate divided by the rate alone. `train` counts steps of
-configs/quickstart.yaml, `tokenize` and `eval` (PSNR and SSIM) images, drawn ones without --data, all three by their
-progress on a terminal; `ops` is 1 divided by the median time of ns_quantize with backward pass. All run on the cores
+configs/quickstart.yaml, `tokenize` images and `eval` (PSNR and SSIM) batches, of drawn images without --data, all three
+by their progress on a terminal; `ops` is 1 divided by the median time of ns_quantize with backward pass. All run on the cores
 that this script may use (taskset), which should do nothing else. 5 minutes with the defaults.
 """
 
@@ -119,7 +119,8 @@ def commands(build, data, folder):
         "train": ("steps/s", lambda number: train + ["train.epochs=100000", "--run", str(folder / f"run-{number}")]),
         "tokenize": ("images/s", lambda number: [nsvq, "tokenize", str(model), "--data", data,
                                                  "--out", str(folder / f"tokens-{number}")]),
-        "eval": ("images/s", lambda number: [nsvq, "eval", str(model), "--data", data, "--metrics", "psnr,ssim"]),
+        "eval": ("batches/s", lambda number: [nsvq, "eval", str(model), "--data", data, "--on-training-images",
+                                              "--metrics", "psnr,ssim"]),
         "ops": ("calls/s", lambda number: [str(build / "nsvq_bench"), "ops", "--only", "ns_quantize + backward",
                                            "--sizes", "K 1024", "--rounds", "100"]),
     }
