@@ -83,7 +83,7 @@ class LlamagenAttention(nn.Module):
         each = x.shape[-1] // self.heads
         steps = [10000 ** (-i / (each // 2)) for i in range(0, each // 2, 2)]
         places = [(place // SIDE, place % SIDE) for place in range(x.shape[1] - 1)]
-        angles = torch.tensor([[row * s for s in steps] + [column * s for s in steps] for row, column in places]).view(-1, each // 2)
+        angles = torch.tensor([[row * s for s in steps] + [column * s for s in steps] for row, column in places]).view(len(places), each // 2)
         turns = torch.cat([torch.zeros(1, each // 2), torch.polar(torch.ones_like(angles), angles)])
         pairs = torch.view_as_complex(x.unflatten(-1, (self.heads, -1, 2)).contiguous())
         return torch.view_as_real(pairs * turns[:, None]).flatten(2)
@@ -295,7 +295,7 @@ def original(make):
     for name, parameter in model.named_parameters():
         is_table = parameter.dim() > 1 and ("emb" in name or name == "cls_token")
         parameter.copy_(torch.randn(parameter.shape) * (0.7 if is_table else 0.15))
-        if name.endswith("norm.weight") or ".ln" in name or "norm_final.weight" in name:
+        if name.endswith("weight") and parameter.dim() == 1:  # of a norm
             parameter += 1
     return model
 
