@@ -263,8 +263,8 @@ def test_masked_latents_count_nowhere(name, projected):
     if name == "LFQ":
         make = lambda: nsvq.LFQ(dim=8, codebook_size=16 if projected else 256)  # noqa: E731
     else:
-        options = {"codebook_dim": 3} if projected and name not in ("SimVQ", "EMA") else {}
-        make = lambda: MAKERS[name](**options)  # noqa: E731
+        own = {"codebook_dim": 3} if projected and name not in ("SimVQ", "EMA") else {}
+        make = lambda: MAKERS[name](**own)  # noqa: E731
     x, mask = normal(2, 10, 8), torch.arange(10) < torch.tensor([[10], [4]])
     padded = x.masked_fill(~mask.unsqueeze(2), torch.nan)
     results = []

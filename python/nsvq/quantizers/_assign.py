@@ -97,6 +97,25 @@ class _Assign(torch.autograd.Function):
         return of_rows, of_codebook, None, None, None, None, None, None
 
 
+@torch.library.custom_op("nsvq_modules::after", mutates_args=())
+def _after(counts: Tensor, codes: list[Tensor]) -> Tensor:
+    return counts.clone()
+
+
+@_after.register_fake
+def _(counts: Tensor, codes: list[Tensor]) -> Tensor:
+    return torch.empty_like(counts)
+
+
+def after(counts: Tensor, codes: list[Tensor]) -> Tensor:
+    """The counts, which a compiled graph has only once it has read the codes.
+
+    A codebook changes in place by its counts. Inductor of torch 2.11 makes this change before it reads the codes that
+    were chosen, unless what changes them depends on these.
+    """
+    return _after(counts, [one.detach() for one in codes]) if torch.compiler.is_compiling() else counts
+
+
 def rotated_back(gradient: Tensor, rows: Tensor, codes: Tensor) -> Tensor:
     """The gradient [N, d] for rows z of codes c = |c| / |z| R z, with the rotation R and the factor as constants.
 

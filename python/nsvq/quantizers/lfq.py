@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
+import torch.utils._pytree
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,6 +32,10 @@ class LFQResult(NamedTuple):
     quantized: Tensor
     indices: Tensor
     entropy_aux_loss: Tensor
+
+
+# Exported programs that return it can be saved.
+torch.utils._pytree._register_namedtuple(LFQResult, serialized_type_name="nsvq.quantizers.lfq.LFQResult")
 
 
 class LFQBreakdown(NamedTuple):

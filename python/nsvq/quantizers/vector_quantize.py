@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nsvq.quantizers._arguments import check_count, check_number, refuse
-from nsvq.quantizers._assign import ROTATION, STRAIGHT, TO_CODES, assign, search, search_sampled, unit
+from nsvq.quantizers._assign import ROTATION, STRAIGHT, TO_CODES, after, assign, search, search_sampled, unit
 from nsvq.quantizers._codebook import Codebook, statistics
 from nsvq.quantizers._extras import orthogonality, reparametrised
 from nsvq.quantizers._layout import IMAGES, VOLUMES, Quantizer, at_least_fp32, projections
@@ -143,7 +143,7 @@ class VectorQuantize(Quantizer):
         found = [self._choose(own, embed, counted, frozen)
                  for own, embed in zip(rows, codebook.embed.unbind(0) if len(rows) > 1 else (codebook.embed[0],))]
         if self.training:
-            self._learn(rows, [one[1] for one in found], counted, moves, active)
+            self._learn(rows, found, counted, moves, active)
         quantized = found[0][0] if len(found) == 1 else torch.cat([one[0] for one in found], 1)
         chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
         loss, terms = self._losses([one[2] for one in found], chosen, counted)
@@ -202,9 +202,10 @@ class VectorQuantize(Quantizer):
             codes = reparametrised(rows, codes, self.directional_reparam_variance)
         return codes, indices, mean
 
-    def _learn(self, rows: list[Tensor], indices: list[Tensor], counted: Optional[Tensor], moves: bool,
-               active: Optional[Tensor]) -> None:
-        """Counts the codes, and moves them by their running means and to latents."""
+    def _learn(self, rows: list[Tensor], found: list[tuple[Tensor, Tensor, Optional[Tensor]]], counted: Optional[Tensor],
+               moves: bool, active: Optional[Tensor]) -> None:
+        """Counts the codes that were found, and moves them by their running means and to latents."""
+        indices = [one[1] for one in found]
         codebook = self._codebook
         replaces = codebook.threshold > 0
         if not moves or not (self.ema_update or replaces):
@@ -214,6 +215,7 @@ class VectorQuantize(Quantizer):
                 (self._counts[head] if len(indices) > 1 else self._counts).add_(usage)
             return
         counts, sums = statistics(rows, indices, self.codebook_size, counted)
+        counts = after(counts, [one[0] for one in found])
         self._counts.add_(counts if len(indices) > 1 else counts[0])
         codebook.observe(counts, sums, active)
         if self.manual_ema_update:
