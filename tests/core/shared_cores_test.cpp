@@ -65,9 +65,9 @@ TEST(TooFewCores, WhereOthersNeedWhatTheThreadsUse) {
 TEST(TooFewCores, AreSaidInALine) {
   EXPECT_EQ(describe_shared_cores({{{0, 0.9}, {1, 0.1}}, 0.9}, 2), "");
   EXPECT_EQ(describe_shared_cores({{{0, 1}, {1, 1}}, 0}, 1), "") << "one thread waits for none";
-  EXPECT_EQ(
-      describe_shared_cores({{{0, 1}, {1, 0.63}}, 0}, 2),
-      "other processes use 1.6 of 2 cores: threads sleep while they wait and keep to one core");
+  EXPECT_EQ(describe_shared_cores({}, 2), "") << "without /proc";
+  EXPECT_EQ(describe_shared_cores({{{0, 1}, {1, 0.63}}, 0}, 2),
+            "other processes use 1.6 of 2 cores: threads sleep while they wait");
   CoreUse many;
   for (int core = 0; core < 16; ++core) many.busy[core] = 1;
   EXPECT_EQ(describe_shared_cores(many, 16),
@@ -84,112 +84,6 @@ TEST(TeamsAbove, AreTheFewestWithMoreThreadsThanCores) {
     EXPECT_GT(all(idle), cores) << cores << " " << threads;
     if (idle > 1) EXPECT_LE(all(idle - 1), cores) << cores << " " << threads;
   }
-}
-
-TEST(ChooseSharing, ThreadsSpinWithoutOthers) {
-  const auto alone = choose_sharing({{{0, 0.9}, {1, 0.9}}, 1.75}, 2, {}, 0.5);
-  EXPECT_EQ(alone.idle_teams, 0);
-  EXPECT_FALSE(alone.core);
-  const auto unknown = choose_sharing({}, 2, {}, 0.5);
-  EXPECT_EQ(unknown.idle_teams, 0) << "without /proc";
-}
-
-TEST(ChooseSharing, KeepsToOneCoreWhereItsPartIsLessThanTwo) {
-  const CoreUse halves{{{3, 1}, {7, 1}}, 1};
-  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.1).core, 3);
-  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.9).core, 7);
-  EXPECT_EQ(choose_sharing(halves, 2, {}, 0.9).idle_teams, 1);
-  const CoreUse four{{{0, 1}, {1, 1}, {2, 1}, {3, 1}}, 2};
-  EXPECT_EQ(choose_sharing(four, 4, {}, 0.1).idle_teams, 1);
-  EXPECT_FALSE(choose_sharing(four, 4, {}, 0.1).core) << "a fair part is two cores and more";
-}
-
-TEST(ChooseSharing, StaysOnACoreOfItsOwn) {
-  const CoreUse own{{{0, 1}, {1, 1}}, 1};
-  for (const double draw : {0.0, 0.4, 0.99}) {
-    EXPECT_EQ(choose_sharing(own, 2, {1, 0}, draw).core, 0) << draw;
-  }
-}
-
-TEST(ChooseSharing, OneOfTwoLeavesASharedCoreForOneWithRoom) {
-  const CoreUse crowded{{{0, 1}, {1, 0.05}}, 0.5};
-  EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.4).core, 1);
-  EXPECT_EQ(choose_sharing(crowded, 2, {1, 0}, 0.6).core, 0) << "lest both go";
-}
-
-TEST(ChooseSharing, OfThreeOnTwoCoresEachHasCompanyInTurn) {
-  const CoreUse halved{{{0, 1}, {1, 1}}, 0.5};
-  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.2).core, 1);
-  EXPECT_EQ(choose_sharing(halved, 2, {1, 0}, 0.3).core, 0);
-}
-
-cpu_set_t cores_of_this_thread() {
-  cpu_set_t set;
-  ::sched_getaffinity(0, sizeof set, &set);
-  return set;
-}
-
-bool keeps_to(int core) {
-  const auto set = cores_of_this_thread();
-  return CPU_COUNT(&set) == 1 && CPU_ISSET(core, &set);
-}
-
-bool uses_own_cores() {
-  const auto set = cores_of_this_thread();
-  return CPU_EQUAL(&set, &own_cores());
-}
-
-int last_core() {
-  int last = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &own_cores())) last = core;
-  }
-  return last;
-}
-
-TEST(CoreBinding, HoldsForAllThreadsWhileItLives) {
-  std::atomic<int> stage = 0;
-  std::atomic<bool> other_kept = false;
-  std::thread other([&] {
-    while (stage == 0) std::this_thread::yield();
-    other_kept = keeps_to(last_core());
-  });
-  {
-    CoreBinding binding;
-    binding.keep_to(last_core());
-    EXPECT_TRUE(keeps_to(last_core()));
-    std::thread([] { EXPECT_TRUE(keeps_to(last_core())); }).join();
-    stage = 1;
-    other.join();
-    EXPECT_TRUE(other_kept);
-  }
-  EXPECT_TRUE(uses_own_cores());
-}
-
-TEST(CoreBinding, LeavesThreadsThatAreBoundOtherwise) {
-  if (CPU_COUNT(&own_cores()) < 2) GTEST_SKIP() << "one core";
-  std::thread([] {
-    cpu_set_t bound = own_cores();
-    CPU_CLR(last_core(), &bound);
-    ::sched_setaffinity(0, sizeof bound, &bound);
-    {
-      CoreBinding binding;
-      binding.keep_to(last_core());
-      const auto now = cores_of_this_thread();
-      EXPECT_TRUE(CPU_EQUAL(&now, &bound));
-    }
-    const auto after = cores_of_this_thread();
-    EXPECT_TRUE(CPU_EQUAL(&after, &bound));
-  }).join();
-}
-
-TEST(CoreBinding, ChildrenUseAllCoresAgain) {
-  CoreBinding binding;
-  binding.keep_to(last_core());
-  std::thread([] {
-    use_own_cores();
-    EXPECT_TRUE(uses_own_cores());
-  }).join();
 }
 
 TEST(ComputeThreads, AreKnownToAThreadThatBeganBeforeTheyWereSet) {

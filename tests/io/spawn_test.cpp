@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "nsvq/core/temporary_folder.h"
-#include "nsvq/core/threads/shared_cores.h"
 #include "nsvq/io/files/file.h"
 #include "tests/environment.h"
 #include "tests/processes.h"
@@ -37,15 +36,6 @@ std::string printed(const std::string& program, const std::vector<std::string>& 
     EXPECT_EQ(status, 0);
   }
   return read_text(path);
-}
-
-TEST(SpawnProgram, ProgramsUseAllCoresWhereThisOneKeepsToOne) {
-  CoreBinding binding;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &own_cores())) binding.keep_to(core);
-  }
-  const Environment all("OMP_NUM_THREADS", std::nullopt);  // nproc obeys it
-  EXPECT_EQ(printed("nproc", {}), std::to_string(CPU_COUNT(&own_cores())) + "\n");
 }
 
 TEST(SpawnProgram, NoShellReadsTheArguments) {

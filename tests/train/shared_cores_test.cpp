@@ -1,13 +1,10 @@
-// A run beside other processes: how its threads wait and where they run changes while it trains.
-
-#include "nsvq/core/threads/shared_cores.h"
+// A run beside other processes: how its threads wait changes while it trains.
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/core/threads/parallel.h"
@@ -36,16 +33,7 @@ void train_in(const TokenizerConfig& config, const std::filesystem::path& folder
   Trainer(config, folder, make_single_group(), Start::fresh).loop().train();
 }
 
-std::vector<int> numbers_of_own_cores() {
-  std::vector<int> numbers;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &own_cores())) numbers.push_back(core);
-  }
-  return numbers;
-}
-
-/// While it lives, threads are kept to one core, to another, and let go, by turns of some steps;
-/// in half of the turns more threads of OpenMP exist than cores.
+/// While it lives, more threads of OpenMP exist than cores, and then not, by turns of some steps.
 class Disturbance {
  public:
   Disturbance() : thread_([this](const std::stop_token& stop) { disturb(stop); }) {}
@@ -53,8 +41,6 @@ class Disturbance {
 
  private:
   void disturb(const std::stop_token& stop) {
-    const auto cores = numbers_of_own_cores();
-    CoreBinding binding;
     while (!stop.stop_requested()) {
       const int turn = turns_++;
       std::jthread team;
@@ -64,8 +50,6 @@ class Disturbance {
           while (!end.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         });
       }
-      const auto at = static_cast<size_t>(turn) % (cores.size() + 1);
-      binding.keep_to(at < cores.size() ? std::optional(cores[at]) : std::nullopt);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     }
   }

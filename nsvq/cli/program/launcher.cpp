@@ -18,7 +18,6 @@
 #include <thread>
 
 #include "nsvq/core/error.h"
-#include "nsvq/core/threads/core_use.h"
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/processes/spawn.h"
 
@@ -72,7 +71,6 @@ ExecWords environment_of(int rank, int count, int port) {
 [[noreturn]] void become_rank(const ExecWords& arguments, const ExecWords& environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also where the launcher is killed
   ::setpgid(0, 0);                     // Ctrl-C goes to the launcher, which passes it on once
-  use_own_cores();
   ::execve("/proc/self/exe", arguments.get(), environment.get());
   ::_exit(127);
 }

@@ -22,8 +22,6 @@ const cpu_set_t& own_cores() {
   return cores;
 }
 
-void use_own_cores() { ::sched_setaffinity(0, sizeof(cpu_set_t), &own_cores()); }
-
 double CoreUse::others() const {
   double all = 0;
   for (const auto& [core, use] : busy) all += use;

@@ -8,11 +8,8 @@
 
 namespace nsvq {
 
-/// The cores that this process might use when it began. SharedCores may keep its threads to fewer.
+/// The cores that this process may use, as it was started.
 const cpu_set_t& own_cores();
-/// Lets the calling thread use all of them: for a child before it executes a program. A system
-/// call, nothing else.
-void use_own_cores();
 
 /// How busy cores were, each from 0 to 1, and how many of them this process kept busy.
 struct CoreUse {

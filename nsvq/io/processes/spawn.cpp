@@ -17,7 +17,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/core/threads/core_use.h"
 #include "nsvq/io/files/file.h"
 
 namespace nsvq {
@@ -74,7 +73,6 @@ int become_program(const ChildPlan& plan) {
   ::closefrom(STDERR_FILENO + 1);
 #endif
   reset_signals();
-  use_own_cores();
   ::execvpe(plan.program, plan.words, plan.environment);
   return errno;
 }
