@@ -75,7 +75,7 @@ class DenoisingLoss {
   /// [B], the weighted squared error of each image. A share of the labels is dropped in training.
   torch::Tensor operator()(DiffusionModel& model, const Images& images, Labels labels) const;
 
-  /// Of each image [B], at one time in place of a random one.
+  /// Errors of each image [B], at one time in place of a random one.
   struct Errors {
     torch::Tensor loss;  ///< the weighted squared error
     torch::Tensor data;  ///< mean squared error of the latents that the network sees in the noise

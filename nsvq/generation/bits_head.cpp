@@ -102,7 +102,7 @@ class BitsHead : public TokenHead {
  private:
   torch::Tensor read(const torch::Tensor& hidden) const { return at::linear(hidden, read_); }
 
-  /// Of states [..., channels], in fp32 at least.
+  /// Logits for states [..., channels], in fp32 at least.
   static torch::Tensor logits_of(const torch::Tensor& states, const torch::Tensor& place,
                                  const torch::Tensor& weight, const torch::Tensor& bias) {
     const auto inner = at::gelu(states + place.to(states.scalar_type()));

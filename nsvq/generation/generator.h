@@ -72,7 +72,7 @@ struct TokenImages {
   torch::Tensor labels;    ///< [B] int64; undefined without classes
   torch::Tensor seeds;     ///< [B] int64, from which labels, masks and orders of an image follow
   torch::Tensor progress;  ///< [] fp32: the share of training that is done
-  /// Of the images' losses: equal where their mean is taken, which saves time.
+  /// The gradients of the images' losses: equal where their mean is taken, which saves time.
   RowGradients gradients = RowGradients::any;
 };
 

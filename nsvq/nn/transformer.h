@@ -116,7 +116,7 @@ struct TokenBlockImpl : torch::nn::Module {
                         const torch::Tensor& mask);
 
  private:
-  /// Of both norms, [B, 1 or T, 6 width]; undefined without.
+  /// Shifts, scales and gates of both norms, [B, 1 or T, 6 width]; undefined without.
   torch::Tensor modulations(const TokenContext& context) const;
 
   std::shared_ptr<TokenAttentionImpl> attention_;

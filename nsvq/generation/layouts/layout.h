@@ -47,7 +47,7 @@ std::vector<GeneratorLayout> halton_generators();
 std::vector<GeneratorLayout> rar_generators();
 
 const std::vector<GeneratorLayout>& generator_layouts();
-/// Those of which a generator can be written: llamagen, halton, rar.
+/// The programs for which a generator can be written: llamagen, halton, rar.
 std::vector<std::string> generator_programs();
 /// The layout of tensors with these names; null for one that is not known.
 const GeneratorLayout* recognise_generator(const std::vector<std::string>& names);
