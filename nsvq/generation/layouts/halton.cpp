@@ -1,7 +1,5 @@
 // Halton-MaskGIT's transformer. Queries, keys and values have a layer each; the weights of its head
 // are those of its table of tokens, and stand in its files twice.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -97,15 +95,6 @@ SamplingConfig halton_sampling(int64_t width) {
   return {.guidance = guidance, .redraw = true};
 }
 
-std::string why_not_halton(const GeneratorConfig& config, const GridShape& grid) {
-  if (grid.height != grid.width) return "its grids are square";
-  if (config.hidden > 0 && config.hidden != gated_hidden_width(config.width)) {
-    return fmt::format("generator.hidden is {}, and it has {}", config.hidden,
-                       gated_hidden_width(config.width));
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<GeneratorLayout> halton_generators() {
@@ -140,7 +129,7 @@ std::vector<GeneratorLayout> halton_generators() {
            .sampling = halton_sampling,
            .to_our_sizes = join_queries_keys_values,
            .to_their_sizes = divide_queries_keys_values,
-           .why_not = why_not_halton}};
+           .why_not = why_not_square_and_gated}};
 }
 
 }  // namespace nsvq

@@ -6,6 +6,7 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
+#include "nsvq/nn/transformer.h"
 
 namespace nsvq {
 
@@ -44,6 +45,15 @@ std::string describe_generator(const GeneratorLayout& layout) {
   }
   return fmt::format("{} is recognised; `nsvq generate import FILE` makes a generator of it",
                      layout.name);
+}
+
+std::string why_not_square_and_gated(const GeneratorConfig& config, const GridShape& grid) {
+  if (grid.height != grid.width) return "its grids are square";
+  if (config.hidden > 0 && config.hidden != gated_hidden_width(config.width)) {
+    return fmt::format("generator.hidden is {}, and it has {}", config.hidden,
+                       gated_hidden_width(config.width));
+  }
+  return "";
 }
 
 int64_t size_of_tensor(const TensorMap& tensors, const std::string& name, int64_t axis,

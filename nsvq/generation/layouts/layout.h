@@ -54,6 +54,9 @@ const GeneratorLayout* recognise_generator(const std::vector<std::string>& names
 /// "LlamaGen's generator is recognised; ", and that import takes it or why not.
 std::string describe_generator(const GeneratorLayout& layout);
 
+/// GeneratorLayout::why_not of programs whose grids are square and whose gated layers have one
+/// width.
+std::string why_not_square_and_gated(const GeneratorConfig& config, const GridShape& grid);
 /// The size of a tensor along an axis. Throws UserError where it is missing or has fewer.
 int64_t size_of_tensor(const TensorMap& tensors, const std::string& name, int64_t axis,
                        const std::string& from);

@@ -1,7 +1,5 @@
 // LlamaGen's GPT, whose names are ours. Its positions turn queries and keys, and no tensor tells
 // how many there are.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "nsvq/generation/layouts/layout.h"
@@ -30,15 +28,6 @@ SamplingConfig llamagen_sampling(int64_t width) {
   return {.guidance = width <= 1024 ? 2.0 : width <= 1536 ? 1.75 : 1.65};
 }
 
-std::string why_not_llamagen(const GeneratorConfig& config, const GridShape& grid) {
-  if (grid.height != grid.width) return "its grids are square";
-  if (config.hidden > 0 && config.hidden != gated_hidden_width(config.width)) {
-    return fmt::format("generator.hidden is {}, and it has {}", config.hidden,
-                       gated_hidden_width(config.width));
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<GeneratorLayout> llamagen_generators() {
@@ -62,7 +51,7 @@ std::vector<GeneratorLayout> llamagen_generators() {
        .sizes = llamagen_sizes,
        .heads = llamagen_heads,
        .sampling = llamagen_sampling,
-       .why_not = why_not_llamagen}};
+       .why_not = why_not_square_and_gated}};
 }
 
 }  // namespace nsvq
