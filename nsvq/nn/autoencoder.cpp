@@ -5,6 +5,7 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/layers.h"
@@ -37,8 +38,8 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_latent_conv(const ModelConfig& optio
   return make_conv({.inputs = inputs, .outputs = outputs, .kernel = options.latent_kernel});
 }
 
-Residual through_level(LevelImpl& level, const Residual& x, bool recompute) {
-  if (!recompute) return level.forward(x);
+Residual through_level(LevelImpl& level, Residual x, bool recompute) {
+  if (!recompute) return level.forward(std::move(x));
   const auto part = [&level](const torch::Tensor& input) {
     return level.forward({input, {}}).sum();
   };
@@ -86,9 +87,9 @@ torch::Tensor EncoderImpl::forward(torch::Tensor images) {
               " are not a multiple of the stride, which is ", stride_);
   for (int64_t i = 0; i < haar_; ++i) images = to_haar(images);
   auto x = convolved(*conv_in_, images);
-  for (const auto& level : down_) x = through_level(*level, x, recompute);
-  x = mid_->forward(x);
-  const auto latents = conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  for (const auto& level : down_) x = through_level(*level, std::move(x), recompute);
+  x = mid_->forward(std::move(x));
+  const auto latents = conv_out_->forward(normalise(*norm_out_, std::move(x), Activation::silu));
   return quant_conv_ ? quant_conv_->forward(latents) : latents;
 }
 
@@ -140,9 +141,9 @@ torch::Tensor DecoderImpl::forward(torch::Tensor latents) {
   auto x = mid_->forward({conv_in_->forward(inner), {}});
   for (size_t i = up_.size(); i-- > 0;) {
     if (!adaptive_.empty()) x = {adaptive_[i]->forward(x.sum(), moments), {}};
-    x = through_level(*up_[i], x, recompute);
+    x = through_level(*up_[i], std::move(x), recompute);
   }
-  auto images = conv_out_->forward(normalise(*norm_out_, x, Activation::silu));
+  auto images = conv_out_->forward(normalise(*norm_out_, std::move(x), Activation::silu));
   if (haar_ > 0) images = at_least_fp32(images);
   for (int64_t i = 0; i < haar_; ++i) images = from_haar(images);
   return images;

@@ -27,7 +27,7 @@ namespace nsvq {
 /// one of the result, and the input is lost, as in MaskGIT's networks.
 struct ResBlockImpl : torch::nn::Module {
   ResBlockImpl(int64_t inputs, int64_t outputs, const NetworkForm& form = {});
-  Residual forward(const Residual& input);
+  Residual forward(Residual input);
 
  private:
   std::shared_ptr<torch::nn::GroupNormImpl> norm1_, norm2_;
@@ -39,7 +39,7 @@ struct ResBlockImpl : torch::nn::Module {
 /// Self-attention over all positions with one head, added to the input.
 struct AttentionImpl : torch::nn::Module {
   explicit AttentionImpl(int64_t channels);
-  Residual forward(const Residual& input);
+  Residual forward(Residual input);
 
  private:
   std::shared_ptr<torch::nn::GroupNormImpl> norm_;

@@ -29,10 +29,20 @@ ResBlockImpl::ResBlockImpl(int64_t inputs, int64_t outputs, const NetworkForm& f
       register_module("nin_shortcut", conv(shortcut_of_result_ ? outputs : inputs, /*kernel=*/1));
 }
 
-Residual ResBlockImpl::forward(const Residual& input) {
-  const auto [x, normalised] = add_and_normalise(*norm1_, input, Activation::silu);
-  const auto inner = normalise(*norm2_, convolved(*conv1_, normalised), Activation::silu);
-  if (!shortcut_ || !shortcut_of_result_) return with_branch(x, shortcut_.get(), *conv2_, inner);
+Residual ResBlockImpl::forward(Residual input) {
+  const auto left_over = shortcut_ ? Offset::added : Offset::left;
+  auto [x, normalised, offset] =
+      add_and_normalise(*norm1_, std::move(input), Activation::silu, left_over);
+  auto hidden = convolved(*conv1_, normalised);
+  normalised.reset();  // frees memory that the next norm takes
+  const auto inner = normalise(*norm2_, std::move(hidden), Activation::silu);
+  if (!shortcut_ || !shortcut_of_result_) {
+    auto output = with_branch(x, shortcut_.get(), *conv2_, inner);
+    if (offset.defined()) {
+      output.offset = output.offset.defined() ? output.offset + offset : offset;
+    }
+    return output;
+  }
   const auto result = conv2_->forward(inner);
   return with_branch(result, nullptr, *shortcut_, result);
 }
@@ -46,8 +56,8 @@ AttentionImpl::AttentionImpl(int64_t channels) {
   proj_out_ = register_module("proj_out", make_conv(shape));
 }
 
-Residual AttentionImpl::forward(const Residual& input) {
-  const auto normalised = add_and_normalise(*norm_, input, Activation::none);
+Residual AttentionImpl::forward(Residual input) {
+  const auto normalised = add_and_normalise(*norm_, std::move(input), Activation::none);
   const auto& x = normalised.sum;
   const auto tokens = [&normalised](torch::nn::Conv2dImpl& conv) {
     return conv.forward(normalised.output)
@@ -79,20 +89,21 @@ std::shared_ptr<torch::nn::Conv2dImpl> make_resampling(const LevelOptions& optio
   return nullptr;
 }
 
-Residual halve(Halving halving, torch::nn::Conv2dImpl* conv, const torch::Tensor& x) {
+Residual halve(Halving halving, torch::nn::Conv2dImpl* conv, const Residual& residual) {
   switch (halving) {
     case Halving::means:
-      return {at::avg_pool2d(x, 2), {}};
+      return {at::avg_pool2d(residual.sum(), 2), {}};
     case Halving::padded_after:
-      return convolved(*conv, at::constant_pad_nd(x, {0, 1, 0, 1}));
+      return convolved(*conv, padded_after(residual));
     case Halving::padded_around:
       break;
   }
-  return {conv->forward(x), {}};
+  return {conv->forward(residual.sum()), {}};
 }
 
-Residual double_by(Doubling doubling, torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
-  if (doubling == Doubling::nearest) return convolved(conv, doubled(x));
+Residual double_by(Doubling doubling, torch::nn::Conv2dImpl& conv, const Residual& residual) {
+  if (doubling == Doubling::nearest) return convolved(conv, doubled(residual));
+  const auto x = residual.sum();
   if (defers_bias(conv, x)) return {depth_to_space(without_bias(conv, x), conv.bias), {}};
   return {depth_to_space(conv.forward(x)), {}};
 }
@@ -122,14 +133,14 @@ LevelImpl::LevelImpl(const LevelOptions& options)
 
 Residual LevelImpl::forward(Residual x) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->forward(x);
-    if (!attention_.empty()) x = attention_[i]->forward(x);
+    x = blocks_[i]->forward(std::move(x));
+    if (!attention_.empty()) x = attention_[i]->forward(std::move(x));
   }
   switch (resample_) {
     case Resample::down:
-      return halve(form_.halving, resampling_.get(), x.sum());
+      return halve(form_.halving, resampling_.get(), x);
     case Resample::up:
-      return double_by(form_.doubling, *resampling_, x.sum());
+      return double_by(form_.doubling, *resampling_, x);
     case Resample::none:
       break;
   }
@@ -147,8 +158,8 @@ MidImpl::MidImpl(int64_t channels, bool attention, int64_t blocks, const Network
 
 Residual MidImpl::forward(Residual x) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->forward(x);
-    if (i == 0 && attn_1_) x = attn_1_->forward(x);
+    x = blocks_[i]->forward(std::move(x));
+    if (i == 0 && attn_1_) x = attn_1_->forward(std::move(x));
   }
   return x;
 }

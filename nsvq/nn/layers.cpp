@@ -16,6 +16,8 @@
 #include "nsvq/ops/group_norm/group_norm_silu.h"
 #include "nsvq/ops/group_norm/offset_norm_silu.h"
 #include "nsvq/ops/images/bias_relu.h"
+#include "nsvq/ops/images/image_patches.h"
+#include "nsvq/ops/images/residual_sum.h"
 
 namespace nsvq {
 
@@ -32,6 +34,14 @@ bool added_at_once(const Residual& residual) {
   return channels_last(h) && h.scalar_type() == x.scalar_type() && h.sizes() == x.sizes();
 }
 
+torch::Tensor summed(const Residual& residual, SumForm form) {
+  const auto& [x, h, offset, skip] = residual;
+  if (skip.defined()) return residual_sum_reference(residual.sum(), {}, {}, form);
+  const bool at_once = !at::GradMode::is_enabled() && x.is_cuda() && normalised_at_once(x) &&
+                       added_at_once(residual);
+  return at_once ? residual_sum(x, h, offset, form) : residual_sum_reference(x, h, offset, form);
+}
+
 /// Set while a part runs that its backward pass will run again with a graph: no bias is left to the
 /// next norm then, so that both give the same bits.
 thread_local bool runs_again = false;
@@ -44,6 +54,49 @@ struct RunsAgain {
 
   bool before = runs_again;
 };
+
+bool takes_patches(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  const auto& options = conv.options;
+  const auto all_are = [](const torch::ExpandingArray<2>& pair, int64_t number) {
+    return pair->at(0) == number && pair->at(1) == number;
+  };
+  const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  const auto precision = autocast_precision(x.device());
+  return x.is_cuda() && !at::GradMode::is_enabled() && !runs_again &&
+         (precision == Precision::bf16 || precision == Precision::fp16) &&
+         x.size(1) <= kMostPatchChannels && has_kernels_type(x) && channels_last(conv.weight) &&
+         all_are(options.kernel_size(), 3) && all_are(options.stride(), 1) && padding &&
+         all_are(*padding, 1);
+}
+
+/// conv(x) without its bias as one matrix product, channels-last.
+torch::Tensor by_patches(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  const auto taps = conv.weight.flatten(1);
+  const auto weight = at::constant_pad_nd(taps, {0, kPatchNumbers - taps.size(1)});
+  const auto type = autocast_precision(x.device()) == Precision::bf16 ? at::kBFloat16 : at::kHalf;
+  const auto rows = at::linear(image_patches(x, type), weight);
+  return rows.view({x.size(0), x.size(2), x.size(3), -1}).permute({0, 3, 1, 2});
+}
+
+/// Whether nothing else refers to the branch.
+bool owns_branch(const Residual& residual) {
+  const auto& h = residual.h;
+  return h.use_count() == 1 && h.storage().use_count() == 1 &&
+         h.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// add_and_normalise where the sum takes the branch's place in memory; an undefined sum where that
+/// cannot be.
+Normalised normalised_in_place(torch::nn::GroupNormImpl& norm, Residual& residual,
+                               Activation activation) {
+  const auto& [x, h, offset, skip] = residual;
+  if (at::GradMode::is_enabled() || !x.is_cuda() || !h.defined() || skip.defined()) return {};
+  if (!normalised_at_once(x) || !added_at_once(residual) || !owns_branch(residual)) return {};
+  const auto& options = norm.options;
+  const auto output = offset_norm_silu_(x, h, offset, norm.weight, norm.bias, options.num_groups(),
+                                        options.eps(), activation == Activation::silu);
+  return {std::move(residual.h), output};
+}
 
 /// 32 groups, or fewer where 32 does not divide the channels (see make_norm).
 int64_t norm_groups(int64_t channels) {
@@ -92,6 +145,7 @@ torch::Tensor normalise_shifted(torch::nn::GroupNormImpl& norm, const torch::nn:
 }
 
 Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
+  if (takes_patches(conv, x)) return {by_patches(conv, x), {}, conv.bias};
   if (!leaves_bias_to_norm(conv, x)) return {conv.forward(x), {}};
   return {without_bias(conv, x), {}, conv.bias};
 }
@@ -113,18 +167,6 @@ Residual with_branch(const torch::Tensor& x, torch::nn::Conv2dImpl* shortcut,
   return {y, h + bias.view({1, -1, 1, 1}).to(h.scalar_type())};
 }
 
-torch::Tensor doubled(const torch::Tensor& x) {
-  const int64_t b = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3);
-  const bool wide = x.is_cuda() && c * x.element_size() % 8 == 0 &&
-                    x.is_contiguous(at::MemoryFormat::ChannelsLast);
-  // PyTorch's kernel goes by single numbers, in fp32 under autocast; without a gradient to keep,
-  // copies of 8 bytes do.
-  if (!wide || at::GradMode::is_enabled()) return at::upsample_nearest2d(x, {2 * h, 2 * w});
-  const auto pixels = x.permute({0, 2, 3, 1}).view(at::kDouble).view({b, h, 1, w, 1, -1});
-  const auto four = pixels.expand({b, h, 2, w, 2, -1}).contiguous();
-  return four.view({b, 2 * h, 2 * w, -1}).view(x.scalar_type()).permute({0, 3, 1, 2});
-}
-
 Residual joined(const Residual& x, const torch::Tensor& skip) {
   Residual both = x;
   both.skip = skip;
@@ -133,11 +175,13 @@ Residual joined(const Residual& x, const torch::Tensor& skip) {
 }
 
 torch::Tensor Residual::sum() const {
-  auto sum = x;
-  if (offset.defined()) sum = sum + offset.to(x.scalar_type()).view({1, -1, 1, 1});
-  if (h.defined()) sum = sum + h;
-  return skip.defined() ? at::cat({sum, skip}, 1) : sum;
+  if (skip.defined()) return at::cat({Residual{x, h, offset}.sum(), skip}, 1);
+  return h.defined() || offset.defined() ? summed(*this, SumForm::plain) : x;
 }
+
+torch::Tensor doubled(const Residual& x) { return summed(x, SumForm::doubled); }
+
+torch::Tensor padded_after(const Residual& x) { return summed(x, SumForm::padded_after); }
 
 torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x) {
   if (defers_bias(conv, x)) return bias_relu(without_bias(conv, x), conv.bias);
@@ -160,8 +204,9 @@ torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
   return silu ? at::silu(normalised) : normalised;
 }
 
-torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
-                        Activation activation) {
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, Residual residual, Activation activation) {
+  const auto in_place = normalised_in_place(norm, residual, activation);
+  if (in_place.output.defined()) return in_place.output;
   const auto& [x, h, offset, skip] = residual;
   if (!h.defined() && !offset.defined() && !skip.defined()) return normalise(norm, x, activation);
   if (!offset.defined() || !normalised_at_once(x) || !added_at_once(residual)) {
@@ -181,14 +226,19 @@ torch::Tensor normalise_without_weights(const torch::Tensor& x) {
                          kNormEps, /*silu=*/false);
 }
 
-Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
-                             Activation activation) {
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, Residual residual,
+                             Activation activation, Offset left_over) {
+  auto in_place = normalised_in_place(norm, residual, activation);
+  if (in_place.output.defined()) return in_place;
   const auto& [x, h, offset, skip] = residual;
   if (!normalised_at_once(x) || !added_at_once(residual)) {
     const auto sum = residual.sum();
     return {sum, normalise(norm, sum, activation)};
   }
   const auto& options = norm.options;
+  if (left_over == Offset::left && offset.defined() && !h.defined() && !skip.defined()) {
+    return {x, normalise(norm, residual, activation), offset};
+  }
   if (offset.defined() || skip.defined()) {
     const auto [sum, output] =
         offset_norm_silu(x, {h, {}, offset, skip}, norm.weight, norm.bias, options.num_groups(),

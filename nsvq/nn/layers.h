@@ -45,7 +45,8 @@ torch::Tensor conv_relu(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 enum class Activation { none, silu };
 
 /// Activations x and a residual branch h, both [B, C, H, W], whose sum is left to the next norm: it
-/// adds them in the pass that computes its statistics.
+/// adds them in the pass that computes its statistics. Without a gradient, a norm that is given the
+/// only reference to h writes the sum over it; so move what is not needed any more.
 struct Residual {
   torch::Tensor x, h;         ///< undefined h: nothing to add
   torch::Tensor offset = {};  ///< [C] that is to be added as well, or undefined
@@ -58,7 +59,8 @@ struct Residual {
 /// wanted.
 bool leaves_bias_to_norm(const torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
-/// conv(x), whose bias is left to the next norm where that may be.
+/// conv(x), whose bias is left to the next norm where that may be; of images in half precision on a
+/// GPU, without a gradient, by nsvq/ops/images/image_patches.h.
 Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 
 /// The end of a residual block: shortcut(x), or x if that is null, with conv(inner) to be added.
@@ -66,8 +68,10 @@ Residual convolved(torch::nn::Conv2dImpl& conv, const torch::Tensor& x);
 Residual with_branch(const torch::Tensor& x, torch::nn::Conv2dImpl* shortcut,
                      torch::nn::Conv2dImpl& conv, const torch::Tensor& inner);
 
-/// [B, C, H, W] to [B, C, 2H, 2W]: each pixel becomes four.
-torch::Tensor doubled(const torch::Tensor& x);
+/// The sum with each pixel as four: [B, C, H, W] to [B, C, 2H, 2W].
+torch::Tensor doubled(const Residual& x);
+/// The sum with a row and a column of zeros after the last.
+torch::Tensor padded_after(const Residual& x);
 
 /// The channels of x, then those of skip; joined by the next norm if no gradient is wanted.
 Residual joined(const Residual& x, const torch::Tensor& skip);
@@ -83,20 +87,24 @@ torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const torch::Tensor& x,
                         Activation activation);
 
 /// The norm of what is to be added, and the activation, where the sum itself is not needed.
-torch::Tensor normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
-                        Activation activation);
+torch::Tensor normalise(torch::nn::GroupNormImpl& norm, Residual residual, Activation activation);
 
 /// make_norm's GroupNorm of x, without weights.
 torch::Tensor normalise_without_weights(const torch::Tensor& x);
 
 struct Normalised {
   torch::Tensor sum, output;
+  torch::Tensor offset = {};  ///< [C] that the sum lacks, or undefined
 };
+
+/// What becomes of an offset without a branch: a part of the sum, or left to the next norm again,
+/// which saves a pass.
+enum class Offset { added, left };
 
 /// x + h and its norm with activation: one fused operator (nsvq/ops/group_norm/add_norm_silu.h) if
 /// memory is channels-last, else PyTorch's operators.
-Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, const Residual& residual,
-                             Activation activation);
+Normalised add_and_normalise(torch::nn::GroupNormImpl& norm, Residual residual,
+                             Activation activation, Offset left_over = Offset::added);
 
 /// Converts convolution weights to channels-last; activations then become channels-last too.
 void make_channels_last(torch::nn::Module& module);

@@ -99,7 +99,8 @@ UnetResBlockImpl::UnetResBlockImpl(const Shape& shape) {
 }
 
 Residual UnetResBlockImpl::forward(Residual& input, const torch::Tensor& condition) {
-  const auto [x, normalised] = settle_and_normalise(*norm1_, input, Activation::silu);
+  const auto start = settle_and_normalise(*norm1_, input, Activation::silu);
+  const auto &x = start.sum, &normalised = start.output;
   const auto shift = shift_->forward(condition);
   if (leaves_bias_to_norm(*conv1_, normalised)) {
     const auto inner = normalise_shifted(*norm2_, *conv1_, normalised, shift, Activation::silu);
@@ -118,7 +119,8 @@ UnetAttentionImpl::UnetAttentionImpl(int64_t channels, int64_t heads) : heads_(h
 }
 
 Residual UnetAttentionImpl::forward(Residual& input) {
-  const auto [x, normalised] = settle_and_normalise(*norm_, input, Activation::none);
+  const auto start = settle_and_normalise(*norm_, input, Activation::none);
+  const auto &x = start.sum, &normalised = start.output;
   const auto tokens = normalised.flatten(2).transpose(1, 2);  // [B, T, C]
   // Channels are ordered by head, then query, key and value. Unbound so, their gradients are
   // joined in one pass.
@@ -146,7 +148,7 @@ Residual UnetStageImpl::forward(Residual& input, const torch::Tensor& condition)
   auto x = block_->forward(input, condition);
   if (attention_) x = attention_->forward(x);
   if (!upsample_) return x;
-  return convolved(*upsample_, doubled(x.sum()));
+  return convolved(*upsample_, doubled(x));
 }
 
 UnetMiddleImpl::UnetMiddleImpl(int64_t channels, int64_t condition, int64_t heads) {

@@ -93,6 +93,18 @@ DESCRIPTIONS = {
 
     group_norm_silu of cat(a + b + shift + offset, skip), for inference: b as a, shift [N, C], offset [C] and skip
     [N, D, H, W] may be None. Without gradients. The sum is empty unless keep_sum.""",
+    "offset_norm_silu_": """offset_norm_silu_(a, b, offset, weight, bias, groups, eps, silu) -> output
+
+    group_norm_silu of a + b + offset, which is written over b [N, C, H, W], channels-last; offset [C] may be None. For
+    inference.""",
+    "residual_sum": """residual_sum(x, h, offset, form) -> sum
+
+    x + offset + h of activations [N, C, H, W], channels-last; h and offset [C] may be None. form 0: the sum; 1: with a row
+    and a column of zeros after the last; 2: with each pixel as four. For inference.""",
+    "image_patches": """image_patches(images, type) -> rows
+
+    The pixels that a 3x3 convolution with padding sees: images [N, C, H, W] with C at most 3 to [N * H * W, 32] of this
+    dtype; number c * 9 + dy * 3 + dx is channel c at offset (dy - 1, dx - 1), zero outside. For inference.""",
     "bias_relu_": """bias_relu_(x, bias)
 
     relu(x + bias), written over x [N, C, H, W], channels-last; bias [C] by channel.""",

@@ -51,9 +51,9 @@ TEST(Layers, WhatIsToBeAddedIsAddedByTheNorm) {
     const auto expected = normalise(*norm, x + h, activation);
     for (const auto& residual :
          {Residual{x, h}, {x + h, {}}, {cl(x), cl(h)}, {cl(x), h}, {x, cl(h)}, {cl(x + h), {}}}) {
-      const auto [sum, output] = add_and_normalise(*norm, residual, activation);
-      EXPECT_TRUE(at::equal(sum, x + h));
-      EXPECT_TRUE(at::allclose(output, expected, 1e-5, 1e-6));
+      const auto found = add_and_normalise(*norm, residual, activation);
+      EXPECT_TRUE(at::equal(found.sum, x + h));
+      EXPECT_TRUE(at::allclose(found.output, expected, 1e-5, 1e-6));
     }
   }
   // The sum of two types is what PyTorch makes of them.
@@ -167,6 +167,37 @@ TEST(Blocks, GiveTheResultsOfPlainSumsOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const Tf32Guard exact(Tf32Work::convolutions, false);
   expect_plain_results_on(at::kCUDA);
+}
+
+/// Inference on a GPU, where sums, biases and first convolutions take no pass of their own.
+TEST(AutoencoderOnTheGpu, InferenceAgreesWithTraining) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  torch::manual_seed(0);
+  for (const std::string family : {"taming", "nsvq"}) {
+    const ModelConfig config{
+        .family = family, .width = 32, .multipliers = {1, 2, 2}, .latent_dim = 8};
+    Encoder encoder(config);
+    Decoder decoder(config);
+    for (torch::nn::Module* module : {static_cast<torch::nn::Module*>(encoder.get()),
+                                      static_cast<torch::nn::Module*>(decoder.get())}) {
+      module->to(at::kCUDA);
+      use_gpu_layout(*module);
+    }
+    const auto images = at::rand({3, 3, 40, 24}).to(at::kCUDA) * 2 - 1;
+    for (const auto precision : {Precision::fp32, Precision::bf16}) {
+      const AutocastGuard autocast(precision, at::kCUDA);
+      const auto latents = encoder->forward(images), decoded = decoder->forward(latents);
+      const torch::NoGradGuard no_grad;
+      const double tolerance = precision == Precision::fp32 ? 1e-2 : 5e-2;
+      const auto expect_near = [&](const torch::Tensor& a, const torch::Tensor& b) {
+        const auto scale = b.to(at::kFloat).norm().item<double>();
+        EXPECT_LE((a.to(at::kFloat) - b.to(at::kFloat)).norm().item<double>(), tolerance * scale)
+            << family;
+      };
+      expect_near(encoder->forward(images), latents);
+      expect_near(decoder->forward(latents), decoded);
+    }
+  }
 }
 
 }  // namespace

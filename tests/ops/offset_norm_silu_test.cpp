@@ -67,6 +67,12 @@ void expect_accurate(const Size& size, at::ScalarType type, const Parts& parts,
         offset_norm_silu(a, offsets, weight, bias, size.groups, kEps, silu, /*keep_sum=*/false);
     EXPECT_FALSE(without.sum.defined());
     EXPECT_TRUE(at::equal(without.output, output)) << label;
+    if (!parts.b || parts.shift || parts.skip) continue;
+    const auto over = offsets.b.clone(at::MemoryFormat::ChannelsLast);
+    const auto same =
+        offset_norm_silu_(a, over, offsets.offset, weight, bias, size.groups, kEps, silu);
+    EXPECT_TRUE(at::equal(over, sum)) << label;
+    EXPECT_TRUE(at::equal(same, output)) << label;
   }
 }
 
@@ -109,6 +115,11 @@ TEST(OffsetNormSilu, RefusesWhatDoesNotFit) {
   EXPECT_THROW(with({{}, {}, bias, at::zeros({2, 8, 3, 4})}), c10::Error);
   EXPECT_THROW(with({{}, {}, bias, at::zeros({2, 4, 3, 5})}),
                c10::Error);  // 12 channels, 8 weights
+  const auto over = [&](const Tensor& b) {
+    return offset_norm_silu_(a, b, {}, weight, bias, 4, kEps, true);
+  };
+  EXPECT_THROW(over(a), c10::Error);
+  EXPECT_THROW(over(at::zeros({2, 8, 3, 5})), c10::Error);  // channels are not adjacent
   const at::AutoGradMode gradients(true);
   EXPECT_THROW(with({{}, {}, bias}), c10::Error);
 }

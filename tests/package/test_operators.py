@@ -38,6 +38,8 @@ EAGER = {
     "depth_to_space_bias": (leaf(IMAGE), leaf(ONES)), "space_to_depth_sums": (IMAGE,),
     "add_norm_silu": (leaf(IMAGE), leaf(OTHER), leaf(ONES), leaf(ONES), 4, 1e-6, True),
     "offset_norm_silu": (IMAGE, OTHER, None, None, None, *NORM, True),
+    "offset_norm_silu_": (IMAGE, OTHER, None, *NORM), "residual_sum": (IMAGE, OTHER, ONES, 1),
+    "image_patches": (IMAGE[:, :3], torch.float32),
     "nearest_codes_cosine": (Z, C),
     "seeded_values": (SEED, 1, 9, True), "seeded_rows": (SEED.repeat(4), 1, 9, False), "gumbel_values": (SEED, 0, 9),
     "sample_unit_rows": (torch.nn.functional.normalize(C), torch.nn.functional.normalize(Z), SEED),

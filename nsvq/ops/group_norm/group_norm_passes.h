@@ -83,7 +83,7 @@ struct Plan {
   int pixels_per_split;
 };
 
-/// V channels per vector: kVector<T>, or 1. Where something is added `sum` must not be null, and
+/// V channels per vector: kVector<T>, or 1. Where `other` is added `sum` must not be null, and
 /// there is no skip. partials [images, splits, channels] are scratch memory.
 template <typename T, int V>
 void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Addition<T>& addition,

@@ -35,7 +35,8 @@ void forward(const Shape& shape, const Tensors<T>& t, Addition<T> addition, floa
   const auto plan = plan_for(shape, V);
   const Pairs<float2> partials(shape.images * plan.splits * shape.channels);
   at::Tensor room;
-  if (addition.any() && !addition.sum) {
+  // What is equal at all pixels is added again in the second pass.
+  if (addition.other && !addition.sum) {
     room = at::empty({shape.images, shape.pixels, shape.channels},
                      at::TensorOptions(at::kCUDA).dtype(c10::CppTypeToScalarType<T>::value));
     addition.sum = room.mutable_data_ptr<T>();
@@ -63,8 +64,10 @@ bool joins_at_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& s
          skip.size(1) % vector == 0 && (is_small(vector) || is_small(4));
 }
 
-/// Sum (not defined unless `keep_sum`), output, mean, rstd.
-Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool keep_sum,
+enum class SumRoom { none, own, b };
+
+/// Sum (not defined without room for it), output, mean, rstd.
+Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, SumRoom room,
                        const at::Tensor& weight, const at::Tensor& bias, int64_t groups, double eps,
                        bool silu) {
   const auto all = as_joined(input, offsets.skip);
@@ -76,13 +79,14 @@ Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool
   const auto shape = shape_of(all, groups);
   if (skip.defined() && !joins_at_once(x, more, skip, shape)) {
     const auto joined = channels_last(sum_reference(input, offsets));
-    auto results = forward_cuda(joined, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
-    if (keep_sum) std::get<0>(results) = joined;
+    auto results = forward_cuda(joined, {}, SumRoom::none, weight, bias, groups, eps, silu);
+    if (room != SumRoom::none) std::get<0>(results) = joined;
     return results;
   }
   at::Tensor sum;
   auto output = at::empty(all.sizes(), x.options(), at::MemoryFormat::ChannelsLast);
-  if (keep_sum) sum = at::empty_like(output, at::MemoryFormat::ChannelsLast);
+  if (room == SumRoom::own) sum = at::empty_like(output, at::MemoryFormat::ChannelsLast);
+  if (room == SumRoom::b) sum = more;
   auto mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   auto rstd = at::empty_like(mean);
   if (output.numel() == 0) return {sum, output, mean.zero_(), rstd.zero_()};
@@ -111,14 +115,14 @@ Quadruple forward_cuda(const at::Tensor& input, const NormOffsets& offsets, bool
 Triple group_norm_silu_cuda(const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, int64_t groups, double eps, bool silu) {
   auto [sum, output, mean, rstd] =
-      forward_cuda(input, {}, /*keep_sum=*/false, weight, bias, groups, eps, silu);
+      forward_cuda(input, {}, SumRoom::none, weight, bias, groups, eps, silu);
   return {output, mean, rstd};
 }
 
 Quadruple add_norm_silu_cuda(const at::Tensor& a, const at::Tensor& b, const at::Tensor& weight,
                              const at::Tensor& bias, int64_t groups, double eps, bool silu) {
   check_addends(a, b);
-  return forward_cuda(a, {b, {}, {}, {}}, /*keep_sum=*/true, weight, bias, groups, eps, silu);
+  return forward_cuda(a, {b, {}, {}, {}}, SumRoom::own, weight, bias, groups, eps, silu);
 }
 
 std::tuple<at::Tensor, at::Tensor> offset_norm_silu_cuda(
@@ -130,9 +134,18 @@ std::tuple<at::Tensor, at::Tensor> offset_norm_silu_cuda(
   const NormOffsets offsets{b.value_or(none), shift.value_or(none), offset.value_or(none),
                             skip.value_or(none)};
   check_offsets(a, offsets);
-  auto [sum, output, mean, rstd] =
-      forward_cuda(a, offsets, keep_sum, weight, bias, groups, eps, silu);
+  auto [sum, output, mean, rstd] = forward_cuda(a, offsets, keep_sum ? SumRoom::own : SumRoom::none,
+                                                weight, bias, groups, eps, silu);
   return {keep_sum ? sum : at::empty({0}, a.options()), output};
+}
+
+at::Tensor offset_norm_silu_in_place_cuda(const at::Tensor& a, const at::Tensor& b,
+                                          const std::optional<at::Tensor>& offset,
+                                          const at::Tensor& weight, const at::Tensor& bias,
+                                          int64_t groups, double eps, bool silu) {
+  const NormOffsets offsets{b, {}, offset.value_or(at::Tensor())};
+  check_in_place(a, offsets);
+  return std::get<1>(forward_cuda(a, offsets, SumRoom::b, weight, bias, groups, eps, silu));
 }
 
 }  // namespace
@@ -141,6 +154,7 @@ TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
   m.impl("group_norm_silu", group_norm_silu_cuda);
   m.impl("add_norm_silu", add_norm_silu_cuda);
   m.impl("offset_norm_silu", offset_norm_silu_cuda);
+  m.impl("offset_norm_silu_", offset_norm_silu_in_place_cuda);
 }
 
 }  // namespace nsvq::group_norm_cuda

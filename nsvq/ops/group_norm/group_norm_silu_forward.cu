@@ -9,7 +9,7 @@ namespace nsvq::group_norm_cuda {
 namespace {
 
 /// The moments of a thread's pixels. If something is added they are those of the sum, which is
-/// written.
+/// written where there is room for it.
 template <typename T, int V, bool kAdds>
 __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addition<T>& addition,
                                  const Place& place) {
@@ -31,7 +31,8 @@ __device__ Moments<V> moments_of(const Shape& shape, const T* input, const Addit
     for (int i = 0; i < n; ++i) {
       if constexpr (kAdds) {
         packs[i] = addend.sum(packs[i], others[i]);
-        store(packs[i], addition.sum + place.offset(shape, pixel + i * place.rows));
+        if (addition.sum)
+          store(packs[i], addition.sum + place.offset(shape, pixel + i * place.rows));
       }
       unpack(packs[i], x[i]);
     }
@@ -78,12 +79,14 @@ __global__ void __launch_bounds__(kThreads)
   rstd[index] = rstd_of(all, eps);
 }
 
-template <typename T, int V>
+/// With kAdds what is equal at all pixels is added first.
+template <typename T, int V, bool kAdds>
 __global__ void __launch_bounds__(kThreads)
-    apply_forward(Shape shape, Plan plan, Tensors<T> t, bool silu) {
+    apply_forward(Shape shape, Plan plan, Tensors<T> t, Addition<T> addition, bool silu) {
   const Place place(shape, plan, V, from_the_end());
   if (place.idle) return;
   const Affine<V> affine(shape, t, place);
+  [[maybe_unused]] const Addend<T, V> addend(shape, addition, place);
   place.for_pixels<kForwardBatch>([&](auto count, int pixel) {
     constexpr int n = decltype(count)::value;
     Pack<T, V> x[n];
@@ -93,6 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int i = 0; i < n; ++i) {
+      if constexpr (kAdds) x[i] = addend.sum(x[i], Pack<T, V>{});
       store(normalise(x[i], affine, silu), t.result + place.offset(shape, pixel + i * place.rows));
     }
   });
@@ -108,11 +112,13 @@ void launch_forward(const Shape& shape, const Plan& plan, Tensors<T> t, const Ad
   const auto first = adds ? partial_moments<T, V, true> : partial_moments<T, V, false>;
   first<<<grid, kThreads, 0, stream>>>(shape, plan, t.input, addition, partials);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  if (adds) t.input = addition.sum;
+  if (addition.sum) t.input = addition.sum;
   finish_moments<<<divided(shape.images * shape.groups, kThreads / kWarp), kThreads, 0, stream>>>(
       shape, plan, partials, eps, t.mean, t.rstd);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  apply_forward<T, V><<<grid, kThreads, 0, stream>>>(shape, plan, t, silu);
+  const auto second =
+      adds && !addition.sum ? apply_forward<T, V, true> : apply_forward<T, V, false>;
+  second<<<grid, kThreads, 0, stream>>>(shape, plan, t, addition, silu);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

@@ -29,7 +29,14 @@ Pair offset_norm_silu_cpu(const Tensor& a, const Maybe& b, const Maybe& shift, c
           group_norm_silu(sum, weight, bias, groups, eps, silu)};
 }
 
-Maybe if_defined(const Tensor& x) { return x.defined() ? Maybe(x) : std::nullopt; }
+Tensor offset_norm_silu_in_place_cpu(const Tensor& a, const Tensor& b, const Maybe& offset,
+                                     const Tensor& weight, const Tensor& bias, int64_t groups,
+                                     double eps, bool silu) {
+  const NormOffsets offsets{b, {}, offset.value_or(Tensor())};
+  check_in_place(a, offsets);
+  b.copy_(sum_reference(a, offsets));
+  return group_norm_silu(b, weight, bias, groups, eps, silu);
+}
 
 }  // namespace
 
@@ -59,6 +66,12 @@ void check_offsets(const Tensor& a, const NormOffsets& offsets) {
       " on ", skip.device());
 }
 
+void check_in_place(const Tensor& a, const NormOffsets& offsets) {
+  check_offsets(a, offsets);
+  TORCH_CHECK(offsets.b.is_contiguous(at::MemoryFormat::ChannelsLast) && !offsets.b.is_same(a),
+              "offset_norm_silu_: b must be a tensor of its own with channels-last memory");
+}
+
 Tensor sum_reference(const Tensor& a, const NormOffsets& offsets) {
   auto sum = a.to(at::kFloat);
   if (offsets.b.defined()) sum = sum + offsets.b;
@@ -86,13 +99,29 @@ SumAndNorm offset_norm_silu(const Tensor& a, const NormOffsets& offsets, const T
   return {keep_sum ? sum : Tensor(), output};
 }
 
+Tensor offset_norm_silu_(const Tensor& a, const Tensor& b, const Tensor& offset,
+                         const Tensor& weight, const Tensor& bias, int64_t groups, double eps,
+                         bool silu) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), "offset_norm_silu_: has no gradient");
+  using Operator = Tensor(const Tensor&, const Tensor&, const Maybe&, const Tensor&, const Tensor&,
+                          int64_t, double, bool);
+  static const auto op = operator_named<Operator>("nsvq::offset_norm_silu_");
+  return call_below_autograd(op, a, b, if_defined(offset), weight, bias, groups, eps, silu);
+}
+
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def(
       "offset_norm_silu(Tensor a, Tensor? b, Tensor? shift, Tensor? offset, Tensor? skip, Tensor "
       "weight, Tensor bias, int groups, float eps, bool silu, bool keep_sum) -> (Tensor sum, "
       "Tensor output)");
+  m.def(
+      "offset_norm_silu_(Tensor a, Tensor(b!) b, Tensor? offset, Tensor weight, Tensor bias, int "
+      "groups, float eps, bool silu) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(nsvq, CPU, m) { m.impl("offset_norm_silu", offset_norm_silu_cpu); }
+TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
+  m.impl("offset_norm_silu", offset_norm_silu_cpu);
+  m.impl("offset_norm_silu_", offset_norm_silu_in_place_cpu);
+}
 
 }  // namespace nsvq

@@ -19,10 +19,18 @@ SumAndNorm offset_norm_silu(const at::Tensor& a, const NormOffsets& offsets,
                             const at::Tensor& weight, const at::Tensor& bias, int64_t groups,
                             double eps, bool silu, bool keep_sum);
 
+/// offset_norm_silu of a + b + offset, which is written over `b`: [N, C, H, W], channels-last. For
+/// activations so large that memory for the sum counts. Calls the operator
+/// `nsvq::offset_norm_silu_`.
+at::Tensor offset_norm_silu_(const at::Tensor& a, const at::Tensor& b, const at::Tensor& offset,
+                             const at::Tensor& weight, const at::Tensor& bias, int64_t groups,
+                             double eps, bool silu);
+
 /// The sum in plain tensor operations: in fp32, then in the type of `a`.
 at::Tensor sum_reference(const at::Tensor& a, const NormOffsets& offsets);
 
 /// For the kernels: throws unless shapes, types and devices are as above.
 void check_offsets(const at::Tensor& a, const NormOffsets& offsets);
+void check_in_place(const at::Tensor& a, const NormOffsets& offsets);
 
 }  // namespace nsvq
