@@ -83,9 +83,9 @@ TensorBatch DiffusionTask::prepare(const TensorBatch& batch) {
   return {model_->normalise(latents_of(batch)), labels_of(batch)};
 }
 
-torch::Tensor DiffusionTask::losses(const TensorBatch& part, const torch::Tensor& seeds,
+torch::Tensor DiffusionTask::losses(const TensorBatch& slice, const torch::Tensor& seeds,
                                     const Step& /*step*/) {
-  return loss_(model_, {part.at(0), part.at(1), seeds}, DenoisingLoss::Labels::dropped);
+  return loss_(model_, {slice.at(0), slice.at(1), seeds}, DenoisingLoss::Labels::dropped);
 }
 
 /// Whether steps search the nearest codes of images.

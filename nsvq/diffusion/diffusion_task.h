@@ -33,7 +33,7 @@ class DiffusionTask : public NetworkTask {
 
  protected:
   TensorBatch prepare(const TensorBatch& batch) override;
-  torch::Tensor losses(const TensorBatch& part, const torch::Tensor& seeds,
+  torch::Tensor losses(const TensorBatch& slice, const torch::Tensor& seeds,
                        const Step& step) override;
 
  private:

@@ -28,7 +28,7 @@ class LogitsLoss : public Loss {
  public:
   explicit LogitsLoss(c10::Device device)
       : mean_(per_channel(kMean, device)), deviation_(per_channel(kDeviation, device)) {
-    const auto take = [&](torch::nn::Module& module, const char* name) {
+    const auto load = [&](torch::nn::Module& module, const char* name) {
       const auto weights = load_weights(name);
       load_parameters(module, weights.tensors, std::string("weights ") + name);
       if (!weights.official) {
@@ -38,8 +38,8 @@ class LogitsLoss : public Loss {
       use_gpu_layout(module);
       module.eval();
     };
-    take(net_, kNetwork);
-    take(head_, kHead);
+    load(net_, kNetwork);
+    load(head_, kHead);
   }
 
   torch::Tensor operator()(const torch::Tensor& reconstructions,

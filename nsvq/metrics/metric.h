@@ -48,9 +48,9 @@ class Metric {
   virtual std::optional<double> deviation() const { return std::nullopt; }
 
   /// What is known of the images by themselves, so that another measurement on the same images,
-  /// of another model or later in training, need not look at them; null: nothing.
+  /// of another model or later in training, need not measure them; null: nothing.
   virtual std::shared_ptr<const Gaussian> image_statistics() const { return nullptr; }
-  /// Takes what an earlier measurement knew; the images of batches are left out from here on.
+  /// Uses what an earlier measurement knew; the images of batches are left out from here on.
   virtual void know_images(std::shared_ptr<const Gaussian> /*statistics*/) {}
 };
 

@@ -20,7 +20,7 @@ struct MetricRequest {
   std::string as = "nsvq";
   std::string pixels;      ///< rounded, truncated or float; empty: what the conventions say
   std::string statistics;  ///< .npz that replaces the images of Fréchet distances
-  /// Whether that file is the whole reference, so that metrics may take images from it too.
+  /// Whether that file is the whole reference, so that metrics may read images from it too.
   ReferenceImages images = ReferenceImages::elsewhere;
 };
 

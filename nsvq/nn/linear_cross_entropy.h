@@ -10,7 +10,7 @@ namespace nsvq {
 inline constexpr int64_t kLogitsAtOnce = int64_t{1} << 26;
 
 /// What the gradients of the losses of linear_cross_entropy will be: any, or the same number for
-/// all rows, as where their mean is taken. Then the backward pass makes no logits; it takes the
+/// all rows, as for their mean. Then the backward pass makes no logits; it takes the
 /// first row's gradient for all.
 enum class RowGradients { any, equal };
 

@@ -20,7 +20,7 @@ constexpr double kLeakySlope = 0.2;      // of LeakyReLU
 constexpr int64_t kStyleSide = 4;        // after the last block, where the size allows it
 constexpr int64_t kMostStyleLayers = 8;  // of adversarial.layers
 constexpr int64_t kMostNumbers = int64_t{1} << 28;  // of the first linear layer
-constexpr int64_t kImagesOfGroup = 4;               // over which the deviation is taken, at most
+constexpr int64_t kImagesOfGroup = 4;               // over which the deviation is computed, at most
 
 /// Channels after `blocks` blocks.
 int64_t channels_after(int64_t blocks, int64_t width) {

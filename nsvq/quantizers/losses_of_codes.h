@@ -11,7 +11,7 @@ namespace nsvq {
 torch::Tensor straight_through(const torch::Tensor& codes, const torch::Tensor& latents);
 
 /// The codes, bit for bit, whose gradient is passed to the latents through the rotation and scaling
-/// that take each latent to its code, both held constant (the rotation trick).
+/// that map each latent to its code, both held constant (the rotation trick).
 torch::Tensor rotate_through(const torch::Tensor& codes, const torch::Tensor& latents);
 
 /// The one of the two that the recipe asks for (quantizer.rotation).
@@ -29,5 +29,10 @@ Quantized commit_to_codes(const torch::Tensor& codes, const torch::Tensor& indic
 Quantized fit_codes(const torch::Tensor& codes, const torch::Tensor& indices,
                     const torch::Tensor& latents, const QuantizerConfig& config,
                     const QuantizerStep& step);
+
+/// Adds the penalties of a recipe on latents [B, d, h, w] to the loss of what a quantizer gave, and
+/// their figures to its terms. Without weights it does nothing.
+void penalise_latents(const torch::Tensor& latents, const LatentPenalties& weights,
+                      Quantized& quantized);
 
 }  // namespace nsvq

@@ -3,7 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "nsvq/core/precision.h"
-#include "nsvq/quantizers/latent_penalties.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 #include "nsvq/quantizers/search.h"
 
 namespace nsvq {
@@ -18,7 +18,7 @@ Quantized Quantizer::quantize(const torch::Tensor& latents, const QuantizerStep&
 
 torch::Tensor Quantizer::encode(const torch::Tensor& latents) {
   auto indices = encode_without_waiting(latents);
-  if (!indices.is_cpu()) throw_if_marked(indices);  // a CPU has looked already
+  if (!indices.is_cpu()) throw_if_marked(indices);  // a CPU has checked already
   return indices;
 }
 

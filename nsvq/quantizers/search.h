@@ -19,7 +19,8 @@ std::string reason_against_graphs(int64_t dimension, const QuantizerConfig& conf
 bool uses_streaming_search(int64_t dimension, const QuantizerConfig& config);
 
 /// What happens on a GPU to a latent that is not finite, and so has no nearest code. A CPU throws
-/// whatever the policy, since it can look without waiting, and so does a search by plain operators.
+/// whatever the policy, since it can check without waiting, and so does a search by plain
+/// operators.
 enum class NonFinite {
   error,  ///< throw; synchronises the host with the GPU
   mark,   ///< index -1, which `throw_if_marked` finds once the indices are on the host

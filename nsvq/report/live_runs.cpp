@@ -34,9 +34,8 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 fs::path link_out(const fs::path& run, const fs::path& folder) {
   if (!is_inside(run, folder)) return run;
   std::error_code error;
-  const auto options = fs::directory_options::skip_permission_denied;
-  fs::recursive_directory_iterator entry(run, options, error), end;
-  for (; !error && entry != end; entry.increment(error)) {
+  fs::recursive_directory_iterator entry(run, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != end(entry); entry.increment(error)) {
     std::error_code ignored;
     if (entry->is_symlink(ignored) &&
         (entry->is_directory(ignored) || !is_inside(entry->path(), folder)))
@@ -62,24 +61,23 @@ LiveRuns::LiveRuns(fs::path folder) : folder_(std::move(folder)) {
     throw UserError("{}: no such folder; name one with runs in it or below", folder_.string());
 }
 
-std::vector<fs::path> LiveRuns::all() const {
-  try {
-    return find_runs(folder_);
-  } catch (const std::exception&) {  // a folder that goes away while it is read
-    return {};
+std::map<std::string, fs::path> LiveRuns::all() const try {
+  std::map<std::string, fs::path> named;
+  for (const auto& run : find_runs(folder_)) {
+    const auto name = run.lexically_relative(folder_).string();
+    named[name.empty() || name == "." ? run_name(run) : name] = run;
   }
-}
-
-std::string LiveRuns::name_of(const fs::path& run) const {
-  const auto name = run.lexically_relative(folder_).string();
-  return name.empty() || name == "." ? run_name(run) : name;
+  return named;
+} catch (const std::exception&) {  // a folder that goes away while it is read
+  return {};
 }
 
 /// Names come from requests, so they are compared with those of the runs and never made a path.
 std::optional<fs::path> LiveRuns::find(const std::string& name) const {
-  for (const auto& run : all())
-    if (name_of(run) == name && link_out(run, folder_).empty()) return run;
-  return std::nullopt;
+  const auto runs = all();
+  const auto run = runs.find(name);
+  if (run == runs.end() || !link_out(run->second, folder_).empty()) return std::nullopt;
+  return run->second;
 }
 
 std::string LiveRuns::page() const {
@@ -92,12 +90,12 @@ std::string LiveRuns::list() const {
   std::error_code error;
   if (!fs::is_directory(folder_, error))
     notes.push_back(fmt::format("{}: this folder is no longer there.", folder_.string()));
-  for (const auto& run : all()) {
+  for (const auto& [name, run] : all()) {
     if (const auto link = link_out(run, folder_); !link.empty())
       notes.push_back(fmt::format("{} is a link out of the folder or to a folder: {} is not shown.",
-                                  link.lexically_relative(folder_).string(), name_of(run)));
+                                  link.lexically_relative(folder_).string(), name));
     else
-      shown.push_back({{"name", name_of(run)}, {"version", version_of(run)}});
+      shown.push_back({{"name", name}, {"version", version_of(run)}});
   }
   return script_json({{"runs", shown}, {"notes", notes}});
 }

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace nsvq {
 
@@ -28,8 +28,7 @@ class LiveRuns {
   std::optional<std::string> picture(const std::string& name, int64_t epoch) const;
 
  private:
-  std::vector<std::filesystem::path> all() const;
-  std::string name_of(const std::filesystem::path& run) const;
+  std::map<std::string, std::filesystem::path> all() const;
   std::optional<std::filesystem::path> find(const std::string& name) const;
 
   std::filesystem::path folder_;

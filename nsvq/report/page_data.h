@@ -14,8 +14,8 @@
 
 namespace nsvq {
 
-/// A codebook to look at: a map of its codes, and which of them stand for what in the run's sample
-/// images.
+/// A codebook as the page shows it: a map of its codes, and which of them stand for what in the
+/// run's sample images.
 struct CodeMap {
   std::string model;                         ///< name of the checkpoint
   int64_t codes = 0;                         ///< in the codebook
@@ -73,11 +73,11 @@ Json empty_page(const std::string& title, PageKind kind);
 /// alarms, settings, pictures. What is missing or cannot be read is named in `notices`.
 Json page_data(const PageRun& run, const PageLimits& limits);
 
-/// What page_data takes from the log (page_log.cpp): facts, results, alarms, phases, curves of at
+/// What page_data reads from the log (page_log.cpp): facts, results, alarms, phases, curves of at
 /// most `points` points, histograms of train.check.
 Json log_data(const RunLog& log, size_t points);
 
-/// What page_data takes from a codebook, for a server that makes it when it is asked for.
+/// What page_data shows of a codebook, for a server that makes it when it is asked for.
 Json codes_data(const CodeMap& codes);
 
 /// The name of a run's folder, also of "runs/small/" and of ".".

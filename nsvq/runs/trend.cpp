@@ -18,10 +18,10 @@ double in_decibels(TrendOf of, double value) {
 
 }  // namespace
 
-double gain_of_evaluations(const Trend& trend, double part) {
+double gain_of_evaluations(const Trend& trend, double share) {
   if (trend.points.empty()) return NAN;
   const auto [end, last] = trend.points.back();
-  const double latest = (1 - part) * end;
+  const double latest = (1 - share) * end;
   const auto found =
       std::find_if(trend.points.rbegin(), trend.points.rend(),
                    [&](const auto& point) { return point.first > 0 && point.first <= latest; });
@@ -36,9 +36,9 @@ double gain_of_steps(const Trend& trend, double steps) {
   } quarter, half;
   for (const auto& [step, value] : trend.points) {
     if (step <= steps / 4) continue;
-    auto& part = step > steps / 2 ? half : quarter;
-    part.sum += value;
-    ++part.count;
+    auto& period = step > steps / 2 ? half : quarter;
+    period.sum += value;
+    ++period.count;
   }
   return in_decibels(trend.of, half.sum / half.count) -
          in_decibels(trend.of, quarter.sum / quarter.count);

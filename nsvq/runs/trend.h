@@ -16,9 +16,9 @@ struct Trend {
   std::vector<std::pair<double, double>> points;  ///< step, value
 };
 
-/// The gain in dB for twice the steps, from the last evaluation before the last `part` of the run
+/// The gain in dB for twice the steps, from the last evaluation before the last `share` of the run
 /// to the last of all. NaN where there is none before.
-double gain_of_evaluations(const Trend& trend, double part);
+double gain_of_evaluations(const Trend& trend, double share);
 
 /// The gain in dB from the mean over the second quarter of a run of `steps` to the mean over its
 /// second half, which is of twice the steps. NaN where one has no points.

@@ -12,7 +12,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/settings/yaml_hint.h"
 
 namespace nsvq {
 
@@ -61,7 +60,7 @@ std::optional<YAML::Mark> second_document(std::string_view text) {
   return second.mark.value_or(YAML::Mark());
 }
 
-/// Turns yaml-cpp's tree into settings with dotted keys. Nodes carry the place in the text where
+/// Turns yaml-cpp's tree into settings with dotted keys. Nodes carry the line and column where
 /// they begin (YAML::Mark).
 class Flattener {
  public:
@@ -87,7 +86,7 @@ class Flattener {
   }
 
  private:
-  /// What is likely wrong at a place of a recipe; nothing for the value of a single key.
+  /// What is likely wrong at a line of a recipe; nothing for the value of a single key.
   std::string hint_at(const YAML::Mark& mark) const {
     if (!root_.empty() || mark.line < 0) return "";
     return "; " + likely_yaml_mistake(text_, mark.line + 1);

@@ -1,4 +1,4 @@
-#include "nsvq/settings/yaml_hint.h"
+#include "nsvq/settings/yaml.h"
 
 #include <fmt/format.h>
 

@@ -10,9 +10,9 @@
 
 namespace nsvq {
 
-/// Vectors [n, d] of what `vectors_of` makes of images [B, 3, H, W], as many of each: all, or
-/// `most` of them, drawn from the whole source by the seed. Throws UserError where no image is
-/// usable or a vector is not finite.
+/// Feature vectors [n, d] of a source's images: `vectors_of` makes equally many of each image of a
+/// batch [B, 3, H, W]. If there are more than `most`, so many are drawn by the seed, spread evenly
+/// over the source. Throws UserError where no image is usable or a vector is not finite.
 struct VectorSample {
   std::string title;  ///< of the progress bar
   std::function<torch::Tensor(const torch::Tensor& images)> vectors_of;

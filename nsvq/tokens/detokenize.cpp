@@ -121,12 +121,12 @@ void check_range(const torch::Tensor& tokens, bool was_uint64, int64_t codes,
   if (!wrong.any().item<bool>()) return;
   const auto at = wrong.nonzero()[0];
   const auto index = tokens.masked_select(wrong)[0].item<int64_t>();
-  const auto place = [&](int64_t i) { return at[i].item<int64_t>(); };
-  throw UserError("{}: image {}, {} has the index {}, but the codes are 0 to {}", name, place(0),
-                  tokens.dim() == 2 ? fmt::format("token {}", place(1))
-                                    : fmt::format("row {}, column {}", place(1), place(2)),
-                  was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index),
-                  codes - 1);
+  const auto coordinate = [&](int64_t i) { return at[i].item<int64_t>(); };
+  throw UserError(
+      "{}: image {}, {} has the index {}, but the codes are 0 to {}", name, coordinate(0),
+      tokens.dim() == 2 ? fmt::format("token {}", coordinate(1))
+                        : fmt::format("row {}, column {}", coordinate(1), coordinate(2)),
+      was_uint64 ? fmt::to_string(static_cast<uint64_t>(index)) : fmt::to_string(index), codes - 1);
 }
 
 }  // namespace

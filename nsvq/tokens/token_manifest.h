@@ -22,7 +22,7 @@ struct TokenSettings {
   int64_t batch_size = 0;                     ///< with it the last bit of a convolution may change
   std::vector<std::string> classes = {};      ///< names by class number; empty if there are none
   std::vector<TokenGrid> scales = {};  ///< grids of tokens, in order; empty: that of the latents
-  int64_t groups = 1;                  ///< tokens of each place of a grid
+  int64_t groups = 1;                  ///< tokens of each position in a grid
   /// Crops and mirror images of an image that have tokens each, by name; empty: the image alone.
   std::vector<std::string> variants = {};
 

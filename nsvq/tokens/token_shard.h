@@ -42,7 +42,7 @@ void write_token_shard(const std::filesystem::path& path, const TokenShard& shar
 
 /// Throws UserError naming the file, and the image if there is one, for invalid contents: a tensor
 /// is missing or has the wrong type, a key is missing, an index is out of range. The sizes of an
-/// image's tokens are not looked at.
+/// image's tokens are not checked.
 TokenShard read_token_shard(const std::filesystem::path& path, int64_t codes);
 
 }  // namespace nsvq

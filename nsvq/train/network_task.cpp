@@ -28,20 +28,20 @@ StepPlan NetworkTask::plan(const RunState& state) {
 }
 
 void NetworkTask::step(const TensorBatch& batch, Step& step) {
-  const int64_t count = batch[0].size(0), parts = config_.train.accumulate;
+  const int64_t count = batch[0].size(0), slices = config_.train.accumulate;
   const auto positions = at::arange(count, batch[1].options()) + group_->rank() * count;
   const auto seeds = step.inputs().seed + positions;
   const auto inputs = prepare(batch);
   torch::Tensor total = at::zeros({}, seeds.options().dtype(at::kFloat));
-  for (int64_t part = 0; part < parts; ++part) {
-    const int64_t first = count * part / parts, size = count * (part + 1) / parts - first;
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = count * slice / slices, size = count * (slice + 1) / slices - first;
     const auto own = [&](const torch::Tensor& all) {
       return all.defined() ? all.narrow(0, first, size) : all;
     };
     TensorBatch images;
     for (const auto& tensor : inputs) images.push_back(own(tensor));
     const auto loss = losses(images, own(seeds), step).sum() / static_cast<double>(count);
-    step.backward(loss, *network_.module, part + 1 == parts);
+    step.backward(loss, *network_.module, slice + 1 == slices);
     total = total + loss.detach();
   }
   Scalars scalars = {{"loss", total}};

@@ -49,7 +49,7 @@ class NetworkTask : public Task, public RunObserver {
   virtual TensorBatch prepare(const TensorBatch& batch) = 0;
   /// The loss of each sample of a slice, [B] fp32. `seeds` [B] follow from the step and an image's
   /// position among those of all ranks, so that the number of ranks does not matter.
-  virtual torch::Tensor losses(const TensorBatch& part, const torch::Tensor& seeds,
+  virtual torch::Tensor losses(const TensorBatch& slice, const torch::Tensor& seeds,
                                const Step& step) = 0;
 
  private:

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/spellings.h"
+#include "nsvq/cli/program/command_line.h"
 #include "nsvq/core/temporary_folder.h"
 #include "nsvq/io/files/file.h"
 #include "tests/cli/kill.h"

@@ -305,7 +305,7 @@ void expect_learnt(const MarkovChain& chain, const MarkovRun& run, double gap, d
   const auto tokens = chain.draw(random, kImages);
   const auto seeds = at::arange(kImages, at::kLong);
   const auto surprise = generator->surprise({tokens, {}, seeds, done()}).mean().item<double>();
-  // Of these images, whose own entropy differs from that of the chain by chance.
+  // These images have an entropy of their own, which differs from that of the chain by chance.
   double own = 0;
   const auto shares = chain.bigrams(tokens);
   for (size_t i = 0; i < 3; ++i) own -= shares[i] * std::log(MarkovChain::kShares[i]);

@@ -86,7 +86,7 @@ TEST(GreyPicture, IsOfTheMeanColourOfAllImages) {
   grey.add(images.slice(0, 0, 0), {});
   EXPECT_NEAR(grey.psnr(), *psnr->value(), 1e-9);
 
-  // Of two ranks.
+  // Two ranks.
   GreyPicture first(3), second(3);
   first.add(images.slice(0, 0, 2), {0, 2});
   second.add(images.slice(0, 2), {1});

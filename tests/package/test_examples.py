@@ -59,7 +59,7 @@ def test_ray(made, monkeypatch):
     assert len(rows) == 40
     for row in rows:
         alone = tokenizer.encode(tokenizer.read(row["path"]))[0].numpy()
-        assert (row["tokens"] == alone).mean() > 0.98, "batches of other sizes may round otherwise"
+        assert (row["tokens"] == alone).mean() > 0.98, "batches of different sizes may round differently"
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_items(made):
         assert item["class"] == place // 10 == int(data.classes[index]) and item["key"] == data.keys[index]
         assert item["tokens"].dtype == torch.int64
         batch = tokenizer.encode(images[place:place + 1])[0]
-        assert (item["tokens"] == batch).double().mean() > 0.98  # a batch of one may round otherwise
+        assert (item["tokens"] == batch).double().mean() > 0.98  # a batch of one may round differently
     with pytest.raises(IndexError):
         data[IMAGES]
     shard = data._shard(0)

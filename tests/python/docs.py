@@ -1,6 +1,6 @@
 """Whatever the documents name exists: docs.py NSVQ
 
-Reads docs/*.md, README.md, CONTRIBUTING.md and nsvq/README.md, and prints a line for each
+Reads docs/**/*.md, README.md, CONTRIBUTING.md and nsvq/README.md, and prints a line for each
 - path, in a link, in backticks or in a command, that is not in the tree,
 - setting that `nsvq config --reference` and those of `nsvq diffusion` and `nsvq generate` do not have,
 - command or option that the program does not have, target of make or cmake, filter of tests,
@@ -351,7 +351,7 @@ def main(nsvq):
     program = Program(str(Path(nsvq).resolve()))
     assert len(program.settings) > 100 and len(program.commands()) > 15, "the program's help has a new form"
     others = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "nsvq/README.md"))
-    paths = [*sorted((ROOT / "docs").glob("*.md")), *others]
+    paths = [*sorted((ROOT / "docs").glob("**/*.md")), *others]
     findings = [finding for path in paths for finding in Document(path, program).check()] + stale_pictures()
     print("\n".join(findings) or f"docs: {len(paths)} documents, everything they name exists")
     return 1 if findings else 0

@@ -621,7 +621,7 @@ class Test:
         expected = model.pictures(found).clamp(0, 255).permute(0, 2, 3, 1)
         expected = (expected.round() if name in NEAREST else expected.floor()).numpy().astype(int)
         assert np.abs(shown - expected).max() <= 1, (name, np.abs(shown - expected).max())
-        assert (shown != expected).mean() < 0.01, (name, "levels are rounded otherwise")
+        assert (shown != expected).mean() < 0.01, (name, "levels are rounded differently")
         assert expected.std() > 10, "a flat picture would prove nothing"
         if program:
             self.check_export(model, imported, program)

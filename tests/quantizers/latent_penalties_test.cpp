@@ -1,4 +1,4 @@
-#include "nsvq/quantizers/latent_penalties.h"
+#include "nsvq/quantizers/losses_of_codes.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/tokenizer/layouts/infer.h"
 #include "nsvq/tokenizer/layouts/layout.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

@@ -24,7 +24,7 @@ struct ConfigArguments {
 };
 
 /// Throws UserError for settings that training would refuse at its start. Data, devices and files
-/// are not looked at.
+/// are not read.
 void check_as_training(const TokenizerConfig& config) {
   note_table_of(config.quantizer, config.model.latent_dim);
   const auto quantizer = make_quantizer(config.quantizer, config.model.latent_dim);

@@ -62,48 +62,34 @@ void check_requests(httplib::Server& server, const std::string& host) {
     if (is_own_host(request.get_header_value("Host"), host))
       return httplib::Server::HandlerResponse::Unhandled;
     response.status = 403;
-    response.set_content("this server answers by its address, not by this name\n", "text/plain");
     return httplib::Server::HandlerResponse::Handled;
   });
 }
 
-/// A line in answers that have none: other paths, other methods, requests that cannot be read.
-void explain_errors(httplib::Server& server) {
-  server.set_error_handler([](const Request& request, Response& response) {
-    if (!response.body.empty()) return;
-    const auto& method = request.method;
-    const char* text = "this request cannot be answered\n";
-    if (!method.empty() && method != "GET" && method != "HEAD") {
-      response.status = 405;
-      response.set_header("Allow", "GET, HEAD");
-      text = "only GET is answered\n";
-    } else if (response.status == 404) {
-      text = "nothing is served there\n";
-    }
-    response.set_content(text, "text/plain");
-  });
-}
-
 void answer_requests(httplib::Server& server, const LiveRuns& runs) {
-  const auto send = [](Response& response, const std::optional<std::string>& text,
-                       const char* type = "application/json") {
-    if (!text) response.status = 404;
-    response.set_content(text.value_or("no such run\n"), text ? type : "text/plain");
+  const auto serve = [&server](const char* path, const char* type, auto text_for) {
+    server.Get(path, [=](const Request& request, Response& response) {
+      const std::optional<std::string> text = text_for(request);
+      response.status = text ? 200 : 404;
+      response.set_content(text.value_or(""), type);
+    });
   };
-  server.Get("/", [&runs, send](const Request&, Response& response) {
-    send(response, runs.page(), "text/html; charset=utf-8");
+  const auto name = [](const Request& request) { return request.get_param_value("run"); };
+  const auto* json = "application/json";
+  serve("/", "text/html; charset=utf-8", [&runs](const Request&) { return runs.page(); });
+  serve("/runs", json, [&runs](const Request&) { return runs.list(); });
+  serve("/run", json, [&runs, name](const Request& request) { return runs.run(name(request)); });
+  serve("/codes", json,
+        [&runs, name](const Request& request) { return runs.codes(name(request)); });
+  serve("/picture", "image/png", [&runs, name](const Request& request) {
+    return runs.picture(name(request),
+                        parse_decimal(request.get_param_value("epoch")).value_or(-1));
   });
-  server.Get("/runs",
-             [&runs, send](const Request&, Response& response) { send(response, runs.list()); });
-  server.Get("/run", [&runs, send](const Request& request, Response& response) {
-    send(response, runs.run(request.get_param_value("run")));
-  });
-  server.Get("/codes", [&runs, send](const Request& request, Response& response) {
-    send(response, runs.codes(request.get_param_value("run")));
-  });
-  server.Get("/picture", [&runs, send](const Request& request, Response& response) {
-    const auto epoch = parse_decimal(request.get_param_value("epoch"));
-    send(response, runs.picture(request.get_param_value("run"), epoch.value_or(-1)), "image/png");
+  server.set_error_handler([](const Request&, Response& response) {
+    const char* text = "this request cannot be answered\n";
+    if (response.status == 403) text = "this server answers by its address, not by this name\n";
+    if (response.status == 404) text = "nothing is served there\n";
+    response.set_content(text, "text/plain");
   });
 }
 
@@ -114,13 +100,8 @@ int bind(httplib::Server& server, const std::string& host, int port) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  int bound = port;
-  if (port == 0) {
-    bound = server.bind_to_any_port(host);  // -1: none
-  } else if (!server.bind_to_port(host, port)) {
-    bound = -1;
-  }
-  if (bound > 0) return bound;
+  if (port != 0 && server.bind_to_port(host, port)) return port;
+  if (const int any = port == 0 ? server.bind_to_any_port(host) : -1; any > 0) return any;
   throw UserError(
       "cannot listen at {} port {}: taken, or no address of this machine; choose by --port or "
       "--host",
@@ -133,7 +114,6 @@ void run_watch(const WatchArguments& arguments) {
   httplib::Server server;
   check_requests(server, host);
   answer_requests(server, runs);
-  explain_errors(server);
   const int port = bind(server, host, arguments.port);
   const bool v6 = host.find(':') != std::string::npos;
   fmt::print("http://{}{}{}:{}/ shows {}; Ctrl-C ends it\n", v6 ? "[" : "", host, v6 ? "]" : "",

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "nsvq/cli/program/command.h"
-#include "nsvq/cli/program/spellings.h"
-#include "nsvq/cli/program/words_meant.h"
 #include "nsvq/core/error.h"
 #include "nsvq/core/lookup.h"
 #include "nsvq/core/text.h"

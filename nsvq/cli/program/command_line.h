@@ -29,4 +29,19 @@ bool asks_for_all_help(const std::vector<std::string>& words);
 /// texts, footers and exit codes.
 std::shared_ptr<CLI::FormatterBase> help_formatter(bool all);
 
+// Words that read_words and describe_error know beside those of today's commands.
+
+/// The words of a command line with the present names of commands and options that were renamed; a
+/// line of the log for each says the new one. Throws UserError for a command that is gone.
+std::vector<std::string> with_present_spellings(std::vector<std::string> words);
+
+/// For a word that is no command but that people type for one: what to type, and the command whose
+/// help tells more, as "; nsvq train RUN --resume does that (nsvq help train)". Else empty.
+std::string command_meant(const std::string& word);
+
+/// The key=value word to write in place of an option that a command with settings does not have:
+/// "train.batch_size=4" for `--batch-size 4` among the words of a command line. Empty if no setting
+/// is meant.
+std::string setting_meant(const std::string& option, const std::vector<std::string>& words);
+
 }  // namespace nsvq

@@ -1,4 +1,4 @@
-#include "nsvq/cli/program/spellings.h"
+#include "nsvq/cli/program/command_line.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "nsvq/cli/program/words_meant.h"
+#include "nsvq/cli/program/command_line.h"
 
 #include <fmt/format.h>
 

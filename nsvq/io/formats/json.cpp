@@ -18,7 +18,7 @@ using nlohmann::json;
 /// JSON of our own is far shorter; a manifest lists some hundred bytes for thousands of images.
 constexpr uint64_t kLongestJson = uint64_t{1} << 28;
 
-/// Looks at the values as they are parsed, and keeps none. (A callback of json::parse could do the
+/// Checks the values as they are parsed, and keeps none. (A callback of json::parse could do the
 /// same, but then each object that ends costs a search through its parent.)
 class JsonCheck : public nlohmann::json_sax<json> {
  public:

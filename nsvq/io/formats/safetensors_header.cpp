@@ -167,7 +167,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {
-  // Joined here: members of an ordered_json are looked for one by one.
+  // Joined here: an ordered_json finds its members one by one.
   std::string text = "{";
   const auto add = [&text](const std::string& name, const Json& value) {
     if (text.size() > 1) text += ',';

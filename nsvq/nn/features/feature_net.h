@@ -43,7 +43,7 @@ inline constexpr std::array<double, 3> kImageScale = {0.458, 0.448, 0.450};
 /// `values` as a [1, 3, 1, 1] fp32 tensor, which broadcasts over images.
 torch::Tensor per_channel(const std::array<double, 3>& values, c10::Device device = at::kCPU);
 
-/// The network that is taken where nobody names one.
+/// The default network.
 inline constexpr auto kUsualFeatureNet = "vgg";
 
 /// A registered feature network.

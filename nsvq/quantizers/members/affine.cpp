@@ -8,14 +8,14 @@ namespace nsvq {
 namespace {
 
 /// Affine reparameterisation: a trained codebook behind a scale and a shift per channel that all
-/// codes share. Variant "learned": both are parameters. Variant "running": they take the codes'
+/// codes share. Variant "learned": both are parameters. Variant "running": they map the codes'
 /// mean and variance to the latents', both as running statistics.
 class AffineQuantizer : public MappedQuantizer {
  public:
   AffineQuantizer(const QuantizerConfig& config, int64_t latent_dim);
 
   int64_t codes() const override { return codes_.size(0); }
-  // No codebook() for replacements: what they put there would not be where the map takes it.
+  // No codebook() for replacements: the map would move the codes that they write.
   void update_statistics(const StepOutputs& step) override;
   std::vector<torch::Tensor> statistics() override;
   bool wants_data() const override { return starts_from_data(config_.init); }
@@ -116,7 +116,7 @@ void AffineQuantizer::update_statistics(const StepOutputs& step) {
   if (learned()) return;
   const torch::NoGradGuard no_grad;
   const auto now = at::cat({moments_over_ranks(step.latents, step.group), moments(codes_)});
-  // The first statistics are taken as they are.
+  // The first statistics replace the initial ones.
   const auto share = 1 - (1 - settings_.momentum) * started_;
   statistics_.lerp_(now.to(statistics_), share);
   started_.fill_(1);

@@ -16,7 +16,7 @@ namespace {
 
 /// Gumbel quantization (taming-transformers, DALL-E): logits of the codes are a linear projection
 /// of the latent; training draws a code by Gumbel noise, one-hot straight through a softmax whose
-/// temperature falls along a cosine; evaluation takes the largest logit. The loss is the divergence
+/// temperature falls along a cosine; evaluation uses the largest logit. The loss is the divergence
 /// of the softmax from equal use.
 class GumbelQuantizer : public Quantizer {
  public:

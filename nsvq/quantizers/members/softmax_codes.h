@@ -8,9 +8,9 @@
 
 namespace nsvq {
 
-// Codes chosen by a softmax over logits, without the N x K matrix: rows are taken a chunk at a time
-// (nsvq/ops/soft_assignment/row_chunks.h, gumbel_softmax.h), in forward and again in backward, and
-// noise is drawn anew from its seed.
+// Codes chosen by a softmax over logits, without the N x K matrix: rows are processed a chunk at a
+// time (nsvq/ops/soft_assignment/row_chunks.h, gumbel_softmax.h), in forward and again in backward,
+// and noise is drawn anew from its seed.
 
 /// Logits z_i . w_j + b_j of latents [N, d]; the codes' weights w [K, d] and offsets b [K].
 struct CodeLogits {

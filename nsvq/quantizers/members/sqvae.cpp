@@ -12,7 +12,7 @@ namespace nsvq {
 namespace {
 
 /// SQ-VAE with Gaussian quantization (Takida et al., 2022): a latent is a code plus noise of a
-/// learned variance, 1 + exp(s). Training takes a Gumbel-softmax mean of the codes, whose
+/// learned variance, 1 + exp(s). Training uses a Gumbel-softmax mean of the codes, whose
 /// temperature falls with the steps; evaluation the nearest code. The loss is the paper's
 /// divergence per image: (sum p log p + sum |z - z_q|^2 / (2 variance)) / B.
 class StochasticQuantizer : public VectorQuantizer {

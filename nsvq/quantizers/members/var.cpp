@@ -19,7 +19,7 @@ constexpr auto kUntrained =
 
 /// The quantizer of VAR's tokenizer (Tian et al., 2024): residuals at growing scales. At each scale
 /// what is left of the latents is averaged to the scale's grid, the nearest codes are enlarged
-/// (bicubic) and smoothed, phi(x) = x / 2 + conv(x) / 2, and taken off. Latents are the sum of all
+/// (bicubic) and smoothed, phi(x) = x / 2 + conv(x) / 2, and subtracted. Latents are the sum of all
 /// scales. Four phi are shared by the scales.
 class ScaleQuantizer : public Quantizer {
  public:
@@ -45,16 +45,16 @@ class ScaleQuantizer : public Quantizer {
 
 constexpr int64_t kPhis = 4;
 
-/// Which phi is that of a scale: the nearest to its place between the first and the last. Ticks are
-/// numpy's linspace(1/12, 11/12, 4) to the last bit, which decides where two are as near: scales 2
-/// and 7 of 10.
+/// Which phi is that of a scale: the nearest to its position between the first and the last. Ticks
+/// are numpy's linspace(1/12, 11/12, 4) to the last bit, which decides where two are as near:
+/// scales 2 and 7 of 10.
 size_t phi_of(size_t scale, size_t scales) {
   constexpr std::array<double, kPhis> ticks = {0.08333333333333333, 0.36111111111111105,
                                                0.6388888888888888, 0.9166666666666666};
-  const double place = static_cast<double>(scale) / static_cast<double>(scales - 1);
+  const double position = static_cast<double>(scale) / static_cast<double>(scales - 1);
   size_t nearest = 0;
   for (size_t i = 1; i < ticks.size(); ++i) {
-    if (std::abs(ticks[i] - place) < std::abs(ticks[nearest] - place)) nearest = i;
+    if (std::abs(ticks[i] - position) < std::abs(ticks[nearest] - position)) nearest = i;
   }
   return nearest;
 }

@@ -94,11 +94,11 @@ torch::Tensor kmeans(const torch::Tensor& points, int64_t clusters, int64_t iter
 double centroid_distance(const torch::Tensor& points, const torch::Tensor& indices,
                          const torch::Tensor& centres) {
   constexpr int64_t kPiece = 1 << 16;  // points at a time in fp64
-  const auto [used, place, counts] = at::_unique2(indices, true, true, true);
+  const auto [used, inverse, counts] = at::_unique2(indices, true, true, true);
   const auto sums = at::zeros({used.size(0), points.size(1)}, points.options().dtype(at::kDouble));
-  const auto places = place.split(kPiece), pieces = points.split(kPiece);
+  const auto numbers = inverse.split(kPiece), pieces = points.split(kPiece);
   for (size_t i = 0; i < pieces.size(); ++i) {
-    sums.index_add_(0, places[i], pieces[i].to(at::kDouble));
+    sums.index_add_(0, numbers[i], pieces[i].to(at::kDouble));
   }
   const auto apart = centres.index_select(0, used).to(at::kDouble) - sums / counts.unsqueeze(1);
   const auto squares = (apart.square().sum(1) * counts).sum() / points.numel();

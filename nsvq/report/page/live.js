@@ -1,7 +1,6 @@
 // `nsvq watch`: data that the page fetches, and fetches again while runs go on.
 
 const pause = 3000;  // milliseconds between two requests for the list of runs; more where fetching takes long
-const together = 3;  // requests at a time: a run with a long log does not hold up the others
 
 async function fetchJson(address) {
   const response = await fetch(address);
@@ -35,8 +34,7 @@ function takeRun(run) {
 /** Fetches the runs that have changed and shows them as they come, twice a second. */
 async function followRuns(status) {
   const {runs: list, notes} = await fetchJson("runs");
-  const names = new Set(list.map(entry => entry.name));
-  const left = page.runs.filter(run => names.has(run.name));
+  const left = page.runs.filter(run => list.some(entry => entry.name === run.name));
   let stale = left.length < page.runs.length || notes.join() !== page.notes.join();
   page.notes = notes;
   page.runs = left;
@@ -45,17 +43,14 @@ async function followRuns(status) {
     if (stale) showData();
     stale = false;
   };
-  const work = async () => {
-    for (let entry; (entry = changed.shift());) {
-      if (changed.length > together) status.textContent = `reading ${counted(changed.length, "run")}`;
-      const run = await fetchJson("run?run=" + encodeURIComponent(entry.name)).catch(() => null);
-      if (!run) continue;
-      takeRun(run);
-      stale = true;
-    }
-  };
+  if (changed.length > 3) status.textContent = `reading ${counted(changed.length, "run")}`;
   const timer = setInterval(show, 500);
-  await Promise.all(Array.from({length: together}, work));
+  await Promise.all(changed.map(async ({name}) => {  // the browser sends a few at a time
+    const run = await fetchJson("run?run=" + encodeURIComponent(name)).catch(() => null);
+    if (!run) return;
+    takeRun(run);
+    stale = true;
+  }));
   clearInterval(timer);
   show();
   const running = page.runs.filter(run => run.state === "running").length;

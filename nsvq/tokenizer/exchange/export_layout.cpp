@@ -140,7 +140,7 @@ TensorMap with_their_names(const LoadedModel& model, const std::string& program_
   for (const auto& [name, tensor] : tensors) {
     const auto there = to_theirs(name);
     if (!there) {
-      throw UserError("{}: {} has no place for the tensor {}", model.file.string(), layout.name,
+      throw UserError("{}: {} has no name for the tensor {}", model.file.string(), layout.name,
                       quote(name));
     }
     const auto sizes = sizes_on(Side::theirs, there->form, tensor.sizes().vec());

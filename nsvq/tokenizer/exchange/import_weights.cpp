@@ -13,7 +13,7 @@
 #include "nsvq/settings/settings_reader.h"
 #include "nsvq/tokenizer/exchange/foreign_weights.h"
 #include "nsvq/tokenizer/exchange/their_weights.h"
-#include "nsvq/tokenizer/layouts/infer.h"
+#include "nsvq/tokenizer/layouts/layout.h"
 #include "nsvq/tokenizer/open_model.h"
 
 namespace nsvq {

@@ -1,4 +1,4 @@
-#include "nsvq/tokenizer/layouts/infer.h"
+#include "nsvq/tokenizer/layouts/layout.h"
 
 #include <fmt/ranges.h>
 

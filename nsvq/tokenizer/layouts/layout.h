@@ -73,4 +73,10 @@ std::string shown_sizes(const std::vector<int64_t>& sizes);
 /// The names of a map, in its order.
 std::vector<std::string> names_in(const NamedShapes& shapes);
 
+/// The settings of a recipe that follow from a layout and the shapes of tensors, which have our
+/// names: lines "model.width: 128". Throws UserError, calling the file `from`, where a tensor that
+/// they follow from is missing or has no such shape.
+std::vector<std::string> inferred_settings(const Layout& layout, const NamedShapes& ours,
+                                           const std::string& from);
+
 }  // namespace nsvq

@@ -122,7 +122,7 @@ std::optional<AlarmSign> Judge::uniform() const {
   return sign(
       "uniform",
       fmt::format("A latent had {:.0f} of {} codes as effective neighbours, more than half, "
-                  "in {}: the NS loss pulls all codes to the same place",
+                  "in {}: the NS loss pulls all codes to the same point",
                   history_.back().neighbours, codes_, in_words()));
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nsvq/train/vq/remedies.h"
+#include "nsvq/recipe/tokenizer_config.h"
 
 namespace nsvq {
 
@@ -30,5 +30,9 @@ struct AlarmSign {
 std::vector<AlarmSign> alarms(const TokenizerConfig& config,
                               const std::vector<HealthSigns>& history, int64_t codes,
                               int64_t window = 0);
+
+/// What usually helps against a sign, by its name: the settings that have an effect in a
+/// run of `config`, as "a smaller loss.perceptual; a lower optimizer.lr".
+std::string remedies(const std::string& sign, const TokenizerConfig& config);
 
 }  // namespace nsvq

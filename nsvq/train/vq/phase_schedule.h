@@ -38,7 +38,7 @@ class PhaseSchedule {
   /// `step`: steps done. The schedule is in the new phase from here on.
   void enter(const Transition& transition, int64_t step);
 
-  /// The last value in which the plateau is looked for, where that is not the `commitment` of the
+  /// The last value by which the plateau is found, where that is not the `commitment` of the
   /// epoch's own line.
   std::optional<double> unlogged_commitment() const;
   int64_t steps_per_epoch() const { return steps_per_epoch_; }

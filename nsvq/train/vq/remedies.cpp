@@ -1,4 +1,4 @@
-#include "nsvq/train/vq/remedies.h"
+#include "nsvq/train/vq/alarm.h"
 
 #include <algorithm>
 

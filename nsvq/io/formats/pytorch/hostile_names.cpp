@@ -1,4 +1,4 @@
-#include "nsvq/io/formats/pytorch/hostile_names.h"
+#include "nsvq/io/formats/pytorch/pickle.h"
 
 #include <algorithm>
 #include <array>

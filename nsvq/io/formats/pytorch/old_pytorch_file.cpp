@@ -8,7 +8,6 @@
 #include "nsvq/core/text.h"
 #include "nsvq/io/formats/pytorch/pickle_reading.h"
 #include "nsvq/io/formats/pytorch/pytorch_pickle.h"
-#include "nsvq/io/formats/pytorch/tar_pytorch_file.h"
 
 namespace nsvq {
 

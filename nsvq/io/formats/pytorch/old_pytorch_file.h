@@ -27,4 +27,10 @@ bool is_old_pytorch_file(const InputFile& file);
 /// Such a file, which must outlive the container.
 std::unique_ptr<PytorchContainer> open_old_pytorch_file(const InputFile& file);
 
+/// Whether a file begins as torch.save began it before version 0.1.10: a tar of a pickle, tensors
+/// and storages.
+bool is_tar_pytorch_file(const InputFile& file);
+/// Such a file, which must outlive the container.
+std::unique_ptr<PytorchContainer> open_tar_pytorch_file(const InputFile& file);
+
 }  // namespace nsvq

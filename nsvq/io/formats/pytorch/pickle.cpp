@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "pickles are little-endian");
 
 // Few bytes can make many or large values; no file of weights has so many.
-constexpr size_t kMostValues = 2'000'000;  // and remembered places
+constexpr size_t kMostValues = 2'000'000;  // and memo entries
 constexpr size_t kMostNameBytes = 1000;    // of a class or a function
 
 /// The machine that a pickle is a program of: it pushes values on a stack and takes them from it.
@@ -307,14 +307,14 @@ class PickleMachine {
       throw UserError("the pickle is of protocol {}, which is not read", protocol);
     }
   }
-  void remember(uint64_t place) {
+  void remember(uint64_t entry) {
     if (memo_.size() == kMostValues) {
       throw UserError("the pickle remembers more than {} values", kMostValues);
     }
-    memo_[place] = top();
+    memo_[entry] = top();
   }
-  void push_remembered(uint64_t place) {
-    const auto found = memo_.find(place);
+  void push_remembered(uint64_t entry) {
+    const auto found = memo_.find(entry);
     if (found == memo_.end()) throw UserError("the pickle names a value that it does not have");
     push(found->second);
   }

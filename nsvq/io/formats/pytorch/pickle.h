@@ -41,4 +41,9 @@ struct Pickle {
 /// does not add up.
 Pickle parse_pickle(std::span<const std::byte> bytes);
 
+/// Throws UserError for a pickle that names a function which can only be meant to run something
+/// where Python reads it: of the operating system, of Python's own loaders and evaluators. Nothing
+/// is run here, whatever a pickle names.
+void refuse_hostile(const Pickle& pickle);
+
 }  // namespace nsvq

@@ -8,7 +8,6 @@
 
 #include "nsvq/core/error.h"
 #include "nsvq/core/text.h"
-#include "nsvq/io/formats/pytorch/hostile_names.h"
 
 namespace nsvq {
 

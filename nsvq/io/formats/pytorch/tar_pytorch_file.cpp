@@ -1,4 +1,4 @@
-#include "nsvq/io/formats/pytorch/tar_pytorch_file.h"
+#include "nsvq/io/formats/pytorch/old_pytorch_file.h"
 
 #include <cstring>
 #include <map>
