@@ -6,7 +6,7 @@ namespace {
 
 /// Rows of the optimizer that a single network has.
 std::vector<Option> network_optimizer_options(OptimizerConfig& optimizer) {
-  auto rows = selected(
+  const auto rows = selected(
       optimizer_options(optimizer),
       {{"optimizer.lr", ""},
        {"optimizer.beta1", ""},
