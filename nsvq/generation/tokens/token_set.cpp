@@ -128,7 +128,8 @@ TokenFiles validation_tokens(const GenerationConfig& config) {
 TokenSet read_token_set(const TokenFiles& files, const TokenCodec* codec) {
   try {
     const bool file = names_bare_tokens(files.tokens);
-    if (!file && std::filesystem::is_regular_file(files.tokens)) {
+    std::error_code ignored;
+    if (!file && std::filesystem::is_regular_file(files.tokens, ignored)) {
       throw UserError("{}: neither a folder of `nsvq tokenize` nor a .npy or .safetensors file",
                       files.tokens);
     }
