@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/network_step.h"
 #include "bench/profile.h"
 #include "bench/program.h"
 #include "nsvq/cli/output/json_output.h"
@@ -43,53 +44,27 @@ LoadedModel stand_in_tokenizer(const BenchDiffusionArguments& arguments, c10::De
   return {config, make_tokenizer(config, device), {}};
 }
 
-/// One batch of random latents for every step.
-class RandomLatents : public LabelledBatches {
- public:
-  RandomLatents(std::vector<int64_t> shape, const DiffusionConfig& config, c10::Device device)
-      : count_(config.train.batch_size) {
-    torch::manual_seed(0);
-    shape.insert(shape.begin(), count_);
-    batch_ = {at::randn(shape).to(at::kBFloat16).to(device),
-              at::arange(count_, at::kLong).to(device)};
-  }
-  const TensorBatch& batch() const { return batch_; }
-
-  std::string name_of(int64_t index) const override { return std::to_string(index); }
-  int64_t batches_per_epoch() const override { return 1; }
-  int64_t samples() const override { return count_; }
-  int64_t step_samples() const override { return count_; }
-  void start(int64_t /*epoch*/, int64_t /*batch*/, int64_t /*used*/) override {}
-  std::optional<TensorBatch> next() override { return batch_; }
-
- private:
-  int64_t count_;
-  TensorBatch batch_;
-};
+OneBatch random_latents(std::vector<int64_t> shape, const DiffusionConfig& config,
+                        c10::Device device) {
+  const int64_t count = config.train.batch_size;
+  torch::manual_seed(0);
+  shape.insert(shape.begin(), count);
+  return OneBatch(
+      {at::randn(shape).to(at::kBFloat16).to(device), at::arange(count, at::kLong).to(device)});
+}
 
 Json bench_training(const DiffusionConfig& config, const BenchDiffusionArguments& arguments,
                     c10::Device device) {
   LatentSpace latents(stand_in_tokenizer(arguments, device), config.latents, device);
-  RandomLatents batches(latents.shape(config.data.size, config.unet.stride()), config, device);
+  auto batches =
+      random_latents(latents.shape(config.data.size, config.unet.stride()), config, device);
   const auto group = make_single_group();
   DiffusionTask task(config, latents, batches, group, device);
-  Loop loop(task, batches, diffusion_loop_options(config, device), group, device);
+  Loop loop(task, batches, network_loop_options(config, device), group, device);
   const auto step = [&] { loop.step_for_benchmark(batches.batch(), {}); };
   arguments.probe->call_once(step);
-  for (int i = 0; i < 4; ++i) step();  // until the CUDA graph is captured
-  // Measured after the eager steps: statistics of a graph's pool tell only what is reserved.
-  const MemoryUse memory(device);
-  const auto taken = time_work(step, device, arguments.rounds);
-  if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
-  const double rate = 1e3 * static_cast<double>(batches.samples()) / taken->milliseconds;
-  fmt::print("training, batch {}: {:.2f} ms a step, {:.1f} images/s, {}\n", batches.samples(),
-             taken->milliseconds, rate, memory.text());
-  Json json = {{"batch_size", batches.samples()},
-               {"milliseconds", taken->milliseconds},
-               {"images_per_second", rate},
-               {"graph", loop.graphs_disabled_reason().empty()}};
-  memory.add_to(json);
-  arguments.probe->show_rate(taken->milliseconds, batches.samples(), "image", json);
+  auto json = bench_network_steps(loop, batches, device, arguments.rounds);
+  arguments.probe->show_rate(json["milliseconds"], batches.samples(), "image", json);
   arguments.probe->show_kernels(step, device, json);
   return json;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/network_step.h"
 #include "bench/profile.h"
 #include "bench/program.h"
 #include "nsvq/cli/output/json_output.h"
@@ -31,31 +32,16 @@ struct BenchGenerationArguments {
   SharedProbe probe = std::make_shared<KernelProbe>();
 };
 
-/// One batch of random tokens for every step.
-class RandomTokens : public LabelledBatches {
- public:
-  RandomTokens(const GridShape& grid, int64_t count, c10::Device device) : count_(count) {
-    torch::manual_seed(0);
-    const auto all = [&](int64_t most, std::vector<int64_t> shape) {
-      return at::randint(most, shape, at::kLong).to(device);
-    };
-    batch_ = {all(grid.codes, {count, grid.height, grid.width}),
-              at::arange(count, at::kLong).to(device)};
-    if (grid.classes > 0) batch_.push_back(all(grid.classes, {count}));
-  }
-  const TensorBatch& batch() const { return batch_; }
-
-  std::string name_of(int64_t index) const override { return std::to_string(index); }
-  int64_t batches_per_epoch() const override { return 1; }
-  int64_t samples() const override { return count_; }
-  int64_t step_samples() const override { return count_; }
-  void start(int64_t /*epoch*/, int64_t /*batch*/, int64_t /*used*/) override {}
-  std::optional<TensorBatch> next() override { return batch_; }
-
- private:
-  int64_t count_;
-  TensorBatch batch_;
-};
+std::unique_ptr<OneBatch> random_tokens(const GridShape& grid, int64_t count, c10::Device device) {
+  torch::manual_seed(0);
+  const auto draw = [&](int64_t most, std::vector<int64_t> shape) {
+    return at::randint(most, shape, at::kLong).to(device);
+  };
+  TensorBatch batch = {draw(grid.codes, {count, grid.height, grid.width}),
+                       at::arange(count, at::kLong).to(device)};
+  if (grid.classes > 0) batch.push_back(draw(grid.classes, {count}));
+  return std::make_unique<OneBatch>(std::move(batch));
+}
 
 GridShape grid_of(const BenchGenerationArguments& arguments, const GenerationConfig& config) {
   return {arguments.side, arguments.side, arguments.codes, config.classes};
@@ -64,27 +50,15 @@ GridShape grid_of(const BenchGenerationArguments& arguments, const GenerationCon
 Json bench_token_training(const GenerationConfig& config, const BenchGenerationArguments& arguments,
                           c10::Device device) {
   const auto grid = grid_of(arguments, config);
-  auto random = std::make_unique<RandomTokens>(grid, config.train.batch_size, device);
+  auto random = random_tokens(grid, config.train.batch_size, device);
   const auto& batches = *random;
   const TrainingTokens data{std::move(random), grid};
   const auto group = make_single_group();
   GeneratorTask task(config, nullptr, data, group, device);
-  Loop loop(task, *data.batches, generator_loop_options(config, device), group, device);
-  const auto step = [&] { loop.step_for_benchmark(batches.batch(), {}); };
-  for (int i = 0; i < 5; ++i) step();  // until the CUDA graph is captured
-  // Measured after the eager steps: statistics of a graph's pool tell only what is reserved.
-  const MemoryUse memory(device);
-  const auto taken = time_work(step, device, arguments.rounds);
-  if (!taken) throw RunError("out of memory: the step does not fit into the device's memory");
-  const double rate = 1e3 * static_cast<double>(batches.samples()) / taken->milliseconds;
-  fmt::print("training, batch {}: {:.2f} ms a step, {:.1f} images/s, {}\n", batches.samples(),
-             taken->milliseconds, rate, memory.text());
-  Json json = {{"batch_size", batches.samples()},
-               {"milliseconds", taken->milliseconds},
-               {"images_per_second", rate},
-               {"graph", loop.graphs_disabled_reason().empty()}};
-  memory.add_to(json);
-  arguments.probe->show_kernels(step, device, json);
+  Loop loop(task, *data.batches, network_loop_options(config, device), group, device);
+  auto json = bench_network_steps(loop, batches, device, arguments.rounds);
+  arguments.probe->show_kernels([&] { loop.step_for_benchmark(batches.batch(), {}); }, device,
+                                json);
   return json;
 }
 

@@ -11,7 +11,8 @@ launches it (with `multinomial`), and compiled as gpt-fast has it ("reduce-overh
 masked: Halton-MaskGIT's network in --steps steps, all positions told in each; a step as PyTorch launches it, and compiled.
 --decode adds a decoder of the sizes of LlamaGen's VQ-16. MFU is the FLOPs of the products of forward and backward pass,
 a causal half of the attention included, by the time and --peak TFLOP/s. With --nsvq the figures of
-`nsvq_bench generation --json FILE.json` stand beside the fastest. What does not fit into --seconds is left out.
+`nsvq_bench generation --json FILE.json` stand beside these: those of llamagen-b.yaml beside training and sampling, those of
+halton-b.yaml beside masked. What does not fit into --seconds is left out.
 """
 
 import argparse
@@ -385,7 +386,12 @@ def compare(o, best):
     print(f"\nnsvq ({ours['device']}, {ours['precision']}) beside PyTorch:")
     for part, rows in best.items():
         own = ours.get("training" if part == "training" else "sampling")
-        if not own:
+        if not own or not rows or ours["family"] != ("masked" if part == "masked" else "ar"):
+            continue
+        sizes = (ours["codes"], ours["tokens"], own.get("batch_size", own.get("images")))
+        asked = (o.codes, o.side**2, o.batch if part == "training" else o.samples)
+        if sizes != asked:
+            print(f"{part}: codes, tokens and images are {sizes} in {o.nsvq}, {asked} here: not compared")
             continue
         rate = own["images_per_second"]
         ratios = ", ".join(f"{rate / row['images_per_second']:.2f}x of {row['images_per_second']:.1f}" for row in rows)

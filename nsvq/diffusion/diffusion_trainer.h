@@ -3,13 +3,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <utility>
 
-#include "nsvq/core/precision.h"
 #include "nsvq/diffusion/diffusion_task.h"
-#include "nsvq/runs/choice.h"
-#include "nsvq/train/loop.h"
-#include "nsvq/train/run_setup.h"
+#include "nsvq/train/network_run.h"
 
 namespace nsvq {
 
@@ -26,18 +22,11 @@ class DiffusionTrainer {
   Loop& loop() { return loop_; }
 
  private:
-  std::optional<FolderLock> lock_;  ///< until `run_` has it
-  c10::Device device_;
-  TorchFlags flags_;
-  std::optional<Checkpoint> from_;  ///< to resume, until it is loaded
+  NetworkRun<DiffusionConfig> run_;
   LatentSpace latents_;
   std::unique_ptr<LabelledBatches> batches_;
   DiffusionTask task_;
   Loop loop_;
-  std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
 };
-
-/// What the loop needs of the settings.
-LoopOptions diffusion_loop_options(const DiffusionConfig& config, c10::Device device);
 
 }  // namespace nsvq

@@ -68,7 +68,7 @@ std::vector<Option> generator_options(GeneratorConfig& config) {
        Range::from_to_below(0, 1)},
       {"generator.head", &config.head,
        "how codes are told: full by a logit each; factorised, for very many, in two parts, as "
-       "Open-MAGVIT2; bits, for any number, bit by bit (ar, masked)",
+       "Open-MAGVIT2; bits, for any number, bit by bit",
        Range::one_of({"full", "factorised", "bits"})},
       {"generator.head_depth", &config.head_depth,
        "head factorised: blocks of the transformer on the two parts", Range::between(1, 16)},

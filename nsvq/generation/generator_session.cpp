@@ -49,8 +49,8 @@ torch::Tensor GeneratorSession::sample_tokens(const GenerationRequest& request) 
 TokenCodec& GeneratorSession::codec() {
   if (codec_) return *codec_;
   throw UserError(
-      "{}: was trained on tokens without a tokenizer, so it makes no images; --out FILE.npy takes "
-      "tokens",
+      "{}: was trained on tokens without a tokenizer, so it makes no images; `nsvq generate sample "
+      "--out FILE.npy` gives tokens",
       generator_.file.string());
 }
 

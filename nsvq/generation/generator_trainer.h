@@ -4,15 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "nsvq/core/precision.h"
 #include "nsvq/generation/generator_task.h"
-#include "nsvq/runs/choice.h"
-#include "nsvq/train/loop.h"
-#include "nsvq/train/run_setup.h"
+#include "nsvq/train/network_run.h"
 
 namespace nsvq {
-
-LoopOptions generator_loop_options(const GenerationConfig& config, c10::Device device);
 
 /// A run that trains a generator of tokens: the loop with the task of generator_task.h and the
 /// run's folder.
@@ -29,15 +24,11 @@ class GeneratorTrainer {
  private:
   TokenCodec* codec() { return codec_ ? &*codec_ : nullptr; }
 
-  std::optional<FolderLock> lock_;  ///< until `run_` has it
-  c10::Device device_;
-  TorchFlags flags_;
-  std::optional<Checkpoint> from_;  ///< to resume, until it is loaded
+  NetworkRun<GenerationConfig> run_;
   std::optional<TokenCodec> codec_;
   TrainingTokens data_;
   GeneratorTask task_;
   Loop loop_;
-  std::unique_ptr<RunDirectory> run_;  ///< null on ranks other than 0
 };
 
 }  // namespace nsvq

@@ -3,7 +3,6 @@
 
 #include <torch/nn/modules/embedding.h>
 
-#include "nsvq/core/error.h"
 #include "nsvq/generation/members.h"
 #include "nsvq/generation/sampling/token_sequence.h"
 #include "nsvq/generation/token_head.h"
@@ -45,7 +44,13 @@ class RarGenerator : public Generator {
       return register_module(name, std::make_shared<torch::nn::EmbeddingImpl>(rows, width));
     };
     // Codes, a mask that nothing uses, classes, none.
-    tokens_ = table("embeddings", grid.codes + 1 + grid.classes + 1);
+    const int64_t extra = 1 + grid.classes + 1;
+    const bool full = config.head == "full";
+    if (full) {
+      all_tokens_ = table("embeddings", grid.codes + extra);
+    } else {
+      many_tokens_ = register_module("embeddings", make_token_table(config, grid.codes, extra));
+    }
     positions_ = table("pos_embed", grid.positions() + kSparePositions);
     targets_ = table("target_aware_pos_embed", grid.positions() + kSparePositions);
     steps_ = table("timesteps_embeddings", grid.positions() + kSpareSteps);
@@ -55,8 +60,10 @@ class RarGenerator : public Generator {
             .width = width, .kind = NormKind::layer, .eps = kRarEps, .weight = false}));
     fill_token_weights(*this, WeightFill::normal);
     first_ = register_parameter("cls_token", at::zeros({1, 1, width}));
-    head_ =
-        register_module("lm_head", make_full_head({width, grid.codes, grid.codes, /*bias=*/true}));
+    head_ = register_module("lm_head",
+                            full ? make_full_head({width, grid.codes, grid.codes, /*bias=*/true})
+                                 : make_token_head(config, grid.codes));
+    if (!full) return;
     const torch::NoGradGuard no_grad;
     for (auto& item : head_->named_parameters()) {
       if (item.key() == "weight") item.value().normal_(0, 0.02);
@@ -71,7 +78,7 @@ class RarGenerator : public Generator {
     const int64_t seen = grid_.positions() - 1;
     const auto classes = class_vectors(labels);  // [B, 1, width]
     auto x = at::cat({classes + positions_->weight.narrow(0, 1, 1),
-                      tokens_->forward(tokens.narrow(1, 0, seen)) +
+                      vectors(tokens.narrow(1, 0, seen)) +
                           positions_->forward(order.narrow(1, 0, seen) + kPrefix)},
                      1) +
              targets_->forward(order + kPrefix);
@@ -102,8 +109,12 @@ class RarGenerator : public Generator {
   }
 
  private:
+  torch::Tensor vectors(const torch::Tensor& tokens) {
+    return all_tokens_ ? all_tokens_->forward(tokens) : many_tokens_->forward(tokens);
+  }
+
   torch::Tensor class_vectors(const torch::Tensor& labels) {
-    return tokens_->forward(labels + (grid_.codes + 1)).unsqueeze(1);
+    return vectors(labels + (grid_.codes + 1)).unsqueeze(1);
   }
 
   torch::Tensor first_vectors(const torch::Tensor& labels) {
@@ -143,15 +154,17 @@ class RarGenerator : public Generator {
   torch::Tensor next(const torch::Tensor& tokens, const torch::Tensor& number,
                      const torch::Tensor& labels, KvCache& cache) {
     const auto place = number + kPrefix;
-    const auto x = tokens_->forward(tokens).unsqueeze(1) + positions_->forward(place) +
-                   targets_->forward(place + 1);
+    const auto x =
+        vectors(tokens).unsqueeze(1) + positions_->forward(place) + targets_->forward(place + 1);
     return at_places(x, class_vectors(labels), place, cache);
   }
 
   GeneratorConfig config_;
   GridShape grid_;
   Transformer transformer_;
-  std::shared_ptr<torch::nn::EmbeddingImpl> tokens_, positions_, targets_, steps_;
+  std::shared_ptr<torch::nn::EmbeddingImpl> all_tokens_;  ///< of head full
+  std::shared_ptr<TokenTable> many_tokens_;               ///< of the others
+  std::shared_ptr<torch::nn::EmbeddingImpl> positions_, targets_, steps_;
   std::shared_ptr<ModulatedNormImpl> norm_;
   std::shared_ptr<TokenHead> head_;
   torch::Tensor first_;
@@ -161,18 +174,14 @@ class RarGenerator : public Generator {
 }  // namespace
 
 GeneratorKind rar_kind() {
-  return {
-      .name = "rar",
-      .summary = "RAR: tokens in random orders that training turns into row by row",
-      .make = [](const GeneratorConfig& config, const GridShape& grid)
-          -> std::shared_ptr<Generator> { return std::make_shared<RarGenerator>(config, grid); },
-      .fills_gaps = false,
-      .check =
-          [](const GeneratorConfig& config) {
-            check_heads(config, 1);
-            if (config.head == "full") return;
-            throw UserError("generator.head is {}, but family rar takes full alone", config.head);
-          }};
+  return {.name = "rar",
+          .summary = "RAR: tokens in random orders that training turns into row by row",
+          .make = [](const GeneratorConfig& config,
+                     const GridShape& grid) -> std::shared_ptr<Generator> {
+            return std::make_shared<RarGenerator>(config, grid);
+          },
+          .fills_gaps = false,
+          .check = [](const GeneratorConfig& config) { check_heads(config, 1); }};
 }
 
 }  // namespace nsvq

@@ -17,8 +17,20 @@ std::vector<Option> network_optimizer_options(OptimizerConfig& optimizer) {
        {"optimizer.ema_decay",
         "decay of the averaged weights, less in the first steps: (1 + n) / (10 + n) after n; "
         "0: no average"}});
-  return joined({rows, lr_schedule_options("optimizer.schedule", "network", optimizer.schedule,
-                                           {"constant", "linear", "cosine"})});
+  const std::vector<Option> decay = {
+      {"optimizer.decayed", &optimizer.decayed,
+       "what weight_decay takes from: all parameters, or matrices, those of two dimensions or more",
+       Range::one_of({"all", "matrices"})},
+      {"optimizer.undecayed", &optimizer.undecayed,
+       "parts of names: weight_decay takes nothing from parameters with one of them in their names",
+       Range::list(0, 16, Range::any_text("a part of a name"))}};
+  auto schedule = lr_schedule_options("optimizer.schedule", "network", optimizer.schedule,
+                                      {"constant", "linear", "cosine"});
+  schedule.push_back({"optimizer.schedule.fall_share", &optimizer.schedule.fall_share,
+                      "linear, cosine: share of the steps, the last ones, over which the rate "
+                      "falls; 1: all after the warm-up",
+                      Range::between(1e-6, 1)});
+  return joined({rows, decay, schedule});
 }
 
 /// Rows of train.*, dist.* and checkpoint.* that do not depend on a tokenizer's training.

@@ -14,6 +14,7 @@ struct LrScheduleConfig {
   int64_t warmup_steps = 0;
   int64_t steps = 0;
   double final_share = 0;
+  double fall_share = 1;
 };
 
 /// Factors on the learning rate of each module.
@@ -32,6 +33,8 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double eps_quantizer = 0;  ///< 0: eps
   double weight_decay = 0;
+  std::string decayed = "all";
+  std::vector<std::string> undecayed;
   double clip_norm = 0;
   double ema_decay = 0.999;
   LrScaleConfig scale;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "nsvq/data/loader/batch_maker.h"
+
 namespace nsvq {
 
 TensorBatch with_labels(const Batch& batch, const Source& source, int64_t classes,
@@ -41,6 +43,7 @@ ResidentBatches::ResidentBatches(LabelledTensor contents, at::ScalarType type,
   class_names_ = std::move(contents.class_names);
   sampler_ = {data_.size(0), options.batch_size, /*shuffle=*/true,
               options.seed,  options.rank,       options.world};
+  require_a_batch(sampler_);
 }
 
 void ResidentBatches::start(int64_t epoch, int64_t batch, int64_t used) {

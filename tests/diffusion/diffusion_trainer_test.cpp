@@ -1,10 +1,8 @@
 #include "nsvq/diffusion/diffusion_trainer.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "nsvq/core/device.h"
 #include "nsvq/diffusion/diffusion_batches.h"
@@ -18,8 +16,7 @@
 #include "nsvq/tokens/tokenize.h"
 #include "tests/diffusion/tiny_diffusion.h"
 #include "tests/error_of.h"
-#include "tests/train/run_traces.h"
-#include "tests/two_ranks.h"
+#include "tests/train/network_runs.h"
 
 namespace nsvq {
 namespace {
@@ -27,44 +24,17 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Trains in a folder, or goes on there.
-Outcome train_diffusion(const DiffusionConfig& config, const fs::path& run,
-                        const Loop::Hook& hook = {}) {
-  const auto start = fs::exists(run) ? Start::resume : Start::fresh;
-  DiffusionTrainer trainer(config, run, make_single_group(), start);
-  if (hook) trainer.loop().on_step(hook);
-  return trainer.loop().train();
-}
-
-TensorMap averaged_weights(const fs::path& run) {
-  return read_safetensors(list_checkpoints(run).back() / "model.safetensors").tensors;
+Outcome train_diffusion(const DiffusionConfig& config, const fs::path& run) {
+  return train_network<DiffusionTrainer>(config, run);
 }
 
 TEST(DiffusionTrainer, TrainsEvaluatesAndShowsSamples) {
   const TemporaryFolder folder;
-  auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  config.train.epochs = 6;
-  const auto outcome = train_diffusion(config, folder / "run");
-  EXPECT_TRUE(outcome.finished);
-  std::vector<double> losses;
-  for (const auto& line : timeless_metrics(folder / "run")) {
-    if (line.at("kind") == "eval") losses.push_back(line.at("loss"));
-  }
-  ASSERT_EQ(losses.size(), 6u);
-  EXPECT_LT(losses.back(), losses.front());
-  EXPECT_TRUE(fs::exists(newest_samples(folder / "run")));
-  EXPECT_TRUE(fs::exists(folder / "run/report.html"));
+  const auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
+  expect_a_whole_run<DiffusionTrainer>(config, folder / "run");
   const auto loaded = load_diffusion(folder / "run");
   EXPECT_TRUE(essential_differences(loaded.config, config).empty());
   EXPECT_EQ(loaded.tokenizer.path, config.tokenizer);
-
-  // A list tells its kind and its budget, also by the checkpoints alone.
-  for (const bool whole : {true, false}) {
-    if (!whole) fs::remove(folder / "run" / kSettingsFile);
-    EXPECT_EQ(kind_of_run(folder / "run"), RunKind::diffusion);
-    const auto summary = describe_run(folder / "run");
-    EXPECT_EQ(summary.state, "finished") << summary.problem;
-    EXPECT_EQ(summary.total_steps, summary.step);
-  }
 }
 
 /// Latents of all training images have mean 0 and deviation 1 as the network sees them.
@@ -146,54 +116,17 @@ TEST(DiffusionTrainer, TokensTrainAsTheirImagesDo) {
   EXPECT_NE(error([](auto&) {}).find("tokens of another model"), std::string::npos);
 }
 
-/// The child of a death test runs this file again, so the folder's name comes by the environment.
 TEST(DiffusionTrainerDeathTest, AKilledRunResumesToTheSameBits) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TemporaryFolder own;
-  setenv("NSVQ_DIFFUSION_TEST", own.path().c_str(), /*overwrite=*/0);
-  const fs::path folder = std::getenv("NSVQ_DIFFUSION_TEST");
-  const auto tokenizer = folder / "tokenizer.safetensors";
-  if (!fs::exists(tokenizer)) write_tiny_tokenizer(folder);
-  auto config = tiny_diffusion_config(tokenizer);
-  config.train.epochs = 3;
-  config.train.accumulate = 2;
-  config.optimizer.schedule = {.shape = "cosine", .warmup_steps = 2};
-  config.checkpoint.every_steps = 2;
-  config.checkpoint.keep = 100;
-  EXPECT_EXIT(train_diffusion(config, folder / "killed",
-                              [](const RunState& state) {
-                                if (state.step == 3) raise(SIGKILL);
-                              }),
-              testing::KilledBySignal(SIGKILL), "");
-  train_diffusion(config, folder / "killed");
-  train_diffusion(config, folder / "whole");
-  expect_same_runs(folder / "whole", folder / "killed");
-  unsetenv("NSVQ_DIFFUSION_TEST");
+  expect_a_killed_run_goes_on<DiffusionTrainer, DiffusionConfig>("NSVQ_DIFFUSION_TEST",
+                                                                 tiny_diffusion_config);
 }
 
 TEST(DiffusionTrainer, TwoRanksAreOne) {
   const TemporaryFolder folder;
-  auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  // On a GPU the ranks, threads of this process, would share the one thread that its backward
-  // passes run in, and wait there for each other.
-  config.device = "cpu";
-  config.train.global_batch = 8;
-  // Layers start at zero, so first gradients are near zero, and Adam would make whole steps of
-  // their rounding.
-  config.optimizer.eps = 1e-2;
-  train_diffusion(config, folder / "one");
-  on_two_ranks([&](int rank, Group& group) {
-    // The group belongs to the thread that lends it.
-    const std::shared_ptr<Group> lent(&group, [](Group*) {});
-    DiffusionTrainer(config, folder / "two", lent).loop().train();
-    EXPECT_EQ(lent->rank(), rank);
-  });
-  const auto one = averaged_weights(folder / "one"), two = averaged_weights(folder / "two");
-  ASSERT_EQ(one.size(), two.size());
-  for (const auto& [name, tensor] : one) {
-    EXPECT_TRUE(at::allclose(tensor, two.at(name), 1e-3, 1e-5))
-        << name << " differs by " << (tensor - two.at(name)).abs().max().item<double>();
-  }
+  // On the CPU: on a GPU the ranks, threads of this process, would share the one thread that its
+  // backward passes run in, and wait there for each other.
+  expect_two_ranks_are_one<DiffusionTrainer>(
+      tiny_diffusion_config(write_tiny_tokenizer(folder.path())), folder.path());
 }
 
 /// A tokenizer's latents of 16 images, and a network that comes to know them by heart.
@@ -271,13 +204,7 @@ TEST(DiffusionTrainer, AnotherTokenizerIsRefusedWhenARunGoesOn) {
 
 TEST(DiffusionTrainer, NonFiniteLatentsNameTheImage) {
   const TemporaryFolder folder;
-  const auto settings = tiny_tokenizer_config();
-  auto tokenizer = make_tokenizer(settings, at::kCPU);
-  // A model that holds infinity itself is refused.
-  tokenizer->encoder->named_parameters()["conv_out.weight"].data().fill_(3e38);
-  const auto file = folder / "tokenizer.safetensors";
-  write_model(file, named_tensors(*tokenizer), settings);
-  auto config = tiny_diffusion_config(file);
+  auto config = tiny_diffusion_config(write_overflowing_tokenizer(folder.path()));
   for (const auto* latents : {"encoder", "codes"}) {
     config.latents = latents;
     const auto error = error_of([&] { train_diffusion(config, folder / latents); });
@@ -288,18 +215,8 @@ TEST(DiffusionTrainer, NonFiniteLatentsNameTheImage) {
 TEST(DiffusionTrainer, RunsAsACudaGraphOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const TemporaryFolder folder;
-  auto config = tiny_diffusion_config(write_tiny_tokenizer(folder.path()));
-  config.train.epochs = 4;
-  config.device = "cuda";
-  config.train.precision = "bf16";
-  EXPECT_EQ(DiffusionTrainer(config, folder / "trial", make_single_group())
-                .loop()
-                .graphs_disabled_reason(),
-            "");
-  train_diffusion(config, folder / "graphs");
-  config.train.graphs = false;
-  train_diffusion(config, folder / "eager");
-  expect_same_training(folder / "eager", folder / "graphs");
+  expect_graphs_are_eager<DiffusionTrainer>(
+      tiny_diffusion_config(write_tiny_tokenizer(folder.path())), folder.path());
 }
 
 }  // namespace

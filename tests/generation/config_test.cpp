@@ -6,6 +6,7 @@
 
 #include "nsvq/generation/generator.h"
 #include "nsvq/settings/yaml.h"
+#include "nsvq/train/steps/adam.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/generation/tiny_generation.h"
@@ -25,6 +26,12 @@ TEST(GenerationConfig, EveryRecipeCanTrain) {
     const GridShape grid{16, 16, 1024, config.classes};
     check_generator(config.generator, grid);
     check_sampling(config.sampling, config.generator, grid);
+    auto small = config.generator;
+    small.width = 32;
+    small.depth = 1;
+    small.heads = 2;
+    // Names that weight decay leaves alone are those of the network.
+    Adam(named_parameters(*make_generator(small, grid)), config.optimizer);
     ++recipes;
   }
   EXPECT_EQ(recipes, 6);

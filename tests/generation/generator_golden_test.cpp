@@ -121,9 +121,16 @@ TEST(GeneratorParameters, AreThoseOfThePapers) {
   EXPECT_EQ(paper("ar", 1280, 36, 20, 16384), 774'699'520);
   EXPECT_EQ(paper("ar", 1536, 48, 24, 16384), 1'410'972'672);
   EXPECT_EQ(paper("ar", 3200, 24, 32, 16384), 3'096'659'200);
-  EXPECT_EQ(paper("masked", 768, 12, 12, 16384) / 1'000'000, 142);  // Halton-B
-  EXPECT_EQ(paper("rar", 768, 24, 16, 1024) / 1'000'000, 260);      // RAR-B, 261 M
+  // Halton-MaskGIT T, S, B, L and XL, and RAR B, L, XL and XXL, as their authors' classes count.
+  EXPECT_EQ(paper("masked", 384, 6, 6, 16384), 23'031'425);
+  EXPECT_EQ(paper("masked", 512, 12, 6, 16384), 69'344'769);
+  EXPECT_EQ(paper("masked", 768, 12, 12, 16384), 142'224'641);
+  EXPECT_EQ(paper("masked", 1024, 24, 16, 16384), 479'656'961);
+  EXPECT_EQ(paper("masked", 1152, 28, 16, 16384), 692'118'401);
   EXPECT_EQ(paper("rar", 768, 24, 16, 1024), 260'923'648);
+  EXPECT_EQ(paper("rar", 1024, 24, 16, 1024), 461'668'352);
+  EXPECT_EQ(paper("rar", 1280, 32, 16, 1024), 955'425'024);
+  EXPECT_EQ(paper("rar", 1408, 40, 16, 1024, 6144), 1'498'520'704);
 }
 
 }  // namespace

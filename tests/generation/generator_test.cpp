@@ -39,8 +39,9 @@ Tensor numbers(const std::vector<int64_t>& values) { return at::tensor(values, a
 Tensor done() { return at::ones({}, at::kFloat); }
 
 std::vector<std::pair<std::string, std::string>> families_and_heads() {
-  return {{"ar", "full"},           {"masked", "full"}, {"rar", "full"},   {"ar", "factorised"},
-          {"masked", "factorised"}, {"ar", "bits"},     {"masked", "bits"}};
+  return {{"ar", "full"},       {"masked", "full"},       {"rar", "full"},
+          {"ar", "factorised"}, {"masked", "factorised"}, {"rar", "factorised"},
+          {"ar", "bits"},       {"masked", "bits"},       {"rar", "bits"}};
 }
 
 /// All grids of `positions` tokens of `codes` codes.
@@ -184,9 +185,7 @@ TEST(Generators, SettingsThatContradictAreNamed) {
   refused({.family = "masked", .width = 8, .heads = 9}, {"generator.heads"});
   refused({.family = "rar", .anneal_from = 0.8, .anneal_to = 0.8}, {"generator.anneal_to"});
   refused({.family = "ar", .dropout = 1}, {"generator.dropout"});
-  refused({.family = "rar", .head = "factorised"}, {"generator.head", "rar"});
   refused({.family = "ar", .modulation = "shared"}, {"generator.modulation", "ar"});
-  refused({.family = "rar", .head = "bits"}, {"generator.head", "rar"});
   refused({.family = "ar", .head = "words"}, {"generator.head"});
 
   const auto unsampled = [&](const SamplingConfig& sampling, const GeneratorConfig& config,

@@ -1,9 +1,6 @@
 #include "nsvq/generation/generator_trainer.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-
-#include <cstdlib>
 
 #include "nsvq/core/device.h"
 #include "nsvq/generation/generator_model.h"
@@ -15,43 +12,22 @@
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/generation/tiny_generation.h"
-#include "tests/train/run_traces.h"
-#include "tests/two_ranks.h"
+#include "tests/train/network_runs.h"
 
 namespace nsvq {
 namespace {
 
 namespace fs = std::filesystem;
 
-TensorMap generator_weights(const fs::path& run) {
-  return read_safetensors(list_checkpoints(run).back() / "model.safetensors").tensors;
-}
-
 TEST(GeneratorTrainer, TrainsEvaluatesAndShowsSamples) {
   const TemporaryFolder folder;
-  auto config = tiny_generation_config(write_tiny_tokenizer(folder.path()));
-  config.train.epochs = 6;
-  const auto outcome = train_generator(config, folder / "run");
-  EXPECT_TRUE(outcome.finished);
-  const auto evaluations = lines_of_kind(folder / "run", "eval");
-  ASSERT_EQ(evaluations.size(), 6u);
-  EXPECT_LT(evaluations.back().at("loss"), evaluations.front().at("loss"));
-  EXPECT_TRUE(fs::exists(newest_samples(folder / "run")));
-  EXPECT_TRUE(fs::exists(folder / "run/report.html"));
+  const auto config = tiny_generation_config(write_tiny_tokenizer(folder.path()));
+  expect_a_whole_run<GeneratorTrainer>(config, folder / "run");
   const auto loaded = load_generator(folder / "run");
   EXPECT_TRUE(essential_differences(loaded.config, config).empty());
   EXPECT_EQ(loaded.tokenizer.path, config.tokenizer);
   EXPECT_EQ(loaded.grid.height, 4);
   EXPECT_EQ(loaded.grid.codes, 64);
-
-  // A list tells its kind and its budget, also by the checkpoints alone.
-  for (const bool whole : {true, false}) {
-    if (!whole) fs::remove(folder / "run" / kSettingsFile);
-    EXPECT_EQ(kind_of_run(folder / "run"), RunKind::generator);
-    const auto summary = describe_run(folder / "run");
-    EXPECT_EQ(summary.state, "finished") << summary.problem;
-    EXPECT_EQ(summary.total_steps, summary.step);
-  }
 }
 
 /// The tokens of images that are always cropped alike, by both ways to them.
@@ -62,8 +38,8 @@ TEST(GeneratorTrainer, TokensTrainAsTheirImagesDo) {
   config.tokens = write_token_folder(folder / "tokens", config.tokenizer, config.data.train.text());
   config.data.train = "nowhere";
   train_generator(config, folder / "tokens-run");
-  EXPECT_EQ(first_difference(generator_weights(folder / "images"),
-                             generator_weights(folder / "tokens-run")),
+  EXPECT_EQ(first_difference(averaged_weights(folder / "images"),
+                             averaged_weights(folder / "tokens-run")),
             "");
   EXPECT_EQ(first_difference(timeless_metrics(folder / "images"),
                              timeless_metrics(folder / "tokens-run")),
@@ -75,15 +51,14 @@ TEST(GeneratorTrainer, TokensTrainAsTheirImagesDo) {
       write_token_folder(folder / "shards", config.tokenizer,
                          tiny_generation_config().data.train.text(), /*shard_size=*/7);
   train_generator(in_files, folder / "files-run");
-  EXPECT_EQ(first_difference(generator_weights(folder / "images"),
-                             generator_weights(folder / "files-run")),
-            "");
+  EXPECT_EQ(
+      first_difference(averaged_weights(folder / "images"), averaged_weights(folder / "files-run")),
+      "");
   // Without the tokenizer they train alike, but are not evaluated or shown.
   config.tokenizer.clear();
   train_generator(config, folder / "bare");
   EXPECT_EQ(
-      first_difference(generator_weights(folder / "images"), generator_weights(folder / "bare")),
-      "");
+      first_difference(averaged_weights(folder / "images"), averaged_weights(folder / "bare")), "");
   EXPECT_TRUE(lines_of_kind(folder / "bare", "eval").empty());
   EXPECT_TRUE(newest_samples(folder / "bare").empty());
 }
@@ -123,53 +98,20 @@ TEST(GeneratorTrainer, SourcesThatAreNoImagesTrainWithClasses) {
   }
 }
 
-/// The child of a death test runs this file again, so the folder's name comes by the environment.
 TEST(GeneratorTrainerDeathTest, AKilledRunResumesToTheSameBits) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TemporaryFolder own;
-  setenv("NSVQ_GENERATION_TEST", own.path().c_str(), /*overwrite=*/0);
-  const fs::path folder = std::getenv("NSVQ_GENERATION_TEST");
-  const auto tokenizer = folder / "tokenizer.safetensors";
-  if (!fs::exists(tokenizer)) write_tiny_tokenizer(folder);
-  auto config = tiny_generation_config(tokenizer);  // with dropout
-  ASSERT_GT(config.generator.dropout, 0);
-  config.train.epochs = 3;
-  config.train.accumulate = 2;
-  config.optimizer.schedule = {.shape = "cosine", .warmup_steps = 2};
-  config.checkpoint.every_steps = 2;
-  config.checkpoint.keep = 100;
-  EXPECT_EXIT(train_generator(config, folder / "killed",
-                              [](const RunState& state) {
-                                if (state.step == 3) raise(SIGKILL);
-                              }),
-              testing::KilledBySignal(SIGKILL), "");
-  train_generator(config, folder / "killed");
-  train_generator(config, folder / "whole");
-  expect_same_runs(folder / "whole", folder / "killed");
-  unsetenv("NSVQ_GENERATION_TEST");
+  expect_a_killed_run_goes_on<GeneratorTrainer, GenerationConfig>(
+      "NSVQ_GENERATION_TEST", [](const fs::path& tokenizer) {
+        auto config = tiny_generation_config(tokenizer);
+        EXPECT_GT(config.generator.dropout, 0);
+        return config;
+      });
 }
 
 TEST(GeneratorTrainer, TwoRanksAreOne) {
   const TemporaryFolder folder;
   auto config = tiny_generation_config(write_tiny_tokenizer(folder.path()));
   config.generator.dropout = 0;  // drawn from the one generator of this process's threads
-  config.train.global_batch = 8;
-  config.optimizer.eps = 1e-2;  // a gradient near zero would become a step by its rounding
-  train_generator(config, folder / "one");
-  on_two_ranks([&](int /*rank*/, Group& group) {
-    // The group belongs to the thread that lends it.
-    const std::shared_ptr<Group> lent(&group, [](Group*) {});
-    GeneratorTrainer(config, folder / "two", lent).loop().train();
-  });
-  const auto one = generator_weights(folder / "one"), two = generator_weights(folder / "two");
-  ASSERT_EQ(one.size(), two.size());
-  for (const auto& [name, tensor] : one) {
-    EXPECT_TRUE(at::allclose(tensor, two.at(name), 1e-3, 1e-5)) << name;
-  }
-  const auto last_loss = [&](const char* run) {
-    return lines_of_kind(folder / run, "eval").back().at("loss").get<double>();
-  };
-  EXPECT_NEAR(last_loss("two"), last_loss("one"), 1e-4);
+  expect_two_ranks_are_one<GeneratorTrainer>(config, folder.path());
 }
 
 /// 16 grids of four classes, which a generator comes to know by heart.
@@ -248,6 +190,22 @@ TEST(GeneratorTrainer, SettingsThatCannotRunAreNamed) {
                     c.val_tokens = write_npy(folder / "val.npy", at::zeros({2, 3, 4}));
                   }),
                   {"generator.val_tokens", "3x4", "4x4"});
+  expect_contains(error([&](auto& c) {
+                    c.tokens = write_npy(folder / "few.npy", at::zeros({7, 4, 4}));
+                  }),
+                  {"7 images, fewer than one batch of 8"});
+  for (const auto* where : {"memory", "files"}) {
+    expect_contains(error([&](auto& c) {
+                      c.tokens = tokens;
+                      c.tokens_in = where;
+                      c.train.batch_size = 25;
+                    }),
+                    {"24 images, fewer than one batch of 25"});
+  }
+  expect_contains(error([](auto& c) {
+                    c.optimizer.undecayed = {"embed", "q"};
+                  }),
+                  {"optimizer.undecayed", "'embed'"});
   expect_contains(error([](auto& c) { c.generator.heads = 64; }), {"generator.heads 64"});
   expect_contains(error([](auto& c) { c.sampling.steps = 17; }), {"sampling.steps is 17"});
   const auto wrong = [&](auto change) {
@@ -308,12 +266,7 @@ TEST(GeneratorTrainer, AForkGoesOnWithOtherSettings) {
 TEST(GeneratorTrainer, NonFiniteLatentsNameTheImage) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();  // a CPU throws where codes are searched
   const TemporaryFolder folder;
-  const auto settings = tiny_tokenizer_config();
-  auto tokenizer = make_tokenizer(settings, at::kCPU);
-  tokenizer->encoder->named_parameters()["conv_out.weight"].data().fill_(3e38);
-  const auto file = folder / "tokenizer.safetensors";
-  write_model(file, named_tensors(*tokenizer), settings);
-  auto config = tiny_generation_config(file);
+  auto config = tiny_generation_config(write_overflowing_tokenizer(folder.path()));
   config.device = "cuda";
   config.train.on_nonfinite = "stop";
   expect_contains(error_of<RunError>([&] { train_generator(config, folder / "run"); }),
@@ -323,18 +276,8 @@ TEST(GeneratorTrainer, NonFiniteLatentsNameTheImage) {
 TEST(GeneratorTrainer, RunsAsACudaGraphOnTheGpu) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
   const TemporaryFolder folder;
-  auto config = tiny_generation_config(write_tiny_tokenizer(folder.path()));
-  config.train.epochs = 4;
-  config.device = "cuda";
-  config.train.precision = "bf16";
-  EXPECT_EQ(GeneratorTrainer(config, folder / "trial", make_single_group())
-                .loop()
-                .graphs_disabled_reason(),
-            "");
-  train_generator(config, folder / "graphs");
-  config.train.graphs = false;
-  train_generator(config, folder / "eager");
-  expect_same_training(folder / "eager", folder / "graphs");
+  expect_graphs_are_eager<GeneratorTrainer>(
+      tiny_generation_config(write_tiny_tokenizer(folder.path())), folder.path());
 }
 
 }  // namespace

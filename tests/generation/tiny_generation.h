@@ -13,6 +13,7 @@
 #include "nsvq/tokenizer/inference_session.h"
 #include "nsvq/tokens/tokenize.h"
 #include "tests/tokenizer/tiny_tokenizer.h"
+#include "tests/train/network_runs.h"
 
 namespace nsvq {
 
@@ -68,10 +69,7 @@ inline std::string write_token_folder(const std::filesystem::path& folder,
 /// Trains in a folder, or goes on there.
 inline Outcome train_generator(const GenerationConfig& config, const std::filesystem::path& run,
                                const Loop::Hook& hook = {}) {
-  const auto start = std::filesystem::exists(run) ? Start::resume : Start::fresh;
-  GeneratorTrainer trainer(config, run, make_single_group(), start);
-  if (hook) trainer.loop().on_step(hook);
-  return trainer.loop().train();
+  return train_network<GeneratorTrainer>(config, run, hook);
 }
 
 }  // namespace nsvq

@@ -68,8 +68,10 @@ TEST_F(TokenSets, ClassesStandInTheirFileOrBesideTheTokens) {
 
 TEST_F(TokenSets, WhatIsNoGridOfTokensIsNamed) {
   expect_contains(error({"key", grids({12}), ""}), {"key: ", "shape [12]", "[n, h, w]"});
-  expect_contains(error({"key", grids({0, 4, 4}), ""}), {"shape [0, 4, 4]"});
+  expect_contains(error({"key", grids({0, 4, 4}), ""}), {"holds no tokens"});
   expect_contains(error({"key", path("missing.npy"), ""}), {"key: ", "missing.npy"});
+  write_text(path("notes.txt"), "1 2 3");
+  expect_contains(error({"key", path("notes.txt"), ""}), {"notes.txt: neither", ".npy"});
   const auto negative = write_npy(path("negative.npy"), at::tensor({0, -1}).view({1, 2}));
   expect_contains(error({"key", negative, ""}), {"negative.npy", "-1"});
   write_text(path("cut.npy"), read_text(grids({3, 16})).substr(0, 150));

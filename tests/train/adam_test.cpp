@@ -8,6 +8,9 @@
 #include <cmath>
 #include <memory>
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+
 namespace nsvq {
 namespace {
 
@@ -50,6 +53,44 @@ TEST(Adam, FollowsTorchsAdam) { expect_torchs_steps({.lr = 0.05}); }
 
 TEST(Adam, ClipsByTheNormOfAllGradientsAsTorchDoes) {
   expect_torchs_steps({.lr = 0.05, .clip_norm = 2});
+}
+
+/// The first step with weight decay, by what `config` has beside it, next to one without.
+std::vector<torch::Tensor> taken_by_decay(OptimizerConfig config) {
+  const auto with = parameters(), without = parameters();
+  config.lr = 0.05;
+  Adam plain(named(without), config);
+  config.weight_decay = 0.5;
+  Adam decaying(named(with), config);
+  objective(without).backward();
+  plain.step();
+  objective(with).backward();
+  decaying.step();
+  std::vector<torch::Tensor> taken;
+  for (size_t i = 0; i < with.size(); ++i) taken.push_back((without[i] - with[i]).detach());
+  return taken;
+}
+
+TEST(Adam, DecaysWhatItIsTold) {
+  const auto expect = [](const OptimizerConfig& config, const std::vector<bool>& decayed) {
+    const auto taken = taken_by_decay(config);
+    const auto start = parameters();
+    for (size_t i = 0; i < start.size(); ++i) {
+      const auto expected = start[i].detach() * (decayed[i] ? 0.05 * 0.5 : 0);
+      EXPECT_TRUE(at::allclose(taken[i], expected, 1e-4, 1e-6)) << i;
+    }
+  };
+  expect({}, {true, true, true});
+  expect({.decayed = "matrices"}, {true, false, true});
+  expect({.undecayed = {"c", "b"}}, {true, false, false});
+  expect({.decayed = "matrices", .undecayed = {"a"}}, {false, false, true});
+}
+
+TEST(Adam, NamesThatNoParameterHasAreRefused) {
+  expect_contains(error_of([] {
+                    Adam(named(parameters()), {.undecayed = {"a", "embed"}});
+                  }),
+                  {"optimizer.undecayed", "'embed'", "one is a"});
 }
 
 /// The first step of Adam moves a number by the rate, whatever its gradient.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 #include "nsvq/train/vq/adversary.h"
 
 namespace nsvq {
@@ -48,6 +51,20 @@ TEST(LrSchedule, FallsToItsFinalShare) {
   EXPECT_NEAR(lr_factor(schedule, 120, 120), 0.1, 1e-12);
   schedule.steps = 60;
   EXPECT_NEAR(lr_factor(schedule, 60, 120), 0.1, 1e-12) << "before the end of the run";
+}
+
+TEST(LrSchedule, FallsOverItsLastShareAlone) {
+  LrScheduleConfig schedule{.shape = "linear", .warmup_steps = 20, .fall_share = 0.25};
+  EXPECT_EQ(lr_factor(schedule, 9, 200), 0.5);
+  for (const int64_t step : {20, 100, 150}) EXPECT_EQ(lr_factor(schedule, step, 200), 1) << step;
+  EXPECT_NEAR(lr_factor(schedule, 175, 200), 0.5, 1e-12);
+  schedule.shape = "cosine";
+  EXPECT_EQ(lr_factor(schedule, 150, 200), 1);
+  EXPECT_NEAR(lr_factor(schedule, 160, 200), 0.5 * (1 + std::cos(std::numbers::pi * 0.2)), 1e-12);
+  EXPECT_NEAR(lr_factor(schedule, 200, 200), 0, 1e-12);
+  schedule.fall_share = 0.95;  // the warm-up is longer than the rest
+  EXPECT_EQ(lr_factor(schedule, 20, 200), 1);
+  EXPECT_LT(lr_factor(schedule, 21, 200), 1);
 }
 
 TEST(LrSchedule, ARunShorterThanItsWarmUpOnlyRises) {

@@ -37,6 +37,14 @@ Batch BatchMaker::finished(Pending& pending) {
   return batch;
 }
 
+void require_a_batch(const Sampler& sampler) {
+  if (sampler.batches() > 0) return;
+  throw UserError(
+      "the training data has {}, fewer than one batch of {}{}; use more images or a smaller batch",
+      count_of(sampler.images, "image"), sampler.batch_size,
+      sampler.world > 1 ? fmt::format(" on each of {} processes", sampler.world) : "");
+}
+
 BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const LoaderOptions& options)
     : source_(source),
       options_(options),
@@ -47,13 +55,7 @@ BatchMaker::BatchMaker(const std::shared_ptr<const Source>& source, const Loader
   if (options.transform.output_height() < 1 || options.transform.output_width() < 1)
     throw UserError("image size {} x {} is less than 1", options.transform.output_height(),
                     options.transform.output_width());
-  if (options.shuffle && sampler_.batches() == 0) {
-    throw UserError(
-        "the training data has {}, fewer than one batch of {}{}; use more images or a "
-        "smaller batch",
-        count_of(source->size(), "image"), options.batch_size,
-        options.world > 1 ? fmt::format(" on each of {} processes", options.world) : "");
-  }
+  if (options.shuffle) require_a_batch(sampler_);
   for (int i = 0; i < std::max(options.threads, 1); ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }

@@ -17,6 +17,9 @@
 
 namespace nsvq {
 
+/// Throws UserError where an epoch of training data has no batch.
+void require_a_batch(const Sampler& sampler);
+
 /// The loader's threads: they decode and transform images (slot_filler.h) into batches in CPU
 /// memory, fp32 or uint8.
 class BatchMaker {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "nsvq/data/loader/batch_maker.h"
+
 namespace nsvq {
 
 namespace {
@@ -29,6 +31,7 @@ MappedTokens::MappedTokens(TokenSet set, const ToldClasses& told, const std::str
   for (const auto& shard : set_.shards) ends_.push_back(images += shard.size(0));
   sampler_ = {images,       options.batch_size, /*shuffle=*/true,
               options.seed, options.rank,       options.world};
+  require_a_batch(sampler_);
 }
 
 void MappedTokens::start(int64_t epoch, int64_t batch, int64_t used) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -94,10 +95,9 @@ std::vector<int64_t> grids_of_rows(const torch::Tensor& tokens, const TokenCodec
 TokenSet read_file_set(const TokenFiles& files, const TokenCodec* codec) {
   const auto& file = files.tokens;
   auto tokens = read_token_numbers(file);
-  if (tokens.dim() == 2 && tokens.numel() > 0) {
-    tokens = tokens.view(grids_of_rows(tokens, codec, file));
-  }
-  if (tokens.dim() != 3 || tokens.numel() == 0) {
+  if (tokens.numel() == 0) throw UserError("{}: holds no tokens", file);
+  if (tokens.dim() == 2) tokens = tokens.view(grids_of_rows(tokens, codec, file));
+  if (tokens.dim() != 3) {
     throw UserError("{}: tokens of shape [{}], expected [n, h, w] or [n, length]", file,
                     fmt::join(tokens.sizes().vec(), ", "));
   }
@@ -128,6 +128,11 @@ TokenFiles validation_tokens(const GenerationConfig& config) {
 TokenSet read_token_set(const TokenFiles& files, const TokenCodec* codec) {
   try {
     const bool file = names_bare_tokens(files.tokens);
+    std::error_code ignored;
+    if (!file && std::filesystem::is_regular_file(files.tokens, ignored)) {
+      throw UserError("{}: neither a folder of `nsvq tokenize` nor a .npy or .safetensors file",
+                      files.tokens);
+    }
     if (!file && !files.classes.empty()) {
       throw UserError("{}: a folder, which holds its own classes, but {} is named too",
                       files.tokens, files.classes);

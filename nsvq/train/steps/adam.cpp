@@ -1,5 +1,9 @@
 #include "nsvq/train/steps/adam.h"
 
+#include <algorithm>
+
+#include "nsvq/core/error.h"
+#include "nsvq/core/text.h"
 #include "nsvq/ops/adam/adam.h"
 
 namespace nsvq {
@@ -17,6 +21,28 @@ torch::Tensor clipping_factor(const std::vector<torch::Tensor>& gradients, doubl
   return (most / (common_norm(gradients) + 1e-6)).clamp_max(1).to(at::kFloat);
 }
 
+bool has_part(const std::string& name, const std::string& part) {
+  return name.find(part) != std::string::npos;
+}
+
+bool is_decayed(const OptimizerConfig& config, const std::string& name, int64_t dimensions) {
+  if (config.decayed == "matrices" && dimensions < 2) return false;
+  return std::ranges::none_of(config.undecayed,
+                              [&](const std::string& part) { return has_part(name, part); });
+}
+
+/// Throws UserError for a part that no name has.
+void check_undecayed(const OptimizerConfig& config, const Adam::Parameters& parameters) {
+  for (const auto& part : config.undecayed) {
+    if (std::ranges::any_of(parameters,
+                            [&](const auto& one) { return has_part(one.name, part); })) {
+      continue;
+    }
+    throw UserError("optimizer.undecayed: no parameter has {} in its name; one is {}", quote(part),
+                    parameters.empty() ? "missing" : parameters.front().name);
+  }
+}
+
 }  // namespace
 
 Adam::Adam(const Parameters& parameters, const OptimizerConfig& config,
@@ -24,12 +50,14 @@ Adam::Adam(const Parameters& parameters, const OptimizerConfig& config,
     : config_(config),
       lr_factor_(at::ones({}, at::kDouble)),
       average_decay_(average ? average->decay() : 0) {
+  check_undecayed(config, parameters);
   for (const auto& [name, tensor, lr_scale, eps] : parameters) {
     const auto like = tensor.detach();
     slots_.push_back({name, tensor, at::zeros_like(like), at::zeros_like(like),
                       at::zeros({}, like.options().dtype(at::kFloat)),
                       average ? average->of(tensor) : torch::Tensor(), lr_scale,
-                      eps > 0 ? eps : config.eps});
+                      eps > 0 ? eps : config.eps,
+                      is_decayed(config, name, like.dim()) ? config.weight_decay : 0});
   }
   if (!slots_.empty()) lr_factor_ = lr_factor_.to(slots_[0].parameter.device());
 }
@@ -44,7 +72,7 @@ void Adam::step(const torch::Tensor& skipped) {
   const torch::NoGradGuard no_grad;
   auto skip = skipped;
   if (held_.defined()) skip = skip.defined() ? skip.logical_or(held_) : held_;
-  std::map<double, AdamTensors> moving;  // by eps: a call has one
+  std::map<std::pair<double, double>, AdamTensors> moving;  // by eps and decay: a call has one
   std::vector<torch::Tensor> gradients, still, averages_of_still;
   for (const auto& slot : slots_) {
     if (!slot.parameter.requires_grad() || !slot.parameter.grad().defined()) {
@@ -53,7 +81,7 @@ void Adam::step(const torch::Tensor& skipped) {
       averages_of_still.push_back(slot.average);
       continue;
     }
-    auto& tensors = moving[slot.eps];
+    auto& tensors = moving[{slot.eps, slot.weight_decay}];
     tensors.parameters.push_back(slot.parameter);
     tensors.gradients.push_back(slot.parameter.grad());
     tensors.moments1.push_back(slot.moment1);
@@ -67,7 +95,8 @@ void Adam::step(const torch::Tensor& skipped) {
   if (config_.clip_norm > 0 && !gradients.empty()) {
     gradient_factor = clipping_factor(gradients, config_.clip_norm);
   }
-  for (auto& [eps, tensors] : moving) {
+  for (auto& [constants, tensors] : moving) {
+    const auto& [eps, weight_decay] = constants;
     tensors.lr_factor = lr_factor_;
     tensors.gradient_factor = gradient_factor;
     tensors.average_decay = average_decay_now_;
@@ -76,7 +105,7 @@ void Adam::step(const torch::Tensor& skipped) {
                .beta1 = config_.beta1,
                .beta2 = config_.beta2,
                .eps = eps,
-               .weight_decay = config_.weight_decay,
+               .weight_decay = weight_decay,
                .average_decay = average_decay_},
               skip);
   }

@@ -58,7 +58,7 @@ class Adam {
   struct Slot {
     std::string name;
     torch::Tensor parameter, moment1, moment2, steps, average;
-    double lr_scale, eps;
+    double lr_scale, eps, weight_decay;
   };
   std::vector<Slot> slots_;
   OptimizerConfig config_;

@@ -14,7 +14,8 @@ double lr_factor(const LrScheduleConfig& schedule, int64_t step, int64_t steps) 
   if (at < warmup) return (at + 1) / warmup;
   if (schedule.shape == "constant") return 1;
   const auto end = static_cast<double>(schedule.steps > 0 ? schedule.steps : steps);
-  const double progress = end > warmup ? std::min(1.0, (at - warmup) / (end - warmup)) : 1;
+  const double start = std::max(warmup, end * (1 - schedule.fall_share));
+  const double progress = end > start ? std::clamp((at - start) / (end - start), 0.0, 1.0) : 1;
   const double left =
       schedule.shape == "linear" ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
   return schedule.final_share + (1 - schedule.final_share) * left;
