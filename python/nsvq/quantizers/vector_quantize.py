@@ -148,12 +148,13 @@ class VectorQuantize(Quantizer):
         chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
         loss, terms = self._losses([one[2] for one in found], chosen, counted)
 
-        quantized = quantized.reshape(*last.shape[:-1], self.heads * self.codebook_dim)
+        shape = last.shape[:-1]
+        quantized = quantized.reshape(*shape, self.heads * self.codebook_dim)
         if quantized.dtype is not x.dtype:
             quantized = quantized.to(x.dtype)
         if self.has_projections:
             quantized = self.project_out(quantized)
-        chosen = chosen.view(last.shape[:-1] if self.heads == 1 else (*last.shape[:-1], self.heads))
+        chosen = chosen.view(*shape) if self.heads == 1 else chosen.view(*shape, self.heads)
         if mask is not None:
             padding = torch.zeros_like(last) if self.return_zeros_for_masked_padding else last
             quantized = torch.where(mask.unsqueeze(-1), quantized, padding)
@@ -185,7 +186,8 @@ class VectorQuantize(Quantizer):
     def _choose(self, rows: Tensor, embed: Tensor, counted: Optional[Tensor],
                 frozen: bool) -> tuple[Tensor, Tensor, Optional[Tensor]]:
         """Codes [N, d] with gradients, indices [N], and in training the mean squared distance."""
-        embed = embed.to(rows.dtype)
+        if embed.dtype is not rows.dtype:
+            embed = embed.to(rows.dtype)
         distances: Optional[Tensor] = None
         if self.training and self.sample_codebook_temp > 0:
             indices = search_sampled(rows, embed, self.sample_codebook_temp)
