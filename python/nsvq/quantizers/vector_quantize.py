@@ -133,20 +133,21 @@ class VectorQuantize(Quantizer):
             refuse(type(self).__name__, {**others, "indices": indices}, _REFUSED_IN_FORWARD, type(self).forward)
         last = self._channels_last(x)
         mask = self._mask_of(last, mask, lens)
-        rows, counted = self._rows(last, mask)
-        codebook = self._codebook
+        codebook = self._codebook  # read once, as `embed` is: a module's __getattr__ takes a microsecond
+        embed = codebook.embed
+        rows, counted = self._rows(last, embed, mask)
         if not codebook.started:
             self._start(rows, counted)
         frozen = self.freeze_codebook if freeze_codebook is None else freeze_codebook
         moves = self.training and not frozen
 
-        found = [self._choose(own, embed, counted, frozen)
-                 for own, embed in zip(rows, codebook.embed.unbind(0) if len(rows) > 1 else (codebook.embed[0],))]
+        found = [self._choose(own, codes, counted, frozen)
+                 for own, codes in zip(rows, embed.unbind(0) if len(rows) > 1 else (embed[0],))]
         if self.training:
             self._learn(rows, found, counted, moves, active)
         quantized = found[0][0] if len(found) == 1 else torch.cat([one[0] for one in found], 1)
         chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
-        loss, terms = self._losses([one[2] for one in found], chosen, counted)
+        loss, terms = self._losses([one[2] for one in found], embed, chosen, counted)
 
         shape = last.shape[:-1]
         quantized = quantized.reshape(*shape, self.heads * self.codebook_dim)
@@ -162,9 +163,8 @@ class VectorQuantize(Quantizer):
         quantized = self._channels_back(quantized)
         return (quantized, chosen, loss, terms) if return_loss_breakdown else (quantized, chosen, loss)
 
-    def _rows(self, last: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
+    def _rows(self, last: Tensor, embed: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
         """Each codebook's rows [N, d], at least fp32, and which of them count [N] or None."""
-        embed = self._codebook.embed
         heads, counted = embed.shape[0], mask
         if mask is not None:
             last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
@@ -238,10 +238,9 @@ class VectorQuantize(Quantizer):
             rows = at_least_fp32(x).reshape(-1, heads, self.codebook_dim).unbind(1)
             self._codebook.replace_unused([unit(own) for own in rows] if self.use_cosine_sim else rows, None)
 
-    def _losses(self, means: list[Optional[Tensor]], chosen: Tensor,
+    def _losses(self, means: list[Optional[Tensor]], embed: Tensor, chosen: Tensor,
                 counted: Optional[Tensor]) -> tuple[Tensor, LossBreakdown]:
         """The loss and its terms, of the heads' mean squared distances."""
-        embed = self._codebook.embed
         zero = embed.new_zeros(())
         if not self.training:
             return zero, LossBreakdown(zero, zero, zero, zero)
