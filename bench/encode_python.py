@@ -12,6 +12,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -22,18 +23,22 @@ import nsvq
 ROOT = pathlib.Path(__file__).parents[1]
 
 
+def call(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
+
+
 def make_model(program, recipe, settings, folder):
     """One step makes a model; how well it is trained does not matter here."""
-    subprocess.run([program, "train", recipe, "train.epochs=1", "train.steps=1", "data.train=builtin:dead-leaves?count=64",
-                    "data.val=builtin:dead-leaves?count=2", "schedule.phases=[stage1]", *settings, "--run", folder / "run"],
-                   check=True, capture_output=True)
+    call(program, "train", recipe, "train.epochs=1", "train.steps=1", "data.train=builtin:dead-leaves?count=64",
+         "data.val=builtin:dead-leaves?count=2", "schedule.phases=[stage1]", *settings, "--run", folder / "run")
     return folder / "run"
 
 
 def program_rate(program, model, device, batch, folder):
     figures = folder / "figures.json"
-    subprocess.run([program, "bench", "tokenize", model, "--device", device, "--batch-size", str(batch), "--rounds", "5",
-                    "--json", figures], check=True, capture_output=True)
+    call(program, "bench", "tokenize", model, "--device", device, "--batch-size", str(batch), "--rounds", "5", "--json", figures)
     rate = json.loads(figures.read_text())["images_per_second"]
     figures.unlink()
     return rate
@@ -55,7 +60,7 @@ def main():
     parser.add_argument("--recipe", default=ROOT / "configs" / "quickstart.yaml")
     parser.add_argument("--device", default="cpu"), parser.add_argument("--batch-size", type=int)
     parser.add_argument("--rounds", type=int, default=5)
-    words = parser.parse_args()
+    words = parser.parse_intermixed_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -88,6 +88,9 @@ class _Frame:
     """What all blocks of a search share."""
 
     def __init__(self, latents, codebook):
+        if latents.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("nsvq: CUDA graphs need a library with CUDA kernels, for float32 and smaller types; install nsvq "
+                               "where nvcc is, or leave the search out of the graph")
         self.latents, self.codebook = latents, codebook
         self.wide = torch.float64 if torch.float64 in (latents.dtype, codebook.dtype) else torch.float32
         self.dimension = codebook.shape[1]

@@ -39,7 +39,19 @@ def _check(x, codes):
 
 
 def _is_wide(x, codes):
-    return x.dtype == torch.float64 or codes.dtype == torch.float64
+    return x.dtype is torch.float64 or codes.dtype is torch.float64
+
+
+def _rows(x):
+    """x [..., d] as [N, d]; one that is so is not touched: a view takes as long as all checks."""
+    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _shaped(found, shape):
+    """What was found for rows, [N] or [N, k], as [*shape] or [*shape, k]."""
+    if len(shape) == 1:
+        return found
+    return found.view(*shape, *found.shape[1:]) if shape else found[0]
 
 
 def nearest(x: Tensor, codes: Tensor, k: int = 1) -> Nearest:
@@ -54,18 +66,18 @@ def nearest(x: Tensor, codes: Tensor, k: int = 1) -> Nearest:
     _check(x, codes)
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= codes.shape[0]:
         raise ValueError(f"k must be a whole number from 1 to {codes.shape[0]}, the number of codes, but it is {k!r}")
-    rows, shape = x.reshape(-1, x.shape[-1]), x.shape[:-1]
+    rows, shape = _rows(x), x.shape[:-1]
     if k == 1 and not _is_wide(x, codes):
         indices, distances = torch.ops.nsvq.nearest_codes(rows, codes)
-        return Nearest(indices.view(shape), distances.view(shape))
+        return Nearest(_shaped(indices, shape), _shaped(distances, shape))
     indices, distances = torch.ops.nsvq_package.nearest(rows.detach(), codes.detach(), k)
     if torch.is_grad_enabled() and (x.requires_grad or codes.requires_grad):
         wide = distances.dtype
         towards = rows[:, None].to(wide) - codes[indices.clamp_min(0)].to(wide)
         distances = towards.square().sum(-1).masked_fill(indices < 0, torch.nan)
-    if k > 1:
-        shape = (*shape, k)
-    return Nearest(indices.view(shape), distances.view(shape))
+    if k == 1:
+        indices, distances = indices.squeeze(1), distances.squeeze(1)
+    return Nearest(_shaped(indices, shape), _shaped(distances, shape))
 
 
 class _WideLoss(torch.autograd.Function):
@@ -97,7 +109,7 @@ def ns_loss(x: Tensor, codes: Tensor, tau: float = 0.35) -> Tensor:
     _check(x, codes)
     if not isinstance(tau, (int, float)) or not tau > 0:
         raise ValueError(f"tau must be a positive number, but it is {tau!r}")
-    rows = x.reshape(-1, x.shape[-1]).detach()
+    rows = _rows(x).detach() if x.requires_grad else _rows(x)
     if _is_wide(x, codes):
         return _WideLoss.apply(rows, codes, float(tau))
     return torch.ops.nsvq.ns_quantize(rows, codes, float(tau))[2]

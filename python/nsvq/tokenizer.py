@@ -47,9 +47,13 @@ def is_fused(x: torch.Tensor) -> bool:
 
 def add_norm(norm: torch.nn.GroupNorm, x: torch.Tensor, h: torch.Tensor | None = None,
              silu: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-    """pytorch_model.add_norm, in one operator where memory is channels-last."""
+    """pytorch_model.add_norm, in one operator where memory is channels-last. Without gradients h, which is a convolution's
+    output, becomes the sum."""
     if not is_fused(x) or h is not None and (h.dtype != x.dtype or not is_fused(h)):
-        return pytorch_model.add_norm(norm, x, h, silu)
+        if torch.is_grad_enabled():
+            return pytorch_model.add_norm(norm, x, h, silu)
+        total = x if h is None else h.add_(x) if h.dtype == x.dtype else x + h
+        return total, F.silu(norm(total), inplace=True) if silu else norm(total)
     shape = (norm.weight, norm.bias, norm.num_groups, norm.eps, silu)
     if h is None:
         return x, torch.ops.nsvq.group_norm_silu(x, *shape)[0]

@@ -69,7 +69,7 @@ def test_notebook(tmp_path):
     pytest.importorskip("ipykernel")
     os.environ.update(ENVIRONMENT, NSVQ_SOURCE=str(EXAMPLES.parents[1]), NSVQ_EPOCHS="1", NSVQ_PROGRAM=find_program())
     notebook = nbformat.read(EXAMPLES / "codes.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=1500, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 5
 

@@ -133,27 +133,30 @@ class VectorQuantize(Quantizer):
             refuse(type(self).__name__, {**others, "indices": indices}, _REFUSED_IN_FORWARD, type(self).forward)
         last = self._channels_last(x)
         mask = self._mask_of(last, mask, lens)
-        rows, counted = self._rows(last, mask)
-        codebook = self._codebook
+        codebook = self._codebook  # read once, as `embed` is: a module's __getattr__ takes a microsecond
+        embed = codebook.embed
+        rows, counted = self._rows(last, embed, mask)
         if not codebook.started:
             self._start(rows, counted)
-        frozen = self.freeze_codebook if freeze_codebook is None else freeze_codebook
-        moves = self.training and not frozen
-
-        found = [self._choose(own, embed, counted, frozen)
-                 for own, embed in zip(rows, codebook.embed.unbind(0) if len(rows) > 1 else (codebook.embed[0],))]
+        shape = last.shape[:-1]
         if self.training:
-            self._learn(rows, found, counted, moves, active)
-        quantized = found[0][0] if len(found) == 1 else torch.cat([one[0] for one in found], 1)
-        chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
-        loss, terms = self._losses([one[2] for one in found], chosen, counted)
-
-        quantized = quantized.reshape(*last.shape[:-1], self.heads * self.codebook_dim)
+            frozen = self.freeze_codebook if freeze_codebook is None else freeze_codebook
+            found = [self._choose(own, codes, counted, frozen)
+                     for own, codes in zip(rows, embed.unbind(0) if len(rows) > 1 else (embed[0],))]
+            self._learn(rows, found, counted, not frozen, active)
+            quantized = found[0][0] if len(found) == 1 else torch.cat([one[0] for one in found], 1)
+            quantized = quantized.reshape(*shape, self.heads * self.codebook_dim)
+            chosen = found[0][1] if len(found) == 1 else torch.stack([one[1] for one in found], 1)
+            loss, terms = self._losses([one[2] for one in found], embed, chosen, counted)
+            chosen = chosen.view(*shape) if self.heads == 1 else chosen.view(*shape, self.heads)
+        else:
+            quantized, chosen = self._look_up(rows, embed, shape)
+            loss = embed.new_zeros(())
+            terms = LossBreakdown(loss, loss, loss, loss) if return_loss_breakdown else None
         if quantized.dtype is not x.dtype:
             quantized = quantized.to(x.dtype)
         if self.has_projections:
             quantized = self.project_out(quantized)
-        chosen = chosen.view(last.shape[:-1] if self.heads == 1 else (*last.shape[:-1], self.heads))
         if mask is not None:
             padding = torch.zeros_like(last) if self.return_zeros_for_masked_padding else last
             quantized = torch.where(mask.unsqueeze(-1), quantized, padding)
@@ -161,9 +164,8 @@ class VectorQuantize(Quantizer):
         quantized = self._channels_back(quantized)
         return (quantized, chosen, loss, terms) if return_loss_breakdown else (quantized, chosen, loss)
 
-    def _rows(self, last: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
+    def _rows(self, last: Tensor, embed: Tensor, mask: Optional[Tensor]) -> tuple[list[Tensor], Optional[Tensor]]:
         """Each codebook's rows [N, d], at least fp32, and which of them count [N] or None."""
-        embed = self._codebook.embed
         heads, counted = embed.shape[0], mask
         if mask is not None:
             last = torch.where(mask.unsqueeze(-1), last, 0)  # padding may hold anything
@@ -182,17 +184,32 @@ class VectorQuantize(Quantizer):
                              "train, load a state_dict or assign to `codebook` first")
         self._codebook.start(rows, counted)
 
+    def _look_up(self, rows: list[Tensor], embed: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """In evaluation: codes [*shape, heads * codebook_dim] and indices [*shape] or [*shape, heads]."""
+        if embed.dtype is not rows[0].dtype:
+            embed = embed.to(rows[0].dtype)
+        if len(rows) > 1:
+            chosen = torch.stack([search(own, codes)[0] for own, codes in zip(rows, embed.unbind(0))], 1)
+            codes = torch.cat([one.index_select(0, own) for one, own in zip(embed.unbind(0), chosen.unbind(1))], 1)
+            return codes.view(*shape, codes.shape[1]), chosen.view(*shape, len(rows))
+        codes = embed[0]
+        chosen = search(rows[0], codes)[0]
+        if self.heads == 1:
+            chosen = chosen.view(*shape)
+            return torch.embedding(codes, chosen), chosen
+        chosen = chosen.view(*shape, self.heads)
+        return torch.embedding(codes, chosen).flatten(-2), chosen
+
     def _choose(self, rows: Tensor, embed: Tensor, counted: Optional[Tensor],
-                frozen: bool) -> tuple[Tensor, Tensor, Optional[Tensor]]:
-        """Codes [N, d] with gradients, indices [N], and in training the mean squared distance."""
-        embed = embed.to(rows.dtype)
+                frozen: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """In training: codes [N, d] with gradients, indices [N], and the mean squared distance."""
+        if embed.dtype is not rows.dtype:
+            embed = embed.to(rows.dtype)
         distances: Optional[Tensor] = None
-        if self.training and self.sample_codebook_temp > 0:
+        if self.sample_codebook_temp > 0:
             indices = search_sampled(rows, embed, self.sample_codebook_temp)
         else:
             indices, distances = search(rows, embed)
-        if not self.training:
-            return embed.index_select(0, indices), indices, None
         learns = self.learnable_codebook and not frozen
         routed = rows.requires_grad and self.route_gradients_to_input
         through = TO_CODES if self.directional_reparam or not routed else ROTATION if self.rotation_trick else STRAIGHT
@@ -202,7 +219,7 @@ class VectorQuantize(Quantizer):
             codes = reparametrised(rows, codes, self.directional_reparam_variance)
         return codes, indices, mean
 
-    def _learn(self, rows: list[Tensor], found: list[tuple[Tensor, Tensor, Optional[Tensor]]], counted: Optional[Tensor],
+    def _learn(self, rows: list[Tensor], found: list[tuple[Tensor, Tensor, Tensor]], counted: Optional[Tensor],
                moves: bool, active: Optional[Tensor]) -> None:
         """Counts the codes that were found, and moves them by their running means and to latents."""
         indices = [one[1] for one in found]
@@ -236,13 +253,10 @@ class VectorQuantize(Quantizer):
             rows = at_least_fp32(x).reshape(-1, heads, self.codebook_dim).unbind(1)
             self._codebook.replace_unused([unit(own) for own in rows] if self.use_cosine_sim else rows, None)
 
-    def _losses(self, means: list[Optional[Tensor]], chosen: Tensor,
+    def _losses(self, means: list[Tensor], embed: Tensor, chosen: Tensor,
                 counted: Optional[Tensor]) -> tuple[Tensor, LossBreakdown]:
-        """The loss and its terms, of the heads' mean squared distances."""
-        embed = self._codebook.embed
+        """In training: the loss and its terms, of the heads' mean squared distances."""
         zero = embed.new_zeros(())
-        if not self.training:
-            return zero, LossBreakdown(zero, zero, zero, zero)
         commitment = means[0] if len(means) == 1 else torch.stack(means).mean()
         loss = commitment if self.commitment_weight == 1 else commitment * self.commitment_weight
         if not self.orthogonal_reg_weight > 0:
