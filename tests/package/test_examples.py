@@ -15,7 +15,7 @@ import nsvq
 from nsvq.program import find_program
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[1] / "python")}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(pathlib.Path(nsvq.__file__).parents[1])}  # the package that is tried
 
 
 @pytest.fixture(scope="module")
