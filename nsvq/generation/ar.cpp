@@ -41,7 +41,8 @@ class ArGenerator : public Generator {
     if (training && config_.dropout > 0) x = at::dropout(x, config_.dropout, /*train=*/true);
     const TokenContext context{.rotation = rotation(x).narrow(0, 0, seen + 1),
                                .training = training};
-    const auto hidden = norm_->forward(transformer_.forward(x, context));
+    auto stream = transformer_.stream(x, context);
+    const auto hidden = norm_->forward(stream);
     return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);

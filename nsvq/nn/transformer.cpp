@@ -11,6 +11,11 @@
 #include <utility>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/nn/gated_mlp.h"
+#include "nsvq/ops/common/fast_path.h"
+#include "nsvq/ops/transformer/add_rms_norm.h"
+#include "nsvq/ops/transformer/kept_bits.h"
+#include "nsvq/ops/transformer/turn_heads.h"
 
 namespace nsvq {
 
@@ -39,7 +44,7 @@ torch::Tensor dropped(const torch::Tensor& x, double share, bool training) {
 }
 
 torch::Tensor modulated(const torch::Tensor& x, const Modulation& by) {
-  return by.shift.defined() ? x * (1 + by.scale) + by.shift : x;
+  return x * (1 + by.scale) + by.shift;
 }
 
 torch::Tensor gated_by(const torch::Tensor& x, const Modulation& by) {
@@ -51,6 +56,13 @@ at::ScalarType product_type(const torch::Tensor& x) {
   const auto device = x.device().type();
   return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
                                                    : x.scalar_type();
+}
+
+/// Why the kernels for training do not apply at all; empty if they may.
+std::string reason_against_kernels(const torch::Tensor& x) {
+  if (!x.is_cuda()) return "not on a GPU";
+  if (!at::GradMode::is_enabled()) return "no gradients are recorded";
+  return autocast_precision(x.device()) == Precision::bf16 ? "" : "not in bf16";
 }
 
 /// What is added to scores of tokens at `places`: nothing for places up to theirs, else -inf.
@@ -71,6 +83,12 @@ torch::Tensor remembered(std::vector<torch::Tensor>& cached, size_t layer, int64
 }
 
 }  // namespace
+
+torch::Tensor TokenStream::settle() {
+  if (branch.defined()) x = x + dropped(branch, dropout, /*training=*/true);
+  branch = {};
+  return x;
+}
 
 TokenNormImpl::TokenNormImpl(const Shape& shape) : shape_(shape) {
   if (shape.weight) weight = register_parameter("weight", at::ones({shape.width}));
@@ -94,6 +112,27 @@ torch::Tensor TokenNormImpl::forward(const torch::Tensor& x) {
   return normalised.to(x.scalar_type());
 }
 
+std::string TokenNormImpl::reason_against_one_pass(const TokenStream& stream) const {
+  if (auto reason = reason_against_kernels(stream.x); !reason.empty()) return reason;
+  const bool plain = shape_.kind == NormKind::rms && weight.defined() && !bias.defined();
+  if (!plain) return "not an RMSNorm with weights alone";
+  return add_rms_norm_unavailable_reason(stream.x, stream.branch, weight);
+}
+
+torch::Tensor TokenNormImpl::forward(TokenStream& stream) {
+  if (!takes_fast_path("add_rms_norm", reason_against_one_pass(stream))) {
+    return forward(stream.settle());
+  }
+  Branch branch{.values = stream.branch};
+  if (branch.values.defined() && stream.dropout > 0) {
+    branch.dropped = dropped_share(stream.dropout);
+    branch.kept = kept_bits(branch.values, stream.dropout);
+  }
+  const auto [sum, output] = add_rms_norm(stream.x, branch, weight, shape_.eps);
+  stream = {sum};
+  return output;
+}
+
 TokenAttentionImpl::TokenAttentionImpl(const TransformerOptions& options) : options_(options) {
   const int64_t inner = options.heads * options.head_width();
   wqkv_ = register_module("wqkv", make_linear(options.width, 3 * inner, options.bias));
@@ -114,9 +153,29 @@ torch::Tensor TokenAttentionImpl::normalised(const torch::Tensor& x, TokenNormIm
       .view(x.sizes());
 }
 
+std::string TokenAttentionImpl::reason_against_turning(const torch::Tensor& parts,
+                                                       const TokenContext& context) const {
+  if (auto reason = reason_against_kernels(parts); !reason.empty()) return reason;
+  if (context.cache) return "with a cache";
+  if (!context.rotation.defined()) return "no rotary positions";
+  if (options_.query_norm != QueryNorm::none) return "queries are normalised";
+  return turn_heads_unavailable_reason(parts, context.rotation);
+}
+
+/// Turns queries and keys where they lie: `parts` is what the backward pass does not need.
+torch::Tensor TokenAttentionImpl::mixed_in_place(const torch::Tensor& parts,
+                                                 const TokenContext& context) const {
+  const auto [query, key, value] = turn_heads(parts, context.rotation);
+  const double share = context.training ? options_.dropout.attention : 0;
+  return at::scaled_dot_product_attention(query, key, value, {}, share, options_.causal);
+}
+
 torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenContext& context,
                                           size_t layer, const torch::Tensor& mask) {
   const auto parts = wqkv_->forward(x).unflatten(2, {3, options_.heads, options_.head_width()});
+  if (takes_fast_path("turn_heads", reason_against_turning(parts, context))) {
+    return wo_->forward(mixed_in_place(parts, context).transpose(1, 2).flatten(2));
+  }
   auto query = normalised(parts.select(2, 0), q_norm_.get());
   auto key = normalised(parts.select(2, 1), k_norm_.get());
   if (context.rotation.defined()) {
@@ -138,24 +197,35 @@ torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenCon
   const auto added = mask.defined() ? std::optional<torch::Tensor>(mask) : std::nullopt;
   const auto mixed = at::scaled_dot_product_attention(query, key, value, added, share,
                                                       options_.causal && !context.cache);
-  return dropped(wo_->forward(mixed.transpose(1, 2).flatten(2)), options_.dropout.projection,
-                 context.training);
+  return wo_->forward(mixed.transpose(1, 2).flatten(2));
 }
 
-TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options) : dropout_(options.dropout) {
+TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options)
+    : hidden_dropout_(options.dropout.hidden) {
   w1_ = register_module("w1", make_linear(options.width, options.hidden, options.bias));
   w2_ = register_module("w2", make_linear(options.hidden, options.width, options.bias));
   if (!options.gated) return;
   w3_ = register_module("w3", make_linear(options.width, options.hidden, options.bias));
 }
 
-torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, bool training) {
-  const auto inner = w3_ ? at::silu(w1_->forward(x)) * w3_->forward(x) : at::gelu(w1_->forward(x));
-  const auto outer = w2_->forward(dropped(inner, dropout_.hidden, training));
-  return dropped(outer, dropout_.output, training);
+std::string TokenMlpImpl::reason_against_fused(const torch::Tensor& x, bool training) const {
+  if (auto reason = reason_against_kernels(x); !reason.empty()) return reason;
+  if (!w3_) return "not gated";
+  if (w1_->bias.defined()) return "with biases";
+  if (training && hidden_dropout_ > 0) return "with dropout inside";
+  return w1_->weight.size(0) % 8 == 0 ? "" : "hidden channels are no multiple of 8";
 }
 
-TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) {
+torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, bool training) {
+  if (takes_fast_path("gated_mlp", reason_against_fused(x, training))) {
+    return gated_mlp(x.to(at::kBFloat16), autocast_weight(w1_->weight),
+                     autocast_weight(w2_->weight), autocast_weight(w3_->weight));
+  }
+  const auto inner = w3_ ? at::silu(w1_->forward(x)) * w3_->forward(x) : at::gelu(w1_->forward(x));
+  return w2_->forward(dropped(inner, hidden_dropout_, training));
+}
+
+TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) : dropout_(options.dropout) {
   attention_ = register_module("attention", std::make_shared<TokenAttentionImpl>(options));
   feed_forward_ = register_module("feed_forward", std::make_shared<TokenMlpImpl>(options));
   const auto norm = block_norm(options, options.width);
@@ -174,18 +244,28 @@ torch::Tensor TokenBlockImpl::modulations(const TokenContext& context) const {
   return offset_.defined() ? context.modulation + offset_ : torch::Tensor();
 }
 
-torch::Tensor TokenBlockImpl::forward(const torch::Tensor& x, const TokenContext& context,
-                                      size_t layer, const torch::Tensor& mask) {
+void TokenBlockImpl::forward(TokenStream& stream, const TokenContext& context, size_t layer,
+                             const torch::Tensor& mask) {
   Modulation first, second;
   if (const auto all = modulations(context); all.defined()) {
     const auto parts = all.chunk(6, -1);
     first = {parts[0], parts[1], parts[2]};
     second = {parts[3], parts[4], parts[5]};
   }
-  const auto seen = modulated(attention_norm_->forward(x), first);
-  const auto attended = x + gated_by(attention_->forward(seen, context, layer, mask), first);
-  const auto inner = modulated(ffn_norm_->forward(attended), second);
-  return attended + gated_by(feed_forward_->forward(inner, context.training), second);
+  const auto add = [&](const torch::Tensor& branch, double share, const Modulation& by) {
+    stream.branch = branch;
+    stream.dropout = context.training ? share : 0;
+    if (!by.gate.defined()) return;
+    stream.branch = gated_by(dropped(branch, share, context.training), by);
+    stream.dropout = 0;
+  };
+  const auto normalised = [&](TokenNormImpl& norm, const Modulation& by) {
+    return by.shift.defined() ? modulated(norm.forward(stream.settle()), by) : norm.forward(stream);
+  };
+  const auto seen = normalised(*attention_norm_, first);
+  add(attention_->forward(seen, context, layer, mask), dropout_.projection, first);
+  const auto inner = normalised(*ffn_norm_, second);
+  add(feed_forward_->forward(inner, context.training), dropout_.output, second);
 }
 
 ModulatedNormImpl::ModulatedNormImpl(const TokenNormImpl::Shape& shape) {
@@ -210,7 +290,11 @@ Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& opt
   }
 }
 
-torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& given) {
+torch::Tensor Transformer::forward(const torch::Tensor& x, const TokenContext& context) {
+  return stream(x, context).settle();
+}
+
+TokenStream Transformer::stream(const torch::Tensor& x, const TokenContext& given) {
   auto context = given;
   if (modulation_) context.modulation = modulation_->forward(context.condition);
   TORCH_CHECK(x.dim() == 3 && x.size(2) == options_.width, "Transformer: needs tokens [B, T, ",
@@ -218,8 +302,9 @@ torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& given) {
   TORCH_CHECK(!context.cache || options_.causal, "Transformer: a cache needs causal blocks");
   torch::Tensor mask;
   if (context.cache) mask = cache_mask(*context.cache, context.places, product_type(x));
-  for (size_t i = 0; i < layers_.size(); ++i) x = layers_[i]->forward(x, context, i, mask);
-  return x;
+  TokenStream tokens{x};
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward(tokens, context, i, mask);
+  return tokens;
 }
 
 torch::Tensor grid_rotation(int64_t height, int64_t width, int64_t head_width,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace torch::nn {
@@ -14,6 +15,16 @@ class LinearImpl;
 namespace nsvq {
 
 enum class NormKind { rms, layer };
+
+/// Tokens between two parts of a transformer.
+struct TokenStream {
+  torch::Tensor x;            ///< [B, T, width]
+  torch::Tensor branch = {};  ///< what is still to be added to x, if it is defined
+  double dropout = 0;         ///< the share of the branch that is set to zero first
+
+  /// x with the branch, by torch's generator.
+  torch::Tensor settle();
+};
 
 /// A norm over the last dimension, computed in fp32 at least.
 struct TokenNormImpl : torch::nn::Module {
@@ -26,10 +37,15 @@ struct TokenNormImpl : torch::nn::Module {
   explicit TokenNormImpl(const Shape& shape);
   /// In the type of x.
   torch::Tensor forward(const torch::Tensor& x);
+  /// Settles the stream first. While gradients are recorded on a GPU under autocast to bf16, both
+  /// in one pass where its kernel fits (nsvq/ops/transformer/add_rms_norm.h), and the norm is bf16.
+  torch::Tensor forward(TokenStream& stream);
 
   torch::Tensor weight, bias;  ///< undefined without
 
  private:
+  std::string reason_against_one_pass(const TokenStream& stream) const;
+
   Shape shape_;
 };
 
@@ -88,6 +104,8 @@ struct TokenAttentionImpl : torch::nn::Module {
 
  private:
   torch::Tensor normalised(const torch::Tensor& x, TokenNormImpl* norm) const;
+  torch::Tensor mixed_in_place(const torch::Tensor& parts, const TokenContext& context) const;
+  std::string reason_against_turning(const torch::Tensor& parts, const TokenContext& context) const;
 
   TransformerOptions options_;
   std::shared_ptr<torch::nn::LinearImpl> wqkv_, wo_;
@@ -100,7 +118,9 @@ struct TokenMlpImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, bool training);
 
  private:
-  BlockDropout dropout_;
+  std::string reason_against_fused(const torch::Tensor& x, bool training) const;
+
+  double hidden_dropout_;
   std::shared_ptr<torch::nn::LinearImpl> w1_, w2_, w3_;
 };
 
@@ -112,13 +132,14 @@ struct Modulation {
 /// A pre-norm block: attention, then an MLP, each added to its input.
 struct TokenBlockImpl : torch::nn::Module {
   explicit TokenBlockImpl(const TransformerOptions& options);
-  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context, size_t layer,
-                        const torch::Tensor& mask);
+  void forward(TokenStream& stream, const TokenContext& context, size_t layer,
+               const torch::Tensor& mask);
 
  private:
   /// Shifts, scales and gates of both norms, [B, 1 or T, 6 width]; undefined without.
   torch::Tensor modulations(const TokenContext& context) const;
 
+  BlockDropout dropout_;
   std::shared_ptr<TokenAttentionImpl> attention_;
   std::shared_ptr<TokenMlpImpl> feed_forward_;
   std::shared_ptr<TokenNormImpl> attention_norm_, ffn_norm_;
@@ -148,7 +169,9 @@ class Transformer {
 
   /// [B, T, width]. Runs without a host synchronisation. Throws if a cache is given and the blocks
   /// are not causal.
-  torch::Tensor forward(torch::Tensor x, const TokenContext& context);
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context);
+  /// forward, of which the last sum is left to the norm that follows.
+  TokenStream stream(const torch::Tensor& x, const TokenContext& context);
 
   const TransformerOptions& options() const { return options_; }
 

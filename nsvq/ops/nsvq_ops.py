@@ -75,6 +75,36 @@ DESCRIPTIONS = {
 
     The gradient for logits [n, K] of sum_ij p_ij pulls_ij + weight sum_i H_i, p = softmax((logits + noise) / temperature)
     and H the entropies. Either term may be None.""",
+    "cross_entropy_rows_": """cross_entropy_rows_(logits, targets, factors, gradient) -> losses
+
+    Cross-entropy [n] of the classes targets [n] int64 by logits [n, K], in fp32; without gradients. With `gradient` the
+    logits become the gradient of the losses by them, each row's times its factor [n] (None: 1). On a GPU logits are bf16.""",
+    "kept_bits": """kept_bits(values, share) -> bits
+
+    What dropout keeps of values [..., 8n]: uint8 [..., n] whose bits, the lowest first, are set for values that it keeps.
+    The share is rounded to a multiple of 2^-16; bits are drawn by torch's generator.""",
+    "add_rms_norm": """add_rms_norm(x, values, kept, dropped, weight, eps) -> sum, output, rstd
+
+    x + the kept values / (1 - dropped), its RMSNorm times weight in bf16, and the factors that normalise rows; x [...,
+    width] and weight [width] fp32, values bf16 or None (the sum is empty then), kept of kept_bits or None.
+    Without gradients.""",
+    "add_rms_norm_backward": """add_rms_norm_backward(gradient, sum_gradient, sum, rstd, weight, kept, dropped, values) -> gradients
+
+    The gradients of add_rms_norm for x, values (empty unless `values`) and weight.""",
+    "swiglu": """swiglu(a, b) -> product
+
+    silu(a) * b, computed in fp32 and rounded once; without gradients. On a GPU both are bf16.""",
+    "swiglu_backward_": """swiglu_backward_(gradient, a, b) -> gradients
+
+    The gradients of swiglu for a and b. `gradient` becomes the product.""",
+    "turn_heads_": """turn_heads_(qkv, rotation)
+
+    Turns queries and keys of qkv [B, T, 3, heads, head width] in place, neighbouring channels as pairs, by rotation [T,
+    head width / 2] complex64; without gradients. On a GPU qkv is bf16.""",
+    "join_heads": """join_heads(query, key, value, rotation) -> qkv
+
+    The way back for gradients: [B, heads, T, head width] each to [B, T, 3, heads, head width], queries and keys turned
+    back.""",
     "group_norm_silu": """group_norm_silu(input, weight, bias, groups, eps, silu) -> output, mean, rstd
 
     GroupNorm, then SiLU unless `silu` is false, of input [N, C, H, W] in fp32, bf16 or fp16, with statistics in fp32. The
