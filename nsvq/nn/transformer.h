@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -26,6 +27,7 @@ struct TokenNormImpl : torch::nn::Module {
   explicit TokenNormImpl(const Shape& shape);
   /// In the type of x.
   torch::Tensor forward(const torch::Tensor& x);
+  const Shape& shape() const { return shape_; }
 
   torch::Tensor weight, bias;  ///< undefined without
 
@@ -77,6 +79,8 @@ struct TokenContext {
   KvCache* cache = nullptr;       ///< tokens follow those in it
   torch::Tensor places = {};      ///< [T] int64, with a cache: the places of the tokens in it
   bool training = false;          ///< dropout is on, by torch's generator
+  bool fused = false;             ///< the kernels of sampling are used; set by Transformer
+  bool one_query = false;         ///< so is that of a single token with a cache; set by Transformer
 };
 
 /// Self-attention with several heads.
@@ -88,6 +92,8 @@ struct TokenAttentionImpl : torch::nn::Module {
 
  private:
   torch::Tensor normalised(const torch::Tensor& x, TokenNormImpl* norm) const;
+  torch::Tensor of_one_query(const torch::Tensor& projected, const TokenContext& context,
+                             size_t layer) const;
 
   TransformerOptions options_;
   std::shared_ptr<torch::nn::LinearImpl> wqkv_, wo_;
@@ -97,11 +103,17 @@ struct TokenAttentionImpl : torch::nn::Module {
 /// w2(silu(w1 x) * w3 x), or w2(gelu(w1 x)).
 struct TokenMlpImpl : torch::nn::Module {
   explicit TokenMlpImpl(const TransformerOptions& options);
-  torch::Tensor forward(const torch::Tensor& x, bool training);
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context);
+  /// Puts the weights of w1 and w3 into one memory, so that sampling takes them in one product.
+  /// They do not train afterwards and stay on their device.
+  void join_products();
 
  private:
+  torch::Tensor gated(const torch::Tensor& x, const TokenContext& context);
+
   BlockDropout dropout_;
   std::shared_ptr<torch::nn::LinearImpl> w1_, w2_, w3_;
+  torch::Tensor joined_, joined_bias_;  ///< of w1, then w3; undefined before join_products
 };
 
 /// Shift, scale and gate of an adaptive norm, each [B, 1 or T, width].
@@ -109,15 +121,20 @@ struct Modulation {
   torch::Tensor shift, scale, gate;
 };
 
+class TokenStream;
+
 /// A pre-norm block: attention, then an MLP, each added to its input.
 struct TokenBlockImpl : torch::nn::Module {
   explicit TokenBlockImpl(const TransformerOptions& options);
   torch::Tensor forward(const torch::Tensor& x, const TokenContext& context, size_t layer,
                         const torch::Tensor& mask);
+  /// The same in sampling.
+  void forward_fused(TokenStream& stream, const TokenContext& context, size_t layer,
+                     const torch::Tensor& mask);
 
  private:
-  /// Shifts, scales and gates of both norms, [B, 1 or T, 6 width]; undefined without.
-  torch::Tensor modulations(const TokenContext& context) const;
+  /// Those of both norms; undefined without.
+  std::array<Modulation, 2> modulations(const TokenContext& context) const;
 
   std::shared_ptr<TokenAttentionImpl> attention_;
   std::shared_ptr<TokenMlpImpl> feed_forward_;
@@ -131,11 +148,10 @@ struct ModulatedNormImpl : torch::nn::Module {
   explicit ModulatedNormImpl(const TokenNormImpl::Shape& shape);
   /// `condition` [B, 1 or T, width], after SiLU.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& condition);
+  Modulation modulation_by(const torch::Tensor& condition) const;
 
   std::shared_ptr<torch::nn::LinearImpl> modulation;  ///< to shift and scale; starts at zero
-
- private:
-  std::shared_ptr<TokenNormImpl> norm_;
+  std::shared_ptr<TokenNormImpl> norm;
 };
 
 /// The blocks of a transformer on tokens [B, T, width], causal or bidirectional. Its modules are
@@ -150,9 +166,17 @@ class Transformer {
   /// are not causal.
   torch::Tensor forward(torch::Tensor x, const TokenContext& context);
 
+  /// The norm of forward's result, modulated, for sampling: in bf16 with kernels of its own where
+  /// they take the tokens (TokenStream), whose results differ from forward's by rounding.
+  torch::Tensor sampled(const torch::Tensor& x, const TokenContext& context, TokenNormImpl& norm,
+                        const Modulation& by = {});
+
   const TransformerOptions& options() const { return options_; }
 
  private:
+  /// Checks the tokens, and fills in what follows from the rest.
+  TokenContext prepared(const torch::Tensor& x, TokenContext context) const;
+
   TransformerOptions options_;
   std::vector<std::shared_ptr<TokenBlockImpl>> layers_;
   std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where it is not shared
