@@ -62,7 +62,7 @@ class MaskedGenerator : public Generator {
     const auto masked =
         uniform_rows(images.seeds, kMaskDraw, grid_.positions()).lt(share.unsqueeze(1));
     const auto hidden =
-        hidden_states(images.tokens.masked_fill(masked, grid_.codes), labels, {}, training);
+        hidden_states(inputs(images.tokens.masked_fill(masked, grid_.codes)), labels, {}, training);
     return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
@@ -78,8 +78,9 @@ class MaskedGenerator : public Generator {
     for (int64_t i = 0; i < grid_.positions(); ++i) {
       const auto place = orders.narrow(1, i, 1);
       const auto token = images.tokens.gather(1, place);
-      const auto loss = head_->losses(
-          hidden_states(seen, labels, place, /*training=*/false).squeeze(1), token.squeeze(1));
+      const auto loss =
+          head_->losses(hidden_states(inputs(seen), labels, place, /*training=*/false).squeeze(1),
+                        token.squeeze(1));
       sum = sum.defined() ? sum + loss : loss;
       seen.scatter_(1, place, token);
     }
@@ -108,20 +109,19 @@ class MaskedGenerator : public Generator {
                            .tied = tokens_->named_parameters()["weight"]});
   }
 
-  /// [B, n, width] at positions `places` [B, n]; at all where they are undefined.
-  torch::Tensor hidden_states(const torch::Tensor& tokens, const torch::Tensor& labels,
+  /// From `inputs` x: [B, n, width] at positions `places` [B, n]; at all where they are undefined.
+  torch::Tensor hidden_states(const torch::Tensor& x, const torch::Tensor& labels,
                               const torch::Tensor& places, bool training) {
     const auto condition = class_vectors(labels);
-    const auto x =
-        transformer_.forward(inputs(tokens), {.condition = condition, .training = training});
-    return norm_->forward(at_places(x, places), condition);
+    const auto y = transformer_.forward(x, {.condition = condition, .training = training});
+    return norm_->forward(at_places(y, places), condition);
   }
 
   /// hidden_states by the kernels of sampling.
   torch::Tensor sampled_states(const torch::Tensor& tokens, const torch::Tensor& labels,
                                const torch::Tensor& places) {
     const auto x = inputs(tokens);
-    if (!TokenStream::takes(x)) return hidden_states(tokens, labels, places, /*training=*/false);
+    if (!TokenStream::takes(x)) return hidden_states(x, labels, places, /*training=*/false);
     const auto condition = class_vectors(labels);
     const auto by = norm_->modulation_by(condition);
     return at_places(transformer_.sampled(x, {.condition = condition}, *norm_->norm, by), places);
