@@ -140,7 +140,7 @@ TEST(KernelsOfSampling, GiveWhatTheOperationsGiveOnAGpu) {
 /// bf16 sampling gives the same tokens in every run, with and without CUDA graphs.
 TEST(KernelsOfSampling, TokensAreTheSameInEveryRun) {
   if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const SideStreamGuard stream(at::kCUDA);
+  const SideStreamGuard stream(c10::Device(at::kCUDA, 0));
   for (const char* family : {"ar", "rar", "masked"}) {
     const GeneratorConfig config{
         .family = family, .width = 64, .depth = 2, .heads = 2, .hidden = 88};

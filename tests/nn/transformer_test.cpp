@@ -215,7 +215,7 @@ void expect_sampling_is_close_on(c10::Device device) {
       return by.shift.defined() ? normed * (1 + by.scale) + by.shift : normed;
     };
     const auto exact = plain();
-    EXPECT_LT(furthest(sampled_outputs(network, x, context, by), exact), 2e-5);  // in fp32
+    EXPECT_LT(furthest(sampled_outputs(network, x, context, by), exact), 5e-5);  // in fp32
     const AutocastGuard autocast(Precision::bf16, device);
     const auto error = [&](const Tensor& y) {
       return (y.to(at::kFloat) - exact).norm().item<double>();

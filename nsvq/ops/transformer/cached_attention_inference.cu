@@ -59,10 +59,8 @@ __device__ void prepare(const Arguments& a, const HeadScale& scale, int channel,
   if (a.norm != HeadNorm::none) {
     const float share = 1.0f / static_cast<float>(a.width);
     float sum = 0, squares = 0;
-#pragma unroll
     for (const float one : x) sum += one;
     const float mean = a.norm == HeadNorm::layer ? sum_of_lanes<kLanes>(sum) * share : 0.0f;
-#pragma unroll
     for (float& one : x) {
       one = held ? one - mean : 0.0f;
       squares = fmaf(one, one, squares);
@@ -93,7 +91,6 @@ struct Mixture {
   __device__ float raise(float top) {
     const float base = top == -INFINITY ? 0.0f : top, keep = exp2f(best - base);
     sum *= keep;
-#pragma unroll
     for (float& one : mixed) one *= keep;
     best = top;
     return base;
@@ -154,7 +151,6 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) attention(Arguments a) {
   if (held) unpack(load<kVector>(token), query);
   prepare<kLanes>(a, a.query, channel, held, query);
   const float scale = kLog2e * rsqrtf(static_cast<float>(a.width));
-#pragma unroll
   for (float& one : query) one *= scale;
 
   Mixture mixture;
@@ -198,7 +194,6 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) attention(Arguments a) {
   for (int half = kLanes; half < kWarp; half *= 2) {
     mixture.raise(fmaxf(mixture.best, __shfl_xor_sync(~0u, mixture.best, half)));
     mixture.sum += __shfl_xor_sync(~0u, mixture.sum, half);
-#pragma unroll
     for (float& one : mixture.mixed) one += __shfl_xor_sync(~0u, one, half);
   }
 

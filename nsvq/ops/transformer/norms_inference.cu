@@ -21,7 +21,7 @@ using vectors::load;
 using vectors::Pack;
 using vectors::store;
 using vectors::unpack;
-using Half = c10::BFloat16;
+using Value = c10::BFloat16;
 
 constexpr int kVector = 8, kWarp = 32, kMostThreads = 1024;
 
@@ -61,14 +61,14 @@ __device__ void load_row(const Rows& rows, int64_t sequence, int64_t token, int 
   if (rows.fp32) {
     load_floats(static_cast<const float*>(rows.data) + at, x);
   } else {
-    unpack(load<kVector>(static_cast<const Half*>(rows.data) + at), x);
+    unpack(load<kVector>(static_cast<const Value*>(rows.data) + at), x);
   }
 }
 
-__device__ void store_half(const float (&x)[kVector], Half* to) {
-  Pack<Half, kVector> pack;
+__device__ void store_values(const float (&x)[kVector], Value* to) {
+  Pack<Value, kVector> pack;
 #pragma unroll
-  for (int v = 0; v < kVector; ++v) pack.values[v] = static_cast<Half>(x[v]);
+  for (int v = 0; v < kVector; ++v) pack.values[v] = static_cast<Value>(x[v]);
   store(pack, to);
 }
 
@@ -77,7 +77,7 @@ struct Arguments {
   Rows branch, gate, shift, scale;
   const float *weight, *bias;  ///< null without
   float* sum;
-  Half* normed;
+  Value* normed;
   int64_t tokens;
   int channels;
   bool layer;
@@ -114,14 +114,11 @@ __global__ void __launch_bounds__(kMostThreads) residual_norm(Arguments a) {
   const float share = 1.0f / static_cast<float>(a.channels);
   if (a.layer) {
     float sum = 0;
-#pragma unroll
     for (const float one : x) sum += one;
     const float mean = block_sum(sum) * share;
-#pragma unroll
     for (float& one : x) one = held ? one - mean : 0.0f;
   }
   float squares = 0;
-#pragma unroll
   for (const float one : x) squares = fmaf(one, one, squares);
   const float factor = rsqrtf(block_sum(squares) * share + a.eps);
   if (!held) return;
@@ -138,23 +135,22 @@ __global__ void __launch_bounds__(kMostThreads) residual_norm(Arguments a) {
 #pragma unroll
     for (int v = 0; v < kVector; ++v) x[v] = fmaf(x[v], 1 + scale[v], shift[v]);
   }
-  store_half(x, a.normed + at);
+  store_values(x, a.normed + at);
 }
 
 /// A block for the queries of a row, the next for its keys.
-__global__ void __launch_bounds__(kMostThreads) query_key_norm(Half* qkv, int channels, float eps) {
+__global__ void __launch_bounds__(kMostThreads)
+    query_key_norm(Value* qkv, int channels, float eps) {
   const int channel = threadIdx.x * kVector;
   const bool held = channel < channels;
-  Half* at = qkv + (int64_t{blockIdx.x / 2} * 3 + blockIdx.x % 2) * channels + channel;
+  Value* at = qkv + (int64_t{blockIdx.x / 2} * 3 + blockIdx.x % 2) * channels + channel;
   float x[kVector] = {}, squares = 0;
   if (held) unpack(load<kVector>(at), x);
-#pragma unroll
   for (const float one : x) squares = fmaf(one, one, squares);
   const float factor = rsqrtf(block_sum(squares) / static_cast<float>(channels) + eps);
   if (!held) return;
-#pragma unroll
   for (float& one : x) one *= factor;
-  store_half(x, at);
+  store_values(x, at);
 }
 
 unsigned threads_for(int64_t channels) {
@@ -189,7 +185,7 @@ std::tuple<at::Tensor, at::Tensor> residual_norm_cuda(
                             floats(weight),
                             floats(bias),
                             sum.mutable_data_ptr<float>(),
-                            normed.mutable_data_ptr<Half>(),
+                            normed.mutable_data_ptr<Value>(),
                             x.size(1),
                             static_cast<int>(channels),
                             layer,
@@ -207,7 +203,7 @@ void query_key_norm_cuda(const at::Tensor& qkv, double eps) {
   const int64_t channels = qkv.size(-1) / 3, rows = qkv.numel() / qkv.size(-1);
   query_key_norm<<<static_cast<unsigned>(2 * rows), threads_for(channels), 0,
                    at::cuda::getCurrentCUDAStream()>>>(
-      qkv.mutable_data_ptr<Half>(), static_cast<int>(channels), static_cast<float>(eps));
+      qkv.mutable_data_ptr<Value>(), static_cast<int>(channels), static_cast<float>(eps));
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 

@@ -19,24 +19,24 @@ using vectors::load;
 using vectors::Pack;
 using vectors::store;
 using vectors::unpack;
-using Half = c10::BFloat16;
+using Value = c10::BFloat16;
 
 constexpr int kThreads = 256, kVector = 8;
 
 /// Rows of `packs` packs; those of the inputs lie `gate_step` and `up_step` numbers apart.
 __global__ void __launch_bounds__(kThreads)
-    swiglu(const Half* __restrict__ gate, int64_t gate_step, const Half* __restrict__ up,
-           int64_t up_step, int64_t rows, unsigned packs, Half* __restrict__ result) {
+    swiglu(const Value* __restrict__ gate, int64_t gate_step, const Value* __restrict__ up,
+           int64_t up_step, int64_t rows, unsigned packs, Value* __restrict__ result) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   const int64_t row = i / packs, channel = (i - row * packs) * kVector;
   if (row >= rows) return;
   float g[kVector], u[kVector];
   unpack(load<kVector>(gate + row * gate_step + channel), g);
   unpack(load<kVector>(up + row * up_step + channel), u);
-  Pack<Half, kVector> y;
+  Pack<Value, kVector> y;
 #pragma unroll
   for (int v = 0; v < kVector; ++v) {
-    y.values[v] = static_cast<Half>(g[v] / (1 + __expf(-g[v])) * u[v]);
+    y.values[v] = static_cast<Value>(g[v] / (1 + __expf(-g[v])) * u[v]);
   }
   store(y, result + i * kVector);
 }
@@ -58,8 +58,8 @@ at::Tensor swiglu_cuda(const at::Tensor& gate, const at::Tensor& up) {
   const int64_t packs = gate.size(-1) / kVector;
   const auto blocks = static_cast<unsigned>(divided(gates.size(0) * packs, kThreads));
   swiglu<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      gates.const_data_ptr<Half>(), gates.stride(0), ups.const_data_ptr<Half>(), ups.stride(0),
-      gates.size(0), static_cast<unsigned>(packs), result.mutable_data_ptr<Half>());
+      gates.const_data_ptr<Value>(), gates.stride(0), ups.const_data_ptr<Value>(), ups.stride(0),
+      gates.size(0), static_cast<unsigned>(packs), result.mutable_data_ptr<Value>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return result;
 }
